@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Corpora by name."""
+
+import difflib
+import inspect
+import logging
+import os
+from pathlib import Path
+
+from datasets import DatasetDict
+
+from .text import (
+    duplicates_between_splits,
+    is_multi_label,
+    label_matrix,
+    label_names,
+    load_files,
+    load_goemotions,
+    load_quickstart,
+    read_rows,
+    remove_duplicates,
+)
+
+
+logger = logging.getLogger(__name__)
+
+LOADERS = {"goemotions": load_goemotions, "quickstart": load_quickstart, "files": load_files}
+
+
+def load_dataset_for(name: str, data_dir: str | Path | None = None, dedupe: bool = False, **options) -> DatasetDict:
+    """
+    Load a corpus by name and report the texts that stand in more than one split.
+
+    Args:
+        name: "goemotions", "quickstart", or "files" for one's own CSV, TSV, JSONL or Parquet.
+        data_dir: local folder with the corpora; for "files" the folder or file itself. None: the folder that the
+            environment variable HF_EMOTION_DATA names, or else the Hub.
+        dedupe: remove from train what is in validation or test.
+        **options: arguments of the loader, e.g. `taxonomy="ekman"` or `label_separator=","`.
+
+    Returns:
+        `DatasetDict` with the columns `id`, `text`, `labels`.
+
+    Raises:
+        ValueError: unknown name or option; malformed rows.
+        FileNotFoundError: no such folder or file.
+    """
+    check_dataset(name, options)
+    if data_dir is None and name != "files":
+        data_dir = os.environ.get("HF_EMOTION_DATA") or None
+    if data_dir is not None and name != "quickstart" and not Path(data_dir).exists():
+        raise FileNotFoundError(f"`data_dir` does not exist: {data_dir}")
+    splits = LOADERS[name](data_dir=data_dir, **options)
+    if dedupe:
+        splits = remove_duplicates(splits)
+    shared = {pair: count for pair, count in duplicates_between_splits(splits).items() if "&" in pair and count}
+    if shared:
+        logger.warning(
+            "%s: distinct texts in two splits: %s%s",
+            name,
+            ", ".join(f"{pair}: {count}" for pair, count in shared.items()),
+            "" if dedupe else " (dedupe=True removes them from train)",
+        )
+    return splits
+
+
+def check_dataset(name: str, options: dict) -> None:
+    """ValueError unless the name is known and its loader takes the options."""
+    if name not in LOADERS:
+        raise ValueError(f"unknown dataset {name!r}: the names are {sorted(LOADERS)}.")
+    known = [option for option in inspect.signature(LOADERS[name]).parameters if option != "data_dir"] + ["dedupe"]
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            raise ValueError(
+                f"unknown option {option!r} for the dataset {name!r}{f': did you mean {near[0]!r}?' if near else ''} "
+                f"The options are {known}."
+            )
+
+
+__all__ = [
+    "LOADERS",
+    "check_dataset",
+    "duplicates_between_splits",
+    "is_multi_label",
+    "label_matrix",
+    "label_names",
+    "load_dataset_for",
+    "read_rows",
+    "remove_duplicates",
+]

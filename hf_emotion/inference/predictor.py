@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prediction for lists of texts: length-sorted, in batches of a fixed token budget."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
+
+from ..taxonomies import group_index
+
+
+logger = logging.getLogger(__name__)
+
+TOKENS_PER_BATCH = 4096
+CHUNK = 4096  # texts tokenized and sorted together
+
+
+class Predictor:
+    """
+    Emotions of texts, from a checkpoint.
+
+    >>> predictor = Predictor("runs/quickstart")  # doctest: +SKIP
+    >>> predictor(["What a day!"])  # doctest: +SKIP
+    [[{'label': 'joy', 'score': 0.62}]]
+    """
+
+    def __init__(
+        self,
+        checkpoint: str | Path | PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        device: str | torch.device | None = None,
+        max_length: int | None = None,
+        taxonomy: str | None = None,
+    ):
+        """
+        Args:
+            checkpoint: a local folder, a Hub id, or a model (then with its tokenizer).
+            tokenizer: default: the one saved with the checkpoint.
+            device: default: the GPU where there is one, else the CPU.
+            max_length: tokens per text; default and upper bound: the model's positions.
+            taxonomy: "ekman" or "sentiment" to roll the 28 GoEmotions labels up.
+
+        Raises:
+            OSError: no such checkpoint, or one without a tokenizer.
+            ValueError: a taxonomy that does not fit the model's labels.
+        """
+        if isinstance(checkpoint, PreTrainedModel):
+            if tokenizer is None:
+                raise ValueError("pass `tokenizer` together with a model object.")
+            self.model = checkpoint
+        else:
+            if Path(checkpoint).is_dir() and not (Path(checkpoint) / "config.json").is_file():
+                raise OSError(f"{checkpoint} is no checkpoint: it has no config.json.")
+            try:
+                self.model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+            except OSError as error:
+                raise OSError(
+                    f"the checkpoint {str(checkpoint)!r} cannot be loaded, neither from a local folder nor from the Hub: "
+                    f"{str(error).splitlines()[0]}"
+                ) from error
+            device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+            self.model.to(device)
+        if tokenizer is None:
+            tokenizer = self._load_tokenizer(checkpoint)
+        self.tokenizer = tokenizer
+        self.model.eval()
+        config = self.model.config
+        self.multi_label = config.problem_type == "multi_label_classification"
+        limit = min(config.max_position_embeddings, tokenizer.model_max_length)
+        if max_length is not None and not 3 <= max_length <= limit:
+            raise ValueError(f"`max_length` must lie between 3 and the model's {limit} positions, got {max_length}.")
+        self.max_length = max_length or limit
+        labels = [config.id2label[i] for i in range(config.num_labels)]
+        thresholds = list(getattr(config, "thresholds", None) or [0.5] * len(labels))
+        self._groups = None
+        if taxonomy is not None and taxonomy != "goemotions":
+            groups = group_index(taxonomy, labels)
+            self._groups = list(groups.values())
+            labels = list(groups)
+        self.labels: list[str] = labels
+        self.thresholds = np.asarray(thresholds)
+
+    @staticmethod
+    def _load_tokenizer(checkpoint) -> PreTrainedTokenizerBase:
+        if Path(checkpoint).is_dir() and not (Path(checkpoint) / "tokenizer_config.json").is_file():
+            raise OSError(
+                f"the checkpoint {str(checkpoint)!r} has no tokenizer (tokenizer_config.json, tokenizer.json): save the "
+                "tokenizer it was trained with into the folder, tokenizer.save_pretrained(folder)."
+            )
+        return AutoTokenizer.from_pretrained(checkpoint)
+
+    def __call__(self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False) -> list[list[dict]]:
+        """
+        For each text its labels with their probabilities, most probable first.
+
+        Args:
+            texts: the texts; a single string counts as a list of one.
+            top_k: the k most probable labels instead of those above their thresholds.
+            progress: show a progress bar.
+
+        Returns:
+            for each text a list of {"label", "score"}; empty where no label passes its threshold. A single-label model
+            gives the most probable label.
+        """
+        if top_k is not None and top_k < 1:
+            raise ValueError(f"`top_k` must be at least 1, got {top_k}.")
+        probabilities = self._label_probabilities(texts, progress)
+        scores, chosen = self.roll_up(probabilities), self.decide(probabilities)
+        results = []
+        for row in range(len(scores)):
+            order = np.argsort(-scores[row], kind="stable")
+            order = order[:top_k] if top_k else [i for i in order if chosen[row, i]]
+            results.append([{"label": self.labels[i], "score": float(scores[row, i])} for i in order])
+        return results
+
+    def probabilities(self, texts: Sequence[str] | str, progress: bool = False) -> np.ndarray:
+        """(N, labels), float32: sigmoid for a multi-label model, softmax for a single-label one; of a group of a taxonomy its most probable label (sum, for a single-label model)."""
+        return self.roll_up(self._label_probabilities(texts, progress))
+
+    def roll_up(self, probabilities: np.ndarray) -> np.ndarray:
+        """Probabilities of the model's labels (N, C) -> those of the taxonomy's groups."""
+        if self._groups is None:
+            return probabilities
+        combine = np.max if self.multi_label else np.sum
+        return np.stack([combine(probabilities[:, members], axis=1) for members in self._groups], axis=1)
+
+    def decide(self, probabilities: np.ndarray) -> np.ndarray:
+        """
+        (N, C) probabilities of the model's labels -> (N, labels) bool. A group of a taxonomy is chosen where one of its
+        labels passes that label's own threshold.
+        """
+        if not self.multi_label:
+            scores = self.roll_up(probabilities)
+            return scores == scores.max(axis=1, keepdims=True)
+        chosen = probabilities > self.thresholds
+        if self._groups is None:
+            return chosen
+        return np.stack([chosen[:, members].any(axis=1) for members in self._groups], axis=1)
+
+    def _label_probabilities(self, texts: Sequence[str] | str, progress: bool) -> np.ndarray:
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        for row, text in enumerate(texts):
+            if not isinstance(text, str) or not text.strip():
+                raise ValueError(f"text {row + 1} of {len(texts)} is empty or no string: {text!r}")
+        output = np.empty((len(texts), self.model.config.num_labels), dtype=np.float32)
+        truncated = 0
+        with tqdm(total=len(texts), unit="texts", disable=not progress) as bar:
+            for start in range(0, len(texts), CHUNK):
+                chunk = texts[start : start + CHUNK]
+                encoded = self.tokenizer(chunk, add_special_tokens=True, truncation=False, verbose=False)["input_ids"]
+                if any(len(ids) > self.max_length for ids in encoded):
+                    truncated += sum(len(ids) > self.max_length for ids in encoded)
+                    encoded = self.tokenizer(chunk, truncation=True, max_length=self.max_length)["input_ids"]
+                for rows in token_budget_batches([len(ids) for ids in encoded], TOKENS_PER_BATCH):
+                    output[[start + row for row in rows]] = self._forward([encoded[row] for row in rows])
+                    bar.update(len(rows))
+        if truncated:
+            logger.warning("%d of %d texts were longer than %d tokens and were cut", truncated, len(texts), self.max_length)
+        return output
+
+    @torch.inference_mode()
+    def _forward(self, ids: list[list[int]]) -> np.ndarray:
+        batch: Any = self.tokenizer.pad({"input_ids": ids}, return_tensors="pt").to(self.model.device)
+        logits = self.model(**batch).logits.float()
+        return (logits.sigmoid() if self.multi_label else logits.softmax(dim=-1)).cpu().numpy()
+
+
+def token_budget_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
+    """
+    Rows sorted by length, longest first, and cut into batches of at most `tokens` tokens, padding included (a longer row
+    is a batch of its own).
+    """
+    batches: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= tokens:
+            batches[-1].append(row)
+        else:
+            batches.append([row])
+    return batches

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics of emotion classification: the GoEmotions metrics, single-label metrics, and threshold tuning."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.metrics import average_precision_score, precision_recall_fscore_support
+
+from ..taxonomies import GOEMOTIONS
+
+
+PUBLISHED_THRESHOLD = 0.3  # Demszky et al. 2020 and the label-aware attention paper
+
+
+def goemotions(
+    labels: np.ndarray,
+    probabilities: np.ndarray,
+    thresholds: float | Sequence[float] = PUBLISHED_THRESHOLD,
+    label_names: Sequence[str] | None = None,
+) -> dict:
+    """
+    Multi-label metrics. A label is predicted where its probability is strictly greater than the threshold.
+
+    Args:
+        labels: (N, C) of 0 and 1.
+        probabilities: (N, C) in [0, 1].
+        thresholds: one for all labels, or C.
+        label_names: C names; default the GoEmotions labels, where C is 28.
+
+    Returns:
+        `macro_f1`, `macro_precision`, `macro_recall`, the same for `micro` and `weighted`; `macro_average_precision` (mean
+        over the labels that occur); `per_label`: {name: {precision, recall, f1, support, threshold}}; and the paper's error
+        analysis: `top1_accuracy` of rows with one label, `top3_accuracy` of rows with several (all of them among the three
+        most probable), `confusions`: the most frequent (gold, argmax) pairs of single-label rows, `neutral_to_other` and
+        `other_to_neutral`: shares of the neutral (of the other) single-label rows whose argmax is another label (is
+        neutral). Fractions in [0, 1]; NaN where a share has no rows.
+
+    Raises:
+        ValueError: shapes that do not agree, values outside their range.
+    """
+    labels, probabilities = _check(labels, probabilities)
+    num_labels = labels.shape[1]
+    names = _names(label_names, num_labels)
+    thresholds = np.broadcast_to(np.asarray(thresholds, dtype=np.float64), (num_labels,)) if np.ndim(thresholds) == 0 else np.asarray(thresholds, dtype=np.float64)
+    if thresholds.shape != (num_labels,):
+        raise ValueError(f"`thresholds` must be one number or {num_labels}, got shape {thresholds.shape}.")
+    predicted = probabilities > thresholds
+
+    result: dict = {}
+    for average in ("macro", "micro", "weighted"):
+        precision, recall, f1, _ = precision_recall_fscore_support(labels, predicted, average=average, zero_division=0)
+        result |= {f"{average}_precision": float(precision), f"{average}_recall": float(recall), f"{average}_f1": float(f1)}
+    present = labels.any(axis=0)
+    result["macro_average_precision"] = (
+        float(average_precision_score(labels[:, present], probabilities[:, present])) if present.any() else float("nan")
+    )
+    columns = precision_recall_fscore_support(labels, predicted, average=None, zero_division=0)
+    result["per_label"] = {
+        name: {
+            "precision": float(precision),
+            "recall": float(recall),
+            "f1": float(f1),
+            "support": int(support),
+            "threshold": float(threshold),
+        }
+        for name, precision, recall, f1, support, threshold in zip(names, *columns, thresholds, strict=True)
+    }
+    return result | _error_analysis(labels, probabilities, names)
+
+
+def _error_analysis(labels: np.ndarray, probabilities: np.ndarray, names: Sequence[str], most: int = 10) -> dict:
+    counts = labels.sum(axis=1)
+    ranked = np.argsort(-probabilities, axis=1, kind="stable")
+    single, several = counts == 1, counts > 1
+    gold, first = labels[single].argmax(axis=1), ranked[single, 0]
+    top3 = np.zeros_like(labels)
+    np.put_along_axis(top3, ranked[:, :3], 1, axis=1)
+    result = {
+        "top1_accuracy": _mean(gold == first),
+        "top3_accuracy": _mean((labels[several] <= top3[several]).all(axis=1)),
+        "confusions": [
+            {"gold": names[g], "predicted": names[p], "rows": rows}
+            for (g, p), rows in Counter(
+                (g, p) for g, p in zip(gold.tolist(), first.tolist(), strict=True) if g != p
+            ).most_common(most)
+        ],
+    }
+    if "neutral" in names:
+        neutral = list(names).index("neutral")
+        result["neutral_to_other"] = _mean(first[gold == neutral] != neutral)
+        result["other_to_neutral"] = _mean(first[gold != neutral] == neutral)
+    return result
+
+
+def classification(labels: np.ndarray, probabilities: np.ndarray, label_names: Sequence[str]) -> dict:
+    """
+    Single-label metrics of the argmax: `accuracy`, `macro_f1`, `weighted_f1`, with precision and recall, and `per_label`.
+
+    Args:
+        labels: (N,) class ids.
+        probabilities: (N, C).
+    """
+    labels, probabilities = np.asarray(labels), np.asarray(probabilities)
+    if labels.shape != probabilities.shape[:1]:
+        raise ValueError(f"`labels` {labels.shape} must have one id per row of `probabilities` {probabilities.shape}.")
+    ids = np.arange(len(label_names))
+    predicted = probabilities.argmax(axis=1)
+    result: dict = {"accuracy": _mean(labels == predicted)}
+    for average in ("macro", "weighted"):
+        precision, recall, f1, _ = precision_recall_fscore_support(
+            labels, predicted, labels=ids, average=average, zero_division=0
+        )
+        result |= {f"{average}_precision": float(precision), f"{average}_recall": float(recall), f"{average}_f1": float(f1)}
+    columns = precision_recall_fscore_support(labels, predicted, labels=ids, average=None, zero_division=0)
+    result["per_label"] = {
+        name: {"precision": float(precision), "recall": float(recall), "f1": float(f1), "support": int(support)}
+        for name, precision, recall, f1, support in zip(label_names, *columns, strict=True)
+    }
+    return result
+
+
+def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float]:
+    """
+    For each label the threshold with the best F1 on these rows, which must be the development split.
+
+    Candidates lie halfway between neighbouring probabilities; of equal ones the widest gap is taken. A label without
+    positive rows gets the threshold that is best for all labels pooled.
+
+    Args:
+        labels: (N, C) of 0 and 1.
+        probabilities: (N, C).
+
+    Returns:
+        C thresholds, to be applied with a strict >.
+    """
+    labels, probabilities = _check(labels, probabilities)
+    pooled = None
+    thresholds = []
+    for column in range(labels.shape[1]):
+        if labels[:, column].any():
+            thresholds.append(_best_threshold(labels[:, column], probabilities[:, column]))
+        else:
+            if pooled is None:
+                pooled = _best_threshold(labels.ravel(), probabilities.ravel()) if labels.any() else 0.5
+            thresholds.append(pooled)
+    return thresholds
+
+
+def _best_threshold(gold: np.ndarray, probabilities: np.ndarray) -> float:
+    order = np.argsort(-probabilities, kind="stable")
+    gold, scores = gold[order].astype(np.int64), probabilities[order].astype(np.float64)
+    predicted = np.arange(1, len(gold) + 1)
+    f1 = 2 * gold.cumsum() / (predicted + gold.sum())  # of predicting the k most probable rows
+    below = np.append(scores[1:], 0.0)
+    f1[scores <= below] = -1  # no threshold lies between equal probabilities
+    best = np.flatnonzero(f1 >= f1.max() - 1e-12)
+    k = best[np.argmax((scores - below)[best])]
+    return float((scores[k] + below[k]) / 2)
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _check(labels, probabilities) -> tuple[np.ndarray, np.ndarray]:
+    labels, probabilities = np.asarray(labels), np.asarray(probabilities)
+    if labels.ndim != 2 or labels.shape != probabilities.shape:
+        raise ValueError(
+            f"`labels` and `probabilities` must have one shape (rows, labels), got {labels.shape} and {probabilities.shape}."
+        )
+    if not np.isin(labels, (0, 1)).all():
+        raise ValueError("`labels` must hold only 0 and 1.")
+    if probabilities.size and not (0 <= probabilities.min() and probabilities.max() <= 1):
+        raise ValueError("`probabilities` must lie in [0, 1]; apply the sigmoid to logits first.")
+    return labels.astype(np.int8), probabilities
+
+
+def _names(label_names: Sequence[str] | None, num_labels: int) -> list[str]:
+    if label_names is None:
+        label_names = GOEMOTIONS
+    if len(label_names) != num_labels:
+        raise ValueError(f"`label_names` must name the {num_labels} labels, got {len(label_names)} names.")
+    return list(label_names)

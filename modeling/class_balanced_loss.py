@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classification losses with class-balanced weights (Cui et al. 2019; section 3.4 of the label-aware attention paper)."""
+
+import torch
+from torch.nn import functional as F
+
+
+def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool = False) -> torch.Tensor:
+    r"""
+    The inverse of the effective number of samples, w_c = (1−β) / (1−β^{n_c}).
+
+    Args:
+        class_counts: training rows n_c of each class. A class without any counts as one with a single row, whose
+            weight 1 is the largest there is (the formula has no value at 0).
+        beta: β in [0, 1).
+        normalize: divide by the mean, so that the weights have mean 1.
+
+    Returns:
+        float32 tensor (C,).
+    """
+    counts = torch.tensor(class_counts, dtype=torch.float64).clamp(min=1)
+    weights = (1 - beta) / (1 - torch.pow(torch.tensor(beta, dtype=torch.float64), counts))
+    if normalize:
+        weights = weights / weights.mean()
+    return weights.float()
+
+
+def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> torch.Tensor:
+    r"""
+    The loss that the configuration asks for, weighted by [`class_balanced_weights`] where `class_balanced_beta` is set.
+
+    Args:
+        logits: (B, C).
+        labels: (B, C) of 0 and 1 for `problem_type="multi_label_classification"`: binary cross-entropy, the weight of a
+            class on both of its terms, mean over B×C. (B,) class ids for `"single_label_classification"`:
+            cross-entropy times the weight of the gold class, mean over B.
+        config: has `problem_type`, `class_balanced_beta`, `class_balanced_normalize` and `class_counts`.
+
+    Raises:
+        ValueError: labels of another shape, another problem type, or no counts for the class-balanced loss.
+    """
+    if config.problem_type == "multi_label_classification":
+        shape = tuple(logits.shape)
+    elif config.problem_type == "single_label_classification":
+        shape = tuple(logits.shape[:1])
+    else:
+        raise ValueError(
+            "`problem_type` must be 'multi_label_classification' or 'single_label_classification', "
+            f"got {config.problem_type!r}."
+        )
+    if tuple(labels.shape) != shape:
+        raise ValueError(
+            f"`labels` must have shape {shape} for problem_type={config.problem_type!r}, got {tuple(labels.shape)}; "
+            "set `problem_type` in the config to what the labels are."
+        )
+    weights = None
+    if config.class_balanced_beta is not None:
+        if config.class_counts is None:
+            raise ValueError("`class_balanced_beta` is set: the config needs `class_counts`, rows per training label.")
+        weights = class_balanced_weights(
+            config.class_counts, config.class_balanced_beta, config.class_balanced_normalize
+        ).to(device=logits.device, dtype=logits.dtype)
+    if config.problem_type == "multi_label_classification":
+        return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), weight=weights)
+    losses = F.cross_entropy(logits, labels, reduction="none")  # (B,)
+    return losses.mean() if weights is None else (losses * weights[labels]).mean()
+
+
+__all__ = ["class_balanced_weights", "classification_loss"]

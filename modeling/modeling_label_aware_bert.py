@@ -1,0 +1,408 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Label-aware BERT (Wu, Wang and Liu: Label-Aware Attention for Fine-Grained Emotion Detection), and its LEAM variant.
+
+Shapes: B batch, L tokens, d hidden size, C labels, d' label embedding size.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers import initialization as init
+from transformers.activations import ACT2FN
+from transformers.masking_utils import create_bidirectional_mask
+from transformers.models.bert.modeling_bert import (
+    BertEmbeddings,
+    BertEncoder,
+    BertLayer,
+    BertPooler,
+    BertPreTrainedModel,
+)
+from transformers.processing_utils import Unpack
+from transformers.utils import ModelOutput, TransformersKwargs
+from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
+
+from .class_balanced_loss import classification_loss
+from .configuration_label_aware_bert import LabelAwareBertConfig
+
+
+if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
+    from .pipeline_emotion_classification import EmotionClassificationPipeline  # noqa: F401
+
+
+@dataclass
+class LabelAwareModelOutput(ModelOutput):
+    r"""
+    Args:
+        label_representations (`torch.FloatTensor`): (B, C, 2d), [h̃_i ‖ s] of each label i; with LEAM (B, d), the one
+            attended vector z.
+        last_hidden_state (`torch.FloatTensor`): (B, L, d), the encoder's output H.
+        label_attentions (`torch.FloatTensor`): (B, C, L), attention of each label over the tokens; (B, 1, L) with
+            LEAM. Every row sums to 1, padding has exactly 0.
+        hidden_states, attentions: as in [`BertModel`].
+    """
+
+    label_representations: torch.FloatTensor | None = None
+    last_hidden_state: torch.FloatTensor | None = None
+    label_attentions: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+
+
+@dataclass
+class LabelAwareClassifierOutput(ModelOutput):
+    r"""
+    Args:
+        loss (`torch.FloatTensor`, *optional*): scalar, when `labels` are given.
+        logits (`torch.FloatTensor`): (B, C), before the sigmoid.
+        label_attentions (`torch.FloatTensor`): (B, C, L), or (B, 1, L) with LEAM.
+        hidden_states, attentions: as in [`BertModel`].
+    """
+
+    loss: torch.FloatTensor | None = None
+    logits: torch.FloatTensor | None = None
+    label_attentions: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+
+
+class LabelAwareAttention(nn.Module):
+    """Section 3.2: α^{(i)} = softmax_j(e^{(i)ᵀ} W h_j) over the real tokens, h̃^{(i)} = Σ_j α_j^{(i)} h_j."""
+
+    def __init__(self, config: LabelAwareBertConfig):
+        super().__init__()
+        # e ↦ e W. W acts on the C label vectors, not on the B·L tokens: the smaller side by far.
+        self.bilinear = nn.Linear(config.label_embedding_size, config.hidden_size, bias=False)
+
+    def forward(self, label_embeddings, hidden_states, token_mask):
+        """Label vectors (C, d'), hidden states (B, L, d), mask (B, L) or None -> h̃ (B, C, d), α (B, C, L)."""
+        scores = F.linear(hidden_states, self.bilinear(label_embeddings))  # (B, L, C)
+        if token_mask is not None:
+            scores = scores.masked_fill(~token_mask[..., None], torch.finfo(scores.dtype).min)
+        attentions = scores.softmax(dim=1).transpose(1, 2)  # (B, C, L)
+        attentions = attentions.to(hidden_states.dtype)  # autocast leaves the softmax in float32
+        return attentions @ hidden_states, attentions
+
+
+class LeamAttention(nn.Module):
+    """
+    LEAM (Wang et al. 2018), as the paper's appendix compares it: cosine similarity of labels and tokens, one
+    convolution over tokens shared by the labels, ReLU, maximum over labels, one scalar, softmax over the real tokens.
+    """
+
+    def __init__(self, config: LabelAwareBertConfig):
+        super().__init__()
+        self.conv = nn.Conv1d(1, 1, 2 * config.leam_radius + 1, padding=config.leam_radius)
+        self.scale = nn.Linear(1, 1, bias=False)  # a bias would cancel in the softmax
+
+    def forward(self, label_embeddings, hidden_states, token_mask):
+        """Label vectors (C, d), hidden states (B, L, d), mask (B, L) or None -> z (B, d), attention (B, 1, L)."""
+        batch_size, length, _ = hidden_states.shape
+        similarity = F.linear(F.normalize(hidden_states, dim=-1), F.normalize(label_embeddings, dim=-1))  # (B, L, C)
+        if token_mask is not None:  # the window of the last real token must not see padding
+            similarity = similarity * token_mask[..., None]
+        similarity = similarity.transpose(1, 2).reshape(-1, 1, length)  # (B·C, 1, L)
+        matches = F.relu(self.conv(similarity)).view(batch_size, -1, length).amax(dim=1)  # (B, L)
+        scores = self.scale(matches[..., None]).squeeze(-1)  # (B, L)
+        if token_mask is not None:
+            scores = scores.masked_fill(~token_mask, torch.finfo(scores.dtype).min)
+        attentions = scores.softmax(dim=-1).to(hidden_states.dtype)[:, None]  # (B, 1, L)
+        return (attentions @ hidden_states).squeeze(1), attentions
+
+
+class LabelAwareHead(nn.Module):
+    """Section 3.3: ŷ^{(i)} = FFN_i([h̃^{(i)} ‖ s]), one FFN for all labels (`tie_head`) or one for each."""
+
+    def __init__(self, config: LabelAwareBertConfig):
+        super().__init__()
+        self.num_heads = 1 if config.tie_head else config.num_labels
+        self.dropout = nn.Dropout(
+            config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+        )
+        size = 2 * config.hidden_size
+        self.dense = None
+        if config.head_hidden_size is not None:
+            # The rows of one label's layer are consecutive.
+            self.dense = nn.Linear(size, self.num_heads * config.head_hidden_size)
+            self.activation = ACT2FN[config.hidden_act]
+            size = config.head_hidden_size
+        self.out_proj = nn.Linear(size, self.num_heads)
+
+    def forward(self, label_representations):
+        """(B, C, 2d) -> logits (B, C)."""
+        hidden = self.dropout(label_representations)
+        if self.num_heads == 1:
+            if self.dense is not None:
+                hidden = self.activation(self.dense(hidden))
+            return self.out_proj(hidden).squeeze(-1)
+        if self.dense is not None:
+            weight = self.dense.weight.view(self.num_heads, -1, hidden.shape[-1])  # (C, head_hidden_size, 2d)
+            hidden = torch.einsum("bcd,chd->bch", hidden, weight) + self.dense.bias.view(self.num_heads, -1)
+            hidden = self.activation(hidden)
+        return (hidden * self.out_proj.weight).sum(-1) + self.out_proj.bias
+
+
+class LabelAwareBertPreTrainedModel(BertPreTrainedModel):
+    config: LabelAwareBertConfig
+    config_class = LabelAwareBertConfig
+    base_model_prefix = "bert"
+    _no_split_modules = ["BertEmbeddings", "BertLayer"]
+    # Parameters that weight decay would pull towards the origin although their place there means nothing.
+    _no_weight_decay_parameters = ("label_embeddings",)
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        if isinstance(module, LeamAttention):
+            # A moving average: with N(0, 0.02) the ReLU would often start, and stay, dead.
+            init.constant_(module.conv.weight, 1 / module.conv.weight.numel())
+            init.ones_(module.scale.weight)
+
+
+class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
+    """BERT with one vector per label that attends to its tokens. Returns a [`LabelAwareModelOutput`]."""
+
+    def __init__(self, config: LabelAwareBertConfig):
+        super().__init__(config)
+        self.embeddings = BertEmbeddings(config)
+        self.encoder = BertEncoder(config)
+        self.pooler = BertPooler(config) if config.sentence_representation == "pooler" else None
+        # An nn.Embedding and not an nn.Parameter, so that PEFT's `modules_to_save` can name it.
+        self.label_embeddings = nn.Embedding(config.num_labels, config.label_embedding_size)
+        attention_class = LeamAttention if config.label_attention == "leam" else LabelAwareAttention
+        self.label_attention = attention_class(config)
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.embeddings.word_embeddings
+
+    def set_input_embeddings(self, value):
+        self.embeddings.word_embeddings = value
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.LongTensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> LabelAwareModelOutput:
+        r"""
+        Args:
+            input_ids, token_type_ids, position_ids, inputs_embeds: as in [`BertModel`].
+            attention_mask: (B, L), 1 for real tokens, 0 for padding.
+
+        Raises:
+            ValueError: both or neither of `input_ids` and `inputs_embeds`; a mask that is not (B, L).
+        """
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
+        if attention_mask is not None and attention_mask.dim() != 2:
+            raise ValueError(
+                "`attention_mask` must have shape (batch_size, sequence_length), because labels attend to tokens too; "
+                f"got {tuple(attention_mask.shape)}."
+            )
+        embedding_output = self.embeddings(
+            input_ids=input_ids,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+        )
+        hidden_states = self.encoder(
+            embedding_output,
+            attention_mask=create_bidirectional_mask(
+                config=self.config, inputs_embeds=embedding_output, attention_mask=attention_mask
+            ),
+            **kwargs,
+        ).last_hidden_state  # (B, L, d)
+
+        token_mask = None if attention_mask is None else attention_mask.bool()
+        representations, label_attentions = self.label_attention(
+            self.label_embeddings.weight, hidden_states, token_mask
+        )
+        if self.config.label_attention == "bilinear":
+            sentence = hidden_states[:, 0] if self.pooler is None else self.pooler(hidden_states)  # (B, d)
+            sentence = sentence[:, None].expand_as(representations)
+            representations = torch.cat([representations, sentence], dim=-1)  # (B, C, 2d)
+        return LabelAwareModelOutput(
+            label_representations=representations,
+            last_hidden_state=hidden_states,
+            label_attentions=label_attentions,
+        )
+
+    @torch.no_grad()
+    def init_label_embeddings(
+        self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None
+    ) -> "LabelAwareBertModel":
+        r"""
+        Start every label vector at the word embedding of the label's name, or at the mean over its word pieces.
+
+        Args:
+            tokenizer: the tokenizer of this encoder.
+            label_texts: what to read instead of the names in `config.id2label`: a sequence in label order, or a mapping
+                from label name to text. The vectors are parameters of their own afterwards, not tied to the words.
+
+        Raises:
+            ValueError: `label_embedding_size` is not `hidden_size`; labels without names; a text that gives no word piece.
+        """
+        names = [self.config.id2label[i] for i in range(self.config.num_labels)]
+        if label_texts is None:
+            if all(name == f"LABEL_{i}" for i, name in enumerate(names)):
+                raise ValueError("The labels have no names to start from: set `id2label` in the config, or `label_texts`.")
+            label_texts = names
+        elif isinstance(label_texts, Mapping):
+            if set(label_texts) != set(names):
+                raise ValueError(
+                    f"`label_texts` must have the labels as keys; differing: {sorted(set(label_texts) ^ set(names))}."
+                )
+            label_texts = [label_texts[name] for name in names]
+        if len(label_texts) != len(names):
+            raise ValueError(f"`label_texts` needs {len(names)} texts, one for each label; got {len(label_texts)}.")
+        self.label_embeddings.weight.copy_(self._embed_label_texts(tokenizer, label_texts))
+        return self
+
+    def _embed_label_texts(self, tokenizer, texts: Sequence[str]) -> torch.Tensor:
+        """Mean word embedding of each text, (len(texts), d)."""
+        if self.config.label_embedding_size != self.config.hidden_size:
+            raise ValueError(
+                f"Word embeddings have size {self.config.hidden_size} and label vectors `label_embedding_size`="
+                f"{self.config.label_embedding_size}: leave `label_embedding_size` unset to start labels from words."
+            )
+        word_embeddings = self.get_input_embeddings().weight
+        vectors = []
+        for text in texts:
+            ids = tokenizer(text.replace("_", " "), add_special_tokens=False)["input_ids"]
+            if not ids or all(i == tokenizer.unk_token_id for i in ids):
+                raise ValueError(
+                    f"The tokenizer has no word piece for the label text {text!r}: describe the label in other words "
+                    "with `label_texts`."
+                )
+            vectors.append(word_embeddings[torch.tensor(ids, device=word_embeddings.device)].mean(dim=0))
+        return torch.stack(vectors)
+
+
+class BertForLabelAwareClassification(LabelAwareBertPreTrainedModel):
+    """Multi-label (or single-label) classification by label-aware attention. Returns a [`LabelAwareClassifierOutput`]."""
+
+    # The loss is a mean over rows and ignores `num_items_in_batch`: without this, the Trainer would not divide it by the
+    # number of accumulation steps.
+    accepts_loss_kwargs = False
+
+    def __init__(self, config: LabelAwareBertConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.bert = LabelAwareBertModel(config)
+        if config.label_attention == "leam":
+            dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+            self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(config.hidden_size, config.num_labels))
+        else:
+            self.classifier = LabelAwareHead(config)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.LongTensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        labels: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> LabelAwareClassifierOutput:
+        r"""
+        Args:
+            labels: (B, C) of 0 and 1 for multi-label, (B,) class ids for single-label classification.
+
+        The other arguments are those of [`LabelAwareBertModel`].
+        """
+        outputs = self.bert(
+            input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            return_dict=True,
+            **kwargs,
+        )
+        logits = self.classifier(outputs.label_representations)  # (B, C)
+        loss = None if labels is None else classification_loss(logits, labels, self.config)
+        return LabelAwareClassifierOutput(
+            loss=loss,
+            logits=logits,
+            label_attentions=outputs.label_attentions,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+        )
+
+    def init_label_embeddings(
+        self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None
+    ) -> "BertForLabelAwareClassification":
+        """See [`LabelAwareBertModel.init_label_embeddings`]."""
+        self.bert.init_label_embeddings(tokenizer, label_texts)
+        return self
+
+    @torch.no_grad()
+    def add_labels(
+        self, names: Sequence[str], tokenizer, label_texts: Sequence[str] | None = None
+    ) -> "BertForLabelAwareClassification":
+        r"""
+        Add labels after training. The head is shared and labels are vectors, so that a new label has a logit at once; the
+        logits of the old labels do not change.
+
+        The config is extended with the model: `id2label` and `label2id`; `thresholds` by the mean of the present ones
+        where there are any; `class_counts` by 0, rows seen in training.
+
+        Args:
+            names: new label names, each different from the present ones.
+            tokenizer: the tokenizer of this encoder.
+            label_texts: texts to read instead of the names, in the order of `names`.
+
+        Raises:
+            ValueError: a name that is taken or repeated; a model with untied heads or LEAM, whose new outputs would be
+                untrained; `label_embedding_size` other than `hidden_size`.
+        """
+        config = self.config
+        if isinstance(names, str):
+            raise ValueError(f"`names` must be a list of names, got the string {names!r}: pass [{names!r}].")
+        if config.label_attention == "leam" or not config.tie_head:
+            raise ValueError(
+                "A new label would need trained weights of its own with `label_attention='leam'` or `tie_head=False`; "
+                "labels can be added where the head is tied and the attention bilinear."
+            )
+        old_names = [config.id2label[i] for i in range(config.num_labels)]
+        taken = sorted(name for i, name in enumerate(names) if name in old_names or name in names[:i])
+        if taken:
+            raise ValueError(f"Label names must be new and different; taken: {taken}.")
+        if label_texts is not None and len(label_texts) != len(names):
+            raise ValueError(f"`label_texts` needs one text per name: {len(names)} names, {len(label_texts)} texts.")
+
+        old = self.bert.label_embeddings
+        vectors = torch.cat([old.weight, self.bert._embed_label_texts(tokenizer, label_texts or names)])
+        self.bert.label_embeddings = nn.Embedding.from_pretrained(vectors, freeze=not old.weight.requires_grad)
+        all_names = old_names + list(names)
+        config.id2label = dict(enumerate(all_names))
+        config.label2id = {name: i for i, name in enumerate(all_names)}
+        if config.thresholds is not None:
+            config.thresholds = config.thresholds + [sum(config.thresholds) / len(old_names)] * len(names)
+        if config.class_counts is not None:
+            config.class_counts = config.class_counts + [0] * len(names)
+        config.validate()
+        self.num_labels = config.num_labels
+        return self
+
+
+__all__ = [
+    "BertForLabelAwareClassification",
+    "LabelAwareBertModel",
+    "LabelAwareBertPreTrainedModel",
+    "LabelAwareClassifierOutput",
+    "LabelAwareModelOutput",
+]
