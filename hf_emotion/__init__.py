@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emotion and aspect-sentiment models as first-class Hugging Face models, and the toolkit around them."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+
+__version__ = "0.1.0"
+
+# Imported when first used: `import hf_emotion` costs neither torch nor transformers.
+_HOMES = {
+    "BertForLabelAwareClassification": ".modeling",
+    "EmotionClassificationPipeline": ".modeling",
+    "LabelAwareBertConfig": ".modeling",
+    "LabelAwareBertModel": ".modeling",
+    "Predictor": ".inference.predictor",
+    "Recipe": ".recipes",
+    "load_dataset_for": ".data",
+    "load_recipe": ".recipes",
+    "train": ".training.run",
+}
+_MODULES = ("metrics",)
+
+__all__ = [*_HOMES, *_MODULES]
+
+if TYPE_CHECKING:
+    from . import metrics  # noqa: F401
+    from .data import load_dataset_for  # noqa: F401
+    from .inference.predictor import Predictor  # noqa: F401
+    from .modeling import (  # noqa: F401
+        BertForLabelAwareClassification,
+        EmotionClassificationPipeline,
+        LabelAwareBertConfig,
+        LabelAwareBertModel,
+    )
+    from .recipes import Recipe, load_recipe  # noqa: F401
+    from .training.run import train  # noqa: F401
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name], __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

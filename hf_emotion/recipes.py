@@ -70,7 +70,9 @@ class Recipe:
         if not 0 <= self.threshold <= 1:
             raise ValueError(f"`threshold` must lie in [0, 1], got {self.threshold}.")
         if self.max_length < 3:
-            raise ValueError(f"`max_length` must be at least 3 (two special tokens and a word), got {self.max_length}.")
+            raise ValueError(
+                f"`max_length` must be at least 3 (two special tokens and a word), got {self.max_length}."
+            )
 
     def validate_parts(self):
         from .data import check_dataset
@@ -220,7 +222,13 @@ def apply_override(values: dict[str, Any], override: str) -> None:
         arguments = [f"training_arguments.{field.name}" for field in dataclasses.fields(_training_arguments_class())]
         inner = ["dataset_options.taxonomy", "dataset_options.dedupe", "dataset_options.label_separator"]
         known = fields + inner + arguments
-        near = [name for name in known if name.split(".")[-1] in difflib.get_close_matches(key, [n.split(".")[-1] for n in known], n=1)]
-        raise ValueError(f"unknown recipe key `{key}`{f': did you mean `{near[0]}`?' if near else f'; the keys are {fields}.'}")
+        near = [
+            name
+            for name in known
+            if name.split(".")[-1] in difflib.get_close_matches(key, [n.split(".")[-1] for n in known], n=1)
+        ]
+        raise ValueError(
+            f"unknown recipe key `{key}`{f': did you mean `{near[0]}`?' if near else f'; the keys are {fields}.'}"
+        )
     else:
         values[key] = value

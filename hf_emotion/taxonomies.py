@@ -11,9 +11,7 @@ EKMAN = {
     "anger": ["anger", "annoyance", "disapproval"],
     "disgust": ["disgust"],
     "fear": ["fear", "nervousness"],
-    "joy": (
-        "joy amusement approval excitement gratitude love optimism relief pride admiration desire caring".split()
-    ),
+    "joy": ("joy amusement approval excitement gratitude love optimism relief pride admiration desire caring".split()),
     "sadness": ["sadness", "disappointment", "embarrassment", "grief", "remorse"],
     "surprise": ["surprise", "realization", "confusion", "curiosity"],
     "neutral": ["neutral"],

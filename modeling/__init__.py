@@ -15,9 +15,7 @@ from .pipeline_emotion_classification import EmotionClassificationPipeline
 
 AutoConfig.register("label-aware-bert", LabelAwareBertConfig, exist_ok=True)
 AutoModel.register(LabelAwareBertConfig, LabelAwareBertModel, exist_ok=True)
-AutoModelForSequenceClassification.register(
-    LabelAwareBertConfig, BertForLabelAwareClassification, exist_ok=True
-)
+AutoModelForSequenceClassification.register(LabelAwareBertConfig, BertForLabelAwareClassification, exist_ok=True)
 # With an auto class set, `save_pretrained` copies the class's files beside the weights.
 LabelAwareBertConfig.register_for_auto_class()
 LabelAwareBertModel.register_for_auto_class("AutoModel")

@@ -134,7 +134,8 @@ def load_quickstart(data_dir: str | Path | None = None) -> DatasetDict:
         rows = _Rows(f"quickstart {split}", "error")
         for line, content in enumerate((folder / f"{split}.jsonl").read_text(encoding="utf-8").splitlines(), 1):
             row = json.loads(content)
-            rows.add(line, row["text"], row["labels"], f"{split}-{line}")
+            labels = sorted(GOEMOTIONS.index(name) for name in row["labels"])
+            rows.add(line, row["text"], labels, f"{split}-{line}")
         splits[split] = rows.to_dataset(GOEMOTIONS, multi_label=True)
     return DatasetDict(splits)
 
@@ -178,7 +179,9 @@ def read_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 except json.JSONDecodeError as error:
                     raise ValueError(f"{path}, line {number}: no valid JSON: {error}") from error
                 if not isinstance(row, dict):
-                    raise ValueError(f"{path}, line {number}: each line must be a JSON object, got {type(row).__name__}.")
+                    raise ValueError(
+                        f"{path}, line {number}: each line must be a JSON object, got {type(row).__name__}."
+                    )
                 yield number, row
     elif kind == "parquet":
         import pyarrow.parquet
@@ -290,7 +293,9 @@ def _split_files(source: Path) -> dict[str, Path]:
         if found:
             files[split] = found[0]
     if "train" not in files:
-        raise FileNotFoundError(f"no training file in {source}: expected train with one of the endings {sorted(FORMATS)}.")
+        raise FileNotFoundError(
+            f"no training file in {source}: expected train with one of the endings {sorted(FORMATS)}."
+        )
     return files
 
 

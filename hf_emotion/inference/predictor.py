@@ -96,7 +96,9 @@ class Predictor:
             )
         return AutoTokenizer.from_pretrained(checkpoint)
 
-    def __call__(self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False) -> list[list[dict]]:
+    def __call__(
+        self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False
+    ) -> list[list[dict]]:
         """
         For each text its labels with their probabilities, most probable first.
 
@@ -109,9 +111,13 @@ class Predictor:
             for each text a list of {"label", "score"}; empty where no label passes its threshold. A single-label model
             gives the most probable label.
         """
-        if top_k is not None and top_k < 1:
-            raise ValueError(f"`top_k` must be at least 1, got {top_k}.")
-        probabilities = self._label_probabilities(texts, progress)
+        check_top_k(top_k)
+        probabilities, truncated = self._label_probabilities(texts, progress)
+        self.warn_truncated(truncated, len(probabilities))
+        return self.rank(probabilities, top_k)
+
+    def rank(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[dict]]:
+        """(N, C) probabilities of the model's labels -> for each row what `__call__` returns."""
         scores, chosen = self.roll_up(probabilities), self.decide(probabilities)
         results = []
         for row in range(len(scores)):
@@ -122,7 +128,13 @@ class Predictor:
 
     def probabilities(self, texts: Sequence[str] | str, progress: bool = False) -> np.ndarray:
         """(N, labels), float32: sigmoid for a multi-label model, softmax for a single-label one; of a group of a taxonomy its most probable label (sum, for a single-label model)."""
-        return self.roll_up(self._label_probabilities(texts, progress))
+        return self.roll_up(self.label_probabilities(texts, progress))
+
+    def label_probabilities(self, texts: Sequence[str] | str, progress: bool = False) -> np.ndarray:
+        """As `probabilities`, but always of the model's own labels: (N, C)."""
+        probabilities, truncated = self._label_probabilities(texts, progress)
+        self.warn_truncated(truncated, len(probabilities))
+        return probabilities
 
     def roll_up(self, probabilities: np.ndarray) -> np.ndarray:
         """Probabilities of the model's labels (N, C) -> those of the taxonomy's groups."""
@@ -144,7 +156,13 @@ class Predictor:
             return chosen
         return np.stack([chosen[:, members].any(axis=1) for members in self._groups], axis=1)
 
-    def _label_probabilities(self, texts: Sequence[str] | str, progress: bool) -> np.ndarray:
+    def warn_truncated(self, truncated: int, total: int) -> None:
+        """One counted warning for the texts that were cut."""
+        if truncated:
+            logger.warning("%d of %d texts are longer than %d tokens and were cut", truncated, total, self.max_length)
+
+    def _label_probabilities(self, texts: Sequence[str] | str, progress: bool = False) -> tuple[np.ndarray, int]:
+        """Probabilities of the model's labels (N, C) float32, and the number of texts that were cut."""
         texts = [texts] if isinstance(texts, str) else list(texts)
         for row, text in enumerate(texts):
             if not isinstance(text, str) or not text.strip():
@@ -161,15 +179,19 @@ class Predictor:
                 for rows in token_budget_batches([len(ids) for ids in encoded], TOKENS_PER_BATCH):
                     output[[start + row for row in rows]] = self._forward([encoded[row] for row in rows])
                     bar.update(len(rows))
-        if truncated:
-            logger.warning("%d of %d texts were longer than %d tokens and were cut", truncated, len(texts), self.max_length)
-        return output
+        return output, truncated
 
     @torch.inference_mode()
     def _forward(self, ids: list[list[int]]) -> np.ndarray:
         batch: Any = self.tokenizer.pad({"input_ids": ids}, return_tensors="pt").to(self.model.device)
         logits = self.model(**batch).logits.float()
         return (logits.sigmoid() if self.multi_label else logits.softmax(dim=-1)).cpu().numpy()
+
+
+def check_top_k(top_k: int | None) -> None:
+    """ValueError unless None or positive."""
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"`top_k` must be at least 1, got {top_k}.")
 
 
 def token_budget_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:

@@ -18,6 +18,7 @@ def goemotions(
     probabilities: np.ndarray,
     thresholds: float | Sequence[float] = PUBLISHED_THRESHOLD,
     label_names: Sequence[str] | None = None,
+    decisions: np.ndarray | None = None,
 ) -> dict:
     """
     Multi-label metrics. A label is predicted where its probability is strictly greater than the threshold.
@@ -26,11 +27,12 @@ def goemotions(
         labels: (N, C) of 0 and 1.
         probabilities: (N, C) in [0, 1].
         thresholds: one for all labels, or C.
-        label_names: C names; default the GoEmotions labels, where C is 28.
+        label_names: C names; default: the 28 GoEmotions labels.
+        decisions: (N, C) bool, in place of thresholds (groups of labels, each with its own threshold).
 
     Returns:
         `macro_f1`, `macro_precision`, `macro_recall`, the same for `micro` and `weighted`; `macro_average_precision` (mean
-        over the labels that occur); `per_label`: {name: {precision, recall, f1, support, threshold}}; and the paper's error
+        over the labels that occur); `per_label`: {name: {precision, recall, f1, support}}; and the paper's error
         analysis: `top1_accuracy` of rows with one label, `top3_accuracy` of rows with several (all of them among the three
         most probable), `confusions`: the most frequent (gold, argmax) pairs of single-label rows, `neutral_to_other` and
         `other_to_neutral`: shares of the neutral (of the other) single-label rows whose argmax is another label (is
@@ -42,18 +44,29 @@ def goemotions(
     labels, probabilities = _check(labels, probabilities)
     num_labels = labels.shape[1]
     names = _names(label_names, num_labels)
-    thresholds = np.broadcast_to(np.asarray(thresholds, dtype=np.float64), (num_labels,)) if np.ndim(thresholds) == 0 else np.asarray(thresholds, dtype=np.float64)
-    if thresholds.shape != (num_labels,):
-        raise ValueError(f"`thresholds` must be one number or {num_labels}, got shape {thresholds.shape}.")
-    predicted = probabilities > thresholds
+    if decisions is None:
+        thresholds = np.asarray(thresholds, dtype=np.float64)
+        if thresholds.shape not in ((), (num_labels,)):
+            raise ValueError(f"`thresholds` must be one number or {num_labels}, got shape {thresholds.shape}.")
+        predicted = probabilities > thresholds
+    else:
+        predicted = np.asarray(decisions, dtype=bool)
+        if predicted.shape != labels.shape:
+            raise ValueError(f"`decisions` must have the shape of `labels` {labels.shape}, got {predicted.shape}.")
 
     result: dict = {}
     for average in ("macro", "micro", "weighted"):
         precision, recall, f1, _ = precision_recall_fscore_support(labels, predicted, average=average, zero_division=0)
-        result |= {f"{average}_precision": float(precision), f"{average}_recall": float(recall), f"{average}_f1": float(f1)}
+        result |= {
+            f"{average}_precision": float(precision),
+            f"{average}_recall": float(recall),
+            f"{average}_f1": float(f1),
+        }
     present = labels.any(axis=0)
     result["macro_average_precision"] = (
-        float(average_precision_score(labels[:, present], probabilities[:, present])) if present.any() else float("nan")
+        float(average_precision_score(labels[:, present], probabilities[:, present]))
+        if present.any()
+        else float("nan")
     )
     columns = precision_recall_fscore_support(labels, predicted, average=None, zero_division=0)
     result["per_label"] = {
@@ -62,9 +75,8 @@ def goemotions(
             "recall": float(recall),
             "f1": float(f1),
             "support": int(support),
-            "threshold": float(threshold),
         }
-        for name, precision, recall, f1, support, threshold in zip(names, *columns, thresholds, strict=True)
+        for name, precision, recall, f1, support in zip(names, *columns, strict=True)
     }
     return result | _error_analysis(labels, probabilities, names)
 
@@ -111,7 +123,11 @@ def classification(labels: np.ndarray, probabilities: np.ndarray, label_names: S
         precision, recall, f1, _ = precision_recall_fscore_support(
             labels, predicted, labels=ids, average=average, zero_division=0
         )
-        result |= {f"{average}_precision": float(precision), f"{average}_recall": float(recall), f"{average}_f1": float(f1)}
+        result |= {
+            f"{average}_precision": float(precision),
+            f"{average}_recall": float(recall),
+            f"{average}_f1": float(f1),
+        }
     columns = precision_recall_fscore_support(labels, predicted, labels=ids, average=None, zero_division=0)
     result["per_label"] = {
         name: {"precision": float(precision), "recall": float(recall), "f1": float(f1), "support": int(support)}

@@ -1,1 +1,184 @@
-def write_card(*a): pass
+# SPDX-License-Identifier: Apache-2.0
+"""The model card of a run, from the run's own numbers."""
+
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCardData
+
+from ..recipes import Recipe
+from .files import write_text
+
+
+CORPORA = {  # dataset name -> (Hub id or None, terms)
+    "goemotions": ("google-research-datasets/go_emotions", "CC BY 4.0; Reddit comments, Demszky et al. 2020"),
+    "quickstart": (None, "CC0 1.0; sentences written for hf-emotion"),
+    "files": (None, "the user's own files: name their terms here before publishing"),
+}
+KINDS = {"fixed": "threshold {threshold}", "tuned": "thresholds tuned on dev", "argmax": "argmax"}
+SHOWN = (
+    "accuracy",
+    "macro_f1",
+    "micro_f1",
+    "weighted_f1",
+    "macro_precision",
+    "macro_recall",
+    "macro_average_precision",
+)
+
+
+def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> None:
+    """
+    Write README.md: metadata for the Hub (with a model index), results with seeds, thresholds, data and limits.
+
+    Args:
+        folder: the run folder.
+        recipe: what was run.
+        report: content of metrics.json.
+        best: the seed whose weights lie in the folder.
+    """
+    hub_id, terms = CORPORA[recipe.dataset]
+    base = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}.get(recipe.base_model, recipe.base_model)
+    is_local = Path(base).is_absolute() or Path(base).exists()  # a path on one's own disk means nothing to others
+    split = "test" if "test" in report["summary"] else "validation"
+    metadata = ModelCardData(
+        model_name=recipe.name,
+        license="apache-2.0",
+        library_name="transformers",
+        pipeline_tag="text-classification",
+        base_model=None if is_local else base,
+        datasets=[hub_id] if hub_id else None,
+        tags=["emotion", "hf-emotion", *([recipe.model_type] if recipe.model_type else [])],
+        metrics=["f1"],
+        eval_results=[
+            EvalResult(
+                task_type="text-classification",
+                dataset_type=hub_id or recipe.dataset,
+                dataset_name=recipe.dataset,
+                dataset_split=split,
+                metric_type="f1" if metric.endswith("f1") else metric,
+                metric_name=f"{metric} ({KINDS[kind].format(threshold=recipe.threshold)})",
+                metric_value=round(values["mean"], 4),
+            )
+            for kind, metrics in report["summary"][split].items()
+            for metric, values in metrics.items()
+            if metric in ("macro_f1", "micro_f1", "accuracy")
+        ],
+    )
+    base = Path(base).name if is_local else base
+    labels = list(report["class_counts"])
+    text = "\n\n".join(
+        part
+        for part in (
+            f"---\n{metadata.to_yaml()}\n---",
+            f"# {recipe.name}",
+            f"{recipe.description or recipe.name}.",
+            _about(recipe, base),
+            _usage(recipe),
+            "## Results\n\n" + _results(report, recipe),
+            _thresholds(best),
+            f"## Training\n\nCorpus: {recipe.dataset} ({terms}), options {recipe.dataset_options or 'none'}, rows "
+            + ", ".join(f"{split} {rows:,}" for split, rows in report["rows"].items())
+            + (f" (a share of {recipe.train_fraction} of the training part)" if recipe.train_fraction < 1 else "")
+            + f". Texts that stand in two splits or twice in one: {_nonzero(report['duplicates'])}.\n\n"
+            + f"Encoder: {base}. Seeds: {', '.join(str(run['seed']) for run in report['runs'])}; the weights are those of "
+            + f"seed {best['seed']}, the epoch that was best on the development split. Texts are cut to {recipe.max_length} "
+            + f"tokens. Training arguments: {_inline(recipe.training_arguments)}. Minutes of training per seed: "
+            + ", ".join(f"{run['train_minutes']:.1f}" for run in report["runs"])
+            + f" ({report['environment']['device']}, {report['environment']['threads']} threads, torch "
+            + f"{report['environment']['torch']}, transformers {report['environment']['transformers']}).",
+            f"## Labels\n\n{', '.join(labels)}",
+            "## Limits\n\nThe model gives the emotions that annotators read in short English texts of this corpus; it does "
+            "not know what a writer felt. Rare labels have few test rows, and their scores are uncertain. Comments carry "
+            "the biases of their platform and of their annotators: do not use the model to judge persons.",
+            _citation(recipe),
+        )
+        if part
+    )
+    write_text(folder / "README.md", text + "\n")
+
+
+def _about(recipe: Recipe, base: str) -> str:
+    if recipe.model_type is None:
+        return f"The stock sequence classifier of transformers over `{base}`."
+    if recipe.model_config.get("label_attention") == "leam":
+        about = "One attention over the tokens for all labels, from the cosine similarity of label vectors and hidden states (LEAM)."
+    else:
+        about = (
+            "Each label i has a vector e_i that attends to the tokens, α_i = softmax(e_i W Hᵀ); its logit is "
+            "FFN([α_i H ‖ h_CLS]), with one FFN for all labels."
+        )
+    return f"{about} Encoder: `{base}`. Configuration: {_inline(recipe.model_config) or 'default'}."
+
+
+def _usage(recipe: Recipe) -> str:
+    task, trust = (
+        ("text-classification", "")
+        if recipe.model_type is None
+        else ("emotion-classification", ", trust_remote_code=True")
+    )
+    return (
+        "## Use\n\n```python\nfrom transformers import pipeline\n\n"
+        f'classify = pipeline("{task}", model="PATH_OR_REPO"{trust})\n'
+        'print(classify("Thank you so much, this made my day!"))\n```'
+        + (
+            ""
+            if recipe.model_type is None
+            else "\n\nThe pipeline returns the labels whose probability passes their thresholds."
+        )
+    )
+
+
+def _results(report: dict[str, Any], recipe: Recipe) -> str:
+    seeds = len(report["runs"])
+    lines = ["| split | decision | " + " | ".join(_shown(report)) + " |", "|---|---|" + "---:|" * len(_shown(report))]
+    for split, kinds in report["summary"].items():
+        for kind, metrics in kinds.items():
+            cells = [_cell(metrics.get(name)) for name in _shown(report)]
+            lines.append(f"| {split} | {KINDS[kind].format(threshold=recipe.threshold)} | {' | '.join(cells)} |")
+    if report["published"]:
+        printed = ", ".join(f"{name} {value}" for name, value in report["published"].items())
+        lines.append(f"\nThe paper printed for its row “{recipe.table_row}”, with BERT-base: {printed}.")
+    lines.append(
+        f"\n{'One seed: no spread is known.' if seeds == 1 else f'Mean ± standard deviation over {seeds} seeds.'}"
+    )
+    return "\n".join(lines)
+
+
+def _shown(report: dict[str, Any]) -> list[str]:
+    present = next(iter(next(iter(report["summary"].values())).values()))
+    return [name for name in SHOWN if name in present]
+
+
+def _cell(value: dict[str, float] | None) -> str:
+    if value is None:
+        return ""
+    return f"{value['mean']:.4f}" + ("" if value["std"] is None else f" ± {value['std']:.4f}")
+
+
+def _thresholds(best: dict[str, Any]) -> str:
+    if "thresholds" not in best:
+        return ""
+    split = "test" if "test" in best else "validation"
+    lines = [
+        f"## Thresholds and {split} scores per label",
+        "",
+        "| label | threshold | precision | recall | F1 | rows |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, values in best[split]["tuned"]["per_label"].items():
+        numbers = [best["thresholds"][name], values["precision"], values["recall"], values["f1"]]
+        lines.append(f"| {name} | {' | '.join(f'{number:.3f}' for number in numbers)} | {values['support']} |")
+    return "\n".join(lines)
+
+
+def _citation(recipe: Recipe) -> str:
+    return f"## Source\n\n{recipe.paper}." if recipe.paper else ""
+
+
+def _nonzero(duplicates: dict[str, int]) -> str:
+    return ", ".join(f"{name}: {count}" for name, count in duplicates.items() if count) or "none"
+
+
+def _inline(values: dict[str, Any]) -> str:
+    return ", ".join(f"`{key}={value}`" for key, value in values.items())

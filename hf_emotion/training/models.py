@@ -31,7 +31,9 @@ def model_config_fields(model_type: str | None) -> list[str] | None:
     if model_type is None:
         return None
     if model_type not in OUR_MODEL_TYPES:
-        raise ValueError(f"unknown `model_type` {model_type!r}: None (the base model's own) or one of {OUR_MODEL_TYPES}.")
+        raise ValueError(
+            f"unknown `model_type` {model_type!r}: None (the base model's own) or one of {OUR_MODEL_TYPES}."
+        )
     return list(CONFIG_MAPPING[model_type].__dataclass_fields__)
 
 

@@ -17,7 +17,13 @@ import pyarrow.parquet
 import torch
 import transformers
 from datasets import Dataset, DatasetDict
-from transformers import EarlyStoppingCallback, PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments, set_seed
+from transformers import (
+    EarlyStoppingCallback,
+    PreTrainedTokenizerBase,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
 from transformers.trainer_utils import get_last_checkpoint
 
 from .. import metrics
@@ -25,7 +31,7 @@ from ..data import duplicates_between_splits, is_multi_label, label_matrix, labe
 from ..data.text import multi_hot
 from ..inference.predictor import Predictor
 from ..recipes import Recipe
-from .files import filling, replacing, write_json, write_text
+from .files import filling, write_json, write_text
 from .models import build_classifier, load_base_tokenizer
 
 
@@ -42,7 +48,9 @@ class EmotionTrainer(Trainer):
         return [name for name in super().get_decay_parameter_names(model) if not any(part in name for part in spared)]
 
 
-def train(recipe: Recipe, output: str | Path, data_dir: str | Path | None = None, resume: bool = False) -> dict[str, Any]:
+def train(
+    recipe: Recipe, output: str | Path | None = None, data_dir: str | Path | None = None, resume: bool = False
+) -> dict[str, Any]:
     """
     Train every seed of a recipe, evaluate, and write the run folder.
 
@@ -52,7 +60,7 @@ def train(recipe: Recipe, output: str | Path, data_dir: str | Path | None = None
 
     Args:
         recipe: the recipe.
-        output: the run folder; must be new or empty, unless `resume`.
+        output: the run folder, default `runs/NAME`; must be new or empty, unless `resume`.
         data_dir: local folder with the corpora, see `load_dataset_for`.
         resume: continue an interrupted run in `output` from its last checkpoint; finished seeds are kept.
 
@@ -63,7 +71,7 @@ def train(recipe: Recipe, output: str | Path, data_dir: str | Path | None = None
         FileExistsError: `output` holds something and `resume` is not set.
         ValueError: `resume` with another recipe than the one in `output`.
     """
-    output = Path(output)
+    output = Path("runs") / recipe.name if output is None else Path(output)
     main_process = int(os.environ.get("RANK", "0")) == 0
     recipe_file = output / "recipe.yaml"
     if main_process:
@@ -109,7 +117,9 @@ def _train_seed(recipe: Recipe, seed: int, folder: Path, splits: DatasetDict, re
     set_seed(seed)
     names, multi_label = label_names(splits["train"]), is_multi_label(splits["train"])
     gold = {split: label_matrix(dataset) for split, dataset in splits.items()}
-    counts = gold["train"].sum(axis=0, dtype=np.int64) if multi_label else np.bincount(gold["train"], minlength=len(names))
+    counts = (
+        gold["train"].sum(axis=0, dtype=np.int64) if multi_label else np.bincount(gold["train"], minlength=len(names))
+    )
     tokenizer = load_base_tokenizer(recipe.base_model)
     model = build_classifier(
         recipe.base_model, recipe.model_type, recipe.model_config, tokenizer, names, multi_label, counts.tolist()
@@ -156,9 +166,7 @@ def _train_seed(recipe: Recipe, seed: int, folder: Path, splits: DatasetDict, re
         return run
     predictor = Predictor(model, tokenizer, max_length=recipe.max_length)
     probabilities = {
-        split: predictor.probabilities(splits[split]["text"], progress=True)
-        for split in splits
-        if split != "train"
+        split: predictor.probabilities(splits[split]["text"], progress=True) for split in splits if split != "train"
     }
     if multi_label:
         thresholds = metrics.tune_thresholds(gold["validation"], probabilities["validation"])
@@ -192,6 +200,7 @@ def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int, multi_labe
         "per_device_eval_batch_size": 64,
         "logging_steps": 50,
         "report_to": "none",
+        "dataloader_pin_memory": torch.cuda.is_available(),
         "bf16": torch.cuda.is_available() and torch.cuda.is_bf16_supported(),
         **recipe.training_arguments,
     }
@@ -218,7 +227,9 @@ def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: i
     return dataset.remove_columns("cut")
 
 
-def make_collator(tokenizer: PreTrainedTokenizerBase, num_labels: int, multi_label: bool) -> Callable[[list[dict]], dict]:
+def make_collator(
+    tokenizer: PreTrainedTokenizerBase, num_labels: int, multi_label: bool
+) -> Callable[[list[dict]], dict]:
     """A collator that pads to the longest row of the batch and makes labels (B, C) float, or (B,) int64 for single-label data."""
 
     def collate(rows: list[dict]) -> dict:
@@ -227,10 +238,15 @@ def make_collator(tokenizer: PreTrainedTokenizerBase, num_labels: int, multi_lab
             return_tensors="pt",
         )
         labels = [row["labels"] for row in rows]
-        batch["labels"] = torch.from_numpy(multi_hot(labels, num_labels)).float() if multi_label else torch.tensor(labels)
+        batch["labels"] = (
+            torch.from_numpy(multi_hot(labels, num_labels)).float() if multi_label else torch.tensor(labels)
+        )
         return batch
 
     return collate
+
+
+DEV_METRICS = ("accuracy", "macro_f1", "micro_f1", "weighted_f1", "macro_average_precision")
 
 
 def _dev_metrics(names: list[str], multi_label: bool, threshold: float) -> Callable:
@@ -240,12 +256,14 @@ def _dev_metrics(names: list[str], multi_label: bool, threshold: float) -> Calla
             values = metrics.goemotions(prediction.label_ids, logits.sigmoid().numpy(), threshold, names)
         else:
             values = metrics.classification(prediction.label_ids, logits.softmax(-1).numpy(), names)
-        return {name: value for name, value in values.items() if isinstance(value, float)}
+        return {name: value for name, value in values.items() if name in DEV_METRICS}
 
     return compute
 
 
-def _write_predictions(path: Path, splits: DatasetDict, probabilities: dict[str, np.ndarray], names: list[str]) -> None:
+def _write_predictions(
+    path: Path, splits: DatasetDict, probabilities: dict[str, np.ndarray], names: list[str]
+) -> None:
     """One row per development and test row: split, id, gold labels, probabilities in label order. No texts."""
     tables = []
     for split, scores in probabilities.items():

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line. Exit codes: 0 done, 1 the work failed, 2 wrong usage."""
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+# Everything else is imported inside the commands: `--help` must not wait for torch.
+
+app = typer.Typer(
+    help="Emotion and aspect-sentiment models: train, evaluate, predict, compare.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+DataDir = Annotated[
+    Path | None, typer.Option(help="Folder with the corpora; default: $HF_EMOTION_DATA, else the Hub.")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+
+
+@app.callback()
+def _common(debug: Debug = False) -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+
+
+@app.command()
+def recipes() -> None:
+    """List the recipes of the package: paper, table row, base model, published score."""
+    import yaml
+
+    from .recipes import packaged_recipes, recipe_name
+
+    rows = []
+    for path in packaged_recipes():
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        published = ", ".join(f"{name} {value}" for name, value in values.get("published", {}).items())
+        rows.append(
+            [
+                recipe_name(path),
+                values.get("description", ""),
+                values.get("table_row") or "-",
+                values.get("base_model", ""),
+                published or "-",
+            ]
+        )
+    _print_table(["recipe", "what it trains", "table row", "base model", "published"], rows)
+
+
+@app.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe: its name (see `recipes`) or the path of a YAML file.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Run folder; default: runs/NAME.")] = None,
+    base_model: Annotated[str | None, typer.Option(help="Hub id, local folder, or minilm (extra `offline`).")] = None,
+    data_dir: DataDir = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds, counted from the recipe's first.")] = None,
+    train_fraction: Annotated[float | None, typer.Option(help="Share of the training rows, in (0, 1].")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="key=value, e.g. learning_rate=1e-4 or dataset_options.taxonomy=ekman."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted run from its last checkpoint.")
+    ] = False,
+) -> None:
+    """Train a recipe, evaluate it on dev and test, and write a run folder that AutoModel can load."""
+    from .recipes import load_recipe
+
+    overrides = list(set_ or [])
+    if base_model is not None:
+        overrides.append(f"base_model={json.dumps(base_model)}")
+    if train_fraction is not None:
+        overrides.append(f"train_fraction={train_fraction}")
+    checked = load_recipe(recipe, overrides)
+    if seeds is not None:
+        checked = load_recipe(recipe, [*overrides, f"seeds={[checked.seeds[0] + i for i in range(seeds)]}"])
+    _quiet()
+    from .training.run import train as run
+
+    output = output or Path("runs") / checked.name
+    report = run(checked, output, data_dir=data_dir, resume=resume)
+    _print_report(report)
+    print(f"\nrun folder: {output}")
+
+
+@app.command()
+def evaluate(
+    checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id.")],
+    dataset: Annotated[str, typer.Option(help="goemotions, quickstart or files.")],
+    split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
+    data_dir: DataDir = None,
+    taxonomy: Annotated[str | None, typer.Option(help="ekman or sentiment: roll the 28 labels up.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Argument of the dataset's loader, key=value.")] = None,
+    threshold: Annotated[float, typer.Option(min=0, max=1, help="Fixed threshold, beside the tuned ones.")] = 0.3,
+    max_length: Annotated[int | None, typer.Option(help="Tokens per text; default: the model's positions.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
+) -> None:
+    """Measure a checkpoint on a split of a corpus, at the fixed and at the stored thresholds."""
+    _quiet()
+    from .inference.evaluate import evaluate as run
+
+    result = run(
+        checkpoint,
+        dataset,
+        split,
+        data_dir,
+        taxonomy=taxonomy,
+        options=_options(option),
+        threshold=threshold,
+        max_length=max_length,
+    )
+    if as_json:
+        _print_json(result)
+        return
+    kinds = {
+        kind: {name: value for name, value in values.items() if isinstance(value, float)}
+        for kind, values in result["metrics"].items()
+    }
+    names = list(next(iter(kinds.values())))
+    _print_table(
+        [f"{dataset} {split} ({result['rows']} rows)", *kinds],
+        [[name, *(f"{values[name]:.4f}" for values in kinds.values())] for name in names],
+    )
+
+
+@app.command()
+def predict(
+    checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id.")],
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="Texts; without any, and without --input: lines of stdin.")
+    ] = None,
+    input_: Annotated[Path | None, typer.Option("--input", help="CSV, TSV, JSONL or Parquet file.")] = None,
+    output: Annotated[Path | None, typer.Option(help="File to write; its ending gives the format.")] = None,
+    text_column: Annotated[str, typer.Option(help="Column with the texts.")] = "text",
+    taxonomy: Annotated[str | None, typer.Option(help="ekman or sentiment: roll the 28 labels up.")] = None,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, help="The k most probable labels, whatever the thresholds.")
+    ] = None,
+    max_length: Annotated[int | None, typer.Option(help="Tokens per text; default: the model's positions.")] = None,
+    on_bad_rows: Annotated[
+        str, typer.Option(help="Empty texts in a file: error, or skip (kept without prediction).")
+    ] = "error",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
+) -> None:
+    """Predict emotions: for texts, for lines of stdin, or for a file of any length (resumable)."""
+    if (input_ is None) != (output is None):
+        raise typer.BadParameter("--input and --output go together.")
+    if input_ is not None and texts:
+        raise typer.BadParameter("give texts or --input, not both.")
+    _quiet()
+    from .inference.predictor import Predictor
+
+    predictor = Predictor(checkpoint, taxonomy=taxonomy, max_length=max_length)
+    if input_ is not None and output is not None:
+        from .inference.bulk import predict_file
+
+        done = predict_file(predictor, input_, output, text_column=text_column, top_k=top_k, on_bad_rows=on_bad_rows)  # type: ignore[arg-type]
+        print(
+            f"{done['rows']} rows written to {output}"
+            + (f", {done['skipped']} without a prediction" if done["skipped"] else "")
+        )
+        return
+    lines = texts or [line.rstrip("\n") for line in sys.stdin if line.strip()]
+    if not lines:
+        raise ValueError("no text: give texts as arguments, lines on stdin, or --input with --output.")
+    results = predictor(lines, top_k=top_k, progress=len(lines) > 1000)
+    if as_json:
+        for text, labels in zip(lines, results, strict=True):
+            print(json.dumps({"text": text, "labels": labels}, ensure_ascii=False))
+    elif len(lines) == 1:
+        _print_table(["label", "probability"], [[item["label"], f"{item['score']:.3f}"] for item in results[0]])
+        if not results[0]:
+            print("no label passes its threshold (--top-k 3 shows the most probable)")
+    else:
+        for text, labels in zip(lines, results, strict=True):
+            found = ", ".join(f"{item['label']} {item['score']:.3f}" for item in labels)
+            print(f"{text}\t{found or '-'}")
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders of one corpus; the first is the baseline.")],
+    split: Annotated[str, typer.Option(help="validation or test.")] = "test",
+    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
+) -> None:
+    """Table of runs, mean ± std over their seeds; each run against the first: paired bootstrap of macro-F1, McNemar."""
+    from .analysis.compare import compare as run
+
+    result = run(runs, split)
+    if as_json:
+        _print_json(result)
+        return
+    _print_table(["run", "encoder", "seeds", *result["metrics"]], result["table"])
+    for row in result["tests"]:
+        print(
+            f"{row['second']} vs {row['first']} ({row['decision']}): macro-F1 difference {row['difference']:+.4f}, 95 % interval "
+            f"[{row['low']:+.4f}, {row['high']:+.4f}], bootstrap p = {row['p_value']:.3f}; rows wholly right in one run alone: "
+            f"{row['only_second']} vs {row['only_first']}, McNemar p = {row['mcnemar_p_value']:.3g}"
+        )
+
+
+def _options(pairs: list[str] | None) -> dict[str, Any]:
+    import yaml
+
+    options = {}
+    for pair in pairs or []:
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise typer.BadParameter(f"--option has the form key=value, got {pair!r}.")
+        options[key] = yaml.safe_load(value)
+    return options
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    split = "test" if "test" in report["summary"] else "validation"
+    kinds = report["summary"][split]
+    titles = {"fixed": f"threshold {report['threshold']}", "tuned": "tuned on dev", "argmax": "argmax"}
+    rows = []
+    for name in next(iter(kinds.values())):
+        cells = [
+            f"{v[name]['mean']:.4f}" + ("" if v[name]["std"] is None else f" ± {v[name]['std']:.4f}")
+            for v in kinds.values()
+        ]
+        published = report["published"].get(name)
+        rows.append([name, *cells, "" if published is None else str(published)])
+    _print_table([f"{report['name']}, {split}", *(titles[kind] for kind in kinds), "published"], rows)
+
+
+def _print_table(header: list[str], rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for number, name in enumerate(header):
+        table.add_column(Text(name), overflow="fold", no_wrap=number == 0)
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))  # Text: brackets in names are no markup
+    # A pipe or a file has no width of its own: do not fold there.
+    Console(width=None if sys.stdout.isatty() else 200, highlight=False).print(table)
+
+
+def _print_json(value: Any) -> None:
+    from .training.files import _without_nan
+
+    print(json.dumps(_without_nan(value), indent=2, ensure_ascii=False))
+
+
+def _quiet() -> None:
+    """Our commands say what matters themselves."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.set_verbosity_error()
+
+
+def main() -> None:
+    """Entry point: one line per error, and a traceback only with --debug."""
+    try:
+        app()
+    except Exception as error:
+        if "--debug" in sys.argv:
+            raise
+        print(f"error: {error or type(error).__name__}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A checkpoint measured on a corpus."""
+
+from pathlib import Path
+from typing import Any
+
+from .. import metrics
+from ..data import is_multi_label, label_matrix, label_names, load_dataset_for
+from ..taxonomies import TAXONOMIES
+from .predictor import Predictor
+
+
+def evaluate(
+    checkpoint: str | Path,
+    dataset: str,
+    split: str = "test",
+    data_dir: str | Path | None = None,
+    taxonomy: str | None = None,
+    options: dict[str, Any] | None = None,
+    threshold: float = metrics.PUBLISHED_THRESHOLD,
+    max_length: int | None = None,
+) -> dict[str, Any]:
+    """
+    Metrics of a checkpoint on one split.
+
+    Args:
+        checkpoint, max_length: see `Predictor`.
+        dataset, data_dir, options: see `load_dataset_for`.
+        taxonomy: "ekman" or "sentiment": roll a 28-label model up before measuring.
+        threshold: the fixed threshold, beside the stored ones.
+
+    Returns:
+        {"rows", "labels", "metrics"}; `metrics` has "fixed" and "tuned" for multi-label data, "argmax" for single-label data.
+
+    Raises:
+        ValueError: no such split; labels of the corpus and of the model that differ.
+    """
+    options = dict(options or {})
+    predictor = Predictor(checkpoint, taxonomy=taxonomy, max_length=max_length)
+    if dataset == "goemotions" and "taxonomy" not in options:
+        # A model trained on groups is measured on them.
+        fitting = [name for name, groups in TAXONOMIES.items() if set(groups) == set(predictor.labels)]
+        options["taxonomy"] = fitting[0] if fitting else "goemotions"
+    splits = load_dataset_for(dataset, data_dir, **options)
+    if split not in splits:
+        raise ValueError(f"{dataset} has no split {split!r}: it has {list(splits)}.")
+    rows = splits[split]
+    names = label_names(rows)
+    if sorted(names) != sorted(predictor.labels):
+        raise ValueError(
+            f"the labels of {dataset} and of the checkpoint differ: only in the corpus {sorted(set(names) - set(predictor.labels))}, "
+            f"only in the model {sorted(set(predictor.labels) - set(names))}."
+        )
+    if is_multi_label(rows) != predictor.multi_label:
+        raise ValueError("the corpus is multi-label and the model single-label, or the other way round.")
+    order = [predictor.labels.index(name) for name in names]
+    own = predictor.label_probabilities(rows["text"], progress=True)
+    probabilities, decisions = predictor.roll_up(own)[:, order], predictor.decide(own)[:, order]
+    gold = label_matrix(rows)
+    if predictor.multi_label:
+        results = {
+            "fixed": metrics.goemotions(gold, probabilities, threshold, names),
+            "tuned": metrics.goemotions(gold, probabilities, label_names=names, decisions=decisions),
+        }
+    else:
+        results = {"argmax": metrics.classification(gold, probabilities, names)}
+    return {"rows": len(rows), "labels": names, "metrics": results}

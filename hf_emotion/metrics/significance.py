@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether two systems differ on the same rows."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+
+def paired_bootstrap(
+    metric: Callable[[np.ndarray, np.ndarray], float],
+    labels: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+    samples: int = 1000,
+    seed: int = 0,
+) -> dict[str, float]:
+    """
+    Paired bootstrap of metric(labels, second) − metric(labels, first) over rows.
+
+    Args:
+        metric: function of (labels, predictions).
+        labels, first, second: gold labels and the two systems' predictions, row by row (N, ...).
+        samples: bootstrap samples.
+
+    Returns:
+        `difference`, the bounds `low` and `high` of its 95 % interval (percentiles), and the two-sided `p_value` =
+        2·min(share ≤ 0, share ≥ 0), at least 1/samples.
+    """
+    labels, first, second = np.asarray(labels), np.asarray(first), np.asarray(second)
+    if not len(labels) == len(first) == len(second):
+        raise ValueError(f"row counts differ: labels {len(labels)}, first {len(first)}, second {len(second)}.")
+    generator = np.random.default_rng(seed)
+    differences = np.empty(samples)
+    for i in range(samples):
+        rows = generator.integers(0, len(labels), len(labels))
+        differences[i] = metric(labels[rows], second[rows]) - metric(labels[rows], first[rows])
+    low, high = np.percentile(differences, [2.5, 97.5])
+    p_value = 2 * min((differences <= 0).mean(), (differences >= 0).mean())
+    return {
+        "difference": float(metric(labels, second) - metric(labels, first)),
+        "low": float(low),
+        "high": float(high),
+        "p_value": float(min(1.0, max(p_value, 1 / samples))),
+    }
+
+
+def mcnemar(labels: np.ndarray, first: np.ndarray, second: np.ndarray) -> dict[str, float]:
+    """
+    McNemar's exact test on which rows each system has wholly right.
+
+    Returns:
+        `only_first` and `only_second`, rows that one system alone has right, and the `p_value`.
+    """
+    from statsmodels.stats.contingency_tables import mcnemar as test
+
+    labels = np.asarray(labels)
+    right = [
+        (np.asarray(predictions) == labels).reshape(len(labels), -1).all(axis=1) for predictions in (first, second)
+    ]
+    table = [[int((right[0] == a)[right[1] == b].sum()) for b in (True, False)] for a in (True, False)]
+    return {"only_first": table[0][1], "only_second": table[1][0], "p_value": float(test(table, exact=True).pvalue)}
+
+
+def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Macro-F1 of (N, C) decisions, or of (N,) class ids over the ids that occur; a label without rows and predictions counts 0."""
+    if labels.ndim == 1:
+        classes = np.union1d(labels, predictions)
+        labels, predictions = labels[:, None] == classes, predictions[:, None] == classes
+    labels, predictions = labels.astype(bool), predictions.astype(bool)
+    hits = (labels & predictions).sum(axis=0)
+    return float(np.mean(2 * hits / np.maximum(labels.sum(axis=0) + predictions.sum(axis=0), 1)))
