@@ -41,6 +41,8 @@ def evaluate(
         # A model trained on groups is measured on them.
         fitting = [name for name, groups in TAXONOMIES.items() if set(groups) == set(predictor.labels)]
         options["taxonomy"] = fitting[0] if fitting else "goemotions"
+    elif dataset == "files":
+        options.setdefault("labels", predictor.labels)  # a file need not have every label of the model
     splits = load_dataset_for(dataset, data_dir, **options)
     if split not in splits:
         raise ValueError(f"{dataset} has no split {split!r}: it has {list(splits)}.")

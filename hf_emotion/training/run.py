@@ -80,8 +80,6 @@ def train(
     if recipe.train_fraction < 1:
         rows = max(1, round(len(splits["train"]) * recipe.train_fraction))
         splits["train"] = splits["train"].shuffle(seed=TRAIN_FRACTION_SEED).select(range(rows))
-    if main_process:
-        write_text(recipe_file, recipe.to_yaml())
     folders = {seed: output if len(recipe.seeds) == 1 else output / f"seed-{seed}" for seed in recipe.seeds}
     runs = []
     for seed, folder in folders.items():
@@ -90,12 +88,14 @@ def train(
             logger.warning("seed %d is finished already", seed)
             runs.append(json.loads(finished.read_text(encoding="utf-8"))["runs"][0])
             continue
-        runs.append(_train_seed(recipe, seed, folder, splits, resume))
+        runs.append(_train_seed(recipe, seed, folder, splits, resume, recipe_file if main_process else None))
         if main_process and len(recipe.seeds) > 1:
             write_json(finished, _report(recipe, splits, runs[-1:]))
+            shutil.rmtree(folder / "checkpoints")
     report = _report(recipe, splits, runs)
     if main_process:
         _finish(recipe, output, folders, report)
+        shutil.rmtree(output / "checkpoints", ignore_errors=True)  # kept until all is written: --resume needs them
     return report
 
 
@@ -112,7 +112,9 @@ def _check_output(output: Path, recipe_file: Path, recipe: Recipe, resume: bool)
         )
 
 
-def _train_seed(recipe: Recipe, seed: int, folder: Path, splits: DatasetDict, resume: bool) -> dict[str, Any]:
+def _train_seed(
+    recipe: Recipe, seed: int, folder: Path, splits: DatasetDict, resume: bool, recipe_file: Path | None
+) -> dict[str, Any]:
     """Train one seed, write its checkpoint and predictions, and return its entry in `runs`."""
     set_seed(seed)
     names, multi_label = label_names(splits["train"]), is_multi_label(splits["train"])
@@ -129,7 +131,7 @@ def _train_seed(recipe: Recipe, seed: int, folder: Path, splits: DatasetDict, re
         raise ValueError(f"`max_length` is {recipe.max_length}, but {recipe.base_model} has {limit} positions.")
 
     checkpoints = folder / "checkpoints"
-    arguments = _training_arguments(recipe, checkpoints, seed, multi_label)
+    arguments = _training_arguments(recipe, checkpoints, seed)
     with arguments.main_process_first(desc="tokenization"):
         encoded = {
             split: tokenize(dataset, tokenizer, recipe.max_length)
@@ -149,6 +151,8 @@ def _train_seed(recipe: Recipe, seed: int, folder: Path, splits: DatasetDict, re
         compute_metrics=_dev_metrics(names, multi_label, recipe.threshold),
         callbacks=callbacks,
     )
+    if recipe_file is not None:  # not before everything that can be wrong with the input has been read
+        write_text(recipe_file, recipe.to_yaml())
     last = get_last_checkpoint(str(checkpoints)) if resume and checkpoints.is_dir() else None
     result = trainer.train(resume_from_checkpoint=last)
     model = trainer.accelerator.unwrap_model(trainer.model)
@@ -184,11 +188,10 @@ def _train_seed(recipe: Recipe, seed: int, folder: Path, splits: DatasetDict, re
         model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
         _write_predictions(temporary / "predictions.parquet", splits, probabilities, names)
-    shutil.rmtree(checkpoints)
     return run
 
 
-def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int, multi_label: bool) -> TrainingArguments:
+def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int) -> TrainingArguments:
     values = {
         "eval_strategy": "epoch",
         "save_strategy": "epoch",

@@ -1,0 +1,30 @@
+# `make quickstart` and `make test` set up .venv when it is missing.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.venv/installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[offline,plots,test]'
+	touch $@
+
+.PHONY: quickstart test lint format
+quickstart: .venv/installed
+	rm -rf runs/quickstart
+	$(BIN)/hf-emotion train quickstart
+	$(BIN)/hf-emotion predict runs/quickstart \
+	  "Thank you so much for sitting with me at the clinic." \
+	  "Why on earth would anyone put the light switch behind the wardrobe?" \
+	  "My stomach is in knots, the interview starts in an hour." \
+	  "We lost grandpa in March and his chair is still by the window." \
+	  "The meeting room is on the second floor."
+
+test: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: .venv/installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
