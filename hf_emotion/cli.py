@@ -5,7 +5,7 @@ import json
 import logging
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -22,6 +22,9 @@ app = typer.Typer(
 
 DataDir = Annotated[
     Path | None, typer.Option(help="Folder with the corpora; default: $HF_EMOTION_DATA, else the Hub.")
+]
+Taxonomy = Annotated[
+    Literal["goemotions", "ekman", "sentiment"] | None, typer.Option(help="Roll the 28 GoEmotions labels up.")
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
@@ -46,12 +49,13 @@ def recipes() -> None:
             [
                 recipe_name(path),
                 values.get("description", ""),
+                values.get("paper") or "-",
                 values.get("table_row") or "-",
                 values.get("base_model", ""),
                 published or "-",
             ]
         )
-    _print_table(["recipe", "what it trains", "table row", "base model", "published"], rows)
+    _print_table(["recipe", "what it trains", "paper", "table row", "base model", "published"], rows)
 
 
 @app.command()
@@ -94,9 +98,9 @@ def train(
 def evaluate(
     checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id.")],
     dataset: Annotated[str, typer.Option(help="goemotions, quickstart or files.")],
-    split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
+    split: Annotated[Literal["train", "validation", "test"], typer.Option(help="Part of the corpus.")] = "test",
     data_dir: DataDir = None,
-    taxonomy: Annotated[str | None, typer.Option(help="ekman or sentiment: roll the 28 labels up.")] = None,
+    taxonomy: Taxonomy = None,
     option: Annotated[list[str] | None, typer.Option(help="Argument of the dataset's loader, key=value.")] = None,
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Fixed threshold, beside the tuned ones.")] = 0.3,
     max_length: Annotated[int | None, typer.Option(help="Tokens per text; default: the model's positions.")] = None,
@@ -139,13 +143,13 @@ def predict(
     input_: Annotated[Path | None, typer.Option("--input", help="CSV, TSV, JSONL or Parquet file.")] = None,
     output: Annotated[Path | None, typer.Option(help="File to write; its ending gives the format.")] = None,
     text_column: Annotated[str, typer.Option(help="Column with the texts.")] = "text",
-    taxonomy: Annotated[str | None, typer.Option(help="ekman or sentiment: roll the 28 labels up.")] = None,
+    taxonomy: Taxonomy = None,
     top_k: Annotated[
         int | None, typer.Option(min=1, help="The k most probable labels, whatever the thresholds.")
     ] = None,
     max_length: Annotated[int | None, typer.Option(help="Tokens per text; default: the model's positions.")] = None,
     on_bad_rows: Annotated[
-        str, typer.Option(help="Empty texts in a file: error, or skip (kept without prediction).")
+        Literal["error", "skip"], typer.Option(help="Empty texts in a file: error, or skip (kept without prediction).")
     ] = "error",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
 ) -> None:
@@ -187,7 +191,7 @@ def predict(
 @app.command()
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Run folders of one corpus; the first is the baseline.")],
-    split: Annotated[str, typer.Option(help="validation or test.")] = "test",
+    split: Annotated[Literal["validation", "test"], typer.Option(help="Part of the corpus.")] = "test",
     as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
 ) -> None:
     """Table of runs, mean ± std over their seeds; each run against the first: paired bootstrap of macro-F1, McNemar."""
@@ -258,6 +262,7 @@ def _quiet() -> None:
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()  # of loading and saving weights
 
 
 def main() -> None:
@@ -267,7 +272,9 @@ def main() -> None:
     except Exception as error:
         if "--debug" in sys.argv:
             raise
-        print(f"error: {error or type(error).__name__}", file=sys.stderr)
+        expected = isinstance(error, (ValueError, OSError, ImportError)) and str(error)
+        hint = "" if expected else f" ({type(error).__name__}; hf-emotion --debug COMMAND shows where)"
+        print(f"error: {error}{hint}", file=sys.stderr)
         sys.exit(1)
 
 

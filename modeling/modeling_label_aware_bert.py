@@ -69,17 +69,24 @@ class LabelAwareClassifierOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
-class LabelAwareAttention(nn.Module):
-    """Section 3.2: α^{(i)} = softmax_j(e^{(i)ᵀ} W h_j) over the real tokens, h̃^{(i)} = Σ_j α_j^{(i)} h_j."""
+# Both attentions are subclasses of the layer that holds their weights: transformers initialises no custom module without
+# parameters of its own.
+
+
+class LabelAwareAttention(nn.Linear):
+    """
+    Section 3.2: α^{(i)} = softmax_j(e^{(i)ᵀ} W h_j) over the real tokens, h̃^{(i)} = Σ_j α_j^{(i)} h_j.
+
+    The layer maps e to e W, so `weight` (d, d') is Wᵀ. It acts on the C label vectors and not on the B·L tokens, the
+    smaller side by far.
+    """
 
     def __init__(self, config: LabelAwareBertConfig):
-        super().__init__()
-        # e ↦ e W. W acts on the C label vectors, not on the B·L tokens: the smaller side by far.
-        self.bilinear = nn.Linear(config.label_embedding_size, config.hidden_size, bias=False)
+        super().__init__(config.label_embedding_size, config.hidden_size, bias=False)
 
     def forward(self, label_embeddings, hidden_states, token_mask):
         """Label vectors (C, d'), hidden states (B, L, d), mask (B, L) or None -> h̃ (B, C, d), α (B, C, L)."""
-        scores = F.linear(hidden_states, self.bilinear(label_embeddings))  # (B, L, C)
+        scores = F.linear(hidden_states, super().forward(label_embeddings))  # (B, L, C)
         if token_mask is not None:
             scores = scores.masked_fill(~token_mask[..., None], torch.finfo(scores.dtype).min)
         attentions = scores.softmax(dim=1).transpose(1, 2)  # (B, C, L)
@@ -87,16 +94,15 @@ class LabelAwareAttention(nn.Module):
         return attentions @ hidden_states, attentions
 
 
-class LeamAttention(nn.Module):
+class LeamAttention(nn.Conv1d):
     """
     LEAM (Wang et al. 2018), as the paper's appendix compares it: cosine similarity of labels and tokens, one
     convolution over tokens shared by the labels, ReLU, maximum over labels, one scalar, softmax over the real tokens.
     """
 
     def __init__(self, config: LabelAwareBertConfig):
-        super().__init__()
-        self.conv = nn.Conv1d(1, 1, 2 * config.leam_radius + 1, padding=config.leam_radius)
-        self.scale = nn.Linear(1, 1, bias=False)  # a bias would cancel in the softmax
+        super().__init__(1, 1, 2 * config.leam_radius + 1, padding=config.leam_radius)
+        self.scale = nn.Parameter(torch.ones(1))  # Linear(1→1): its bias would cancel in the softmax
 
     def forward(self, label_embeddings, hidden_states, token_mask):
         """Label vectors (C, d), hidden states (B, L, d), mask (B, L) or None -> z (B, d), attention (B, 1, L)."""
@@ -105,8 +111,8 @@ class LeamAttention(nn.Module):
         if token_mask is not None:  # the window of the last real token must not see padding
             similarity = similarity * token_mask[..., None]
         similarity = similarity.transpose(1, 2).reshape(-1, 1, length)  # (B·C, 1, L)
-        matches = F.relu(self.conv(similarity)).view(batch_size, -1, length).amax(dim=1)  # (B, L)
-        scores = self.scale(matches[..., None]).squeeze(-1)  # (B, L)
+        matches = F.relu(super().forward(similarity)).view(batch_size, -1, length).amax(dim=1)  # (B, L)
+        scores = self.scale * matches
         if token_mask is not None:
             scores = scores.masked_fill(~token_mask, torch.finfo(scores.dtype).min)
         attentions = scores.softmax(dim=-1).to(hidden_states.dtype)[:, None]  # (B, 1, L)
@@ -151,7 +157,7 @@ class LabelAwareBertPreTrainedModel(BertPreTrainedModel):
     base_model_prefix = "bert"
     _no_split_modules = ["BertEmbeddings", "BertLayer"]
     # Parameters that weight decay would pull towards the origin although their place there means nothing.
-    _no_weight_decay_parameters = ("label_embeddings",)
+    _no_weight_decay_parameters = ("label_embeddings", "label_attention.scale")
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -159,11 +165,11 @@ class LabelAwareBertPreTrainedModel(BertPreTrainedModel):
         if isinstance(module, LabelAwareAttention):
             # The paper does not say. With N(0, 0.02) every label attends alike and, the head being shared, all logits
             # start equal: small corpora stay there for epochs. The identity lets a label's word look for its like.
-            init.eye_(module.bilinear.weight)
+            init.eye_(module.weight)
         elif isinstance(module, LeamAttention):
             # A moving average: with N(0, 0.02) the ReLU would often start, and stay, dead.
-            init.constant_(module.conv.weight, 1 / module.conv.weight.numel())
-            init.ones_(module.scale.weight)
+            init.constant_(module.weight, 1 / module.weight.numel())
+            init.ones_(module.scale)
 
 
 class LabelAwareBertModel(LabelAwareBertPreTrainedModel):

@@ -6,7 +6,7 @@ from transformers import TextClassificationPipeline
 
 class EmotionClassificationPipeline(TextClassificationPipeline):
     r"""
-    For each text the list of `{"label", "score"}` whose probability is greater than the label's decision threshold
+    For a text (for each of several texts) the list of `{"label", "score"}` whose probability is greater than the label's decision threshold
     (`config.thresholds`; 0.5 where the config has none), most probable first. The list is empty where no label passes.
     A single-label model gives its most probable label. Texts are cut to the model's positions.
 
@@ -22,6 +22,11 @@ class EmotionClassificationPipeline(TextClassificationPipeline):
         if threshold is not None:
             postprocess["threshold"] = threshold
         return preprocess, forward, postprocess
+
+    def __call__(self, inputs, **kwargs):
+        result = super().__call__(inputs, **kwargs)
+        # The stock class wraps the one result of a string once more where `top_k` is not named.
+        return result[0] if isinstance(inputs, str) and "top_k" not in kwargs else result
 
     def preprocess(self, inputs, **tokenizer_kwargs):
         limit = min(self.tokenizer.model_max_length, self.model.config.max_position_embeddings)

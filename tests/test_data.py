@@ -8,12 +8,14 @@ import re
 import unicodedata
 from pathlib import Path
 
-import hf_emotion.data.text as text_module
 import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict
+from toolkit_fixtures import write_csv, write_jsonl
+
+import hf_emotion.data.text as text_module
 from hf_emotion import load_dataset_for
 from hf_emotion.data import (
     duplicates_between_splits,
@@ -24,7 +26,6 @@ from hf_emotion.data import (
     remove_duplicates,
 )
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, SENTIMENT, TAXONOMIES, group_index
-from toolkit_fixtures import write_csv, write_jsonl
 
 
 ROW = "fine\t27\tid1\n"
@@ -324,8 +325,6 @@ class TestFormats:
         [
             ("a.csv", "text,label\nx,joy\ny,joy,more\n", "line 3: the header has 2 columns and the row has more"),
             ("a.csv", "text,label\nx,joy\ny\n", "line 3: the header has 2 columns and the row has fewer"),
-            ("a.csv", 'text,label\n"x" y,joy\n', "line 2: malformed CSV"),
-            ("a.csv", 'text,label\n"x,joy\n', "line 2: malformed CSV"),
             ("a.jsonl", '{"text": "x"}\n{"text": x}\n', "line 2: no valid JSON"),
             ("a.jsonl", '{"text": "x"}\n["x"]\n', "line 2: each line must be a JSON object, got list"),
         ],
@@ -334,6 +333,13 @@ class TestFormats:
         (tmp_path / name).write_text(content, encoding="utf-8")
         with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / name))}, {message}"):
             list(read_rows(tmp_path / name))
+
+    @pytest.mark.xfail(strict=True, reason="DictReader.line_num is still that of the row before")
+    @pytest.mark.parametrize("row", ['"y" z,joy', '"y,joy'], ids=["text after a quote", "open quote"])
+    def test_malformed_quotes_name_file_and_line(self, tmp_path, row):
+        (tmp_path / "a.csv").write_text(f"text,label\nx,joy\n{row}\n", encoding="utf-8")
+        with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / 'a.csv'))}, line 3: malformed CSV"):
+            list(read_rows(tmp_path / "a.csv"))
 
     def test_unknown_ending_and_no_file(self, tmp_path):
         (tmp_path / "a.xlsx").write_text("x")
@@ -502,7 +508,6 @@ class TestOwnFiles:
         with pytest.raises(ValueError, match="train.jsonl, line 2: the text is empty or no string: 3"):
             load(tmp_path)
 
-    @pytest.mark.xfail(strict=True, reason="a missing label becomes a class called 'None'")
     def test_a_missing_label_is_a_bad_row(self, tmp_path):
         rows = [{"text": "a", "label": "joy"}, {"text": "b", "label": None}]
         write_jsonl(tmp_path / "train.jsonl", rows)
@@ -510,7 +515,6 @@ class TestOwnFiles:
         with pytest.raises(ValueError, match="train.jsonl, line 2"):
             load(tmp_path)
 
-    @pytest.mark.xfail(strict=True, reason="an empty label becomes a class without a name")
     def test_an_empty_label_is_a_bad_row(self, tmp_path):
         write_csv(tmp_path / "train.csv", ["text", "label"], [["a", "joy"], ["b", ""]])
         write_csv(tmp_path / "dev.csv", ["text", "label"], [["a", "joy"]])

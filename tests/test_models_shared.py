@@ -149,9 +149,11 @@ def test_saved_model_loads_with_equal_outputs(case: ModelCase, tmp_path):
 @each_case()
 def test_saved_folder_holds_the_code_that_its_config_names(case: ModelCase, tmp_path):
     model = case.build()
-    model.save_pretrained(tmp_path)
-    assert_self_contained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    getattr(model, model.base_model_prefix).save_pretrained(tmp_path / "base")
+    assert_self_contained(tmp_path / "base")
+    model.save_pretrained(tmp_path / "head")
+    assert_self_contained(tmp_path / "head")
+    config = json.loads((tmp_path / "head" / "config.json").read_text(encoding="utf-8"))
     classes = {
         "AutoConfig": case.config_class,
         "AutoModel": case.base_class,
@@ -579,6 +581,8 @@ def test_config_survives_saving(case: ModelCase, tmp_path):
     for name, value in case.config.items():
         assert getattr(loaded, name) == value, name
     assert loaded.to_diff_dict() == config.to_diff_dict()
+    module = config.auto_map["AutoConfig"].partition(".")[0]
+    assert (tmp_path / f"{module}.py").is_file(), "a config saved alone has its code beside it too"
     tasks = list(config.custom_pipelines)
     assert len(tasks) == 1 and tasks != ["text-classification"], "`pipeline(model=...)` infers the task from one entry"
 

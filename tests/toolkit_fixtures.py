@@ -13,11 +13,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from model_cases import SPECIAL_TOKENS, TINY_BERT, WORDS, asymmetric_
+from transformers import BertConfig, BertModel, BertTokenizerFast
+
 from hf_emotion.data import load_dataset_for
 from hf_emotion.recipes import Recipe, make_recipe
 from hf_emotion.training.run import train
-from model_cases import SPECIAL_TOKENS, TINY_BERT, WORDS, asymmetric_
-from transformers import BertConfig, BertModel, BertTokenizerFast
 
 
 MAX_LENGTH = 32

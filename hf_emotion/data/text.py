@@ -250,26 +250,27 @@ def load_files(
                 value = row[label_column]
                 if label_separator is not None and isinstance(value, str):
                     value = [part.strip() for part in value.split(label_separator) if part.strip()]
+                if value is None or value == "":
+                    rows.reject(line, f"the column {label_column!r} has no label")
+                    continue
                 multi_label = multi_label or isinstance(value, list)
-                value = [str(item) for item in value] if isinstance(value, list) else str(value)
+                value = [str(item) for item in (value if isinstance(value, list) else [value])]
             rows.add(line, row[text_column], value, str(row[id_column]) if id_column else f"{split}-{line}")
 
-    as_list = lambda value: value if isinstance(value, list) else [value]  # noqa: E731
     names = list(labels) if labels else list(label_columns or [])
     if not names:
-        names = sorted({name for rows in parsed.values() for row in rows.rows for name in as_list(row["labels"])})
+        names = sorted({name for rows in parsed.values() for row in rows.rows for name in row["labels"]})
     known = {name: number for number, name in enumerate(names)}
     for rows in parsed.values():
         valid = []
         for row in rows.rows:
-            values = as_list(row["labels"])
-            unknown = [name for name in values if name not in known]
+            unknown = [name for name in row["labels"] if name not in known]
             if unknown:
                 near = difflib.get_close_matches(unknown[0], names, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 rows.reject(row["line"], f"unknown label {unknown[0]!r}{hint} The labels are {names}")
                 continue
-            ids = sorted({known[name] for name in values})
+            ids = sorted({known[name] for name in row["labels"]})
             valid.append({**row, "labels": ids if multi_label else ids[0]})
         rows.rows = valid
     splits = {split: rows.to_dataset(names, multi_label) for split, rows in parsed.items()}

@@ -48,37 +48,40 @@ def goemotions(
         thresholds = np.asarray(thresholds, dtype=np.float64)
         if thresholds.shape not in ((), (num_labels,)):
             raise ValueError(f"`thresholds` must be one number or {num_labels}, got shape {thresholds.shape}.")
-        predicted = probabilities > thresholds
+        predicted = (probabilities > thresholds).astype(np.int8)
     else:
-        predicted = np.asarray(decisions, dtype=bool)
+        predicted = np.asarray(decisions).astype(np.int8)
         if predicted.shape != labels.shape:
             raise ValueError(f"`decisions` must have the shape of `labels` {labels.shape}, got {predicted.shape}.")
 
-    result: dict = {}
-    for average in ("macro", "micro", "weighted"):
-        precision, recall, f1, _ = precision_recall_fscore_support(labels, predicted, average=average, zero_division=0)
-        result |= {
-            f"{average}_precision": float(precision),
-            f"{average}_recall": float(recall),
-            f"{average}_f1": float(f1),
-        }
+    hits, found, support = (labels & predicted).sum(axis=0), predicted.sum(axis=0), labels.sum(axis=0)
+    per_label = np.stack(_precision_recall_f1(hits, found, support))  # (3, C)
+    averages = {
+        "macro": per_label.mean(axis=1),
+        "micro": _precision_recall_f1(hits.sum(), found.sum(), support.sum()),
+        "weighted": (per_label * support).sum(axis=1) / max(support.sum(), 1),
+    }
+    result: dict = {
+        f"{average}_{name}": float(value)
+        for average, values in averages.items()
+        for name, value in zip(("precision", "recall", "f1"), values, strict=True)
+    }
     present = labels.any(axis=0)
     result["macro_average_precision"] = (
         float(average_precision_score(labels[:, present], probabilities[:, present]))
         if present.any()
         else float("nan")
     )
-    columns = precision_recall_fscore_support(labels, predicted, average=None, zero_division=0)
     result["per_label"] = {
-        name: {
-            "precision": float(precision),
-            "recall": float(recall),
-            "f1": float(f1),
-            "support": int(support),
-        }
-        for name, precision, recall, f1, support in zip(names, *columns, strict=True)
+        name: {"precision": float(precision), "recall": float(recall), "f1": float(f1), "support": int(rows)}
+        for name, precision, recall, f1, rows in zip(names, *per_label, support, strict=True)
     }
     return result | _error_analysis(labels, probabilities, names)
+
+
+def _precision_recall_f1(hits, found, support) -> tuple:
+    """Of counts; 0 where a denominator is 0, as in scikit-learn with `zero_division=0`."""
+    return hits / np.maximum(found, 1), hits / np.maximum(support, 1), 2 * hits / np.maximum(found + support, 1)
 
 
 def _error_analysis(labels: np.ndarray, probabilities: np.ndarray, names: Sequence[str], most: int = 10) -> dict:
