@@ -81,7 +81,7 @@ def train(
     if base_model is not None:
         overrides.append(f"base_model={json.dumps(base_model)}")
     if train_fraction is not None:
-        overrides.append(f"train_fraction={train_fraction}")
+        overrides.append(f"train_fraction={train_fraction:.10f}")  # YAML takes 1e-05 for a string
     checked = load_recipe(recipe, overrides)
     if seeds is not None:
         checked = load_recipe(recipe, [*overrides, f"seeds={[checked.seeds[0] + i for i in range(seeds)]}"])
@@ -252,9 +252,9 @@ def _print_table(header: list[str], rows: list[list[str]]) -> None:
 
 
 def _print_json(value: Any) -> None:
-    from .training.files import _without_nan
+    from .training.files import without_nan
 
-    print(json.dumps(_without_nan(value), indent=2, ensure_ascii=False))
+    print(json.dumps(without_nan(value), indent=2, ensure_ascii=False))
 
 
 def _quiet() -> None:

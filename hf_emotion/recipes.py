@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub.dataclasses import strict
+from huggingface_hub.dataclasses import strict, type_validator
 from huggingface_hub.errors import StrictDataclassError
 
 
@@ -33,6 +33,7 @@ class Recipe:
         early_stopping_patience: evaluations without improvement on dev before training stops; None: never.
         seeds: one run for each.
         train_fraction: share of the training rows to use, drawn at a fixed seed.
+        label_texts: words that a label's vector starts from, for labels whose names are no words ({"\N{BROKEN HEART}": "heartbreak"}).
         threshold: the fixed decision threshold that is reported beside the tuned ones.
         paper, table_row, published: source, row and scores that the paper printed, for the comparison.
     """
@@ -49,6 +50,7 @@ class Recipe:
     early_stopping_patience: int | None = None
     seeds: list[int] = dataclasses.field(default_factory=lambda: [42])
     train_fraction: float | int = 1.0
+    label_texts: dict[str, str] = dataclasses.field(default_factory=dict)
     threshold: float | int = 0.3
     paper: str | None = None
     table_row: str | None = None
@@ -81,8 +83,12 @@ class Recipe:
         check_dataset(self.dataset, self.dataset_options)
         known = model_config_fields(self.model_type)
         if known is not None:
-            for key in self.model_config:
+            for key, value in self.model_config.items():
                 _check_key(key, known, "model_config.")
+                try:
+                    type_validator(f"model_config.{key}", value, known[key])
+                except TypeError as error:
+                    raise ValueError(str(error)) from error
 
     def to_yaml(self) -> str:
         """The recipe as YAML, every field included."""
@@ -182,7 +188,7 @@ def load_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
-        raise ValueError(f"{path} is no valid YAML: {error}") from error
+        raise ValueError(f"{path} is no valid YAML: {_one_line(error)}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold `key: value` lines, got {type(values).__name__}.")
     for override in overrides:
@@ -202,14 +208,21 @@ def make_recipe(values: dict[str, Any], source: str = "recipe") -> Recipe:
         raise ValueError(f"{source}: {cause}") from error
 
 
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
 def apply_override(values: dict[str, Any], override: str) -> None:
     """Set one "key=value" in the fields of a recipe."""
     key, separator, text = override.partition("=")
     if not separator or not key:
         raise ValueError(f"an override has the form key=value, got {override!r}.")
-    value = yaml.safe_load(text)
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"the override {override!r} has no valid YAML value: {_one_line(error)}") from error
     fields = [field.name for field in dataclasses.fields(Recipe)]
-    nested = ("dataset_options", "model_config", "training_arguments", "published")
+    nested = ("dataset_options", "model_config", "training_arguments", "label_texts", "published")
     head, _, rest = key.partition(".")
     if rest:
         if head not in nested:

@@ -73,6 +73,12 @@ class LabelAwareBertConfig(BertConfig):
             }
         }
 
+    @classmethod
+    def from_dict(cls, config_dict, **kwargs):
+        # Arguments of `from_pretrained` take part in the checks, which else see only what was saved.
+        given = {name: value for name, value in kwargs.items() if name in cls.__dataclass_fields__}
+        return super().from_dict({**config_dict, **given}, **kwargs)
+
     def validate_encoder_only(self):
         if self.is_decoder or self.add_cross_attention:
             raise ValueError("label-aware BERT is an encoder: `is_decoder` and `add_cross_attention` must be False.")

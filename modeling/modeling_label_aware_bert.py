@@ -69,24 +69,24 @@ class LabelAwareClassifierOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
-# Both attentions are subclasses of the layer that holds their weights: transformers initialises no custom module without
-# parameters of its own.
+# Both poolings hold their weights themselves: transformers initialises no custom module without parameters of its own,
+# and a subclass of nn.Linear with another result would be wrapped by PEFT and quantizers.
 
 
-class LabelAwareAttention(nn.Linear):
+class LabelAwarePooling(nn.Module):
     """
     Section 3.2: α^{(i)} = softmax_j(e^{(i)ᵀ} W h_j) over the real tokens, h̃^{(i)} = Σ_j α_j^{(i)} h_j.
 
-    The layer maps e to e W, so `weight` (d, d') is Wᵀ. It acts on the C label vectors and not on the B·L tokens, the
-    smaller side by far.
+    `weight` (d, d') is Wᵀ. It acts on the C label vectors and not on the B·L tokens, the smaller side by far.
     """
 
     def __init__(self, config: LabelAwareBertConfig):
-        super().__init__(config.label_embedding_size, config.hidden_size, bias=False)
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(config.hidden_size, config.label_embedding_size))
 
     def forward(self, label_embeddings, hidden_states, token_mask):
         """Label vectors (C, d'), hidden states (B, L, d), mask (B, L) or None -> h̃ (B, C, d), α (B, C, L)."""
-        scores = F.linear(hidden_states, super().forward(label_embeddings))  # (B, L, C)
+        scores = F.linear(hidden_states, F.linear(label_embeddings, self.weight))  # (B, L, C)
         if token_mask is not None:
             scores = scores.masked_fill(~token_mask[..., None], torch.finfo(scores.dtype).min)
         attentions = scores.softmax(dim=1).transpose(1, 2)  # (B, C, L)
@@ -94,15 +94,18 @@ class LabelAwareAttention(nn.Linear):
         return attentions @ hidden_states, attentions
 
 
-class LeamAttention(nn.Conv1d):
+class LeamPooling(nn.Module):
     """
     LEAM (Wang et al. 2018), as the paper's appendix compares it: cosine similarity of labels and tokens, one
     convolution over tokens shared by the labels, ReLU, maximum over labels, one scalar, softmax over the real tokens.
     """
 
     def __init__(self, config: LabelAwareBertConfig):
-        super().__init__(1, 1, 2 * config.leam_radius + 1, padding=config.leam_radius)
-        self.scale = nn.Parameter(torch.ones(1))  # Linear(1→1): its bias would cancel in the softmax
+        super().__init__()
+        self.radius = config.leam_radius
+        self.weight = nn.Parameter(torch.empty(1, 1, 2 * config.leam_radius + 1))  # of the convolution
+        self.bias = nn.Parameter(torch.empty(1))
+        self.scale = nn.Parameter(torch.empty(1))  # Linear(1→1): its bias would cancel in the softmax
 
     def forward(self, label_embeddings, hidden_states, token_mask):
         """Label vectors (C, d), hidden states (B, L, d), mask (B, L) or None -> z (B, d), attention (B, 1, L)."""
@@ -111,7 +114,8 @@ class LeamAttention(nn.Conv1d):
         if token_mask is not None:  # the window of the last real token must not see padding
             similarity = similarity * token_mask[..., None]
         similarity = similarity.transpose(1, 2).reshape(-1, 1, length)  # (B·C, 1, L)
-        matches = F.relu(super().forward(similarity)).view(batch_size, -1, length).amax(dim=1)  # (B, L)
+        matches = F.relu(F.conv1d(similarity, self.weight, self.bias, padding=self.radius))  # (B·C, 1, L)
+        matches = matches.view(batch_size, -1, length).amax(dim=1)  # (B, L)
         scores = self.scale * matches
         if token_mask is not None:
             scores = scores.masked_fill(~token_mask, torch.finfo(scores.dtype).min)
@@ -162,13 +166,14 @@ class LabelAwareBertPreTrainedModel(BertPreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
-        if isinstance(module, LabelAwareAttention):
+        if isinstance(module, LabelAwarePooling):
             # The paper does not say. With N(0, 0.02) every label attends alike and, the head being shared, all logits
             # start equal: small corpora stay there for epochs. The identity lets a label's word look for its like.
             init.eye_(module.weight)
-        elif isinstance(module, LeamAttention):
+        elif isinstance(module, LeamPooling):
             # A moving average: with N(0, 0.02) the ReLU would often start, and stay, dead.
             init.constant_(module.weight, 1 / module.weight.numel())
+            init.zeros_(module.bias)
             init.ones_(module.scale)
 
 
@@ -182,8 +187,8 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
         self.pooler = BertPooler(config) if config.sentence_representation == "pooler" else None
         # An nn.Embedding and not an nn.Parameter, so that PEFT's `modules_to_save` can name it.
         self.label_embeddings = nn.Embedding(config.num_labels, config.label_embedding_size)
-        attention_class = LeamAttention if config.label_attention == "leam" else LabelAwareAttention
-        self.label_attention = attention_class(config)
+        pooling_class = LeamPooling if config.label_attention == "leam" else LabelAwarePooling
+        self.label_attention = pooling_class(config)
         self.post_init()
 
     def get_input_embeddings(self):
@@ -262,20 +267,9 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
             ValueError: `label_embedding_size` is not `hidden_size`; labels without names; a text that gives no word piece.
         """
         names = [self.config.id2label[i] for i in range(self.config.num_labels)]
-        if label_texts is None:
-            if all(name == f"LABEL_{i}" for i, name in enumerate(names)):
-                raise ValueError(
-                    "The labels have no names to start from: set `id2label` in the config, or `label_texts`."
-                )
-            label_texts = names
-        elif isinstance(label_texts, Mapping):
-            if set(label_texts) != set(names):
-                raise ValueError(
-                    f"`label_texts` must have the labels as keys; differing: {sorted(set(label_texts) ^ set(names))}."
-                )
-            label_texts = [label_texts[name] for name in names]
-        if len(label_texts) != len(names):
-            raise ValueError(f"`label_texts` needs {len(names)} texts, one for each label; got {len(label_texts)}.")
+        if label_texts is None and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
+            raise ValueError("The labels have no names to start from: set `id2label` in the config, or `label_texts`.")
+        label_texts = _texts_of(names, label_texts)
         self.label_embeddings.weight.copy_(self._embed_label_texts(tokenizer, label_texts))
         return self
 
@@ -297,6 +291,20 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
                 )
             vectors.append(word_embeddings[torch.tensor(ids, device=word_embeddings.device)].mean(dim=0))
         return torch.stack(vectors)
+
+
+def _texts_of(names: Sequence[str], label_texts: Sequence[str] | Mapping[str, str] | None) -> list[str]:
+    """One text per label name: the names themselves, texts in their order, or a mapping from name to text."""
+    if label_texts is None:
+        return list(names)
+    if isinstance(label_texts, Mapping):
+        if set(label_texts) != set(names):
+            differing = sorted(set(label_texts) ^ set(names))
+            raise ValueError(f"`label_texts` must have the label names as keys; differing: {differing}.")
+        return [label_texts[name] for name in names]
+    if isinstance(label_texts, str) or len(label_texts) != len(names):
+        raise ValueError(f"`label_texts` needs a list of {len(names)} texts, one for each label; got {label_texts!r}.")
+    return list(label_texts)
 
 
 class BertForLabelAwareClassification(LabelAwareBertPreTrainedModel):
@@ -362,7 +370,7 @@ class BertForLabelAwareClassification(LabelAwareBertPreTrainedModel):
 
     @torch.no_grad()
     def add_labels(
-        self, names: Sequence[str], tokenizer, label_texts: Sequence[str] | None = None
+        self, names: Sequence[str], tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None
     ) -> "BertForLabelAwareClassification":
         r"""
         Add labels after training. The head is shared and labels are vectors, so that a new label has a logit at once; the
@@ -374,7 +382,7 @@ class BertForLabelAwareClassification(LabelAwareBertPreTrainedModel):
         Args:
             names: new label names, each different from the present ones.
             tokenizer: the tokenizer of this encoder.
-            label_texts: texts to read instead of the names, in the order of `names`.
+            label_texts: texts to read instead of the names: in the order of `names`, or a mapping from name to text.
 
         Raises:
             ValueError: a name that is taken or repeated; a model with untied heads or LEAM, whose new outputs would be
@@ -392,11 +400,12 @@ class BertForLabelAwareClassification(LabelAwareBertPreTrainedModel):
         taken = sorted(name for i, name in enumerate(names) if name in old_names or name in names[:i])
         if taken:
             raise ValueError(f"Label names must be new and different; taken: {taken}.")
-        if label_texts is not None and len(label_texts) != len(names):
-            raise ValueError(f"`label_texts` needs one text per name: {len(names)} names, {len(label_texts)} texts.")
+        label_texts = _texts_of(names, label_texts)
+        if not names:
+            return self
 
         old = self.bert.label_embeddings
-        vectors = torch.cat([old.weight, self.bert._embed_label_texts(tokenizer, label_texts or names)])
+        vectors = torch.cat([old.weight, self.bert._embed_label_texts(tokenizer, label_texts)])
         self.bert.label_embeddings = nn.Embedding.from_pretrained(vectors, freeze=not old.weight.requires_grad)
         all_names = old_names + list(names)
         config.id2label = dict(enumerate(all_names))

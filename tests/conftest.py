@@ -38,8 +38,8 @@ class FreshProcess:
     Attributes:
         saved: case id -> folder with checkpoint, `inputs.safetensors` and the process' `outputs.safetensors`.
         report: what the first process reports.
-        tuned: "library" or "remote" -> folder of the checkpoint that was loaded from a Hub repository with our classes,
-            or with the code in it, tuned for one step and saved; `expected.safetensors` are its logits before saving.
+        tuned: "library" or "remote" -> folder of the checkpoint that was loaded from a Hub repository, with our
+            classes or the code in it, tuned for one step and saved; `expected.safetensors`: its logits before saving.
         second_report: what the second process reports, which knows nothing but the tuned folders.
     """
 
@@ -51,7 +51,7 @@ class FreshProcess:
 
 @pytest.fixture(scope="session")
 def fresh_process(tmp_path_factory, tokenizer) -> FreshProcess:
-    """Checkpoints of all cases, loaded in processes that cannot import hf-emotion. (Starting one takes seconds: few do all.)"""
+    """Checkpoints of all cases, loaded in two processes that cannot import hf-emotion (starting one takes seconds)."""
     root = tmp_path_factory.mktemp("remote-code")
     saved = {}
     for case in CASES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models under test. A family joins the shared suite by adding rows here: cases, bad configurations, named lists."""
+"""The models under test. A family joins the shared suite by adding rows: cases, bad configurations, named lists."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -88,10 +88,11 @@ class ModelCase:
         id: readable name, also the test id.
         config_class, model_class, base_class, auto_class: configuration, head, base model, Auto class of the head.
         config: keyword arguments of a tiny configuration, all dropouts 0.
-        make_inputs: (batch, length, seed) -> arguments of the head's `forward`, labels included; rows differ in length.
+        make_inputs: (batch, length, seed) -> arguments of the head's `forward` with labels; rows differ in length.
         plain_class, plain_config: stock model whose checkpoint initialises this one.
         new_weights: exactly the parameters of the head that such a checkpoint does not fill.
-        starts: what each of them holds after loading: "normal" (standard deviation `initializer_range`) or a constant.
+        starts: what each of them holds after loading: "normal" (standard deviation `initializer_range`), "identity"
+            or a constant.
         unused_weights: parameters of the checkpoint that this model has no place for.
         no_decay: parameters without weight decay, beside norms and biases.
         peft_modules_to_save: modules that LoRA trains in full.
@@ -138,8 +139,8 @@ class ModelCase:
 def asymmetric_(model: nn.Module, seed: int = 0) -> nn.Module:
     """
     Fill every parameter with reproducible values that are far from zero and from each other, of a size that keeps
-    activations near 1: weights ±[0.5, 1.5]/√fan_in, embeddings ±[0.5, 1.5], norm weights [0.5, 1.5], biases ±[0.1, 0.3].
-    A later column of a matrix holds larger values than an earlier one, so that it differs from its transpose as a whole.
+    activations near 1: weights ±[0.5, 1.5]/√fan_in, embeddings ±[0.5, 1.5], biases ±[0.1, 0.3], other vectors
+    [0.5, 1.5]. The values of a matrix grow from column to column, so that it differs from its transpose as a whole.
     """
     generator = torch.Generator().manual_seed(seed)
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
@@ -193,7 +194,7 @@ def classifier_inputs(batch: int, length: int, seed: int, multi_label: bool = Tr
 
 LABEL_AWARE_STARTS: dict[str, float | str] = {
     "bert.label_embeddings.weight": "normal",
-    "bert.label_attention.bilinear.weight": "normal",
+    "bert.label_attention.weight": "identity",
     "classifier.out_proj.weight": "normal",
     "classifier.out_proj.bias": 0.0,
 }
@@ -214,7 +215,7 @@ def label_aware_case(id: str, starts: dict[str, float | str], multi_label: bool 
         new_weights=frozenset(starts),
         starts=starts,
         unused_weights=frozenset() if pooler else frozenset({"pooler.dense.weight", "pooler.dense.bias"}),
-        no_decay=frozenset({"bert.label_embeddings.weight"}),
+        no_decay=frozenset({"bert.label_embeddings.weight", "bert.label_attention.scale"} & set(starts)),
         peft_modules_to_save=("classifier", "label_embeddings"),
         base_outputs=("label_representations", "last_hidden_state", "label_attentions"),
         head_outputs=("loss", "logits", "label_attentions"),
@@ -238,9 +239,9 @@ CASES: tuple[ModelCase, ...] = (
         "leam",
         {
             "bert.label_embeddings.weight": "normal",
-            "bert.label_attention.conv.weight": 1 / 5,
-            "bert.label_attention.conv.bias": 0.0,
-            "bert.label_attention.scale.weight": 1.0,
+            "bert.label_attention.weight": 1 / 5,
+            "bert.label_attention.bias": 0.0,
+            "bert.label_attention.scale": 1.0,
             "classifier.1.weight": "normal",
             "classifier.1.bias": 0.0,
         },

@@ -2,8 +2,8 @@
 """
 What somebody without hf-emotion sees: run in a fresh interpreter as `python remote_code_process.py JOBS.json`.
 
-Loads the checkpoints that JOBS.json names with the code beside their weights, while `import hf_emotion` fails, and writes
-the outputs beside them. See `fresh_process` in conftest.py.
+Loads the checkpoints that JOBS.json names with the code beside their weights, while `import hf_emotion` fails, and
+writes the outputs beside them. See `fresh_process` in conftest.py.
 """
 
 import importlib

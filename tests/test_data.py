@@ -13,7 +13,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict
-from toolkit_fixtures import write_csv, write_jsonl
+from toolkit_helpers import write_csv, write_jsonl
 
 import hf_emotion.data.text as text_module
 from hf_emotion import load_dataset_for
@@ -334,7 +334,6 @@ class TestFormats:
         with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / name))}, {message}"):
             list(read_rows(tmp_path / name))
 
-    @pytest.mark.xfail(strict=True, reason="DictReader.line_num is still that of the row before")
     @pytest.mark.parametrize("row", ['"y" z,joy', '"y,joy'], ids=["text after a quote", "open quote"])
     def test_malformed_quotes_name_file_and_line(self, tmp_path, row):
         (tmp_path / "a.csv").write_text(f"text,label\nx,joy\n{row}\n", encoding="utf-8")
@@ -521,20 +520,17 @@ class TestOwnFiles:
         with pytest.raises(ValueError, match="train.csv, line 3"):
             load(tmp_path)
 
-    @pytest.mark.xfail(strict=True, reason="an empty file gives a corpus of no rows and no labels")
     @pytest.mark.parametrize("content", ["", "text,label\n"])
     def test_a_file_without_rows(self, tmp_path, content):
         (tmp_path / "train.csv").write_text(content)
         with pytest.raises(ValueError, match="train.csv"):
             load(tmp_path)
 
-    @pytest.mark.xfail(strict=True, reason="the decoder's error names neither file nor line")
     def test_other_encodings(self, tmp_path):
         (tmp_path / "train.csv").write_bytes("text,label\ncafé,joy\nb,joy\n".encode("latin-1"))
         with pytest.raises(ValueError, match="train.csv"):
             load(tmp_path)
 
-    @pytest.mark.xfail(strict=True, reason="endings of files in a folder are compared with their case")
     def test_capital_endings(self, tmp_path):
         write_csv(tmp_path / "train.CSV", ["text", "label"], ROWS)
         assert list(read_rows(tmp_path / "train.CSV"))

@@ -189,7 +189,6 @@ class TestGoEmotions:
         result = metrics.goemotions(gold, scores, 0.3, ["a", "b"])
         assert result["macro_average_precision"] == pytest.approx((1 + 2 / 3) / 2)
 
-    @pytest.mark.xfail(strict=True, reason="one label: scikit-learn takes the column for two classes")
     def test_a_single_label(self):
         gold, scores = np.array([[1], [0], [1]]), np.array([[0.9], [0.5], [0.1]])
         result = metrics.goemotions(gold, scores, 0.3, ["a"])

@@ -238,6 +238,11 @@ class TestMistakes:
         with pytest.raises(ValueError, match="mine.yaml is no valid YAML"):
             load_recipe(path)
 
+    def test_wrong_types_of_the_model_s_fields(self):
+        values = {"name": "x", "model_type": "label-aware-bert", "model_config": {"tie_head": "yes"}}
+        with pytest.raises(ValueError, match="here: .*tie_head.*'yes'"):
+            make_recipe(values, source="here")
+
     def test_a_stock_model_takes_fields_of_its_own(self):
         assert make_recipe({"name": "x", "model_type": None, "model_config": {"classifier_dropout": 0.2}})
 
@@ -330,7 +335,6 @@ class TestOverrides:
         with pytest.raises(ValueError, match=message):
             load_recipe("quickstart", [override])
 
-    @pytest.mark.xfail(strict=True, reason="the YAML parser's own error, over several lines and without the override")
     def test_a_value_that_is_no_yaml(self):
         with pytest.raises(ValueError, match=r"name=\[a"):
             load_recipe("quickstart", ["name=[a"])

@@ -51,7 +51,7 @@ def compare(runs: Sequence[str | Path], split: str = "test") -> dict[str, Any]:
     first = _predictions(Path(runs[0]), reports[0], split)
     for run, report in zip(runs[1:], reports[1:], strict=True):
         second = _predictions(Path(run), report, split)
-        if first["ids"] != second["ids"] or first["labels"] != second["labels"]:
+        if any(first[part] != second[part] for part in ("ids", "labels", "gold_names")):
             raise ValueError(
                 f"{runs[0]} and {run} were not measured on the same rows and labels: no paired test is possible."
             )
@@ -89,7 +89,7 @@ def _predictions(run: Path, report: dict[str, Any], split: str) -> dict[str, Any
         raise FileNotFoundError(f"{run} has no predictions.parquet.")
     table = pyarrow.parquet.read_table(path, filters=[("split", "=", split)])
     names = json.loads(table.schema.metadata[b"label_names"])
-    probabilities = np.array(table["probabilities"].to_pylist(), dtype=np.float32)
+    probabilities = np.array(table["probabilities"].to_pylist(), dtype=np.float64)
     gold_names = table["labels"].to_pylist()
     best = max(report["runs"], key=lambda entry: entry["best_dev_metric"] or 0)
     if "thresholds" in best:
@@ -102,4 +102,10 @@ def _predictions(run: Path, report: dict[str, Any], split: str) -> dict[str, Any
     else:
         gold = np.array([names.index(row[0]) for row in gold_names])
         decisions = {"argmax": probabilities.argmax(axis=1)}
-    return {"ids": table["id"].to_pylist(), "labels": names, "gold": gold, "decisions": decisions}
+    return {
+        "ids": table["id"].to_pylist(),
+        "labels": names,
+        "gold_names": gold_names,
+        "gold": gold,
+        "decisions": decisions,
+    }

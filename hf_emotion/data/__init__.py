@@ -67,7 +67,9 @@ def load_dataset_for(name: str, data_dir: str | Path | None = None, dedupe: bool
 def check_dataset(name: str, options: dict) -> None:
     """ValueError unless the name is known and its loader takes the options."""
     if name not in LOADERS:
-        raise ValueError(f"unknown dataset {name!r}: the names are {sorted(LOADERS)}.")
+        near = difflib.get_close_matches(str(name), LOADERS, n=1)
+        hint = f" did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"unknown dataset {name!r}:{hint} the names are {sorted(LOADERS)}.")
     known = [option for option in inspect.signature(LOADERS[name]).parameters if option != "data_dir"] + ["dedupe"]
     for option in options:
         if option not in known:

@@ -143,6 +143,24 @@ def load_quickstart(data_dir: str | Path | None = None) -> DatasetDict:
 FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
+def columns_of(path: str | Path) -> list[str]:
+    """The columns that a CSV, TSV or Parquet file declares; empty for JSONL, which declares none."""
+    path = Path(path)
+    kind = FORMATS.get(path.suffix.lower())
+    if kind == "csv":
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return next(csv.reader(file, delimiter=_delimiter(path)), [])
+    if kind == "parquet":
+        import pyarrow.parquet
+
+        return pyarrow.parquet.read_schema(path).names
+    return []
+
+
+def _delimiter(path: Path) -> str:
+    return "\t" if path.suffix.lower() == ".tsv" else ","
+
+
 def read_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     Stream the rows of a CSV, TSV, JSONL or Parquet file as (line or row number from 1, {column: value}).
@@ -152,17 +170,25 @@ def read_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
+    try:
+        yield from _read_rows(path)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text ({error}): save it in UTF-8.") from error
+
+
+def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     kind = FORMATS.get(path.suffix.lower())
     if kind == "csv":
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
+            reader = csv.DictReader(file, delimiter=_delimiter(path), strict=True)
             while True:
                 try:
                     row = next(reader)
                 except StopIteration:
                     return
                 except csv.Error as error:
-                    raise ValueError(f"{path}, line {reader.line_num}: malformed CSV: {error}") from error
+                    line = reader.reader.line_num  # reader.line_num is still that of the row before
+                    raise ValueError(f"{path}, line {line}: malformed CSV: {error}") from error
                 if None in row or None in row.values():
                     raise ValueError(
                         f"{path}, line {reader.line_num}: the header has {len(reader.fieldnames)} columns and the row has "
@@ -224,6 +250,9 @@ def load_files(
     Raises:
         FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label (with the nearest one).
     """
+    for option, value in (("labels", labels), ("label_columns", label_columns)):
+        if isinstance(value, str):
+            raise ValueError(f"`{option}` must be a list of names, got the string {value!r}: write [{value}].")
     if data_dir is None:
         raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
     files = _split_files(Path(data_dir))
@@ -256,6 +285,8 @@ def load_files(
                 multi_label = multi_label or isinstance(value, list)
                 value = [str(item) for item in (value if isinstance(value, list) else [value])]
             rows.add(line, row[text_column], value, str(row[id_column]) if id_column else f"{split}-{line}")
+        if not rows.rows:
+            raise ValueError(f"{path} has no {'valid ' if rows.bad else ''}rows.")
 
     names = list(labels) if labels else list(label_columns or [])
     if not names:
@@ -267,8 +298,8 @@ def load_files(
             unknown = [name for name in row["labels"] if name not in known]
             if unknown:
                 near = difflib.get_close_matches(unknown[0], names, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                rows.reject(row["line"], f"unknown label {unknown[0]!r}{hint} The labels are {names}")
+                hint = f"; did you mean {near[0]!r}? The labels are" if near else "; the labels are"
+                rows.reject(row["line"], f"unknown label {unknown[0]!r}{hint} {names}")
                 continue
             ids = sorted({known[name] for name in row["labels"]})
             valid.append({**row, "labels": ids if multi_label else ids[0]})
@@ -288,7 +319,7 @@ def _split_files(source: Path) -> dict[str, Path]:
         raise FileNotFoundError(f"`data_dir` does not exist: {source}")
     files = {}
     for split, stems in SPLIT_STEMS.items():
-        found = [path for stem in stems for path in sorted(source.glob(f"{stem}.*")) if path.suffix in FORMATS]
+        found = [path for stem in stems for path in sorted(source.glob(f"{stem}.*")) if path.suffix.lower() in FORMATS]
         if len(found) > 1:
             raise ValueError(f"more than one file for the split {split!r} in {source}: {[p.name for p in found]}")
         if found:

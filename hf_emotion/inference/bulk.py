@@ -7,7 +7,8 @@ import itertools
 import json
 import logging
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,8 +16,8 @@ import pyarrow
 import pyarrow.parquet
 from tqdm.auto import tqdm
 
-from ..data.text import FORMATS, read_rows
-from ..training.files import replacing, write_json
+from ..data.text import FORMATS, columns_of, read_rows
+from ..training.files import replacing, without_nan, write_json
 from .predictor import Predictor, check_top_k
 
 
@@ -66,7 +67,7 @@ def predict_file(
         raise ValueError(f"`on_bad_rows` must be 'error' or 'skip', got {on_bad_rows!r}.")
     if output.exists():
         raise FileExistsError(f"the output {output} exists: choose another name or remove it.")
-    total, skipped = _check_rows(source, text_column, on_bad_rows)
+    total, skipped, layout = _check_rows(source, output, text_column, on_bad_rows)
 
     parts = output.with_name(output.name + ".parts")
     job = {
@@ -93,7 +94,7 @@ def predict_file(
             truncated += _write_part(parts / f"{number:06d}.parquet", predictor, texts, top_k, bar)
     predictor.warn_truncated(truncated, total)
     with replacing(output) as temporary:
-        _merge(source, parts, temporary)
+        _merge(source, parts, temporary, layout)
     shutil.rmtree(parts)
     return {"rows": total, "skipped": skipped}
 
@@ -102,24 +103,63 @@ def _usable(text: Any) -> bool:
     return isinstance(text, str) and bool(text.strip())
 
 
-def _check_rows(source: Path, text_column: str, on_bad_rows: str) -> tuple[int, int]:
+@dataclass
+class _Layout:
+    """What the output must hold: the columns of the input, and their types where they are to be Parquet."""
+
+    columns: list[str]
+    schema: pyarrow.Schema | None = None
+
+
+def _check_rows(source: Path, output: Path, text_column: str, on_bad_rows: str) -> tuple[int, int, _Layout]:
     """One pass before the first prediction, so that a bad row in the middle does not end a long job."""
+    to = FORMATS[output.suffix.lower()]
+    rows = read_rows(source)
+    first = next(rows, None)  # also says what is wrong with the file
+    rows = itertools.chain([] if first is None else [first], rows)
+    layout = _Layout(columns_of(source))
+    if to == "parquet" and FORMATS[source.suffix.lower()] == "parquet":
+        layout.schema = pyarrow.parquet.read_schema(source)
+    infer = to == "parquet" and layout.schema is None
+    schemas: list[pyarrow.Schema] = []
     total = skipped = 0
-    for line, row in read_rows(source):
-        if text_column not in row:
-            raise ValueError(f"{source}, line {line}: no column {text_column!r}; the columns are {sorted(row)}.")
-        for name in (LABELS, SCORES):
-            if name in row:
-                raise ValueError(f"{source} has a column {name!r} already: rename it first.")
-        if not _usable(row[text_column]):
-            if on_bad_rows == "error":
+    while chunk := list(itertools.islice(rows, ROWS_PER_PART)):
+        for line, row in chunk:
+            if text_column not in row:
+                raise ValueError(f"{source}, line {line}: no column {text_column!r}; the columns are {sorted(row)}.")
+            for name in (LABELS, SCORES):
+                if name in row:
+                    raise ValueError(f"{source} has a column {name!r} already: rename it first.")
+            if not _usable(row[text_column]):
+                if on_bad_rows == "error":
+                    raise ValueError(
+                        f"{source}, line {line}: the text is empty or no string: {row[text_column]!r} "
+                        "(on_bad_rows='skip' leaves such rows without a prediction)"
+                    )
+                skipped += 1
+            new = [name for name in row if name not in layout.columns]
+            if to == "csv" and total and (new or len(row) != len(layout.columns)):
+                differing = sorted(set(row) ^ set(layout.columns))
                 raise ValueError(
-                    f"{source}, line {line}: the text is empty or no string: {row[text_column]!r} "
-                    "(on_bad_rows='skip' leaves such rows without a prediction)"
+                    f"{source}, line {line}: the rows have different columns, which CSV cannot hold ({differing}): write .jsonl."
                 )
-            skipped += 1
-        total += 1
-    return total, skipped
+            layout.columns += new
+            total += 1
+        if infer:
+            columns = {name: [row.get(name) for _, row in chunk] for name in layout.columns}
+            try:
+                schemas.append(pyarrow.table(columns).schema)
+                pyarrow.unify_schemas(schemas, promote_options="permissive")
+            except pyarrow.ArrowException as error:
+                raise ValueError(
+                    f"{source}: a column changes its type within the file, which Parquet cannot hold ({error}): write .jsonl."
+                ) from error
+    if infer:
+        layout.schema = pyarrow.unify_schemas(schemas, promote_options="permissive") if schemas else pyarrow.schema({})
+        for name in layout.columns:
+            if name not in layout.schema.names:  # a CSV file without rows
+                layout.schema = layout.schema.append(pyarrow.field(name, pyarrow.string()))
+    return total, skipped, layout
 
 
 def _fingerprint(predictor: Predictor) -> str:
@@ -175,7 +215,7 @@ def _predictions(parts: Path) -> Iterator[tuple[list[str] | None, list[float] | 
         yield from zip(columns[LABELS], columns[SCORES], strict=True)
 
 
-def _merge(source: Path, parts: Path, target: Path) -> None:
+def _merge(source: Path, parts: Path, target: Path, layout: _Layout) -> None:
     rows = (
         {**row, LABELS: labels, SCORES: scores}
         for (_, row), (labels, scores) in zip(read_rows(source), _predictions(parts), strict=True)
@@ -184,55 +224,22 @@ def _merge(source: Path, parts: Path, target: Path) -> None:
     if kind == "jsonl":
         with target.open("w", encoding="utf-8", newline="\n") as file:
             for row in rows:
-                file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+                file.write(json.dumps(without_nan(row), ensure_ascii=False, default=str, allow_nan=False) + "\n")
     elif kind == "csv":
-        _merge_csv(rows, target)
-    else:
-        _merge_parquet(rows, source, target)
-
-
-def _merge_csv(rows: Iterable[dict], target: Path) -> None:
-    with target.open("w", encoding="utf-8", newline="") as file:
-        writer = None
-        for row in rows:
-            for name, form in ((LABELS, str), (SCORES, "{:.4f}".format)):
-                row[name] = "" if row[name] is None else CSV_SEPARATOR.join(form(value) for value in row[name])
-            if writer is None:
-                delimiter = "\t" if target.suffix.lower() == ".tsv" else ","
-                writer = csv.DictWriter(file, fieldnames=list(row), delimiter=delimiter, lineterminator="\n")
-                writer.writeheader()
-            try:
+        # "\r\n", as RFC 4180 has it: with "\n" the csv module would leave a lone carriage return unquoted.
+        with target.open("w", encoding="utf-8", newline="") as file:
+            delimiter = "\t" if target.suffix.lower() == ".tsv" else ","
+            writer = csv.DictWriter(file, [*layout.columns, LABELS, SCORES], delimiter=delimiter)
+            writer.writeheader()
+            for row in rows:
+                for name, form in ((LABELS, str), (SCORES, "{:.4f}".format)):
+                    row[name] = "" if row[name] is None else CSV_SEPARATOR.join(form(value) for value in row[name])
                 writer.writerow(row)
-            except ValueError as error:
-                raise ValueError(
-                    f"the rows have different columns, which CSV cannot hold ({error}): write .jsonl."
-                ) from error
-
-
-def _merge_parquet(rows: Iterator[dict], source: Path, target: Path) -> None:
-    schema = None
-    if FORMATS[source.suffix.lower()] == "parquet":
-        schema = pyarrow.parquet.read_schema(source)
+    else:
+        schema = layout.schema
         for field in PREDICTION_SCHEMA:
             schema = schema.append(field)
-    writer = None
-    try:
-        while batch := list(itertools.islice(rows, ROWS_PER_PART)):
-            if schema is None:
-                inferred = pyarrow.Table.from_pylist(
-                    [{k: v for k, v in row.items() if k not in (LABELS, SCORES)} for row in batch]
-                )
-                schema = pyarrow.unify_schemas([inferred.schema, PREDICTION_SCHEMA])
-            try:
-                table = pyarrow.Table.from_pylist(batch, schema=schema)
-            except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
-                raise ValueError(
-                    f"a column changes its type within the file ({error}): write .jsonl instead."
-                ) from error
-            writer = writer or pyarrow.parquet.ParquetWriter(target, schema)
-            writer.write_table(table)
-        if writer is None:
-            pyarrow.parquet.write_table(PREDICTION_SCHEMA.empty_table(), target)
-    finally:
-        if writer is not None:
-            writer.close()
+        with pyarrow.parquet.ParquetWriter(target, schema) as writer:
+            while chunk := list(itertools.islice(rows, ROWS_PER_PART)):
+                columns = {name: [row.get(name) for row in chunk] for name in schema.names}
+                writer.write_table(pyarrow.table(columns, schema=schema))

@@ -59,12 +59,18 @@ class Predictor:
             if Path(checkpoint).is_dir() and not (Path(checkpoint) / "config.json").is_file():
                 raise OSError(f"{checkpoint} is no checkpoint: it has no config.json.")
             try:
-                self.model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+                self.model, loading = AutoModelForSequenceClassification.from_pretrained(
+                    checkpoint, output_loading_info=True
+                )
             except OSError as error:
                 raise OSError(
                     f"the checkpoint {str(checkpoint)!r} cannot be loaded, neither from a local folder nor from the Hub: "
                     f"{str(error).splitlines()[0]}"
                 ) from error
+            if loading["missing_keys"]:
+                raise ValueError(
+                    f"{checkpoint} is no trained classifier: it lacks {sorted(loading['missing_keys'])}. Train it first."
+                )
             device = device or ("cuda" if torch.cuda.is_available() else "cpu")
             self.model.to(device)
         if tokenizer is None:
@@ -150,7 +156,7 @@ class Predictor:
         """
         if not self.multi_label:
             scores = self.roll_up(probabilities)
-            return scores == scores.max(axis=1, keepdims=True)
+            return np.arange(scores.shape[1]) == scores.argmax(axis=1)[:, None]
         chosen = probabilities > self.thresholds
         if self._groups is None:
             return chosen

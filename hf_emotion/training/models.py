@@ -3,7 +3,9 @@
 
 import hashlib
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import (
@@ -21,9 +23,10 @@ import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
-def model_config_fields(model_type: str | None) -> list[str] | None:
+def model_config_fields(model_type: str | None) -> dict[str, Any] | None:
     """
-    The configuration fields that a recipe may set for a model type; None where the type is the base model's own.
+    The configuration fields that a recipe may set for a model type, and their types; None where the type is the base
+    model's own.
 
     Raises:
         ValueError: a model type without a classifier here.
@@ -34,7 +37,7 @@ def model_config_fields(model_type: str | None) -> list[str] | None:
         raise ValueError(
             f"unknown `model_type` {model_type!r}: None (the base model's own) or one of {OUR_MODEL_TYPES}."
         )
-    return list(CONFIG_MAPPING[model_type].__dataclass_fields__)
+    return {name: field.type for name, field in CONFIG_MAPPING[model_type].__dataclass_fields__.items()}
 
 
 OUR_MODEL_TYPES = ["label-aware-bert"]
@@ -89,6 +92,7 @@ def build_classifier(
     label_names: list[str],
     multi_label: bool,
     class_counts: list[int],
+    label_texts: Mapping[str, str] | None = None,
 ) -> PreTrainedModel:
     """
     A classifier over a pretrained encoder, in float32, with the labels' names in its config; label vectors start from
@@ -98,6 +102,7 @@ def build_classifier(
         model_type: one of ours, or None for the stock class of the base model.
         model_config: further fields of the configuration.
         class_counts: training rows per label, for the class-balanced loss.
+        label_texts: words for labels whose names say nothing to the tokenizer.
     """
     path = resolve_base_model(base_model)
     fields = {
@@ -124,5 +129,8 @@ def build_classifier(
     config = config_class.from_pretrained(path, **{**fields, "class_counts": class_counts})
     model = AutoModelForSequenceClassification.from_pretrained(path, config=config, dtype=torch.float32)
     if base.model_type != model_type and config.label_embedding_size == config.hidden_size:
-        model.init_label_embeddings(tokenizer)
+        unknown = sorted(set(label_texts or {}) - set(label_names))
+        if unknown:
+            raise ValueError(f"`label_texts` names labels that the corpus does not have: {unknown}.")
+        model.init_label_embeddings(tokenizer, [(label_texts or {}).get(name, name) for name in label_names])
     return model

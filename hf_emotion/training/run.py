@@ -6,7 +6,6 @@ import logging
 import os
 import platform
 import shutil
-import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,7 +104,12 @@ def _check_output(output: Path, recipe_file: Path, recipe: Recipe, resume: bool)
             raise FileExistsError(
                 f"the run folder {output} exists and is not empty: choose another with --output, or continue it with --resume."
             )
-    elif recipe_file.is_file() and recipe_file.read_text(encoding="utf-8") != recipe.to_yaml():
+    elif not recipe_file.is_file():
+        if output.exists() and any(output.iterdir()):
+            raise FileExistsError(
+                f"--resume: {output} is no run folder (no recipe.yaml): choose another with --output."
+            )
+    elif recipe_file.read_text(encoding="utf-8") != recipe.to_yaml():
         raise ValueError(
             f"--resume: {recipe_file} is not the recipe of this command. Give the same recipe and overrides as before, or "
             "another --output."
@@ -124,7 +128,14 @@ def _train_seed(
     )
     tokenizer = load_base_tokenizer(recipe.base_model)
     model = build_classifier(
-        recipe.base_model, recipe.model_type, recipe.model_config, tokenizer, names, multi_label, counts.tolist()
+        recipe.base_model,
+        recipe.model_type,
+        recipe.model_config,
+        tokenizer,
+        names,
+        multi_label,
+        counts.tolist(),
+        recipe.label_texts,
     )
     limit = model.config.max_position_embeddings
     if recipe.max_length > limit:
@@ -315,12 +326,12 @@ def summarize(runs: list[dict]) -> dict[str, dict[str, dict[str, dict[str, float
     for split in ("validation", "test"):
         for kind, values in runs[0].get(split, {}).items():
             for metric, value in values.items():
-                if not isinstance(value, float):
+                if not isinstance(value, float | None):  # None: a NaN of a seed that was read back from JSON
                     continue
-                series = [run[split][kind][metric] for run in runs]
+                series = np.array([run[split][kind][metric] for run in runs], dtype=np.float64)
                 summary.setdefault(split, {}).setdefault(kind, {})[metric] = {
-                    "mean": statistics.fmean(series),
-                    "std": statistics.stdev(series) if len(series) > 1 else None,
+                    "mean": float(series.mean()),
+                    "std": float(series.std(ddof=1)) if len(series) > 1 else None,
                 }
     return summary
 

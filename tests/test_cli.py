@@ -1,0 +1,492 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line, and what importing the package costs."""
+
+import importlib
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+from toolkit_helpers import (
+    QUICK_ARGUMENTS,
+    SENTENCES,
+    files_in,
+    one_thread,
+    report_of,
+    write_csv,
+    write_jsonl,
+)
+from transformers.utils import logging as transformers_logging
+from typer.testing import CliRunner
+
+import hf_emotion
+from hf_emotion import Predictor, load_dataset_for, load_recipe
+from hf_emotion.cli import app
+from hf_emotion.recipes import packaged_recipes, recipe_name
+from hf_emotion.taxonomies import GOEMOTIONS, SENTIMENT
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+
+@pytest.fixture(autouse=True)
+def settings():
+    """The commands silence transformers; other tests read its warnings."""
+    verbosity = transformers_logging.get_verbosity()
+    with one_thread():
+        yield
+    transformers_logging.set_verbosity(verbosity)
+    transformers_logging.enable_progress_bar()
+
+
+def invoke(*arguments, stdin: str | None = None) -> str:
+    """Standard output of a command that ends well."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def cells(table: str) -> list[list[str]]:
+    """Rows of a printed table, with its header."""
+    return [
+        [cell.strip() for cell in re.split("[│┃]", line)[1:-1]]
+        for line in table.splitlines()
+        if line[:1] in ("│", "┃")
+    ]
+
+
+class TestExitCodes:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["train", "goemotions/laa_c"], "no recipe 'goemotions/laa_c'.*goemotions/laa_cb"),
+            (["train", "quickstart", "--set", "learning_rat=1"], "did you mean `training_arguments.learning_rate`"),
+            (["predict", "{folder}", "sun"], "is no checkpoint: it has no config.json"),
+            (["predict", "nobody/no-such-model", "sun"], "the checkpoint 'nobody/no-such-model' cannot be loaded"),
+            (["evaluate", "{run}", "--dataset", "goemotion"], "unknown dataset 'goemotion'"),
+            (["evaluate", "{run}", "--dataset", "goemotions", "--data-dir", "{folder}"], "must hold the folder"),
+            (["compare", "{run}", "{folder}"], "is no finished run folder: it has no metrics.json"),
+            (
+                ["predict", "{single}", "sun", "--taxonomy", "ekman"],
+                "taxonomy 'ekman' groups the 28 GoEmotions labels",
+            ),
+            (["predict", "{run}", " "], "text 1 of 1 is empty"),
+            (["predict", "{run}", "sun", "--max-length", "1000"], "`max_length` must lie between 3 and .* 40"),
+        ],
+        ids=lambda value: "-".join(value[:2]).replace("/", "-") if isinstance(value, list) else None,
+    )
+    def test_work_that_fails_is_one_line(self, argv, tmp_path, tiny_run, single_run, arguments, message):
+        places = {"folder": tmp_path, "run": tiny_run, "single": single_run}
+        result = argv(*(argument.format(**places) for argument in arguments))
+        assert result.code == 1
+        (line,) = result.err.splitlines()
+        assert re.match(f"error: .*{message}", line)
+        assert result.out == ""
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["no-such-command"],
+            ["train"],
+            ["train", "quickstart", "--no-such-option"],
+            ["train", "quickstart", "--seeds", "0"],
+            ["train", "quickstart", "--seeds", "many"],
+            ["predict", "run", "sun", "--top-k", "0"],
+            ["predict", "run", "sun", "--taxonomy", "plutchik"],
+            ["predict", "run", "--input", "a.csv"],
+            ["predict", "run", "--output", "a.csv"],
+            ["predict", "run", "sun", "--input", "a.csv", "--output", "b.csv"],
+            ["evaluate", "run"],
+            ["evaluate", "run", "--dataset", "quickstart", "--threshold", "1.5"],
+            ["evaluate", "{run}", "--dataset", "quickstart", "--option", "dedupe"],
+            ["compare"],
+        ],
+        ids=lambda value: "-".join(value[:1] + value[2:4]).replace("/", "-"),
+    )
+    def test_wrong_usage(self, argv, tiny_run, arguments):
+        result = argv(*(argument.format(run=tiny_run) for argument in arguments))
+        assert result.code == 2
+        assert "Traceback" not in result.err and "Usage" in result.err
+
+    def test_done(self, argv):
+        result = argv("recipes")
+        assert result.code == 0 and result.err == ""
+        assert argv("--help").code == 0
+
+    def test_debug_shows_where(self):
+        command = [sys.executable, "-m", "hf_emotion", "--debug", "train", "no-such-recipe"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 1
+        assert "Traceback (most recent call last)" in done.stderr and "FileNotFoundError" in done.stderr
+
+    def test_debug_raises(self, argv):
+        with pytest.raises(FileNotFoundError, match="no recipe"):
+            argv("--debug", "train", "no-such-recipe")
+
+    def test_an_error_of_our_own_names_its_kind(self, argv, monkeypatch):
+        import hf_emotion.recipes
+
+        monkeypatch.setattr(hf_emotion.recipes, "packaged_recipes", lambda: {}["no such key"])
+        result = argv("recipes")
+        assert result.code == 1
+        assert "KeyError" in result.err and len(result.err.splitlines()) == 1
+
+    def test_broken_yaml_is_one_line(self, argv, tmp_path):
+        (tmp_path / "mine.yaml").write_text("name: [mine\n")
+        result = argv("train", tmp_path / "mine.yaml")
+        assert result.code == 1 and len(result.err.splitlines()) == 1
+
+    def test_nothing_to_predict(self, argv, tiny_run, monkeypatch):
+        monkeypatch.setattr(sys, "stdin", io.StringIO("\n  \n"))
+        result = argv("predict", tiny_run)
+        assert result.code == 1 and "error: no text: give texts" in result.err
+
+
+class TestRecipes:
+    def test_each_stands_in_the_list(self):
+        rows = cells(invoke("recipes"))
+        names = [row[0] for row in rows if row[0]]
+        assert names == ["recipe", *(recipe_name(path) for path in packaged_recipes())]
+        text = " ".join(" ".join(row) for row in rows)
+        for expected in ("LAA + CB", "0.52", "0.46", "Wu, Wang and Liu"):
+            assert expected in text
+
+
+class TestTrain:
+    @pytest.fixture
+    def recipe_file(self, tmp_path):
+        arguments = "\n".join(f"  {key}: {json.dumps(value)}" for key, value in QUICK_ARGUMENTS.items())
+        (tmp_path / "mine.yaml").write_text(
+            "name: mine\nmodel_type: label-aware-bert\ndataset: files\nmax_length: 32\n"
+            f"dataset_options: {{label_separator: '|'}}\ntraining_arguments:\n{arguments}\nseeds: [5]\n"
+        )
+        return tmp_path / "mine.yaml"
+
+    def test_a_run(self, argv, recipe_file, base_bert, feelings, tmp_path, monkeypatch):
+        monkeypatch.setattr("hf_emotion.training.plots.write_plots", lambda *arguments: None)
+        output = tmp_path / "run"
+        options = ["--base-model", base_bert, "--data-dir", feelings, "--output", output, "--seeds", 2]
+        overrides = ["--set", "num_train_epochs=1", "--set", "threshold=0.25", "--train-fraction", 0.5]
+        result = argv("train", recipe_file, *options, *overrides)
+        assert result.code == 0, result.err
+        recipe = load_recipe(output / "recipe.yaml")
+        assert recipe.seeds == [5, 6] and recipe.base_model == str(base_bert)
+        assert recipe.train_fraction == 0.5 and recipe.threshold == 0.25
+        assert recipe.training_arguments["num_train_epochs"] == 1
+        report = report_of(output)
+        assert report["rows"]["train"] == 24 and [run["seed"] for run in report["runs"]] == [5, 6]
+        rows = cells(result.out)
+        assert rows[0] == ["mine, test", "threshold 0.25", "tuned on dev", "published"]
+        printed = {row[0]: row[1:] for row in rows[1:]}
+        for name in ("macro_f1", "micro_precision"):
+            expected = [report["summary"]["test"][kind][name] for kind in ("fixed", "tuned")]
+            assert printed[name][:2] == [f"{value['mean']:.4f} ± {value['std']:.4f}" for value in expected]
+        assert result.out.splitlines()[-1] == f"run folder: {output}"
+
+        again = argv("train", recipe_file, *options, *overrides)
+        assert again.code == 1 and "exists and is not empty" in again.err
+        resumed = argv("train", recipe_file, *options, *overrides, "--resume")
+        assert resumed.code == 0 and cells(resumed.out) == rows
+        other = argv("train", recipe_file, *options, *overrides, "--set", "learning_rate=1", "--resume")
+        assert other.code == 1 and "is not the recipe of this command" in other.err
+
+    def test_published_figures_stand_beside(self, capsys):
+        from hf_emotion.cli import _print_report
+
+        figures = {"macro_f1": {"mean": 0.5, "std": None}, "micro_f1": {"mean": 0.6, "std": None}}
+        report = {"name": "x", "threshold": 0.3, "published": {"macro_f1": 0.52}}
+        _print_report({**report, "summary": {"test": {"fixed": figures, "tuned": figures}}})
+        rows = cells(capsys.readouterr().out)
+        assert rows[1:] == [["macro_f1", "0.5000", "0.5000", "0.52"], ["micro_f1", "0.6000", "0.6000", ""]]
+
+    def test_a_very_small_share(self, argv, recipe_file, base_bert, tmp_path):
+        options = ["--base-model", base_bert, "--data-dir", tmp_path / "nowhere", "--train-fraction", "0.00001"]
+        result = argv("train", recipe_file, *options)
+        assert "train_fraction" not in result.err
+
+
+class TestEvaluate:
+    def test_the_figures_of_the_run(self, tiny_run):
+        options = ["--dataset", "quickstart", "--max-length", 32]
+        result = json.loads(invoke("evaluate", tiny_run, *options, "--json"))
+        assert result["rows"] == 244 and result["labels"] == GOEMOTIONS
+        (run,) = report_of(tiny_run)["runs"]
+        for kind in ("fixed", "tuned"):
+            for name, value in run["test"][kind].items():
+                if isinstance(value, float):
+                    assert result["metrics"][kind][name] == pytest.approx(value, abs=1e-6), (kind, name)
+            assert result["metrics"][kind]["confusions"] == run["test"][kind]["confusions"]
+        rows = cells(invoke("evaluate", tiny_run, *options))
+        assert rows[0] == ["quickstart test (244 rows)", "fixed", "tuned"]
+        expected = [f"{run['test'][kind]['macro_f1']:.4f}" for kind in ("fixed", "tuned")]
+        assert expected in [row[1:] for row in rows if row[0] == "macro_f1"]
+
+    def test_another_split_and_threshold(self, tiny_run):
+        arguments = ["evaluate", tiny_run, "--dataset", "quickstart", "--split", "validation", "--json"]
+        first, second = (
+            json.loads(invoke(*arguments, "--threshold", threshold))["metrics"] for threshold in (0.3, 0.9)
+        )
+        (run,) = report_of(tiny_run)["runs"]
+        assert first["fixed"]["macro_f1"] == pytest.approx(run["validation"]["fixed"]["macro_f1"])
+        assert second["fixed"]["macro_recall"] < first["fixed"]["macro_recall"]
+        assert second["tuned"] == first["tuned"]
+
+    @pytest.fixture
+    def corpus(self, tmp_path):
+        """GoEmotions' format, one row per label and some with two."""
+        folder = tmp_path / "corpora" / "goemotions"
+        folder.mkdir(parents=True)
+        sentences = load_dataset_for("quickstart")["test"]["text"][:40]
+        rows = [f"{text}\t{i % 28}{',27' if i > 30 else ''}\t{i}\n" for i, text in enumerate(sentences)]
+        for name in ("train", "dev", "test"):
+            (folder / f"{name}.tsv").write_text("".join(rows))
+        return folder.parent
+
+    def test_groups_of_labels(self, tiny_run, corpus):
+        options = ["--dataset", "goemotions", "--data-dir", corpus, "--taxonomy", "sentiment", "--json"]
+        result = json.loads(invoke("evaluate", tiny_run, *options))
+        assert result["labels"] == list(SENTIMENT)
+        group = {label: name for name, members in SENTIMENT.items() for label in members}
+        test = load_dataset_for("goemotions", corpus)["test"]
+        predictor = Predictor(tiny_run, device="cpu")
+        scores = predictor.probabilities(test["text"])
+        values = []
+        for name, members in SENTIMENT.items():
+            hits = total = 0
+            for row, labels in zip(scores, test["labels"], strict=True):
+                gold = name in {group[GOEMOTIONS[label]] for label in labels}
+                chosen = any(row[GOEMOTIONS.index(m)] > predictor.thresholds[GOEMOTIONS.index(m)] for m in members)
+                hits, total = hits + (gold and chosen), total + gold + chosen
+            values.append(2 * hits / total if total else 0.0)
+        assert result["metrics"]["tuned"]["macro_f1"] == pytest.approx(sum(values) / 4)
+
+    def test_the_corpus_may_order_its_labels_otherwise(self, single_run, single_label):
+        options = ["--dataset", "files", "--data-dir", single_label, "--json"]
+        first = json.loads(invoke("evaluate", single_run, *options))
+        second = json.loads(invoke("evaluate", single_run, *options, "--option", "labels=[neutral, joy, anger]"))
+        assert second["labels"] == ["neutral", "joy", "anger"] != first["labels"]
+        (run,) = report_of(single_run)["runs"]
+        for result in (first, second):
+            found = result["metrics"]["argmax"]
+            assert found["accuracy"] == pytest.approx(run["test"]["argmax"]["accuracy"])
+            assert found["per_label"]["joy"] == pytest.approx(run["test"]["argmax"]["per_label"]["joy"])
+
+    def test_a_file_without_every_label_of_the_model(self, single_run, tmp_path):
+        write_csv(tmp_path / "train.csv", ["text", "label"], [["so happy", "joy"], ["the day", "neutral"]])
+        write_csv(tmp_path / "test.csv", ["text", "label"], [["so happy", "joy"]])
+        options = ["--dataset", "files", "--data-dir", tmp_path, "--json"]
+        result = json.loads(invoke("evaluate", single_run, *options))
+        assert result["labels"] == ["anger", "joy", "neutral"] and result["rows"] == 1
+
+    def test_what_does_not_fit(self, argv, tiny_run, single_run, feelings, single_label, corpus):
+        options = ["--dataset", "files", "--data-dir"]
+        result = argv(
+            "evaluate", tiny_run, "--dataset", "goemotions", "--data-dir", corpus, "--option", "taxonomy=ekman"
+        )
+        assert result.code == 1 and "the labels of goemotions and of the checkpoint differ" in result.err
+        result = argv("evaluate", single_run, *options, feelings, "--option", "label_separator='|'")
+        assert result.code == 1 and "multi-label and the model single-label" in result.err
+        result = argv("evaluate", single_run, *options, single_label, "--option", "separator=x")
+        assert result.code == 1 and "did you mean 'label_separator'" in result.err
+        result = argv("evaluate", single_run, *options, single_label / "train.csv")
+        assert result.code == 1 and "has no split 'test'" in result.err
+
+
+class TestPredict:
+    TEXTS = ("so happy today", "not a very calm day")
+
+    @pytest.fixture
+    def expected(self, tiny_run):
+        return Predictor(tiny_run, device="cpu")(list(self.TEXTS))
+
+    def test_one_text_is_a_table(self, tiny_run, expected):
+        rows = cells(invoke("predict", tiny_run, self.TEXTS[0]))
+        assert rows == [["label", "probability"], *([i["label"], f"{i['score']:.3f}"] for i in expected[0])]
+        assert len(rows) > 1
+
+    def test_no_label(self, tmp_path, tiny_run):
+        folder = tmp_path / "model"
+        shutil.copytree(tiny_run, folder)
+        config = json.loads((folder / "config.json").read_text())
+        config["thresholds"] = [1.0] * 28
+        (folder / "config.json").write_text(json.dumps(config))
+        output = invoke("predict", folder, self.TEXTS[0])
+        assert "no label passes its threshold (--top-k 3" in output
+        assert invoke("predict", folder, *self.TEXTS).splitlines() == [f"{text}\t-" for text in self.TEXTS]
+
+    def test_several_texts_are_lines(self, tiny_run, expected):
+        lines = invoke("predict", tiny_run, *self.TEXTS).splitlines()
+        found = [", ".join(f"{item['label']} {item['score']:.3f}" for item in row) or "-" for row in expected]
+        assert lines == [f"{text}\t{labels}" for text, labels in zip(self.TEXTS, found, strict=True)]
+
+    def test_lines_of_stdin(self, tiny_run, expected):
+        stdin = f"{self.TEXTS[0]}\n\n{self.TEXTS[1]}\n"
+        assert invoke("predict", tiny_run, stdin=stdin) == invoke("predict", tiny_run, *self.TEXTS)
+
+    def test_json(self, tiny_run, expected):
+        lines = [json.loads(line) for line in invoke("predict", tiny_run, *self.TEXTS, "--json").splitlines()]
+        assert [line["text"] for line in lines] == list(self.TEXTS)
+        for line, labels in zip(lines, expected, strict=True):
+            assert [item["label"] for item in line["labels"]] == [item["label"] for item in labels]
+            assert [i["score"] for i in line["labels"]] == pytest.approx([i["score"] for i in labels], abs=1e-6)
+
+    def test_top_k(self, tiny_run):
+        row = Predictor(tiny_run, device="cpu").probabilities(self.TEXTS[0])[0]
+        best = [GOEMOTIONS[i] for i in np.argsort(-row)[:2]]
+        table = cells(invoke("predict", tiny_run, self.TEXTS[0], "--top-k", 2))
+        assert [cell[0] for cell in table[1:]] == best
+        (line,) = invoke("predict", tiny_run, self.TEXTS[0], "--top-k", 2, "--json").splitlines()
+        assert [item["label"] for item in json.loads(line)["labels"]] == best
+
+    def test_groups(self, tiny_run):
+        (line,) = invoke(
+            "predict", tiny_run, self.TEXTS[0], "--taxonomy", "sentiment", "--top-k", 9, "--json"
+        ).splitlines()
+        assert {item["label"] for item in json.loads(line)["labels"]} == set(SENTIMENT)
+
+    def test_a_file(self, tiny_run, tmp_path):
+        texts = [text for sentences in SENTENCES.values() for text in sentences]
+        write_jsonl(tmp_path / "in.jsonl", [{"comment": text} for text in [*texts, ""]])
+        output = tmp_path / "out.parquet"
+        arguments = ["predict", tiny_run, "--input", tmp_path / "in.jsonl", "--output", output, "--top-k", 1]
+        options = ["--text-column", "comment", "--on-bad-rows", "skip"]
+        assert invoke(*arguments, *options) == f"13 rows written to {output}, 1 without a prediction\n"
+        rows = pyarrow.parquet.read_table(output).to_pylist()
+        expected = [[item["label"] for item in row] for row in Predictor(tiny_run, device="cpu")(texts, top_k=1)]
+        assert [row["predicted_labels"] for row in rows] == [*expected, None]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.parquet"]
+
+    def test_a_file_with_a_bad_row(self, argv, tiny_run, tmp_path):
+        write_csv(tmp_path / "in.csv", ["text", "n"], [["sun", "1"], ["", "2"]])
+        before = files_in(tmp_path)
+        result = argv("predict", tiny_run, "--input", tmp_path / "in.csv", "--output", tmp_path / "out.csv")
+        assert result.code == 1 and re.match("error: .*in.csv, line 3: the text is empty", result.err)
+        assert files_in(tmp_path) == before
+
+
+class TestCompare:
+    def test_two_runs(self, tiny_run, stock_run):
+        output = invoke("compare", tiny_run, stock_run)
+        rows = cells(output)
+        assert rows[0][:3] == ["run", "encoder", "seeds"]
+        assert rows[0][3:] == ["macro_f1 (fixed)", "micro_f1 (fixed)", "macro_f1 (tuned)", "micro_f1 (tuned)"]
+        for row, run in zip(rows[1:], (tiny_run, stock_run), strict=True):
+            report = report_of(run)
+            assert row[0] == report["name"] and row[2] == "1"
+            summary = report["summary"]["test"]
+            assert row[3] == f"{summary['fixed']['macro_f1']['mean']:.4f}"
+            assert row[6] == f"{summary['tuned']['micro_f1']['mean']:.4f}"
+        lines = [line for line in output.splitlines() if line.startswith("stock vs tiny")]
+        assert [re.search(r"\((\w+)\)", line)[1] for line in lines] == ["fixed", "tuned"]
+        assert all("95 % interval" in line and "McNemar p = " in line for line in lines)
+
+    def test_significance(self, tiny_run, stock_run):
+        result = json.loads(invoke("compare", tiny_run, stock_run, "--json"))
+        decided = {}
+        for run in (tiny_run, stock_run):
+            report = report_of(run)
+            rows = pyarrow.parquet.read_table(run / "predictions.parquet").to_pylist()
+            rows = [row for row in rows if row["split"] == "test"]
+            limits = {
+                "fixed": dict.fromkeys(GOEMOTIONS, report["threshold"]),
+                "tuned": report["runs"][0]["thresholds"],
+            }
+            for kind, limit in limits.items():
+                decided[report["name"], kind] = [
+                    set(row["labels"])
+                    == {name for name, p in zip(GOEMOTIONS, row["probabilities"], strict=True) if p > limit[name]}
+                    for row in rows
+                ]
+        for test in result["tests"]:
+            kind = test["decision"]
+            first, second = decided["tiny", kind], decided["stock", kind]
+            assert test["only_first"] == sum(a and not b for a, b in zip(first, second, strict=True))
+            assert test["only_second"] == sum(b and not a for a, b in zip(first, second, strict=True))
+            means = [report_of(run)["summary"]["test"][kind]["macro_f1"]["mean"] for run in (tiny_run, stock_run)]
+            assert test["difference"] == pytest.approx(means[1] - means[0], abs=1e-9)
+            assert test["low"] <= test["difference"] <= test["high"] and 0 < test["p_value"] <= 1
+        assert [test["decision"] for test in result["tests"]] == ["fixed", "tuned"]
+
+    def test_a_run_with_itself(self, tiny_run):
+        for test in json.loads(invoke("compare", tiny_run, tiny_run, "--split", "validation", "--json"))["tests"]:
+            assert test["difference"] == 0 and test["p_value"] == 1 and test["mcnemar_p_value"] == 1
+
+    def test_single_label_runs(self, single_run):
+        result = json.loads(invoke("compare", single_run, single_run, "--json"))
+        assert result["metrics"] == ["accuracy (argmax)", "macro_f1 (argmax)"]
+        assert [test["decision"] for test in result["tests"]] == ["argmax"]
+
+    def test_runs_of_other_rows(self, argv, tiny_run, single_run):
+        result = argv("compare", tiny_run, single_run)
+        assert result.code == 1 and "were not measured on the same rows and labels" in result.err
+
+    def test_no_predictions(self, argv, tiny_run, tmp_path):
+        shutil.copytree(tiny_run, tmp_path / "run", ignore=shutil.ignore_patterns("predictions.parquet"))
+        result = argv("compare", tiny_run, tmp_path / "run")
+        assert result.code == 1 and "has no predictions.parquet" in result.err
+
+    def test_other_gold_labels(self, argv, single_run, tmp_path):
+        """Rows of one's own files are numbered: two corpora of one length have the same ids."""
+        other = tmp_path / "run"
+        shutil.copytree(single_run, other)
+        table = pyarrow.parquet.read_table(other / "predictions.parquet")
+        turned = pyarrow.array(table["labels"].to_pylist()[::-1])
+        table = table.set_column(table.column_names.index("labels"), "labels", turned)
+        pyarrow.parquet.write_table(table, other / "predictions.parquet")
+        result = argv("compare", single_run, other)
+        assert result.code == 1 and "were not measured on the same rows" in result.err
+
+
+class TestPackage:
+    def test_importing_and_help_cost_neither_torch_nor_transformers(self, tmp_path):
+        code = (
+            "import json, sys\n"
+            "heavy = lambda: [name for name in ('torch', 'transformers', 'datasets', 'sklearn') if name in sys.modules]\n"
+            "import hf_emotion\n"
+            "found = {'import': heavy(), 'dir': dir(hf_emotion)}\n"
+            "from typer.testing import CliRunner\n"
+            "from hf_emotion.cli import app\n"
+            "for command in ([], ['train'], ['evaluate'], ['predict'], ['compare']):\n"
+            "    assert CliRunner().invoke(app, [*command, '--help']).exit_code == 0\n"
+            "found['help'] = heavy()\n"
+            "assert CliRunner().invoke(app, ['recipes']).exit_code == 0\n"
+            "found['recipes'] = heavy()\n"
+            "print(json.dumps(found))\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert found["import"] == found["help"] == found["recipes"] == []
+        assert set(hf_emotion.__all__) <= set(found["dir"])
+
+    @pytest.mark.parametrize("name", hf_emotion.__all__)
+    def test_public_names(self, name):
+        assert name in dir(hf_emotion)
+        value = getattr(hf_emotion, name)
+        assert value.__doc__ and value is getattr(importlib.import_module("hf_emotion"), name)
+
+    def test_what_is_public(self):
+        assert {
+            "BertForLabelAwareClassification",
+            "LabelAwareBertConfig",
+            "Predictor",
+            "Recipe",
+            "load_dataset_for",
+            "load_recipe",
+            "metrics",
+            "train",
+        } <= set(hf_emotion.__all__)
+
+    def test_unknown_names(self):
+        with pytest.raises(AttributeError, match="module 'hf_emotion' has no attribute 'Predictr'"):
+            hf_emotion.Predictr  # noqa: B018
+
+    def test_it_is_typed(self):
+        assert (Path(hf_emotion.__file__).parent / "py.typed").is_file()

@@ -1,0 +1,699 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prediction: lists of texts against the plain model, and files of any format with interruptions."""
+
+import csv
+import json
+import random
+import re
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+import torch
+from toolkit_helpers import files_in, one_thread, write_csv, write_jsonl
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+import hf_emotion.inference.bulk as bulk
+import hf_emotion.inference.predictor as predictor_module
+from hf_emotion import Predictor, load_dataset_for
+from hf_emotion.inference.bulk import predict_file
+from hf_emotion.inference.predictor import token_budget_batches
+from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, SENTIMENT
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+
+@pytest.fixture(autouse=True)
+def single_thread():
+    with one_thread():
+        yield
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    """Sentences of one to thirty words, in no order of length."""
+    sentences = load_dataset_for("quickstart")["test"]["text"][:40]
+    return [" ".join(sentence.split()[: 1 + 7 * i % 30]) for i, sentence in enumerate(sentences)]
+
+
+@pytest.fixture(scope="module")
+def plain(tiny_run, texts) -> np.ndarray:
+    """Probabilities of `texts`, one text and no padding at a time."""
+    return plain_probabilities(tiny_run, texts)
+
+
+def plain_probabilities(folder: Path, texts: list[str]) -> np.ndarray:
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    rows = []
+    with torch.no_grad():
+        for text in texts:
+            logits = model(**tokenizer(text, return_tensors="pt")).logits[0].double()
+            multi_label = model.config.problem_type == "multi_label_classification"
+            rows.append([1 / (1 + np.exp(-x)) for x in logits.tolist()] if multi_label else logits.softmax(0).tolist())
+    return np.array(rows)
+
+
+@pytest.fixture(scope="module")
+def middling(tmp_path_factory, tiny_run, plain) -> Path:
+    """The tiny run's model with thresholds that half of `texts` pass."""
+    folder = tmp_path_factory.mktemp("middling") / "model"
+    model = AutoModelForSequenceClassification.from_pretrained(tiny_run)
+    model.config.thresholds = [float(np.median(column)) for column in plain.T]
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_run).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def predictor(middling) -> Predictor:
+    return Predictor(middling, device="cpu")
+
+
+class TestProbabilities:
+    def test_against_the_plain_model_one_text_at_a_time(self, predictor, texts, plain):
+        found = predictor.probabilities(texts)
+        assert found.shape == (40, 28) and found.dtype == np.float32
+        np.testing.assert_allclose(found, plain, atol=1e-5)
+        assert plain.std(axis=0).mean() > 0.01  # an order that is lost would show
+
+    @pytest.mark.parametrize(("tokens", "chunk"), [(1, 4096), (60, 4096), (60, 7), (4096, 1)])
+    def test_whatever_the_batches(self, predictor, texts, plain, monkeypatch, tokens, chunk):
+        monkeypatch.setattr(predictor_module, "TOKENS_PER_BATCH", tokens)
+        monkeypatch.setattr(predictor_module, "CHUNK", chunk)
+        np.testing.assert_allclose(predictor.probabilities(texts), plain, atol=1e-5)
+
+    def test_batches_keep_the_budget(self, predictor, texts, monkeypatch):
+        sizes = []
+        forward = predictor._forward
+        monkeypatch.setattr(predictor_module, "TOKENS_PER_BATCH", 80)
+        monkeypatch.setattr(predictor, "_forward", lambda ids: sizes.append([len(row) for row in ids]) or forward(ids))
+        predictor.probabilities(texts)
+        assert sum(map(len, sizes)) == len(texts)
+        assert 1 < len(sizes) < len(texts)
+        assert all(max(lengths) * len(lengths) <= 80 for lengths in sizes)
+
+    def test_of_a_single_label_model(self, single_run):
+        texts = ["so happy", "i am not calm today", "the day", "a home of the sun and the rain"]
+        predictor = Predictor(single_run, device="cpu")
+        found = predictor.probabilities(texts)
+        np.testing.assert_allclose(found, plain_probabilities(single_run, texts), atol=1e-5)
+        np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
+        for row, labels in zip(found, predictor(texts), strict=True):
+            assert labels == [{"label": predictor.labels[row.argmax()], "score": pytest.approx(row.max(), abs=1e-6)}]
+
+    def test_a_single_label_model_gives_one_label(self, single_run):
+        predictor = Predictor(single_run, device="cpu")
+        assert len(predictor.rank(np.array([[0.4, 0.4, 0.2]]))[0]) == 1
+
+    def test_of_a_model_object(self, tiny_run, texts, plain):
+        model = AutoModelForSequenceClassification.from_pretrained(tiny_run).train()
+        tokenizer = AutoTokenizer.from_pretrained(tiny_run)
+        np.testing.assert_allclose(Predictor(model, tokenizer).probabilities(texts), plain, atol=1e-5)
+        assert not model.training
+        with pytest.raises(ValueError, match="pass `tokenizer` together with a model object"):
+            Predictor(model)
+
+    def test_no_texts(self, predictor):
+        assert predictor([]) == []
+        assert predictor.probabilities([]).shape == (0, 28)
+
+    def test_one_string_is_one_text(self, predictor, texts):
+        assert predictor(texts[5]) == predictor([texts[5]])
+        assert len(predictor(texts[5])) == 1
+
+    def test_of_a_generator_of_texts(self, predictor, texts, plain):
+        np.testing.assert_allclose(predictor.probabilities(text for text in texts), plain, atol=1e-5)
+
+
+class TestLabels:
+    def test_those_above_their_thresholds_most_probable_first(self, predictor, middling, texts, plain):
+        limits = AutoModelForSequenceClassification.from_pretrained(middling).config.thresholds
+        for labels, row in zip(predictor(texts), plain, strict=True):
+            expected = [
+                (score, name) for score, limit, name in zip(row, limits, GOEMOTIONS, strict=True) if score > limit
+            ]
+            # The median of two probabilities is neither of them: no score lies at its limit.
+            assert [item["label"] for item in labels] == [name for _, name in sorted(expected, reverse=True)]
+            assert [item["score"] for item in labels] == pytest.approx(
+                [s for s, _ in sorted(expected, reverse=True)], abs=1e-5
+            )
+        assert min(map(len, predictor(texts))) < 14 < max(map(len, predictor(texts)))
+
+    def test_the_threshold_itself_does_not_pass(self, predictor):
+        limits = np.asarray(predictor.thresholds)
+        above = limits.copy()
+        above[3] = np.nextafter(limits[3], 1)
+        decided = predictor.decide(np.stack([limits, above]))
+        assert decided.sum(axis=1).tolist() == [0, 1] and decided[1, 3]
+        assert predictor.rank(limits[None]) == [[]]
+
+    def test_top_k_whatever_the_thresholds(self, predictor, texts, plain):
+        for labels, row in zip(predictor(texts, top_k=3), plain, strict=True):
+            assert [item["label"] for item in labels] == [
+                GOEMOTIONS[i] for i in sorted(range(28), key=lambda i: -row[i])[:3]
+            ]
+        assert [len(labels) for labels in predictor(texts[:2], top_k=100)] == [28, 28]
+
+    @pytest.mark.parametrize("top_k", [0, -1])
+    def test_top_k_of_none(self, predictor, top_k):
+        with pytest.raises(ValueError, match=f"`top_k` must be at least 1, got {top_k}"):
+            predictor(["x"], top_k=top_k)
+
+    def test_without_stored_thresholds_one_half(self, tmp_path, tiny_run, texts, plain):
+        model = AutoModelForSequenceClassification.from_pretrained(tiny_run)
+        model.config.thresholds = None
+        predictor = Predictor(model, AutoTokenizer.from_pretrained(tiny_run))
+        chosen = [{item["label"] for item in labels} for labels in predictor(texts)]
+        assert chosen == [{name for name, score in zip(GOEMOTIONS, row, strict=True) if score > 0.5} for row in plain]
+        assert any(chosen)
+
+
+class TestTaxonomies:
+    @pytest.mark.parametrize(("taxonomy", "groups"), [("ekman", EKMAN), ("sentiment", SENTIMENT)])
+    def test_roll_up(self, middling, texts, plain, taxonomy, groups):
+        predictor = Predictor(middling, device="cpu", taxonomy=taxonomy)
+        assert predictor.labels == list(groups)
+        limits = dict(zip(GOEMOTIONS, predictor.thresholds, strict=True))
+        found = predictor.probabilities(texts)
+        outside_the_maximum = 0
+        for row, scores, labels in zip(plain, found, predictor(texts), strict=True):
+            of = dict(zip(GOEMOTIONS, row, strict=True))
+            expected = {group: max(of[name] for name in members) for group, members in groups.items()}
+            assert dict(zip(groups, scores, strict=True)) == pytest.approx(expected, abs=1e-5)
+            # A group is chosen where one of its labels passes its own threshold, be it the most probable one or not.
+            passing = {group for group, members in groups.items() if any(of[name] > limits[name] for name in members)}
+            assert {item["label"] for item in labels} == passing
+            assert [item["score"] for item in labels] == sorted((item["score"] for item in labels), reverse=True)
+            for group in passing:
+                best = max(groups[group], key=of.__getitem__)
+                outside_the_maximum += of[best] <= limits[best]
+        assert outside_the_maximum > 0
+
+    def test_own_labels_stay_available(self, middling, texts, plain):
+        predictor = Predictor(middling, device="cpu", taxonomy="ekman")
+        np.testing.assert_allclose(predictor.label_probabilities(texts), plain, atol=1e-5)
+
+    def test_the_finest(self, middling, texts):
+        assert Predictor(middling, device="cpu", taxonomy="goemotions").labels == GOEMOTIONS
+
+    def test_sums_for_a_single_label_model(self, tiny_run, texts):
+        model = AutoModelForSequenceClassification.from_pretrained(tiny_run)
+        model.config.problem_type = "single_label_classification"
+        tokenizer = AutoTokenizer.from_pretrained(tiny_run)
+        fine = Predictor(model, tokenizer).probabilities(texts)
+        coarse = Predictor(model, tokenizer, taxonomy="sentiment").probabilities(texts)
+        for row, groups in zip(fine, coarse, strict=True):
+            of = dict(zip(GOEMOTIONS, row, strict=True))
+            assert groups.tolist() == pytest.approx(
+                [sum(of[n] for n in names) for names in SENTIMENT.values()], abs=1e-5
+            )
+        assert coarse.sum(axis=1) == pytest.approx(1, abs=1e-5)
+
+    def test_other_labels(self, single_run):
+        with pytest.raises(ValueError, match="taxonomy 'ekman' groups the 28 GoEmotions labels.*missing"):
+            Predictor(single_run, taxonomy="ekman")
+
+    def test_unknown_name(self, middling):
+        with pytest.raises(ValueError, match="`taxonomy` must be one of .*'ekman'.* got 'plutchik'"):
+            Predictor(middling, taxonomy="plutchik")
+
+
+class TestLongTexts:
+    def test_cut_with_one_counted_warning(self, predictor, caplog, monkeypatch):
+        monkeypatch.setattr(predictor_module, "CHUNK", 4)  # counted over all chunks
+        texts = ["sun " * (60 if i % 3 == 0 else 5) for i in range(20)]
+        predictor(texts)
+        messages = [record.getMessage() for record in caplog.records]
+        assert messages == ["7 of 20 texts are longer than 40 tokens and were cut"]
+
+    def test_what_is_cut_is_the_end(self, predictor):
+        # [CLS] 38 words [SEP] are 40 tokens
+        words = ["sun", "rain", "day"] * 20
+        found = predictor.probabilities([" ".join(words), " ".join(words[:38])])
+        np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+        assert np.abs(found[0] - predictor.probabilities([" ".join(words[:37])])[0]).max() > 1e-4
+
+    def test_a_length_of_one_s_own(self, middling, caplog):
+        predictor = Predictor(middling, device="cpu", max_length=10)
+        found = predictor.probabilities(["sun rain day " * 5, "sun rain day sun rain day sun rain"])
+        np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+        assert "1 of 2 texts are longer than 10 tokens" in caplog.text
+
+    def test_a_text_of_just_the_length(self, predictor, caplog):
+        predictor(["sun " * 38])
+        assert caplog.records == []
+
+    @pytest.mark.parametrize("max_length", [2, 41, 0, -1])
+    def test_lengths_that_cannot_be(self, middling, max_length):
+        with pytest.raises(
+            ValueError, match=f"`max_length` must lie between 3 and the model's 40 positions, got {max_length}"
+        ):
+            Predictor(middling, max_length=max_length)
+
+
+class TestWrongInput:
+    @pytest.mark.parametrize("text", ["", "  \n", None, 3, float("nan")])
+    def test_empty_text(self, predictor, text):
+        with pytest.raises(ValueError, match=f"text 2 of 3 is empty or no string: {re.escape(repr(text))}"):
+            predictor(["fine", text, "fine"])
+
+    def test_no_tokenizer(self, tmp_path, tiny_run):
+        shutil.copytree(tiny_run, tmp_path / "model", ignore=shutil.ignore_patterns("tokenizer*"))
+        with pytest.raises(OSError, match="model' has no tokenizer .*tokenizer.save_pretrained"):
+            Predictor(tmp_path / "model")
+
+    def test_no_checkpoint(self, tmp_path):
+        with pytest.raises(OSError, match="is no checkpoint: it has no config.json"):
+            Predictor(tmp_path)
+
+    def test_no_weights(self, tmp_path, tiny_run):
+        shutil.copytree(tiny_run, tmp_path / "model", ignore=shutil.ignore_patterns("model.safetensors"))
+        with pytest.raises(OSError, match="the checkpoint '.*model' cannot be loaded"):
+            Predictor(tmp_path / "model")
+
+    def test_nothing_there(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        for name in ("nobody/no-such-model", str(tmp_path / "nowhere")):
+            with pytest.raises(OSError, match=f"the checkpoint {re.escape(repr(name))} cannot be loaded") as caught:
+                Predictor(name)
+            assert "\n" not in str(caught.value)
+
+    def test_a_base_model_is_no_classifier(self, base_bert):
+        with pytest.raises((OSError, ValueError)):
+            Predictor(base_bert)
+
+
+class TestBatches:
+    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("tokens", [1, 20, 64, 1000])
+    def test_properties(self, seed, tokens):
+        draw = random.Random(seed)
+        lengths = [draw.randint(1, 30) for _ in range(50)]
+        batches = token_budget_batches(lengths, tokens)
+        assert sorted(row for batch in batches for row in batch) == list(range(50))  # every row once
+        for batch in batches:
+            assert len(batch) == 1 or max(lengths[row] for row in batch) * len(batch) <= tokens
+        order = [lengths[row] for batch in batches for row in batch]
+        assert order == sorted(lengths, reverse=True)  # longest first: memory runs out at once or never
+        for first, second in zip(batches, batches[1:], strict=False):  # no batch could have held one more
+            assert (len(first) + 1) * lengths[first[0]] > tokens, (first, second)
+
+    def test_none(self):
+        assert token_budget_batches([], 10) == []
+
+
+ROWS = [
+    ["1", "so happy, so calm", "None"],
+    ["2", "two\nlines", ""],
+    ["3", 'a "quoted" word', "NA"],
+    ["4", "tab\there", "x|y"],
+    ["5", "caf\xe9 \N{FIRE} \u2028 sun", "007"],
+    *([str(number), f"the day {'sun ' * (number % 7)}", f"n{number}"] for number in range(6, 26)),
+]
+HEADER = ["id", "text", "note"]
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    return write_csv(tmp_path / "in.csv", HEADER, ROWS)
+
+
+@pytest.fixture(scope="module")
+def expected(predictor) -> list[list[dict]]:
+    return predictor([row[1] for row in ROWS])
+
+
+def run_file(predictor, source: Path, output: Path, **options) -> dict:
+    return predict_file(predictor, source, output, rows_per_part=10, progress=False, **options)
+
+
+def read_table(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter=delimiter, strict=True))
+
+
+class TestFiles:
+    def check_lists(self, rows: list[dict], expected: list[list[dict]]):
+        assert len(rows) == len(expected) == 25
+        for row, labels, original in zip(rows, expected, ROWS, strict=True):
+            assert [row[name] for name in HEADER] == original
+            assert row["predicted_labels"] == [item["label"] for item in labels]
+            assert row["predicted_scores"] == pytest.approx([item["score"] for item in labels], abs=1e-5)
+
+    @pytest.mark.parametrize(("ending", "delimiter"), [("csv", ","), ("tsv", "\t")])
+    def test_csv_to_csv(self, predictor, source, expected, tmp_path, ending, delimiter):
+        output = tmp_path / f"out.{ending}"
+        assert run_file(predictor, source, output) == {"rows": 25, "skipped": 0}
+        rows = read_table(output, delimiter)
+        assert list(rows[0]) == [*HEADER, "predicted_labels", "predicted_scores"]
+        for row, labels, original in zip(rows, expected, ROWS, strict=True):
+            assert [row[name] for name in HEADER] == original
+            assert row["predicted_labels"] == "|".join(item["label"] for item in labels)
+            scores = [float(score) for score in row["predicted_scores"].split("|") if score]
+            assert scores == pytest.approx([item["score"] for item in labels], abs=1e-4)
+
+    def test_csv_to_jsonl(self, predictor, source, expected, tmp_path):
+        run_file(predictor, source, tmp_path / "out.jsonl")
+        lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").split("\n")
+        assert lines.pop() == ""
+        self.check_lists([json.loads(line) for line in lines], expected)
+
+    def test_tsv_to_parquet_to_jsonl_to_parquet(self, predictor, expected, tmp_path):
+        write_csv(tmp_path / "in.tsv", HEADER, ROWS, delimiter="\t")
+        run_file(predictor, tmp_path / "in.tsv", tmp_path / "a.parquet")
+        table = pyarrow.parquet.read_table(tmp_path / "a.parquet")
+        self.check_lists(table.to_pylist(), expected)
+        assert table.schema.field("predicted_scores").type == pyarrow.list_(pyarrow.float32())
+
+        plain_rows = table.select(HEADER)
+        pyarrow.parquet.write_table(plain_rows, tmp_path / "in.parquet", row_group_size=7)
+        run_file(predictor, tmp_path / "in.parquet", tmp_path / "b.jsonl")
+        rows = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text(encoding="utf-8").split("\n") if line]
+        self.check_lists(rows, expected)
+
+        write_jsonl(tmp_path / "in.jsonl", plain_rows.to_pylist())
+        run_file(predictor, tmp_path / "in.jsonl", tmp_path / "c.parquet")
+        self.check_lists(pyarrow.parquet.read_table(tmp_path / "c.parquet").to_pylist(), expected)
+
+    def test_types_of_parquet_stay(self, predictor, tmp_path):
+        table = pyarrow.table(
+            {
+                "text": ["sun", "rain"],
+                "n": pyarrow.array([1, None], pyarrow.int16()),
+                "when": pyarrow.array([0, 10**6], pyarrow.timestamp("us")),
+                "words": pyarrow.array([["a"], []], pyarrow.list_(pyarrow.string())),
+            }
+        )
+        pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
+        run_file(predictor, tmp_path / "in.parquet", tmp_path / "out.parquet")
+        found = pyarrow.parquet.read_table(tmp_path / "out.parquet")
+        assert found.select(table.column_names).equals(table)
+
+    def test_json_values_stay(self, predictor, tmp_path):
+        rows = [{"text": "sun", "n": 1, "deep": {"a": [None, 1.5]}}, {"text": "rain", "other": True}]
+        write_jsonl(tmp_path / "in.jsonl", rows)
+        run_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl")
+        found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        assert [{k: v for k, v in row.items() if not k.startswith("predicted")} for row in found] == rows
+
+    def test_top_k_and_another_column(self, predictor, tmp_path):
+        write_jsonl(tmp_path / "in.jsonl", [{"comment": "sun", "text": ""}, {"comment": "rain day", "text": None}])
+        run_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl", text_column="comment", top_k=2)
+        rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        expected = predictor(["sun", "rain day"], top_k=2)
+        assert [row["predicted_labels"] for row in rows] == [[item["label"] for item in row] for row in expected]
+
+    def test_groups(self, middling, source, tmp_path):
+        predictor = Predictor(middling, device="cpu", taxonomy="ekman")
+        run_file(predictor, source, tmp_path / "out.csv")
+        expected = ["|".join(item["label"] for item in row) for row in predictor([row[1] for row in ROWS])]
+        assert [row["predicted_labels"] for row in read_table(tmp_path / "out.csv")] == expected
+
+    def test_nothing_else_is_left(self, predictor, source, tmp_path):
+        before = source.read_bytes()
+        run_file(predictor, source, tmp_path / "out.csv")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv"]
+        assert source.read_bytes() == before
+
+    @pytest.mark.parametrize("rows_per_part", [1, 7, 25, 1000])
+    def test_whatever_the_parts(self, predictor, source, tmp_path, rows_per_part):
+        predict_file(predictor, source, tmp_path / "one.jsonl", rows_per_part=10, progress=False)
+        predict_file(predictor, source, tmp_path / "two.jsonl", rows_per_part=rows_per_part, progress=False)
+        one, two = ([json.loads(line) for line in (tmp_path / f"{n}.jsonl").open()] for n in ("one", "two"))
+        assert [row["predicted_labels"] for row in one] == [row["predicted_labels"] for row in two]
+
+    def test_cut_texts_are_counted_once(self, predictor, tmp_path, caplog):
+        write_csv(tmp_path / "in.csv", ["text"], [["sun " * (60 if i % 5 == 0 else 2)] for i in range(25)])
+        run_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv")
+        messages = [record.getMessage() for record in caplog.records]
+        assert messages == ["5 of 25 texts are longer than 40 tokens and were cut"]
+
+    def test_progress(self, predictor, source, tmp_path, capsys):
+        predict_file(predictor, source, tmp_path / "out.csv")
+        assert "25/25" in capsys.readouterr().err
+
+    def test_undefined_numbers_in_jsonl(self, predictor, tmp_path):
+        table = pyarrow.table({"text": ["sun"], "x": [float("nan")]})
+        pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
+        run_file(predictor, tmp_path / "in.parquet", tmp_path / "out.jsonl")
+        assert "NaN" not in (tmp_path / "out.jsonl").read_text()
+
+    def test_carriage_returns_in_csv(self, predictor, tmp_path):
+        write_jsonl(tmp_path / "in.jsonl", [{"text": "sun\rrain", "n": "1"}])
+        run_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.csv")
+        (row,) = read_table(tmp_path / "out.csv")
+        assert row["text"] == "sun\rrain" and row["n"] == "1"
+
+    def test_columns_of_later_rows_in_parquet(self, predictor, tmp_path):
+        write_jsonl(tmp_path / "in.jsonl", [{"text": "sun"}, {"text": "rain", "note": "keep me"}])
+        run_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.parquet")
+        rows = pyarrow.parquet.read_table(tmp_path / "out.parquet").to_pylist()
+        assert rows[1]["note"] == "keep me"
+
+    @pytest.mark.parametrize("ending", ["csv", "parquet"])
+    def test_columns_of_a_file_without_rows(self, predictor, tmp_path, ending):
+        pyarrow.parquet.write_table(
+            pyarrow.table({"text": pyarrow.array([], pyarrow.string())}), tmp_path / "in.parquet"
+        )
+        run_file(predictor, tmp_path / "in.parquet", tmp_path / f"out.{ending}")
+        if ending == "csv":
+            assert (tmp_path / "out.csv").read_text().strip() == "text,predicted_labels,predicted_scores"
+        else:
+            names = pyarrow.parquet.read_schema(tmp_path / "out.parquet").names
+            assert names == ["text", "predicted_labels", "predicted_scores"]
+
+    def test_columns_of_later_rows_in_csv(self, predictor, tmp_path):
+        write_jsonl(tmp_path / "in.jsonl", [{"text": "sun"}, {"text": "rain", "note": "keep me"}])
+        with pytest.raises(ValueError, match="the rows have different columns.*note.*write .jsonl"):
+            run_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.csv")
+        assert not (tmp_path / "out.csv").exists()
+
+    def test_a_column_that_changes_its_type(self, predictor, tmp_path):
+        write_jsonl(tmp_path / "in.jsonl", [{"text": "sun", "n": 1}, {"text": "rain", "n": "one"}])
+        with pytest.raises(ValueError, match="type"):
+            run_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.parquet")
+        assert not (tmp_path / "out.parquet").exists()
+
+
+class Interruption(Exception):
+    pass
+
+
+class TestInterruption:
+    @pytest.fixture
+    def counted(self, predictor, monkeypatch):
+        """Texts that the model was asked for, and after how many calls it fails."""
+        state = SimpleNamespace(texts=[], fail_at=None)
+        original = predictor._label_probabilities
+
+        def watched(texts, *arguments):
+            if state.fail_at is not None and len(state.texts) >= state.fail_at:
+                raise Interruption
+            state.texts.extend(texts)
+            return original(texts, *arguments)
+
+        monkeypatch.setattr(predictor, "_label_probabilities", watched)
+        return state
+
+    @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+    def test_goes_on_behind_the_last_part(self, predictor, source, tmp_path, counted, ending, caplog):
+        whole, output = tmp_path / f"whole.{ending}", tmp_path / f"out.{ending}"
+        run_file(predictor, source, whole)
+        counted.texts.clear()
+        counted.fail_at = 10  # in the second part of ten rows
+        with pytest.raises(Interruption):
+            run_file(predictor, source, output)
+        assert not output.exists()
+        assert sorted(path.name for path in (tmp_path / f"{output.name}.parts").iterdir()) == [
+            "000000.parquet",
+            "job.json",
+        ]
+        assert len(counted.texts) == 10
+        counted.fail_at = None
+        counted.texts.clear()
+        assert run_file(predictor, source, output) == {"rows": 25, "skipped": 0}
+        assert counted.texts == [row[1] for row in ROWS[10:]]
+        assert "resuming: 10 of 25 rows are predicted already" in caplog.text
+        assert output.read_bytes() == whole.read_bytes()
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["in.csv", whole.name, output.name])
+
+    def test_interrupted_while_the_parts_are_joined(self, predictor, source, tmp_path, counted, monkeypatch):
+        output = tmp_path / "out.csv"
+
+        def stop(*arguments):
+            raise Interruption
+
+        with monkeypatch.context() as patch:
+            patch.setattr(bulk, "_merge", stop)
+            with pytest.raises(Interruption):
+                run_file(predictor, source, output)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv.parts"]
+        counted.texts.clear()
+        run_file(predictor, source, output)
+        assert counted.texts == [] and len(read_table(output)) == 25
+
+    @pytest.fixture
+    def interrupted(self, predictor, source, tmp_path, counted) -> Path:
+        counted.fail_at = 10
+        with pytest.raises(Interruption):
+            run_file(predictor, source, tmp_path / "out.csv")
+        counted.fail_at = None
+        return tmp_path / "out.csv"
+
+    @pytest.mark.parametrize("change", ["top_k", "rows", "source", "model", "taxonomy", "max_length"])
+    def test_parts_of_another_job(self, interrupted, predictor, middling, tiny_run, source, change):
+        parts = interrupted.with_name("out.csv.parts")
+        before = files_in(parts)
+        options = {"rows_per_part": 10, "progress": False}
+        if change == "top_k":
+            options["top_k"] = 3
+        elif change == "rows":
+            options["rows_per_part"] = 5
+        elif change == "source":
+            with source.open("a", encoding="utf-8") as file:
+                file.write("26,one more,x\n")
+        elif change == "model":
+            model = AutoModelForSequenceClassification.from_pretrained(middling)
+            with torch.no_grad():
+                model.classifier.out_proj.bias += 1e-3
+            predictor = Predictor(model, AutoTokenizer.from_pretrained(middling))
+        elif change == "taxonomy":
+            predictor = Predictor(middling, device="cpu", taxonomy="ekman")
+        else:
+            predictor = Predictor(middling, device="cpu", max_length=20)
+        with pytest.raises(FileExistsError, match="out.csv.parts holds parts of another job"):
+            predict_file(predictor, source, interrupted, **options)
+        assert files_in(parts) == before and not interrupted.exists()
+
+    def test_the_same_model_from_another_process_goes_on(self, interrupted, middling, source):
+        predict_file(Predictor(middling, device="cpu"), source, interrupted, rows_per_part=10, progress=False)
+        assert len(read_table(interrupted)) == 25
+
+    def test_a_gap_is_filled(self, predictor, source, tmp_path, counted, monkeypatch):
+        output = tmp_path / "out.csv"
+        with monkeypatch.context() as patch:
+            patch.setattr(bulk, "_merge", lambda *arguments: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                run_file(predictor, source, output)
+        (tmp_path / "out.csv.parts" / "000001.parquet").unlink()
+        counted.texts.clear()
+        run_file(predictor, source, output)
+        assert counted.texts == [row[1] for row in ROWS[10:]]
+        assert [row["id"] for row in read_table(output)] == [row[0] for row in ROWS]
+
+
+class TestBadFiles:
+    @pytest.fixture
+    def never(self, predictor, monkeypatch):
+        def fail(*arguments):
+            raise AssertionError("something was predicted")
+
+        monkeypatch.setattr(predictor, "_label_probabilities", fail)
+        return predictor
+
+    def check_untouched(self, never, tmp_path, source, output, error, message, **options):
+        before = files_in(tmp_path)
+        with pytest.raises(error, match=message):
+            run_file(never, source, output, **options)
+        assert files_in(tmp_path) == before
+        assert not output.with_name(output.name + ".parts").exists()
+
+    def test_existing_output(self, never, source, tmp_path):
+        (tmp_path / "out.csv").write_text("mine")
+        self.check_untouched(
+            never, tmp_path, source, tmp_path / "out.csv", FileExistsError, "the output .*out.csv exists"
+        )
+
+    def test_the_source_as_output(self, never, source, tmp_path):
+        self.check_untouched(never, tmp_path, source, source, FileExistsError, "exists")
+
+    @pytest.mark.parametrize("text", ["", "   "])
+    def test_an_empty_text_before_anything_is_predicted(self, never, tmp_path, text):
+        source = write_csv(tmp_path / "in.csv", HEADER, [*ROWS, ["26", text, "x"]])
+        line = len(source.read_text(encoding="utf-8").split("\n")) - 1
+        message = f"in.csv, line {line}: the text is empty or no string: '{text}' .*on_bad_rows='skip'"
+        self.check_untouched(never, tmp_path, source, tmp_path / "out.csv", ValueError, message)
+
+    def test_a_text_that_is_no_string(self, never, tmp_path):
+        source = write_jsonl(tmp_path / "in.jsonl", [{"text": "sun"}, {"text": None}])
+        message = "in.jsonl, line 2: the text is empty or no string: None"
+        self.check_untouched(never, tmp_path, source, tmp_path / "out.csv", ValueError, message)
+
+    def test_a_malformed_row_before_anything_is_predicted(self, never, tmp_path):
+        source = tmp_path / "in.jsonl"
+        source.write_text('{"text": "sun"}\n' * 15 + "{text}\n")
+        self.check_untouched(
+            never, tmp_path, source, tmp_path / "out.csv", ValueError, "in.jsonl, line 16: no valid JSON"
+        )
+
+    @pytest.mark.parametrize(
+        ("ending", "rows"),
+        [
+            ("csv", [{"text": "sun"}, {"text": "rain", "note": "x"}]),
+            ("parquet", [{"text": "sun", "n": 1}, {"text": "rain", "n": "one"}]),
+        ],
+    )
+    def test_what_the_output_cannot_hold_before_anything_is_predicted(self, never, tmp_path, ending, rows):
+        source = write_jsonl(tmp_path / "in.jsonl", rows)
+        output = tmp_path / f"out.{ending}"
+        self.check_untouched(never, tmp_path, source, output, ValueError, "write .jsonl")
+
+    def test_no_such_column(self, never, source, tmp_path):
+        message = r"in.csv, line 2: no column 'comment'; the columns are \['id', 'note', 'text'\]"
+        output = tmp_path / "out.csv"
+        self.check_untouched(never, tmp_path, source, output, ValueError, message, text_column="comment")
+
+    @pytest.mark.parametrize("name", ["predicted_labels", "predicted_scores"])
+    def test_a_column_of_ours(self, never, tmp_path, name):
+        source = write_csv(tmp_path / "in.csv", ["text", name], [["sun", "x"]])
+        message = f"has a column '{name}' already"
+        self.check_untouched(never, tmp_path, source, tmp_path / "out.csv", ValueError, message)
+
+    def test_unknown_endings(self, never, source, tmp_path):
+        output = tmp_path / "out.xlsx"
+        self.check_untouched(
+            never, tmp_path, source, output, ValueError, "`output` must end in one of .* got 'out.xlsx'"
+        )
+        (tmp_path / "in.txt").write_text("sun")
+        message = "in.txt: the file name must end in one of"
+        self.check_untouched(never, tmp_path, tmp_path / "in.txt", tmp_path / "out.csv", ValueError, message)
+
+    def test_no_such_file(self, never, tmp_path):
+        message = "no such file: .*nowhere.csv"
+        self.check_untouched(
+            never, tmp_path, tmp_path / "nowhere.csv", tmp_path / "out.csv", FileNotFoundError, message
+        )
+
+    def test_wrong_options(self, never, source, tmp_path):
+        output = tmp_path / "out.csv"
+        self.check_untouched(never, tmp_path, source, output, ValueError, "`on_bad_rows` must be", on_bad_rows="drop")
+        self.check_untouched(never, tmp_path, source, output, ValueError, "`top_k` must be at least 1", top_k=0)
+
+    def test_skip_keeps_the_row(self, predictor, tmp_path, caplog):
+        rows = [{"text": "sun"}, {"text": ""}, {"text": None}, {"text": "rain"}, {"text": 3}]
+        source = write_jsonl(tmp_path / "in.jsonl", rows)
+        assert run_file(predictor, source, tmp_path / "out.jsonl", on_bad_rows="skip") == {"rows": 5, "skipped": 3}
+        found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        expected = predictor(["sun", "rain"])
+        assert [row["text"] for row in found] == [row["text"] for row in rows]
+        assert [row["predicted_labels"] for row in found] == [
+            [item["label"] for item in expected[0]],
+            None,
+            None,
+            [item["label"] for item in expected[1]],
+            None,
+        ]
+        assert [row["predicted_scores"] is None for row in found] == [False, True, True, False, True]
+
+    def test_skip_in_csv(self, predictor, tmp_path):
+        source = write_csv(tmp_path / "in.csv", ["text", "n"], [["sun", "1"], ["", "2"]])
+        run_file(predictor, source, tmp_path / "out.csv", on_bad_rows="skip", top_k=1)
+        rows = read_table(tmp_path / "out.csv")
+        assert [row["n"] for row in rows] == ["1", "2"]
+        assert rows[0]["predicted_labels"] and (rows[1]["predicted_labels"], rows[1]["predicted_scores"]) == ("", "")
