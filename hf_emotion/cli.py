@@ -90,8 +90,9 @@ def train(
 
     output = output or Path("runs") / checked.name
     report = run(checked, output, data_dir=data_dir, resume=resume)
-    _print_report(report)
-    print(f"\nrun folder: {output}")
+    if report["summary"]:  # empty in the other processes of a distributed run: the first one evaluates
+        _print_report(report)
+        print(f"\nrun folder: {output}")
 
 
 @app.command()
