@@ -224,15 +224,14 @@ def _options(pairs: list[str] | None) -> dict[str, Any]:
 
 
 def _print_report(report: dict[str, Any]) -> None:
+    from .metrics.significance import mean_std
+
     split = "test" if "test" in report["summary"] else "validation"
     kinds = report["summary"][split]
     titles = {"fixed": f"threshold {report['threshold']}", "tuned": "tuned on dev", "argmax": "argmax"}
     rows = []
     for name in next(iter(kinds.values())):
-        cells = [
-            f"{v[name]['mean']:.4f}" + ("" if v[name]["std"] is None else f" ± {v[name]['std']:.4f}")
-            for v in kinds.values()
-        ]
+        cells = [mean_std(values.get(name)) for values in kinds.values()]
         published = report["published"].get(name)
         rows.append([name, *cells, "" if published is None else str(published)])
     _print_table([f"{report['name']}, {split}", *(titles[kind] for kind in kinds), "published"], rows)

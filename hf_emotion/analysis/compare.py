@@ -11,6 +11,7 @@ import pyarrow.parquet
 
 from ..data.text import multi_hot
 from ..metrics import macro_f1, mcnemar, paired_bootstrap
+from ..metrics.significance import mean_std
 
 
 def compare(runs: Sequence[str | Path], split: str = "test") -> dict[str, Any]:
@@ -45,7 +46,7 @@ def compare(runs: Sequence[str | Path], split: str = "test") -> dict[str, Any]:
     )
     table = []
     for report in reports:
-        cells = [_cell(report["summary"][split].get(kind, {}).get(metric)) for kind, metric in columns]
+        cells = [mean_std(report["summary"][split].get(kind, {}).get(metric)) for kind, metric in columns]
         table.append([report["name"], report["base_model"], str(len(report["runs"])), *cells])
     tests = []
     first = _predictions(Path(runs[0]), reports[0], split)
@@ -75,12 +76,6 @@ def _read(run: Path) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"{run} is no finished run folder: it has no metrics.json.")
     return json.loads(path.read_text(encoding="utf-8"))
-
-
-def _cell(value: dict[str, float] | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value['mean']:.4f}" + ("" if value["std"] is None else f" ± {value['std']:.4f}")
 
 
 def _predictions(run: Path, report: dict[str, Any], split: str) -> dict[str, Any]:

@@ -69,3 +69,10 @@ def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
     labels, predictions = labels.astype(bool), predictions.astype(bool)
     hits = (labels & predictions).sum(axis=0)
     return float(np.mean(2 * hits / np.maximum(labels.sum(axis=0) + predictions.sum(axis=0), 1)))
+
+
+def mean_std(value: dict[str, float | None] | None) -> str:
+    """A figure over seeds for a table: "0.5213 ± 0.0042", without a spread for one seed, "-" where there is none."""
+    if value is None or value["mean"] is None:
+        return "-"
+    return f"{value['mean']:.4f}" + ("" if value["std"] is None else f" ± {value['std']:.4f}")

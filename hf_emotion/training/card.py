@@ -6,6 +6,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
+from ..metrics.significance import mean_std
 from ..recipes import Recipe
 from .files import write_text
 
@@ -134,7 +135,7 @@ def _results(report: dict[str, Any], recipe: Recipe) -> str:
     lines = ["| split | decision | " + " | ".join(_shown(report)) + " |", "|---|---|" + "---:|" * len(_shown(report))]
     for split, kinds in report["summary"].items():
         for kind, metrics in kinds.items():
-            cells = [_cell(metrics.get(name)) for name in _shown(report)]
+            cells = [mean_std(metrics.get(name)) for name in _shown(report)]
             lines.append(f"| {split} | {KINDS[kind].format(threshold=recipe.threshold)} | {' | '.join(cells)} |")
     if report["published"]:
         printed = ", ".join(f"{name} {value}" for name, value in report["published"].items())
@@ -148,12 +149,6 @@ def _results(report: dict[str, Any], recipe: Recipe) -> str:
 def _shown(report: dict[str, Any]) -> list[str]:
     present = next(iter(next(iter(report["summary"].values())).values()))
     return [name for name in SHOWN if name in present]
-
-
-def _cell(value: dict[str, float] | None) -> str:
-    if value is None:
-        return ""
-    return f"{value['mean']:.4f}" + ("" if value["std"] is None else f" ± {value['std']:.4f}")
 
 
 def _thresholds(best: dict[str, Any]) -> str:
