@@ -134,6 +134,7 @@ def zero_shot(
     epochs: int = 2,
     seed: int = 0,
     max_length: int = 50,
+    train_fraction: float = 1.0,
 ) -> dict[str, Any]:
     """
     Leave out each label in turn, add it by name, measure AUROC on test.
@@ -143,6 +144,7 @@ def zero_shot(
         dataset, data_dir: see `load_dataset_for`.
         base_encoder: encoder of the cosine control.
         epochs: of the head.
+        train_fraction: share of the training rows for the heads, the first after a shuffle at the seed.
         seed: of the head's initialisation, of the batch order, and of the shuffled names.
 
     Returns:
@@ -151,13 +153,22 @@ def zero_shot(
     """
     predictor = Predictor(run, max_length=max_length)
     trained, tokenizer = predictor.model, predictor.tokenizer
-    if not isinstance(trained, BertForLabelAwareClassification) or trained.config.label_attention != "bilinear":
+    config = trained.config
+    if not (
+        isinstance(trained, BertForLabelAwareClassification)
+        and config.label_attention == "bilinear"
+        and config.tie_head
+    ):
         raise ValueError(
-            f"{run} is no label-aware model with bilinear attention, the only kind that labels can be added to."
+            f"{run} is no label-aware model with bilinear attention and a tied head, the only kind that labels can be added to."
         )
     for parameter in trained.parameters():
         parameter.requires_grad_(False)
     splits = load_dataset_for(dataset, data_dir)
+    rows = round(train_fraction * len(splits["train"]))
+    if not 0 < rows <= len(splits["train"]):
+        raise ValueError(f"`train_fraction` must lie in (0, 1], got {train_fraction}.")
+    splits["train"] = splits["train"].shuffle(seed=seed).select(range(rows))
     names = label_names(splits["train"])
     gold = {split: label_matrix(splits[split]) for split in ("train", "test")}
     cosines = name_cosines(resolve_base_model(base_encoder), list(splits["test"]["text"]), names, max_length)
@@ -196,6 +207,7 @@ def zero_shot(
         "labels": results,
         "over_labels": summary,
         "labels_better_than_cosine": better,
+        "train_rows": rows,
         "epochs": epochs,
         "seed": seed,
     }
@@ -208,6 +220,7 @@ def main() -> None:
     parser.add_argument("--dataset", default="goemotions")
     parser.add_argument("--base-encoder", default="minilm")
     parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--train-fraction", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path)
     arguments = vars(parser.parse_args())

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labels left out and added by name."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+from toolkit_helpers import one_thread, recipe_for
+from torch.testing import assert_close
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from hf_emotion import Predictor, load_dataset_for, train
+from hf_emotion.analysis import zero_shot as module
+from hf_emotion.analysis.zero_shot import logits_of, zero_shot
+from hf_emotion.taxonomies import GOEMOTIONS
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+
+@pytest.fixture(scope="module")
+def tied_run(tmp_path_factory, base_bert):
+    output = tmp_path_factory.mktemp("tied") / "run"
+    with one_thread():
+        train(recipe_for(base_bert, {"num_train_epochs": 1}, model_config={}), output)
+    return output
+
+
+@pytest.fixture(scope="module")
+def result(tied_run, base_bert):
+    """The study over the quickstart corpus, and what each head was trained on: (label vectors, gold, kept rows, encoder)."""
+    heads = []
+    train_head = module.train_head
+
+    def watch(model, states, gold, keep, epochs, seed):
+        encoder = [parameter.clone() for parameter in model.bert.encoder.parameters()]
+        train_head(model, states, gold, keep, epochs, seed)
+        unchanged = all(torch.equal(a, b) for a, b in zip(encoder, model.bert.encoder.parameters(), strict=True))
+        heads.append((len(model.bert.label_embeddings.weight), gold.shape[1], keep, unchanged))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "train_head", watch)
+        found = zero_shot(
+            tied_run, dataset="quickstart", base_encoder=str(base_bert), epochs=1, train_fraction=0.5, max_length=32
+        )
+    return found, heads
+
+
+def test_the_model_above_the_encoder_is_the_model(tied_run):
+    model = AutoModelForSequenceClassification.from_pretrained(tied_run).eval()
+    batch = AutoTokenizer.from_pretrained(tied_run)(
+        ["sun", "a day of rain and sun"], padding=True, return_tensors="pt"
+    )
+    with torch.no_grad():
+        states = model.bert(**batch).last_hidden_state
+        assert_close(logits_of(model, states, batch["attention_mask"].bool()), model(**batch).logits)
+
+
+def test_every_label_is_left_out_with_all_its_rows_under_a_frozen_encoder(result):
+    found, heads = result
+    assert found["train_rows"] == 290 and len(heads) == 28
+    train = load_dataset_for("quickstart")["train"].shuffle(seed=0).select(range(290))
+    for label, (vectors, columns, keep, unchanged) in enumerate(heads):
+        assert vectors == columns == 27
+        assert keep.tolist() == [label not in ids for ids in train["labels"]]
+        assert unchanged
+
+
+def test_scores_and_controls(result, tied_run):
+    found, _ = result
+    assert list(found["labels"]) == GOEMOTIONS
+    test = load_dataset_for("quickstart")["test"]
+    scores = Predictor(tied_run, max_length=32, device="cpu").probabilities(test["text"])
+    for number, row in enumerate(found["labels"].values()):
+        gold = np.array([number in ids for ids in test["labels"]])
+        assert row["rows"] == gold.sum()
+        assert row["trained"] == pytest.approx(roc_auc_score(gold, scores[:, number]))
+        assert all(0 <= row[kind] <= 1 for kind in ("added_by_name", "shuffled_name", "cosine"))
+    # Each name is given to one other label, none to its own.
+    wrong = {name: row["wrong_name"] for name, row in found["labels"].items()}
+    assert sorted(wrong.values()) == sorted(GOEMOTIONS)
+    assert all(name != other for name, other in wrong.items())
+    mean = sum(row["cosine"] for row in found["labels"].values()) / 28
+    assert found["over_labels"]["cosine"]["mean"] == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("kind", ["tiny_run", "stock_run"])  # untied heads; no label vectors at all
+def test_models_that_labels_cannot_be_added_to(kind, request):
+    with pytest.raises(ValueError, match="bilinear attention and a tied head"):
+        zero_shot(request.getfixturevalue(kind), dataset="quickstart", max_length=32)
