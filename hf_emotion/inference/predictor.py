@@ -118,9 +118,7 @@ class Predictor:
             gives the most probable label.
         """
         check_top_k(top_k)
-        probabilities, truncated = self._label_probabilities(texts, progress)
-        self.warn_truncated(truncated, len(probabilities))
-        return self.rank(probabilities, top_k)
+        return self.rank(self.label_probabilities(texts, progress), top_k)
 
     def rank(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[dict]]:
         """(N, C) probabilities of the model's labels -> for each row what `__call__` returns."""

@@ -123,9 +123,6 @@ def _train_seed(
     set_seed(seed)
     names, multi_label = label_names(splits["train"]), is_multi_label(splits["train"])
     gold = {split: label_matrix(dataset) for split, dataset in splits.items()}
-    counts = (
-        gold["train"].sum(axis=0, dtype=np.int64) if multi_label else np.bincount(gold["train"], minlength=len(names))
-    )
     tokenizer = load_base_tokenizer(recipe.base_model)
     model = build_classifier(
         recipe.base_model,
@@ -134,7 +131,7 @@ def _train_seed(
         tokenizer,
         names,
         multi_label,
-        counts.tolist(),
+        class_counts(splits["train"]),
         recipe.label_texts,
     )
     limit = model.config.max_position_embeddings
@@ -200,6 +197,14 @@ def _train_seed(
         tokenizer.save_pretrained(temporary)
         _write_predictions(temporary / "predictions.parquet", splits, probabilities, names)
     return run
+
+
+def class_counts(dataset: Dataset) -> list[int]:
+    """Rows of each label, in label order."""
+    gold = label_matrix(dataset)
+    if is_multi_label(dataset):
+        return gold.sum(axis=0, dtype=np.int64).tolist()
+    return np.bincount(gold, minlength=len(label_names(dataset))).tolist()
 
 
 def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int) -> TrainingArguments:
@@ -299,9 +304,6 @@ def _write_predictions(
 
 def _report(recipe: Recipe, splits: DatasetDict, runs: list[dict]) -> dict[str, Any]:
     """The content of metrics.json."""
-    gold = label_matrix(splits["train"])
-    names = label_names(splits["train"])
-    counts = gold.sum(axis=0, dtype=np.int64) if gold.ndim == 2 else np.bincount(gold, minlength=len(names))
     return {
         "name": recipe.name,
         "model_type": recipe.model_type,
@@ -311,7 +313,7 @@ def _report(recipe: Recipe, splits: DatasetDict, runs: list[dict]) -> dict[str, 
         "train_fraction": recipe.train_fraction,
         "rows": {split: len(dataset) for split, dataset in splits.items()},
         "duplicates": duplicates_between_splits(splits),
-        "class_counts": dict(zip(names, counts.tolist(), strict=True)),
+        "class_counts": dict(zip(label_names(splits["train"]), class_counts(splits["train"]), strict=True)),
         "threshold": recipe.threshold,
         "published": recipe.published,
         "summary": summarize(runs),
