@@ -26,13 +26,17 @@ class Recipe:
         base_model: Hub id or local folder of the encoder, or "minilm" (the `offline` extra).
         dataset: a name that `hf_emotion.load_dataset_for` knows.
         dataset_options: arguments of its loader, e.g. {"taxonomy": "ekman"}.
-        model_type: "label-aware-bert", or None for the base model's own stock `AutoModelForSequenceClassification`.
+        model_type: "label-aware-bert", "cg-bert", "qacg-bert", or None for the base model's own stock
+            `AutoModelForSequenceClassification`.
         model_config: fields of the model's configuration that differ from their default.
         max_length: tokens per text, special tokens included; longer texts are cut.
         training_arguments: fields of `transformers.TrainingArguments`.
         early_stopping_patience: evaluations without improvement on dev before training stops; None: never.
         seeds: one run for each.
         train_fraction: share of the training rows to use, drawn at a fixed seed.
+        inverse_frequency_sampling: draw training rows with replacement, each with a probability inverse to the number of
+            rows of its class (single-label data).
+        one_model_per_context: targeted sentiment: one model for each target and aspect, each on its own rows.
         label_texts: words that a label's vector starts from, for labels whose names are no words ({"\N{BROKEN HEART}": "heartbreak"}).
         threshold: the fixed decision threshold that is reported beside the tuned ones.
         paper, table_row, published: source, row and scores that the paper printed, for the comparison.
@@ -50,6 +54,8 @@ class Recipe:
     early_stopping_patience: int | None = None
     seeds: list[int] = dataclasses.field(default_factory=lambda: [42])
     train_fraction: float | int = 1.0
+    inverse_frequency_sampling: bool = False
+    one_model_per_context: bool = False
     label_texts: dict[str, str] = dataclasses.field(default_factory=dict)
     threshold: float | int = 0.3
     paper: str | None = None

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,12 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
 import torch
-from model_cases import BY_ID, CASES, TEXTS, make_tokenizer
+from model_cases import BY_ID, CASES, HUB_CASES, ModelCase, make_tokenizer
 from safetensors.torch import save_file
 from transformers import AutoModelForSequenceClassification
 
 
 PROCESS = Path(__file__).with_name("remote_code_process.py")
-HUB_CASE = "label-aware-pooler-hidden-balanced"  # its thresholds, counts and names must survive too
-REPOSITORY = "somebody/emotions"
 
 
 @pytest.fixture(scope="session")
@@ -38,14 +37,15 @@ class FreshProcess:
     Attributes:
         saved: case id -> folder with checkpoint, `inputs.safetensors` and the process' `outputs.safetensors`.
         report: what the first process reports.
-        tuned: "library" or "remote" -> folder of the checkpoint that was loaded from a Hub repository, with our
-            classes or the code in it, tuned for one step and saved; `expected.safetensors`: its logits before saving.
+        tuned: case id of `HUB_CASES` and "library" or "remote" -> folder of the checkpoint that was loaded from a Hub
+            repository, with our classes or the code in it, tuned for one step and saved; `expected.safetensors`: its
+            logits before saving.
         second_report: what the second process reports, which knows nothing but the tuned folders.
     """
 
     saved: dict[str, Path]
     report: dict[str, Any]
-    tuned: dict[str, Path]
+    tuned: dict[tuple[str, str], Path]
     second_report: dict[str, Any]
 
 
@@ -60,33 +60,36 @@ def fresh_process(tmp_path_factory, tokenizer) -> FreshProcess:
         tokenizer.save_pretrained(folder)
         save_file(case.make_inputs(3, 9, 5), folder / "inputs.safetensors")
     cache = root / "hub-cache"
-    _publish(saved[HUB_CASE], cache)
     tuned = {}
-    for name in ("library", "remote"):
-        tuned[name] = root / "tuned" / name
-        tuned[name].mkdir(parents=True)
-        shutil.copyfile(saved[HUB_CASE] / "inputs.safetensors", tuned[name] / "inputs.safetensors")
-    _tune_with_library(cache, tuned["library"], tokenizer)
-    report = _run(
-        root / "first",
-        {
-            "load": [{"folder": str(saved[case.id]), "auto_class": case.auto_class.__name__} for case in CASES],
-            "pipelines": [{"folder": str(folder), "texts": list(TEXTS)} for folder in saved.values()],
-            "fine_tune": [{"repository": REPOSITORY, "cache_dir": str(cache), "save_to": str(tuned["remote"])}],
-        },
-    )
-    second_report = _run(
-        root / "second",
-        {
-            "load": [
-                {"folder": str(folder), "auto_class": "AutoModelForSequenceClassification"}
-                for folder in tuned.values()
-            ],
-            "pipelines": [{"folder": str(folder), "texts": list(TEXTS)} for folder in tuned.values()],
-            "fine_tune": [],
-        },
-    )
+    for case_id in HUB_CASES:
+        _publish(saved[case_id], cache, _repository(case_id))
+        for name in ("library", "remote"):
+            folder = tuned[case_id, name] = root / "tuned" / f"{case_id}-{name}"
+            folder.mkdir(parents=True)
+            shutil.copyfile(saved[case_id] / "inputs.safetensors", folder / "inputs.safetensors")
+        _tune_with_library(BY_ID[case_id], cache, tuned[case_id, "library"], tokenizer)
+    fine_tune = [
+        {"repository": _repository(case_id), "cache_dir": str(cache), "save_to": str(tuned[case_id, "remote"])}
+        for case_id in HUB_CASES
+    ]
+    report = _run(root / "first", {**_uses(saved.items()), "fine_tune": fine_tune})
+    tuned_of = [(case_id, folder) for (case_id, _), folder in tuned.items()]
+    second_report = _run(root / "second", {**_uses(tuned_of), "fine_tune": []})
     return FreshProcess(saved, report, tuned, second_report)
+
+
+def _repository(case_id: str) -> str:
+    return f"somebody/{case_id}"
+
+
+def _uses(folders: Iterable[tuple[str, Path]]) -> dict[str, list]:
+    """Jobs that load the checkpoints of (case id, folder) and run their pipelines."""
+    jobs = {"load": [], "pipelines": []}
+    for case_id, folder in folders:
+        case = BY_ID[case_id]
+        jobs["load"].append({"folder": str(folder), "auto_class": case.auto_class.__name__})
+        jobs["pipelines"].append({"folder": str(folder), "texts": list(case.texts)})
+    return jobs
 
 
 def _run(home: Path, jobs: dict[str, Any]) -> dict[str, Any]:
@@ -102,28 +105,29 @@ def _run(home: Path, jobs: dict[str, Any]) -> dict[str, Any]:
     return json.loads((home / "jobs.report.json").read_text(encoding="utf-8"))
 
 
-def _publish(folder: Path, cache: Path) -> None:
+def _publish(folder: Path, cache: Path, name: str) -> None:
     """
-    Lay a checkpoint into a Hub cache as the download of `REPOSITORY`, its classes named with the repository as in a
+    Lay a checkpoint into a Hub cache as the download of a repository, its classes named with the repository as in a
     checkpoint that other versions of transformers loaded from the Hub and saved again.
     """
     commit = "c0ffee" + 34 * "0"
-    repository = cache / f"models--{REPOSITORY.replace('/', '--')}"
+    repository = cache / f"models--{name.replace('/', '--')}"
     snapshot = repository / "snapshots" / commit
     shutil.copytree(folder, snapshot)
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(commit, encoding="utf-8")
     config = json.loads((snapshot / "config.json").read_text(encoding="utf-8"))
-    config["auto_map"] = {name: f"{REPOSITORY}--{target}" for name, target in config["auto_map"].items()}
+    config["auto_map"] = {entry: f"{name}--{target}" for entry, target in config["auto_map"].items()}
     for task in config["custom_pipelines"].values():
-        task["impl"] = f"{REPOSITORY}--{task['impl']}"
+        task["impl"] = f"{name}--{task['impl']}"
     (snapshot / "config.json").write_text(json.dumps(config), encoding="utf-8")
 
 
-def _tune_with_library(cache: Path, folder: Path, tokenizer) -> None:
-    case = BY_ID[HUB_CASE]
+def _tune_with_library(case: ModelCase, cache: Path, folder: Path, tokenizer) -> None:
     inputs = case.make_inputs(3, 9, 5)
-    model = AutoModelForSequenceClassification.from_pretrained(REPOSITORY, cache_dir=cache, local_files_only=True)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        _repository(case.id), cache_dir=cache, local_files_only=True
+    )
     assert type(model) is case.model_class
     model(**inputs).loss.backward()
     with torch.no_grad():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The models under test. A family joins the shared suite by adding rows: cases, bad configurations, named lists."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 import torch
-from hf_emotion.modeling import BertForLabelAwareClassification, LabelAwareBertConfig, LabelAwareBertModel
+from hf_emotion.modeling import (
+    BertForLabelAwareClassification,
+    CGBertConfig,
+    CGBertForSequenceClassification,
+    CGBertModel,
+    LabelAwareBertConfig,
+    LabelAwareBertModel,
+    QACGBertConfig,
+    QACGBertForSequenceClassification,
+    QACGBertModel,
+)
 from torch import nn
 from transformers import (
     AutoModelForSequenceClassification,
@@ -62,6 +72,15 @@ TEXTS = (
     "sun . sun . rain",
 )
 
+SENTIMENTS = ("none", "negative", "neutral", "positive", "conflict")
+ASPECTS = ("joy", "fear", "calm")
+# Each text names a target of every model that has targets.
+TARGETED_TEXTS = (
+    "I am so happy, PLACE2 is not rain but sun!",
+    "this day in PLACE1 is sun, in xPLACE2 it is very sad.",
+    "rain . PLACE1 . rain",
+)
+
 # No two sizes are equal, so that a mixed-up dimension is an error and not a wrong number.
 TINY_BERT: dict[str, Any] = {
     "vocab_size": len(VOCABULARY),
@@ -73,10 +92,15 @@ TINY_BERT: dict[str, Any] = {
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
 }
-LABEL_NAMES: dict[str, Any] = {
-    "id2label": dict(enumerate(LABELS)),
-    "label2id": {name: i for i, name in enumerate(LABELS)},
-}
+
+
+def label_names(names: Sequence[str]) -> dict[str, Any]:
+    """The names of the labels as a config takes them."""
+    return {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+
+
+LABEL_NAMES = label_names(LABELS)
+SENTIMENT_NAMES = label_names(SENTIMENTS)
 
 
 @dataclass(frozen=True)
@@ -91,14 +115,17 @@ class ModelCase:
         make_inputs: (batch, length, seed) -> arguments of the head's `forward` with labels; rows differ in length.
         plain_class, plain_config: stock model whose checkpoint initialises this one.
         new_weights: exactly the parameters of the head that such a checkpoint does not fill.
-        starts: what each of them holds after loading: "normal" (standard deviation `initializer_range`), "identity"
-            or a constant.
+        starts: what each of them holds after loading: normal values, where the name of the config's field with their
+            standard deviation stands here, "identity" or a constant.
         unused_weights: parameters of the checkpoint that this model has no place for.
         no_decay: parameters without weight decay, beside norms and biases.
         peft_modules_to_save: modules that LoRA trains in full.
         base_outputs: names of the base model's outputs, in the order of its tuple.
         head_outputs: likewise of the head, called with labels.
+        task: the pipeline of the model.
+        texts: what it can read.
         overfit_steps: steps of AdamW in which the loss on 8 rows falls to a tenth.
+        lora_targets: layers that LoRA adapts.
     """
 
     id: str
@@ -117,6 +144,8 @@ class ModelCase:
     peft_modules_to_save: tuple[str, ...]
     base_outputs: tuple[str, ...]
     head_outputs: tuple[str, ...]
+    task: str
+    texts: tuple[str, ...]
     overfit_steps: int = 60
     lora_targets: tuple[str, ...] = field(default=("query", "value"))
 
@@ -139,8 +168,9 @@ class ModelCase:
 def asymmetric_(model: nn.Module, seed: int = 0) -> nn.Module:
     """
     Fill every parameter with reproducible values that are far from zero and from each other, of a size that keeps
-    activations near 1: weights ±[0.5, 1.5]/√fan_in, embeddings ±[0.5, 1.5], biases ±[0.1, 0.3], other vectors
-    [0.5, 1.5]. The values of a matrix grow from column to column, so that it differs from its transpose as a whole.
+    activations near 1: weights ±[0.5, 1.5]/√fan_in, the vectors of gates too, embeddings ±[0.5, 1.5], biases
+    ±[0.1, 0.3], other vectors [0.5, 1.5]. The values of a matrix grow from column to column, so that it differs from its
+    transpose as a whole.
     """
     generator = torch.Generator().manual_seed(seed)
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
@@ -149,11 +179,11 @@ def asymmetric_(model: nn.Module, seed: int = 0) -> nn.Module:
         signs = torch.randint(0, 2, parameter.shape, generator=generator, dtype=torch.float64) * 2 - 1
         if name.endswith("bias"):
             values = 0.2 * values * signs
-        elif parameter.dim() > 1:
+        elif parameter.dim() > 1 or "gate" in name:
             tilt = (
                 torch.linspace(0.6, 1.4, parameter.shape[-1], dtype=torch.float64) if parameter.shape[-1] > 1 else 1.0
             )
-            fan_in = 1 if id(parameter) in embeddings else parameter[0].numel()
+            fan_in = 1 if id(parameter) in embeddings else torch.atleast_2d(parameter)[0].numel()
             values = values * signs * tilt / fan_in**0.5
         parameter.copy_(values)
     return model
@@ -192,10 +222,18 @@ def classifier_inputs(batch: int, length: int, seed: int, multi_label: bool = Tr
     return {**encoder_inputs(batch, length, seed), "labels": labels}
 
 
+def targeted_inputs(batch: int, length: int, seed: int, num_contexts: int) -> dict[str, torch.Tensor]:
+    """Encoder inputs, `context_ids` (batch,) and labels (batch,), class ids."""
+    generator = torch.Generator().manual_seed(seed + 2000)
+    context_ids = torch.randint(num_contexts, (batch,), generator=generator)
+    labels = torch.randint(len(SENTIMENTS), (batch,), generator=generator)
+    return {**encoder_inputs(batch, length, seed), "context_ids": context_ids, "labels": labels}
+
+
 LABEL_AWARE_STARTS: dict[str, float | str] = {
-    "bert.label_embeddings.weight": "normal",
+    "bert.label_embeddings.weight": "initializer_range",
     "bert.label_attention.weight": "identity",
-    "classifier.out_proj.weight": "normal",
+    "classifier.out_proj.weight": "initializer_range",
     "classifier.out_proj.bias": 0.0,
 }
 
@@ -219,6 +257,62 @@ def label_aware_case(id: str, starts: dict[str, float | str], multi_label: bool 
         peft_modules_to_save=("classifier", "label_embeddings"),
         base_outputs=("label_representations", "last_hidden_state", "label_attentions"),
         head_outputs=("loss", "logits", "label_attentions"),
+        task="emotion-classification",
+        texts=TEXTS,
+    )
+
+
+def context_starts(config: dict[str, Any]) -> dict[str, float | str]:
+    """The new weights of a context-guided model and how they start."""
+    starts: dict[str, float | str] = {
+        "bert.context_embeddings.weight": "context_initializer_range",
+        "classifier.weight": "initializer_range",
+        "classifier.bias": 0.0,
+    }
+    for layer in range(TINY_BERT["num_hidden_layers"]):
+        attention = f"bert.encoder.layer.{layer}.attention.self"
+        for name in (
+            *("context_projection.context_weight", "context_projection.hidden_weight"),
+            *("context_query.weight", "context_key.weight"),
+            *("query_gate.weight", "query_gate.context_weight", "key_gate.weight", "key_gate.context_weight"),
+        ):
+            starts[f"{attention}.{name}"] = "context_initializer_range"
+        for name in ("context_projection.bias", "context_query.bias", "context_key.bias"):
+            starts[f"{attention}.{name}"] = 0.0
+        if config.get("gate_bias"):
+            starts |= {f"{attention}.query_gate.bias": 0.0, f"{attention}.key_gate.bias": 0.0}
+    return starts
+
+
+CG_CLASSES = (CGBertConfig, CGBertForSequenceClassification, CGBertModel)
+QACG_CLASSES = (QACGBertConfig, QACGBertForSequenceClassification, QACGBertModel)
+
+
+def context_guided_case(id: str, classes: tuple[type, type, type], num_contexts: int, **config) -> ModelCase:
+    config_class, model_class, base_class = classes
+    starts = context_starts(config)
+    pooler = config.get("use_pooler", True)
+    return ModelCase(
+        id=id,
+        config_class=config_class,
+        model_class=model_class,
+        base_class=base_class,
+        auto_class=AutoModelForSequenceClassification,
+        config={**TINY_BERT, **SENTIMENT_NAMES, **config},
+        make_inputs=partial(targeted_inputs, num_contexts=num_contexts),
+        plain_class=BertModel,
+        plain_config=BertConfig(**TINY_BERT),
+        new_weights=frozenset(starts),
+        starts=starts,
+        unused_weights=frozenset() if pooler else frozenset({"pooler.dense.weight", "pooler.dense.bias"}),
+        no_decay=frozenset(
+            name for name in starts if any(part in name for part in ("context_embeddings", "query_gate", "key_gate"))
+        ),
+        peft_modules_to_save=("classifier", "context_embeddings"),
+        base_outputs=("last_hidden_state", "pooler_output"),
+        head_outputs=("loss", "logits"),
+        task="targeted-sentiment",
+        texts=TARGETED_TEXTS,
     )
 
 
@@ -226,7 +320,7 @@ CASES: tuple[ModelCase, ...] = (
     label_aware_case("label-aware", LABEL_AWARE_STARTS),
     label_aware_case(
         "label-aware-pooler-hidden-balanced",
-        {**LABEL_AWARE_STARTS, "classifier.dense.weight": "normal", "classifier.dense.bias": 0.0},
+        {**LABEL_AWARE_STARTS, "classifier.dense.weight": "initializer_range", "classifier.dense.bias": 0.0},
         sentence_representation="pooler",
         head_hidden_size=12,
         class_balanced_beta=0.9,
@@ -238,11 +332,11 @@ CASES: tuple[ModelCase, ...] = (
     label_aware_case(
         "leam",
         {
-            "bert.label_embeddings.weight": "normal",
+            "bert.label_embeddings.weight": "initializer_range",
             "bert.label_attention.weight": 1 / 5,
             "bert.label_attention.bias": 0.0,
             "bert.label_attention.scale": 1.0,
-            "classifier.1.weight": "normal",
+            "classifier.1.weight": "initializer_range",
             "classifier.1.bias": 0.0,
         },
         label_attention="leam",
@@ -256,8 +350,50 @@ CASES: tuple[ModelCase, ...] = (
         class_balanced_beta=0.9,
         class_counts=[3, 40, 7, 1, 12],
     ),
+    context_guided_case("cg", CG_CLASSES, num_contexts=3, aspects=list(ASPECTS)),
+    context_guided_case(
+        "cg-per-head-sigmoid-no-pooler-names",
+        CG_CLASSES,
+        num_contexts=6,
+        gate_heads="per_head",
+        gate_activation="sigmoid",
+        use_pooler=False,
+        aspects=list(ASPECTS),
+        targets=["PLACE1", "PLACE2"],
+        target_texts=["home of joy", "home of anger"],
+        auxiliary_sentence=True,
+    ),
+    context_guided_case("qacg", QACG_CLASSES, num_contexts=6, aspects=list(ASPECTS), targets=["sun", "rain"]),
+    context_guided_case(
+        "qacg-per-head-context-gate-bias",
+        QACG_CLASSES,
+        num_contexts=6,
+        context_heads="per_head",
+        gate_bias=True,
+        aspects=list(ASPECTS),
+        targets=["PLACE1", "PLACE2"],
+        target_texts=["home of joy", "home of anger"],
+        auxiliary_sentence=True,
+    ),
+    context_guided_case(
+        "qacg-neg-l1-per-head-gates-scaled",
+        QACG_CLASSES,
+        num_contexts=3,
+        quasi_similarity="neg_l1",
+        gate_heads="per_head",
+        quasi_alpha=0.7,
+        quasi_beta=1.3,
+        quasi_gamma=0.6,
+        aspects=list(ASPECTS),
+    ),
 )
 BY_ID = {case.id: case for case in CASES}
+# One of each family is published on a Hub and tuned from there: its thresholds, counts and names must survive.
+HUB_CASES = (
+    "label-aware-pooler-hidden-balanced",
+    "cg-per-head-sigmoid-no-pooler-names",
+    "qacg-per-head-context-gate-bias",
+)
 
 # (arguments, what the message says): wrong types, then each rule of each `validate_*` method.
 BAD_LABEL_AWARE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
@@ -292,8 +428,62 @@ BAD_LABEL_AWARE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"class_balanced_beta": 1.0}, r"`class_balanced_beta` .*\[0, 1\), got 1.0"),
     ({"class_balanced_beta": -0.1}, r"`class_balanced_beta` .*\[0, 1\), got -0.1"),
 )
+BAD_CG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"num_contexts": "8"}, "'num_contexts'"),
+    ({"num_contexts": 8.0}, "'num_contexts'"),
+    ({"aspects": "price"}, "'aspects'"),
+    ({"aspects": [1, 2]}, "'aspects'"),
+    ({"aspects": ["price"], "targets": "LOCATION1"}, "'targets'"),
+    ({"aspects": ["price"], "targets": ["LOCATION1"], "target_texts": "location - 1"}, "'target_texts'"),
+    ({"auxiliary_sentence": "yes"}, "'auxiliary_sentence'"),
+    ({"gate_activation": "relu"}, "'gate_activation'"),
+    ({"gate_heads": "all"}, "'gate_heads'"),
+    ({"context_initializer_range": "0.05"}, "'context_initializer_range'"),
+    ({"use_pooler": "no"}, "'use_pooler'"),
+    ({"hidden_size": "16"}, "'hidden_size'"),
+    ({"is_decoder": True}, "`is_decoder`"),
+    ({"add_cross_attention": True}, "`add_cross_attention`"),
+    ({"num_contexts": 0}, "`num_contexts` must be at least 1, got 0"),
+    ({"targets": ["LOCATION1"]}, "`targets` need `aspects`"),
+    ({"num_contexts": 3, "aspects": ["price", "safety"]}, "`num_contexts` is 3, .* 1 targets × 2 aspects"),
+    (
+        {"num_contexts": 3, "aspects": ["price", "safety"], "targets": ["LOCATION1", "LOCATION2"]},
+        "`num_contexts` is 3, .* 2 targets × 2 aspects",
+    ),
+    ({"aspects": []}, "`aspects`|0 aspects"),
+    ({"aspects": ["price"], "targets": []}, r"`targets` must be different names, .* got \[\]"),
+    ({"aspects": ["price", "price"]}, r"`aspects` must be different names, .* got \['price', 'price'\]"),
+    ({"aspects": ["price"], "targets": ["LOCATION1", "LOCATION1"]}, "`targets` must be different names"),
+    (
+        {"aspects": ["price"], "targets": ["LOCATION1", "LOCATION2"], "target_texts": ["location - 1"]},
+        r"`target_texts` needs one text for each of `targets` .* got \['location - 1'\]",
+    ),
+    ({"aspects": ["price"], "target_texts": ["location - 1"]}, "`target_texts` needs one text for each"),
+    ({"context_initializer_range": -0.1}, "`context_initializer_range` must not be negative, got -0.1"),
+)
+BAD_QACG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"gate_activation": "tanh"}, "'gate_activation'"),
+    ({"context_heads": "all"}, "'context_heads'"),
+    ({"gate_bias": "no"}, "'gate_bias'"),
+    ({"quasi_similarity": "cosine"}, "'quasi_similarity'"),
+    ({"quasi_alpha": "1"}, "'quasi_alpha'"),
+    ({"quasi_beta": None}, "'quasi_beta'"),
+    ({"quasi_gamma": [1.0]}, "'quasi_gamma'"),
+    # What it inherits.
+    ({"gate_heads": "all"}, "'gate_heads'"),
+    ({"use_pooler": "no"}, "'use_pooler'"),
+    ({"is_decoder": True}, "`is_decoder`"),
+    ({"num_contexts": 0}, "`num_contexts` must be at least 1, got 0"),
+    ({"context_initializer_range": -1}, "`context_initializer_range` must not be negative"),
+)
 BAD_CONFIGS: tuple[tuple[type[PreTrainedConfig], dict[str, Any], str], ...] = tuple(
-    (LabelAwareBertConfig, arguments, message) for arguments, message in BAD_LABEL_AWARE_CONFIGS
+    (config_class, arguments, message)
+    for config_class, rows in (
+        (LabelAwareBertConfig, BAD_LABEL_AWARE_CONFIGS),
+        (CGBertConfig, BAD_CG_CONFIGS),
+        (QACGBertConfig, BAD_QACG_CONFIGS),
+    )
+    for arguments, message in rows
 )
 
 # What a model does not support: {id: reason}. Each list skips visibly, with its reason.
@@ -305,12 +495,19 @@ NO_INPUTS_EMBEDS: dict[str, str] = {}
 UNSUPPORTED = (NO_FULLGRAPH_COMPILE, NO_GRADIENT_CHECKPOINTING, NO_SDPA, NO_PEFT, NO_INPUTS_EMBEDS)
 
 
-def each_case(unsupported: dict[str, str] | None = None) -> pytest.MarkDecorator:
-    """Run a test for every case. Those named in `unsupported` are skipped with the reason given there."""
+def each_case(
+    unsupported: dict[str, str] | None = None, known_bugs: dict[str, str] | None = None
+) -> pytest.MarkDecorator:
+    """
+    Run a test for every case. Those named in `unsupported` are skipped with the reason given there, those in `known_bugs`
+    have to fail.
+    """
     rows = []
     for case in CASES:
         marks = []
         if case.id in (unsupported or {}):
             marks.append(pytest.mark.skipif(True, reason=unsupported[case.id]))
+        if case.id in (known_bugs or {}):
+            marks.append(pytest.mark.xfail(strict=True, reason=known_bugs[case.id]))
         rows.append(pytest.param(case, id=case.id, marks=marks))
     return pytest.mark.parametrize("case", rows)

@@ -655,12 +655,3 @@ def test_emotion_pipeline_knows_added_labels(tokenizer):
     model = with_thresholds_and_counts().add_labels(["nostalgia"], tokenizer)
     (items,) = emotion_pipeline(model, tokenizer)([TEXTS[0]], threshold=0.0)
     assert set(as_pairs(items)) == {*LABELS, "nostalgia"}
-
-
-@pytest.mark.parametrize("case_id", list(BY_ID))
-def test_pipeline_without_a_task_and_without_the_library_gives_the_same(fresh_process, tokenizer, case_id):
-    found = fresh_process.report["pipelines"][case_id]
-    assert (found["class"], found["task"]) == ("EmotionClassificationPipeline", "emotion-classification")
-    expected = emotion_pipeline(BY_ID[case_id].build(), tokenizer)(list(TEXTS))
-    for items, others in zip(found["results"], expected, strict=True):
-        assert as_pairs(items) == pytest.approx(as_pairs(others), rel=1e-5)

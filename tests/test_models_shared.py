@@ -16,6 +16,7 @@ from model_cases import (
     BAD_CONFIGS,
     BY_ID,
     CASES,
+    HUB_CASES,
     NO_FULLGRAPH_COMPILE,
     NO_GRADIENT_CHECKPOINTING,
     NO_INPUTS_EMBEDS,
@@ -29,13 +30,14 @@ from model_cases import (
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from torch.testing import assert_close
-from transformers import AutoConfig, AutoModel, Trainer, TrainingArguments
+from transformers import AutoConfig, AutoModel, Trainer, TrainingArguments, pipeline
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from hf_emotion.training.run import EmotionTrainer
 
 
 # Known bugs: {id: reason}. A strict expected failure: whoever mends it has to delete the entry.
+NO_BFLOAT16_YET = {"qacg-neg-l1-per-head-gates-scaled": "torch.cdist has no bfloat16"}
 
 # The new names are not in transformers 5.17.
 OLD_CHECKPOINTING_NAMES = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
@@ -192,19 +194,45 @@ def test_remote_code_gives_the_same_numbers_without_the_library(case: ModelCase,
         assert_close(value, expected[part][field].detach(), rtol=1e-6, atol=1e-6)
 
 
+def leaves(results) -> list[str | float]:
+    """Every name and every number in the results of a pipeline, in their order."""
+    if isinstance(results, (str, float)):
+        return [results]
+    parts = [part for item in results.items() for part in item] if isinstance(results, dict) else results
+    return [leaf for part in parts for leaf in leaves(part)]
+
+
+@each_case()
+def test_pipeline_without_a_task_and_without_the_library_gives_the_same(case: ModelCase, fresh_process, tokenizer):
+    found = fresh_process.report["pipelines"][case.id]
+    classify = pipeline(case.task, model=case.build(), tokenizer=tokenizer, device="cpu")
+    assert (found["class"], found["task"]) == (type(classify).__name__, case.task)
+    expected = classify(list(case.texts))
+    assert [len(items) for items in found["results"]] == [len(items) for items in expected]
+    values = [leaf if isinstance(leaf, str) else pytest.approx(leaf, rel=1e-5) for leaf in leaves(expected)]
+    assert leaves(found["results"]) == values
+
+
 @pytest.mark.parametrize("loaded_with", ["library", "remote"])
-def test_checkpoint_from_the_hub_is_self_contained_once_tuned_and_saved(fresh_process, loaded_with):
-    folder = fresh_process.tuned[loaded_with]
+@pytest.mark.parametrize("case_id", HUB_CASES)
+def test_checkpoint_from_the_hub_is_self_contained_once_tuned_and_saved(fresh_process, case_id, loaded_with):
+    folder = fresh_process.tuned[case_id, loaded_with]
     assert_self_contained(folder)
+    config = AutoConfig.from_pretrained(folder)
+    for name, value in BY_ID[case_id].config.items():
+        assert getattr(config, name) == value, name
     # A second fresh process, without the repository, the library and the first process' caches, has loaded it.
     assert fresh_process.second_report["imported"] == []
     outputs = load_file(folder / "outputs.safetensors")
     assert_close(outputs["head.logits"], load_file(folder / "expected.safetensors")["logits"], rtol=1e-6, atol=1e-6)
-    assert fresh_process.second_report["pipelines"][loaded_with]["results"]
+    assert fresh_process.second_report["pipelines"][folder.name]["results"]
 
 
-def test_both_ways_from_the_hub_are_tuned_alike(fresh_process):
-    library, remote = (load_file(fresh_process.tuned[name] / "model.safetensors") for name in ("library", "remote"))
+@pytest.mark.parametrize("case_id", HUB_CASES)
+def test_both_ways_from_the_hub_are_tuned_alike(fresh_process, case_id):
+    library, remote = (
+        load_file(fresh_process.tuned[case_id, name] / "model.safetensors") for name in ("library", "remote")
+    )
     assert library.keys() == remote.keys()
     for name, value in library.items():
         assert_close(remote[name], value, rtol=1e-5, atol=1e-6)
@@ -241,8 +269,10 @@ def test_new_weights_and_buffers_are_initialised_over_a_plain_checkpoint(case: M
     assert torch.empty(3).isnan().all() and torch.empty_like(torch.ones(3)).isnan().all()
     torch.manual_seed(0)
     case.save_plain_checkpoint(tmp_path)
-    # A range of its own, so that it cannot be a constant of some library that gives the expected spread.
-    config = case.config_class.from_pretrained(tmp_path, **case.config, initializer_range=0.05)
+    # Ranges of their own, so that no constant of some library can give the expected spread, nor one the other's.
+    ranges = {"initializer_range": 0.05, "context_initializer_range": 0.14}
+    used = {name: value for name, value in ranges.items() if name in case.starts.values()}
+    config = case.config_class.from_pretrained(tmp_path, **case.config, **used)
     model = case.model_class.from_pretrained(tmp_path, config=config)
     for name, value in [*model.named_parameters(), *model.named_buffers()]:
         assert value.isfinite().all(), name
@@ -250,10 +280,11 @@ def test_new_weights_and_buffers_are_initialised_over_a_plain_checkpoint(case: M
     parameters = dict(model.named_parameters())
     for name, start in case.starts.items():
         value = parameters[name].detach()
-        if start == "normal":
-            count = value.numel()  # the bounds are four standard errors, wide enough for small layers
-            assert abs(value.mean()) < 4 * 0.05 / count**0.5, name
-            assert abs(value.std() / 0.05 - 1) < 4 / (2 * count) ** 0.5, name
+        if start in ranges:
+            count, std = value.numel(), ranges[start]
+            # The bounds are four standard errors, wide enough for small layers.
+            assert abs(value.mean()) < 4 * std / count**0.5, name
+            assert abs(value.std() / std - 1) < 4 / (2 * count) ** 0.5, name
         elif start == "identity":
             assert_close(value, torch.eye(*value.shape))
         else:
@@ -294,11 +325,14 @@ def test_attention_implementation_can_be_changed_later(case: ModelCase):
 def test_padding_changes_nothing(case: ModelCase, implementation):
     model = case.build(attn_implementation=implementation).double()
     inputs = without_labels(case.make_inputs(3, 7, 3))
-    padded = {name: torch.nn.functional.pad(value, (0, 5)) for name, value in inputs.items()}
+    padded = {
+        name: torch.nn.functional.pad(value, (0, 5)) if value.dim() > 1 else value for name, value in inputs.items()
+    }
     # Whatever stands at padded positions must not matter, so it is not left at the padding id.
     noise = case.make_inputs(3, 12, 4)
     for name in set(padded) - {"attention_mask"}:
-        padded[name] = torch.where(padded["attention_mask"].bool(), padded[name], noise[name])
+        if padded[name].dim() > 1:
+            padded[name] = torch.where(padded["attention_mask"].bool(), padded[name], noise[name])
     assert_close(model(**padded).logits, model(**inputs).logits, rtol=1e-9, atol=1e-9)
 
 
@@ -308,7 +342,8 @@ def test_batch_equals_single_rows_without_padding(case: ModelCase):
     inputs = without_labels(case.make_inputs(4, 9, 5))
     logits = model(**inputs).logits
     for row, length in enumerate(inputs["attention_mask"].sum(dim=1).tolist()):
-        single = {name: value[row : row + 1, :length] for name, value in inputs.items()}
+        single = {name: value[row : row + 1] for name, value in inputs.items()}
+        single = {name: value[:, :length] if value.dim() > 1 else value for name, value in single.items()}
         assert_close(model(**single).logits, logits[row : row + 1], rtol=1e-9, atol=1e-9)
         del single["attention_mask"]
         assert_close(model(**single).logits, logits[row : row + 1], rtol=1e-9, atol=1e-9)
@@ -457,7 +492,7 @@ def test_bfloat16_autocast_trains_like_float32(case: ModelCase):
         assert value.dtype == torch.float32 and value.isfinite().all(), name
 
 
-@each_case()
+@each_case(known_bugs=NO_BFLOAT16_YET)
 def test_bfloat16_model(case: ModelCase):
     inputs = case.make_inputs(4, 9, 12)
     model = case.build()

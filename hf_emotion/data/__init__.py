@@ -9,6 +9,15 @@ from pathlib import Path
 
 from datasets import DatasetDict
 
+from .aspect import (
+    TARGET_TEXTS,
+    auxiliary_sentence,
+    context_names,
+    is_aspect_dataset,
+    load_semeval2014,
+    load_sentihood,
+    replace_targets,
+)
 from .text import (
     duplicates_between_splits,
     is_multi_label,
@@ -24,7 +33,13 @@ from .text import (
 
 logger = logging.getLogger(__name__)
 
-LOADERS = {"goemotions": load_goemotions, "quickstart": load_quickstart, "files": load_files}
+LOADERS = {
+    "goemotions": load_goemotions,
+    "sentihood": load_sentihood,
+    "semeval2014": load_semeval2014,
+    "quickstart": load_quickstart,
+    "files": load_files,
+}
 
 
 def load_dataset_for(name: str, data_dir: str | Path | None = None, dedupe: bool = False, **options) -> DatasetDict:
@@ -32,18 +47,18 @@ def load_dataset_for(name: str, data_dir: str | Path | None = None, dedupe: bool
     Load a corpus by name and report the texts that stand in more than one split.
 
     Args:
-        name: "goemotions", "quickstart", or "files" for one's own CSV, TSV, JSONL or Parquet.
+        name: "goemotions", "sentihood", "semeval2014", "quickstart", or "files" for one's own CSV, TSV, JSONL or Parquet.
         data_dir: local folder with the corpora; for "files" the folder or file itself. None: the folder that the
-            environment variable HF_EMOTION_DATA names, or else the Hub.
+            environment variable HF_EMOTION_DATA names, or else the Hub (the addresses that the loaders name).
         dedupe: remove from train what is in validation or test.
         **options: arguments of the loader, e.g. `taxonomy="ekman"` or `label_separator=","`.
 
     Returns:
-        `DatasetDict` with the columns `id`, `text`, `labels`.
+        `DatasetDict` with the columns `id`, `text`, `labels`; of aspect data those of `hf_emotion.data.aspect`.
 
     Raises:
         ValueError: unknown name or option; malformed rows.
-        FileNotFoundError: no such folder or file.
+        FileNotFoundError, OSError: no such folder or file; a download fails.
     """
     check_dataset(name, options)
     if data_dir is None and name != "files":
@@ -82,12 +97,17 @@ def check_dataset(name: str, options: dict) -> None:
 
 __all__ = [
     "LOADERS",
+    "TARGET_TEXTS",
+    "auxiliary_sentence",
     "check_dataset",
+    "context_names",
     "duplicates_between_splits",
+    "is_aspect_dataset",
     "is_multi_label",
     "label_matrix",
     "label_names",
     "load_dataset_for",
     "read_rows",
     "remove_duplicates",
+    "replace_targets",
 ]

@@ -9,58 +9,24 @@ import csv
 import difflib
 import json
 import logging
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value, load_dataset
+from datasets import ClassLabel, Dataset, DatasetDict, load_dataset
 
 from ..taxonomies import GOEMOTIONS, group_index
+from .aspect import is_aspect_dataset, split_by_text, to_aspect_dataset
+from .rows import OnBadRows, Rows
 
 
 logger = logging.getLogger(__name__)
 
-OnBadRows = Literal["error", "skip"]
 GOEMOTIONS_HUB_ID = "google-research-datasets/go_emotions"
 SPLIT_STEMS = {"train": ["train"], "validation": ["validation", "valid", "val", "dev"], "test": ["test"]}
-
-
-class _Rows:
-    """Collects the valid rows of one split, and does with the others what `on_bad_rows` says."""
-
-    def __init__(self, source: Path | str, on_bad_rows: OnBadRows):
-        if on_bad_rows not in ("error", "skip"):
-            raise ValueError(f"`on_bad_rows` must be 'error' or 'skip', got {on_bad_rows!r}.")
-        self.source, self.skip = source, on_bad_rows == "skip"
-        self.rows: list[dict[str, Any]] = []
-        self.bad: list[str] = []
-
-    def reject(self, line: int, reason: str) -> None:
-        message = f"{self.source}, line {line}: {reason}"
-        if not self.skip:
-            raise ValueError(f"{message} (mend the row, or drop such rows with on_bad_rows='skip')")
-        self.bad.append(message)
-
-    def add(self, line: int, text: Any, labels: Any, row_id: str) -> None:
-        if not isinstance(text, str) or not text.strip():
-            self.reject(line, f"the text is empty or no string: {text!r}")
-        else:
-            text = unicodedata.normalize("NFC", text)
-            self.rows.append({"id": row_id, "text": text, "labels": labels, "line": line})
-
-    def to_dataset(self, names: Sequence[str], multi_label: bool) -> Dataset:
-        if self.bad:
-            logger.warning("%d bad rows skipped:\n  %s", len(self.bad), "\n  ".join(self.bad))
-        label = ClassLabel(names=list(names))
-        features = Features(
-            {"id": Value("string"), "text": Value("string"), "labels": List(label) if multi_label else label}
-        )
-        columns = {name: [row[name] for row in self.rows] for name in features}
-        return Dataset.from_dict(columns, features=features)
 
 
 def load_goemotions(
@@ -92,10 +58,10 @@ def load_goemotions(
     splits = {}
     for split, source in files.items():
         if isinstance(source, Path):
-            rows = _Rows(source, on_bad_rows)
+            rows = Rows(source, on_bad_rows)
             _read_goemotions_tsv(source, rows)
         else:
-            rows = _Rows(f"{GOEMOTIONS_HUB_ID} {split}", on_bad_rows)
+            rows = Rows(f"{GOEMOTIONS_HUB_ID} {split}", on_bad_rows)
             for line, row in enumerate(source, 1):
                 rows.add(line, row["text"], row["labels"], row["id"])
         for row in rows.rows:
@@ -104,7 +70,7 @@ def load_goemotions(
     return DatasetDict(splits)
 
 
-def _read_goemotions_tsv(path: Path, rows: _Rows) -> None:
+def _read_goemotions_tsv(path: Path, rows: Rows) -> None:
     # Split at "\n" alone: comments hold other Unicode line separators.
     for number, line in enumerate(path.read_bytes().decode("utf-8").split("\n"), 1):
         fields = line.removesuffix("\r").split("\t")
@@ -131,7 +97,7 @@ def load_quickstart(data_dir: str | Path | None = None) -> DatasetDict:
     folder = resources.files("hf_emotion.data.quickstart")
     splits = {}
     for split in SPLIT_STEMS:
-        rows = _Rows(f"quickstart {split}", "error")
+        rows = Rows(f"quickstart {split}", "error")
         for line, content in enumerate((folder / f"{split}.jsonl").read_text(encoding="utf-8").splitlines(), 1):
             row = json.loads(content)
             labels = sorted(GOEMOTIONS.index(name) for name in row["labels"])
@@ -232,9 +198,16 @@ def load_files(
     id_column: str | None = None,
     validation_fraction: float = 0.1,
     on_bad_rows: OnBadRows = "error",
+    aspect_column: str | None = None,
+    target_column: str | None = None,
+    aspects: Sequence[str] | None = None,
+    targets: Sequence[str] | None = None,
 ) -> DatasetDict:
     """
     One's own CSV, TSV, JSONL or Parquet files.
+
+    With `aspect_column` a row asks about one aspect (of one target) of its text and has one label; the result has the columns
+    of `hf_emotion.data.aspect`. A pair of target and aspect without a row is not asked about.
 
     Args:
         data_dir: a folder with `train.*` and, where there are any, `validation.*` (also valid, val, dev) and `test.*`; or
@@ -244,29 +217,44 @@ def load_files(
         label_separator: splits the label column, e.g. "," or "|" (multi-label). A list in JSONL or Parquet is multi-label
             without it.
         labels: the label names in their order. None: those that occur, sorted.
-        validation_fraction: share of the training rows set aside, at a fixed seed, where there is no validation file.
+        validation_fraction: share of the training rows (with `aspect_column`: of the distinct training texts, with all their
+            rows) set aside, at a fixed seed, where there is no validation file.
         on_bad_rows: "error", or "skip" to drop, count and list rows without text or with an unknown label.
+        aspect_column, target_column: columns with the name of the aspect and of the target; where there is a target, the
+            placeholders LOCATION1 and LOCATION2 in a text are replaced as `replace_targets` says.
+        aspects, targets: their names in their order. None: those that occur, sorted.
 
     Raises:
-        FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label (with the nearest one).
+        FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label, aspect or target (with the
+            nearest one), options that exclude each other.
     """
-    for option, value in (("labels", labels), ("label_columns", label_columns)):
+    lists = {"labels": labels, "label_columns": label_columns, "aspects": aspects, "targets": targets}
+    for option, value in lists.items():
         if isinstance(value, str):
             raise ValueError(f"`{option}` must be a list of names, got the string {value!r}: write [{value}].")
+    _check_aspect_options(aspect_column, target_column, aspects, targets, label_columns, label_separator)
+    given = {"aspect": aspects} if aspect_column else {}
+    given |= {"target": targets} if target_column else {}
+    context_columns = {"aspect": aspect_column, "target": target_column}
     if data_dir is None:
         raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
     files = _split_files(Path(data_dir))
-    parsed: dict[str, _Rows] = {}
+    parsed: dict[str, Rows] = {}
     multi_label = label_columns is not None or label_separator is not None
     for split, path in files.items():
-        parsed[split] = rows = _Rows(path, on_bad_rows)
+        parsed[split] = rows = Rows(path, on_bad_rows)
         for line, row in read_rows(path):
-            wanted = [text_column, *(label_columns or [label_column]), *([id_column] if id_column else [])]
-            missing = [name for name in wanted if name not in row]
+            wanted = [text_column, *(label_columns or [label_column]), id_column, aspect_column, target_column]
+            missing = [name for name in wanted if name is not None and name not in row]
             if missing:
+                options = (
+                    "label_column, aspect_column or target_column"
+                    if aspect_column
+                    else "label_column or label_columns"
+                )
                 raise ValueError(
                     f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with "
-                    "text_column, label_column or label_columns."
+                    f"text_column, {options}."
                 )
             if label_columns is not None:
                 flags = {name: str(row[name]).strip() for name in label_columns}
@@ -282,34 +270,75 @@ def load_files(
                 if value is None or value == "":
                     rows.reject(line, f"the column {label_column!r} has no label")
                     continue
+                if aspect_column is not None and isinstance(value, list):
+                    rows.reject(line, f"with `aspect_column` each row has one label, got {value}")
+                    continue
                 multi_label = multi_label or isinstance(value, list)
                 value = [str(item) for item in (value if isinstance(value, list) else [value])]
-            rows.add(line, row[text_column], value, str(row[id_column]) if id_column else f"{split}-{line}")
+            context = {name: row[context_columns[name]] for name in given}
+            wrong = [name for name, content in context.items() if not isinstance(content, str | int) or content == ""]
+            if wrong:
+                column = context_columns[wrong[0]]
+                rows.reject(line, f"the column {column!r} must name one {wrong[0]}, got {context[wrong[0]]!r}")
+                continue
+            context = {name: str(content) for name, content in context.items()}
+            row_id = str(row[id_column]) if id_column else f"{split}-{line}"
+            rows.add(line, row[text_column], value, row_id, **context)
         if not rows.rows:
             raise ValueError(f"{path} has no {'valid ' if rows.bad else ''}rows.")
 
-    names = list(labels) if labels else list(label_columns or [])
-    if not names:
-        names = sorted({name for rows in parsed.values() for row in rows.rows for name in row["labels"]})
-    known = {name: number for number, name in enumerate(names)}
+    names = {name: _known_names(parsed, name, context) for name, context in given.items()}
+    names["labels"] = _known_names(parsed, "labels", labels or label_columns)
+    known = {name: number for number, name in enumerate(names["labels"])}
+    splits = {}
+    for split, rows in parsed.items():
+        for row in rows.rows:
+            ids = sorted({known[name] for name in row["labels"]})
+            row["labels"] = ids if multi_label else ids[0]
+        if aspect_column is not None:
+            splits[split] = to_aspect_dataset(rows, names["labels"], names["aspect"], names.get("target"))
+        else:
+            splits[split] = rows.to_dataset(names["labels"], multi_label)
+    if "validation" not in splits:
+        if aspect_column is not None:
+            train, validation = split_by_text(splits["train"], validation_fraction)
+        else:
+            train, validation = splits["train"].train_test_split(test_size=validation_fraction, seed=0).values()
+        logger.warning("no validation file: %d training rows set aside for validation", len(validation))
+        splits = {**splits, "train": train, "validation": validation}
+    return DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
+
+
+def _check_aspect_options(aspect_column, target_column, aspects, targets, label_columns, label_separator) -> None:
+    if aspect_column is None:
+        for option, value in (("target_column", target_column), ("aspects", aspects), ("targets", targets)):
+            if value is not None:
+                raise ValueError(f"`{option}` needs `aspect_column`, the column with the aspect of each row.")
+    else:
+        for option, value in (("label_columns", label_columns), ("label_separator", label_separator)):
+            if value is not None:
+                raise ValueError(f"with `aspect_column` each row has one label: leave out `{option}`.")
+        if targets is not None and target_column is None:
+            raise ValueError("`targets` needs `target_column`, the column with the target of each row.")
+
+
+def _known_names(parsed: dict[str, Rows], column: str, given: Sequence[str] | None) -> list[str]:
+    """The given names, or else those that occur in a column; rows with another one are rejected."""
+    of_row = lambda row: row[column] if isinstance(row[column], list) else [row[column]]  # noqa: E731
+    names = list(given or sorted({name for rows in parsed.values() for row in rows.rows for name in of_row(row)}))
+    kind, known = column.removesuffix("s"), set(names)
     for rows in parsed.values():
         valid = []
         for row in rows.rows:
-            unknown = [name for name in row["labels"] if name not in known]
+            unknown = [name for name in of_row(row) if name not in known]
             if unknown:
                 near = difflib.get_close_matches(unknown[0], names, n=1)
-                hint = f"; did you mean {near[0]!r}? The labels are" if near else "; the labels are"
-                rows.reject(row["line"], f"unknown label {unknown[0]!r}{hint} {names}")
-                continue
-            ids = sorted({known[name] for name in row["labels"]})
-            valid.append({**row, "labels": ids if multi_label else ids[0]})
+                hint = f"; did you mean {near[0]!r}? The {kind}s are" if near else f"; the {kind}s are"
+                rows.reject(row["line"], f"unknown {kind} {unknown[0]!r}{hint} {names}")
+            else:
+                valid.append(row)
         rows.rows = valid
-    splits = {split: rows.to_dataset(names, multi_label) for split, rows in parsed.items()}
-    if "validation" not in splits:
-        parts = splits["train"].train_test_split(test_size=validation_fraction, seed=0)
-        logger.warning("no validation file: %d training rows set aside for validation", len(parts["test"]))
-        splits = {**splits, "train": parts["train"], "validation": parts["test"]}
-    return DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
+    return names
 
 
 def _split_files(source: Path) -> dict[str, Path]:
@@ -359,14 +388,27 @@ def multi_hot(label_ids: Iterable[Sequence[int]], num_labels: int) -> np.ndarray
 
 
 def duplicates_between_splits(splits: DatasetDict) -> dict[str, int]:
-    """Number of distinct texts that stand in both splits, for each pair of splits ("train & test": 32), and repeated rows within a split."""
-    texts = {split: Counter(dataset["text"]) for split, dataset in splits.items()}
+    """
+    Number of distinct texts that stand in both splits, for each pair of splits ("train & test": 32), and repeated rows within a
+    split ("repeated in train"); of aspect data repeated sentences, for a sentence has a row for each of its aspects.
+    """
+    texts = {split: _sentences(dataset) for split, dataset in splits.items()}
     names = list(texts)
     report = {f"repeated in {name}": sum(texts[name].values()) - len(texts[name]) for name in names}
     for i, first in enumerate(names):
         for second in names[i + 1 :]:
             report[f"{first} & {second}"] = len(texts[first].keys() & texts[second].keys())
     return report
+
+
+def _sentences(dataset: Dataset) -> Counter[str]:
+    """How often each text stands in a split; with several aspects it stands there once."""
+    if not is_aspect_dataset(dataset):
+        return Counter(dataset["text"])
+    texts: Counter[str] = Counter()
+    for (text, _), rows in Counter(zip(dataset["text"], dataset["context_id"], strict=True)).items():
+        texts[text] = max(texts[text], rows)
+    return texts
 
 
 def remove_duplicates(splits: DatasetDict) -> DatasetDict:

@@ -168,6 +168,23 @@ class Predictor:
     def _label_probabilities(self, texts: Sequence[str] | str, progress: bool = False) -> tuple[np.ndarray, int]:
         """Probabilities of the model's labels (N, C) float32, and the number of texts that were cut."""
         texts = [texts] if isinstance(texts, str) else list(texts)
+        return self._run(texts, progress=progress)
+
+    def _run(
+        self,
+        texts: list[str],
+        auxiliaries: Sequence[str] | None = None,
+        context_ids: Sequence[int] | None = None,
+        progress: bool = False,
+    ) -> tuple[np.ndarray, int]:
+        """
+        Probabilities (N, C) float32 of rows in any order of lengths, and the number of texts that were cut.
+
+        Args:
+            texts: N texts.
+            auxiliaries: the second segment of each row.
+            context_ids: the context of each row.
+        """
         for row, text in enumerate(texts):
             if not isinstance(text, str) or not text.strip():
                 raise ValueError(f"text {row + 1} of {len(texts)} is empty or no string: {text!r}")
@@ -175,20 +192,29 @@ class Predictor:
         truncated = 0
         with tqdm(total=len(texts), unit="texts", disable=not progress) as bar:
             for start in range(0, len(texts), CHUNK):
-                chunk = texts[start : start + CHUNK]
-                encoded = self.tokenizer(chunk, add_special_tokens=True, truncation=False, verbose=False)["input_ids"]
-                if any(len(ids) > self.max_length for ids in encoded):
-                    truncated += sum(len(ids) > self.max_length for ids in encoded)
-                    encoded = self.tokenizer(chunk, truncation=True, max_length=self.max_length)["input_ids"]
-                for rows in token_budget_batches([len(ids) for ids in encoded], TOKENS_PER_BATCH):
-                    output[[start + row for row in rows]] = self._forward([encoded[row] for row in rows])
+                part = slice(start, start + CHUNK)
+                pairs = [texts[part]] if auxiliaries is None else [texts[part], auxiliaries[part]]
+                encoded = self.tokenizer(*pairs, truncation=False, verbose=False)
+                if any(len(ids) > self.max_length for ids in encoded["input_ids"]):
+                    truncated += sum(len(ids) > self.max_length for ids in encoded["input_ids"])
+                    # The auxiliary sentence says what is asked: it stays whole.
+                    encoded = self.tokenizer(*pairs, truncation="only_first", max_length=self.max_length)
+                for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], TOKENS_PER_BATCH):
+                    batch = {name: [encoded[name][row] for row in rows] for name in self._segments(auxiliaries)}
+                    if context_ids is not None:
+                        batch["context_ids"] = [context_ids[start + row] for row in rows]
+                    output[[start + row for row in rows]] = self._forward(batch)
                     bar.update(len(rows))
         return output, truncated
 
+    @staticmethod
+    def _segments(auxiliaries: Sequence[str] | None) -> tuple[str, ...]:
+        return ("input_ids",) if auxiliaries is None else ("input_ids", "token_type_ids")
+
     @torch.inference_mode()
-    def _forward(self, ids: list[list[int]]) -> np.ndarray:
-        batch: Any = self.tokenizer.pad({"input_ids": ids}, return_tensors="pt").to(self.model.device)
-        logits = self.model(**batch).logits.float()
+    def _forward(self, batch: dict[str, list]) -> np.ndarray:
+        inputs: Any = self.tokenizer.pad(batch, return_tensors="pt").to(self.model.device)
+        logits = self.model(**inputs).logits.float()
         return (logits.sigmoid() if self.multi_label else logits.softmax(dim=-1)).cpu().numpy()
 
 

@@ -1,16 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics as plain functions. Fractions lie in [0, 1]; what is undefined is NaN."""
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from .aspect import semeval2014, sentihood
 from .multi_label import PUBLISHED_THRESHOLD, classification, goemotions, tune_thresholds
 from .significance import macro_f1, mcnemar, paired_bootstrap
 
 
+CORPUS_METRICS = {"sentihood": sentihood, "semeval2014": semeval2014}
+# What chooses the epoch on the development split, macro-F1 elsewhere: a figure that covers aspect and sentiment.
+SELECTION_METRICS = {"sentihood": "strict_accuracy", "semeval2014": "accuracy"}
+
+
+def single_label(corpus: str, labels: np.ndarray, probabilities: np.ndarray, label_names: Sequence[str]) -> dict:
+    """`classification`, and the published metrics of the corpus where it has its own."""
+    result = classification(labels, probabilities, label_names)
+    if corpus in CORPUS_METRICS:
+        result |= CORPUS_METRICS[corpus](labels, probabilities)
+    return result
+
+
 __all__ = [
+    "CORPUS_METRICS",
     "PUBLISHED_THRESHOLD",
+    "SELECTION_METRICS",
     "classification",
     "goemotions",
     "macro_f1",
     "mcnemar",
     "paired_bootstrap",
+    "semeval2014",
+    "sentihood",
+    "single_label",
     "tune_thresholds",
 ]

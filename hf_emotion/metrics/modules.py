@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metrics as `evaluate.Metric` modules: they work offline, where `evaluate.load` would fetch a script."""
 
+from collections.abc import Callable
+
 import datasets
 import evaluate
 import numpy as np
 
+from .aspect import semeval2014, sentihood
 from .multi_label import PUBLISHED_THRESHOLD, goemotions
 
 
@@ -26,3 +29,37 @@ class GoEmotions(evaluate.Metric):
 
     def _compute(self, predictions, references, thresholds=PUBLISHED_THRESHOLD, label_names=None) -> dict:
         return goemotions(np.asarray(references), np.asarray(predictions), thresholds, label_names)
+
+
+class _AspectMetric(evaluate.Metric):
+    """Of class ids and rows of probabilities, in the order of the corpus."""
+
+    metric: Callable[..., dict[str, float]]
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description=type(self).__doc__,
+            citation="",
+            inputs_description="predictions: rows of probabilities; references: class ids. Groups of rows stay together.",
+            features=datasets.Features(
+                {
+                    "predictions": datasets.Sequence(datasets.Value("float32")),
+                    "references": datasets.Value("int64"),
+                }
+            ),
+        )
+
+    def _compute(self, predictions, references) -> dict[str, float]:
+        return type(self).metric(np.asarray(references), np.asarray(predictions))
+
+
+class SentiHood(_AspectMetric):
+    """`hf_emotion.metrics.sentihood`: references are class ids, predictions lists of 3 probabilities."""
+
+    metric = staticmethod(sentihood)
+
+
+class SemEval2014(_AspectMetric):
+    """`hf_emotion.metrics.semeval2014`: references are class ids, predictions lists of 5 probabilities."""
+
+    metric = staticmethod(semeval2014)

@@ -13,11 +13,24 @@ from .files import write_text
 
 CORPORA = {  # dataset name -> (Hub id or None, terms)
     "goemotions": ("google-research-datasets/go_emotions", "CC BY 4.0; Reddit comments, Demszky et al. 2020"),
+    "sentihood": (None, "no licence stated for the data: research use; Saeidi et al. 2016"),
+    "semeval2014": (None, "terms of the organisers of SemEval-2014 task 4; Pontiki et al. 2014"),
     "quickstart": (None, "CC0 1.0; sentences written for hf-emotion"),
     "files": (None, "the user's own files: name their terms here before publishing"),
 }
 KINDS = {"fixed": "threshold {threshold}", "tuned": "thresholds tuned on dev", "argmax": "argmax"}
 SHOWN = (
+    "strict_accuracy",
+    "aspect_macro_f1",
+    "aspect_auc",
+    "sentiment_accuracy",
+    "sentiment_auc",
+    "precision",
+    "recall",
+    "f1",
+    "accuracy_2way",
+    "accuracy_3way",
+    "accuracy_4way",
     "accuracy",
     "macro_f1",
     "micro_f1",
@@ -26,6 +39,7 @@ SHOWN = (
     "macro_recall",
     "macro_average_precision",
 )
+CORPUS_SHOWN = SHOWN[:12]  # the published metrics of the aspect corpora, and accuracy
 
 
 def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> None:
@@ -39,6 +53,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
         best: the seed whose weights lie in the folder.
     """
     hub_id, terms = CORPORA[recipe.dataset]
+    targeted = report["contexts"] is not None
     base = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}.get(recipe.base_model, recipe.base_model)
     is_local = Path(base).is_absolute() or Path(base).exists()  # a path on one's own disk means nothing to others
     split = "test" if "test" in report["summary"] else "validation"
@@ -49,7 +64,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
         pipeline_tag="text-classification",
         base_model=None if is_local else base,
         datasets=[hub_id] if hub_id else None,
-        tags=["emotion", "hf-emotion", *([recipe.model_type] if recipe.model_type else [])],
+        tags=["aspect-based-sentiment-analysis" if targeted else "emotion", "hf-emotion", *([recipe.model_type] if recipe.model_type else [])],
         metrics=["f1"],
         eval_results=[
             EvalResult(
@@ -63,7 +78,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
             )
             for kind, metrics in report["summary"][split].items()
             for metric, values in metrics.items()
-            if metric in ("macro_f1", "micro_f1", "accuracy")
+            if metric in (CORPUS_SHOWN if targeted else ("macro_f1", "micro_f1", "accuracy"))
         ],
     )
     base = Path(base).name if is_local else base
@@ -75,7 +90,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
             f"# {recipe.name}",
             f"{recipe.description or recipe.name}.",
             _about(recipe, base),
-            _usage(recipe),
+            _usage(recipe, report["contexts"]),
             "## Results\n\n" + _results(report, recipe),
             _thresholds(best),
             f"## Training\n\nCorpus: {recipe.dataset} ({terms}), options {recipe.dataset_options or 'none'}, rows "
@@ -88,10 +103,12 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
             + ", ".join(f"{run['train_minutes']:.1f}" for run in report["runs"])
             + f" ({report['environment']['device']}, {report['environment']['threads']} threads, torch "
             + f"{report['environment']['torch']}, transformers {report['environment']['transformers']}).",
-            f"## Labels\n\n{', '.join(labels)}",
-            "## Limits\n\nThe model gives the emotions that annotators read in short English texts of this corpus; it does "
-            "not know what a writer felt. Rare labels have few test rows, and their scores are uncertain. Comments carry "
-            "the biases of their platform and of their annotators: do not use the model to judge persons.",
+            f"## Labels\n\n{', '.join(labels)}" + _contexts(report["contexts"]),
+            f"## Limits\n\nThe model gives the {'sentiments' if targeted else 'emotions'} that annotators read in short "
+            "English texts of this corpus; it does not know what a writer felt. Rare labels have few test rows, and their "
+            "scores are uncertain. Texts carry the biases of their platform and of their annotators: do not use the model "
+            "to judge persons."
+            + (" It knows the aspects above and no others." if targeted else ""),
             _citation(recipe),
         )
         if part
@@ -99,35 +116,53 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
     write_text(folder / "README.md", text + "\n")
 
 
+ABOUT = {
+    "label-aware-bert": "Each label i has a vector e_i that attends to the tokens, α_i = softmax(e_i W Hᵀ); its logit is "
+    "FFN([α_i H ‖ h_CLS]), with one FFN for all labels.",
+    "leam": "One attention over the tokens for all labels, from the cosine similarity of label vectors and hidden states (LEAM).",
+    "cg-bert": "A context, the target and the aspect, guides the queries and keys of every layer: q̂ = (1−λ_Q) q + λ_Q ĉ_Q.",
+    "qacg-bert": "A context, the target and the aspect, adds a quasi-attention that can subtract to the attention of every "
+    "layer: Â = softmax(q kᵀ/√d_h) + λ_A σ(c_Q c_Kᵀ/√d_h), with λ_A in [−1, 1].",
+}
+
+
 def _about(recipe: Recipe, base: str) -> str:
+    pairs = " It reads pairs: the text, and target and aspect in words." if _reads_pairs(recipe) else ""
     if recipe.model_type is None:
-        return f"The stock sequence classifier of transformers over `{base}`."
-    if recipe.model_config.get("label_attention") == "leam":
-        about = "One attention over the tokens for all labels, from the cosine similarity of label vectors and hidden states (LEAM)."
-    else:
-        about = (
-            "Each label i has a vector e_i that attends to the tokens, α_i = softmax(e_i W Hᵀ); its logit is "
-            "FFN([α_i H ‖ h_CLS]), with one FFN for all labels."
-        )
-    return f"{about} Encoder: `{base}`. Configuration: {_inline(recipe.model_config) or 'default'}."
+        each = ", one for each target and aspect" if recipe.one_model_per_context else ""
+        return f"The stock sequence classifier of transformers over `{base}`{each}.{pairs}"
+    leam = recipe.model_config.get("label_attention") == "leam"
+    about = ABOUT["leam" if leam else recipe.model_type]
+    return f"{about}{pairs} Encoder: `{base}`. Configuration: {_inline(recipe.model_config) or 'default'}."
 
 
-def _usage(recipe: Recipe) -> str:
-    task, trust = (
-        ("text-classification", "")
-        if recipe.model_type is None
-        else ("emotion-classification", ", trust_remote_code=True")
-    )
+def _reads_pairs(recipe: Recipe) -> bool:
+    return bool(recipe.model_config.get("auxiliary_sentence"))
+
+
+def _usage(recipe: Recipe, contexts: dict[str, Any] | None) -> str:
+    if contexts is not None and recipe.model_type is None:
+        folder = "PATH_OR_REPO/CONTEXT" if recipe.one_model_per_context else "PATH_OR_REPO"
+        return f"## Use\n\n```\npip install hf-emotion\nhf-emotion predict {folder} \"TEXT\"\n```"
+    task, trust, call = "emotion-classification", ", trust_remote_code=True", '"Thank you so much, this made my day!"'
+    returned = "the labels whose probability passes their thresholds."
+    if recipe.model_type is None:
+        task, trust, returned = "text-classification", "", ""
+    elif contexts is not None:
+        task, call = "targeted-sentiment", f'"TEXT", targets={contexts["targets"][:1]}' if contexts["targets"] else '"TEXT"'
+        returned = "for every target in the text and every aspect the label with its probability."
     return (
         "## Use\n\n```python\nfrom transformers import pipeline\n\n"
         f'classify = pipeline("{task}", model="PATH_OR_REPO"{trust})\n'
-        'print(classify("Thank you so much, this made my day!"))\n```'
-        + (
-            ""
-            if recipe.model_type is None
-            else "\n\nThe pipeline returns the labels whose probability passes their thresholds."
-        )
+        f"print(classify({call}))\n```" + (f"\n\nThe pipeline returns {returned}" if returned else "")
     )
+
+
+def _contexts(contexts: dict[str, Any] | None) -> str:
+    if contexts is None:
+        return ""
+    targets = f"\n\nTargets: {', '.join(contexts['targets'])}" if contexts["targets"] else ""
+    return f"\n\nAspects: {', '.join(contexts['aspects'])}{targets}"
 
 
 def _results(report: dict[str, Any], recipe: Recipe) -> str:

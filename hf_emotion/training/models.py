@@ -40,7 +40,7 @@ def model_config_fields(model_type: str | None) -> dict[str, Any] | None:
     return {name: field.type for name, field in CONFIG_MAPPING[model_type].__dataclass_fields__.items()}
 
 
-OUR_MODEL_TYPES = ["label-aware-bert"]
+OUR_MODEL_TYPES = ["label-aware-bert", "cg-bert", "qacg-bert"]
 
 
 def resolve_base_model(name: str) -> str:
@@ -93,6 +93,7 @@ def build_classifier(
     multi_label: bool,
     class_counts: list[int],
     label_texts: Mapping[str, str] | None = None,
+    contexts: Mapping[str, list[str] | None] | None = None,
 ) -> PreTrainedModel:
     """
     A classifier over a pretrained encoder, in float32, with the labels' names in its config; label vectors start from
@@ -103,6 +104,10 @@ def build_classifier(
         model_config: further fields of the configuration.
         class_counts: training rows per label, for the class-balanced loss.
         label_texts: words for labels whose names say nothing to the tokenizer.
+        contexts: `aspects`, `targets` and `target_texts` of targeted sentiment data, kept in the config.
+
+    Raises:
+        ValueError: a base model of another architecture; a model type that does not fit the data.
     """
     path = resolve_base_model(base_model)
     fields = {
@@ -111,24 +116,35 @@ def build_classifier(
         "label2id": {name: i for i, name in enumerate(label_names)},
         "problem_type": "multi_label_classification" if multi_label else "single_label_classification",
     }
+    if model_type is not None and (model_type == "label-aware-bert") == (contexts is not None):
+        raise ValueError(
+            f"`model_type` {model_type!r} does not fit the corpus: 'label-aware-bert' takes texts without aspects, "
+            "'cg-bert' and 'qacg-bert' take texts with aspects."
+        )
     try:
+        base = AutoConfig.from_pretrained(path)
         if model_type is None:
+            kept = {} if contexts is None else {**contexts, "auxiliary_sentence": False}
+            kept |= {name: fields.pop(name) for name in kept if name in fields}
             model = AutoModelForSequenceClassification.from_pretrained(path, dtype=torch.float32, **fields)
+            for name, value in kept.items():  # a stock config keeps what it does not know
+                setattr(model.config, name, value)
             # The stock losses are means over the batch: see BertForLabelAwareClassification.accepts_loss_kwargs.
             model.accepts_loss_kwargs = False
             return model
-        config_class = CONFIG_MAPPING[model_type]
-        base = AutoConfig.from_pretrained(path)
     except OSError as error:
         raise OSError(_not_found(base_model, error)) from error
-    expected = config_class.__mro__[1].model_type  # label-aware BERT extends BERT
+    config_class = CONFIG_MAPPING[model_type]
+    # What ours extends: the first ancestor that transformers has.
+    expected = next(c.model_type for c in config_class.__mro__ if c.__module__.startswith("transformers."))
     if base.model_type not in (expected, model_type):
         raise ValueError(
             f"`base_model` {base_model!r} is a {base.model_type!r} model; {model_type!r} is built over {expected!r} models."
         )
-    config = config_class.from_pretrained(path, **{**fields, "class_counts": class_counts})
+    fields |= {"class_counts": class_counts} if contexts is None else contexts
+    config = config_class.from_pretrained(path, **fields)
     model = AutoModelForSequenceClassification.from_pretrained(path, config=config, dtype=torch.float32)
-    if base.model_type != model_type and config.label_embedding_size == config.hidden_size:
+    if model_type == "label-aware-bert" and base.model_type != model_type and config.label_embedding_size == config.hidden_size:
         unknown = sorted(set(label_texts or {}) - set(label_names))
         if unknown:
             raise ValueError(f"`label_texts` names labels that the corpus does not have: {unknown}.")

@@ -16,6 +16,7 @@ import pyarrow.parquet
 import torch
 import transformers
 from datasets import Dataset, DatasetDict
+from torch.utils.data import SequentialSampler, WeightedRandomSampler
 from transformers import (
     EarlyStoppingCallback,
     PreTrainedTokenizerBase,
@@ -26,9 +27,19 @@ from transformers import (
 from transformers.trainer_utils import get_last_checkpoint
 
 from .. import metrics
-from ..data import duplicates_between_splits, is_multi_label, label_matrix, label_names, load_dataset_for
+from ..data import (
+    TARGET_TEXTS,
+    context_names,
+    duplicates_between_splits,
+    is_aspect_dataset,
+    is_multi_label,
+    label_matrix,
+    label_names,
+    load_dataset_for,
+)
 from ..data.text import multi_hot
 from ..inference.predictor import Predictor
+from ..inference.targeted import TargetedPredictor, is_targeted
 from ..recipes import Recipe
 from .files import filling, write_json, write_text
 from .models import build_classifier, load_base_tokenizer
@@ -40,11 +51,26 @@ TRAIN_FRACTION_SEED = 0  # one subset for all seeds, so that runs differ by thei
 
 
 class EmotionTrainer(Trainer):
-    """The stock Trainer, sparing from weight decay also what the model names: the stock rule knows only norms and biases."""
+    """
+    The stock Trainer, except for what no argument of it offers: it spares from weight decay also what the model names (the
+    stock rule knows only norms and biases), evaluates rows in their order, and can sample by inverse class frequency.
+    """
+
+    inverse_frequency_sampling = False
 
     def get_decay_parameter_names(self, model) -> list[str]:
         spared = getattr(model, "_no_weight_decay_parameters", ())
         return [name for name in super().get_decay_parameter_names(model) if not any(part in name for part in spared)]
+
+    def _get_eval_sampler(self, eval_dataset):
+        return SequentialSampler(eval_dataset)
+
+    def _get_train_sampler(self, train_dataset=None):
+        if not self.inverse_frequency_sampling:
+            return super()._get_train_sampler(train_dataset)
+        labels = np.asarray((self.train_dataset if train_dataset is None else train_dataset)["labels"])
+        weights = 1 / np.bincount(labels)[labels]
+        return WeightedRandomSampler(torch.from_numpy(weights), len(labels))
 
 
 def train(
@@ -120,66 +146,17 @@ def _train_seed(
     recipe: Recipe, seed: int, folder: Path, splits: DatasetDict, resume: bool, recipe_file: Path | None
 ) -> dict[str, Any]:
     """Train one seed, write its checkpoint and predictions, and return its entry in `runs`."""
-    set_seed(seed)
     names, multi_label = label_names(splits["train"]), is_multi_label(splits["train"])
     gold = {split: label_matrix(dataset) for split, dataset in splits.items()}
-    tokenizer = load_base_tokenizer(recipe.base_model)
-    model = build_classifier(
-        recipe.base_model,
-        recipe.model_type,
-        recipe.model_config,
-        tokenizer,
-        names,
-        multi_label,
-        class_counts(splits["train"]),
-        recipe.label_texts,
-    )
-    limit = model.config.max_position_embeddings
-    if recipe.max_length > limit:
-        raise ValueError(f"`max_length` is {recipe.max_length}, but {recipe.base_model} has {limit} positions.")
-
-    checkpoints = folder / "checkpoints"
-    arguments = _training_arguments(recipe, checkpoints, seed)
-    with arguments.main_process_first(desc="tokenization"):
-        encoded = {
-            split: tokenize(dataset, tokenizer, recipe.max_length)
-            for split, dataset in splits.items()
-            if split != "test"
-        }
-    callbacks = []
-    if recipe.early_stopping_patience is not None:
-        callbacks.append(EarlyStoppingCallback(recipe.early_stopping_patience))
-    trainer = EmotionTrainer(
-        model=model,
-        args=arguments,
-        train_dataset=encoded["train"],
-        eval_dataset=encoded["validation"],
-        processing_class=tokenizer,
-        data_collator=make_collator(tokenizer, len(names), multi_label),
-        compute_metrics=_dev_metrics(names, multi_label, recipe.threshold),
-        callbacks=callbacks,
-    )
-    if recipe_file is not None:  # not before everything that can be wrong with the input has been read
-        write_text(recipe_file, recipe.to_yaml())
-    last = get_last_checkpoint(str(checkpoints)) if resume and checkpoints.is_dir() else None
-    result = trainer.train(resume_from_checkpoint=last)
-    model = trainer.accelerator.unwrap_model(trainer.model)
-
-    run: dict[str, Any] = {
-        "seed": seed,
-        "train_minutes": result.metrics["train_runtime"] / 60,
-        "resumed": last is not None,
-        "epochs": trainer.state.epoch,
-        "best_dev_metric": trainer.state.best_metric,
-        "best_step": trainer.state.best_global_step,
-        "history": [entry for entry in trainer.state.log_history if "loss" in entry or "eval_loss" in entry],
-    }
-    if not trainer.is_world_process_zero():
-        return run
-    predictor = Predictor(model, tokenizer, max_length=recipe.max_length)
-    probabilities = {
-        split: predictor.probabilities(splits[split]["text"], progress=True) for split in splits if split != "train"
-    }
+    if recipe.one_model_per_context:
+        run, probabilities = _fit_each_context(recipe, seed, folder, splits, resume, recipe_file)
+        model = None
+    else:
+        trainer, run = _fit(recipe, seed, folder / "checkpoints", splits, resume, recipe_file)
+        if not trainer.is_world_process_zero():
+            return run
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        probabilities = _predict(model, trainer.processing_class, recipe, splits)
     if multi_label:
         thresholds = metrics.tune_thresholds(gold["validation"], probabilities["validation"])
         model.config.thresholds = thresholds
@@ -191,12 +168,141 @@ def _train_seed(
                 "tuned": metrics.goemotions(gold[split], scores, thresholds, names),
             }
         else:
-            run[split] = {"argmax": metrics.classification(gold[split], scores, names)}
+            run[split] = {"argmax": metrics.single_label(recipe.dataset, gold[split], scores, names)}
     with filling(folder) as temporary:
-        model.save_pretrained(temporary)
-        tokenizer.save_pretrained(temporary)
+        if model is not None:
+            model.save_pretrained(temporary)
+            trainer.processing_class.save_pretrained(temporary)
         _write_predictions(temporary / "predictions.parquet", splits, probabilities, names)
     return run
+
+
+def _fit(
+    recipe: Recipe, seed: int, checkpoints: Path, splits: DatasetDict, resume: bool, recipe_file: Path | None
+) -> tuple[Trainer, dict[str, Any]]:
+    """Train one model; its trainer, which holds the weights that were best on dev, and what is known of the training."""
+    set_seed(seed)
+    names, multi_label = label_names(splits["train"]), is_multi_label(splits["train"])
+    tokenizer = load_base_tokenizer(recipe.base_model)
+    model = build_classifier(
+        recipe.base_model,
+        recipe.model_type,
+        recipe.model_config,
+        tokenizer,
+        names,
+        multi_label,
+        class_counts(splits["train"]),
+        recipe.label_texts,
+        contexts_of(splits["train"]),
+    )
+    limit = model.config.max_position_embeddings
+    if recipe.max_length > limit:
+        raise ValueError(f"`max_length` is {recipe.max_length}, but {recipe.base_model} has {limit} positions.")
+
+    arguments = _training_arguments(recipe, checkpoints, seed)
+    auxiliary = getattr(model.config, "auxiliary_sentence", False)
+    with arguments.main_process_first(desc="tokenization"):
+        encoded = {
+            split: tokenize(
+                splits[split], tokenizer, recipe.max_length, auxiliary, contexts=hasattr(model.config, "num_contexts")
+            )
+            for split in ("train", "validation")
+        }
+    # Evaluated in the order of their lengths, which saves padding; the metrics put the rows back.
+    order = np.argsort(encoded["validation"]["length"], kind="stable")
+    callbacks = []
+    if recipe.early_stopping_patience is not None:
+        callbacks.append(EarlyStoppingCallback(recipe.early_stopping_patience))
+    trainer = EmotionTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=encoded["train"],
+        eval_dataset=encoded["validation"].select(order),
+        processing_class=tokenizer,
+        data_collator=make_collator(tokenizer, len(names), multi_label),
+        compute_metrics=_dev_metrics(recipe, names, multi_label, order),
+        callbacks=callbacks,
+    )
+    trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
+    if recipe_file is not None:  # not before everything that can be wrong with the input has been read
+        write_text(recipe_file, recipe.to_yaml())
+    last = get_last_checkpoint(str(checkpoints)) if resume and checkpoints.is_dir() else None
+    result = trainer.train(resume_from_checkpoint=last)
+    return trainer, {
+        "seed": seed,
+        "train_minutes": result.metrics["train_runtime"] / 60,
+        "resumed": last is not None,
+        "epochs": trainer.state.epoch,
+        "best_dev_metric": trainer.state.best_metric,
+        "best_step": trainer.state.best_global_step,
+        "history": [entry for entry in trainer.state.log_history if "loss" in entry or "eval_loss" in entry],
+    }
+
+
+def _predict(model, tokenizer, recipe: Recipe, splits: DatasetDict) -> dict[str, np.ndarray]:
+    """Probabilities (N, C) of development and test rows."""
+    held_out = {split: rows for split, rows in splits.items() if split != "train"}
+    if is_targeted(model.config):
+        targeted = TargetedPredictor(model, tokenizer, max_length=recipe.max_length)
+        return {split: targeted.row_probabilities(rows, progress=True) for split, rows in held_out.items()}
+    predictor = Predictor(model, tokenizer, max_length=recipe.max_length)
+    return {split: predictor.probabilities(rows["text"], progress=True) for split, rows in held_out.items()}
+
+
+def _fit_each_context(
+    recipe: Recipe, seed: int, folder: Path, splits: DatasetDict, resume: bool, recipe_file: Path | None
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """
+    One model for each target and aspect, in a folder of its own, which `predict` can read; a finished one is not trained
+    again. Their entries in `runs` joined, and the probabilities of all rows.
+    """
+    num_labels = len(label_names(splits["train"]))
+    probabilities = {
+        split: np.zeros((len(rows), num_labels), np.float32) for split, rows in splits.items() if split != "train"
+    }
+    context_ids = {split: np.asarray(rows["context_id"]) for split, rows in splits.items()}
+    targets, aspects = context_names(splits["train"])
+    parts = []
+    for context_id in sorted(set(context_ids["train"].tolist())):
+        target, aspect = divmod(context_id, len(aspects))
+        context = folder / (aspects[aspect] if targets is None else f"{targets[target]}-{aspects[aspect]}")
+        rows = {split: np.flatnonzero(ids == context_id) for split, ids in context_ids.items()}
+        part = DatasetDict({split: splits[split].select(rows[split]) for split in splits})
+        if not len(part["validation"]):
+            raise ValueError(f"no validation row for {context.name}: `one_model_per_context` needs some for each context.")
+        finished = context / "run.json"
+        if not (resume and finished.is_file()):
+            trainer, run = _fit(recipe, seed, context / "checkpoints", part, resume, recipe_file)
+            with filling(context) as temporary:
+                trainer.save_model(str(temporary))
+                trainer.processing_class.save_pretrained(temporary)
+            write_json(finished, run)
+            shutil.rmtree(context / "checkpoints")
+        parts.append(json.loads(finished.read_text(encoding="utf-8")))
+        predictor = TargetedPredictor(str(context), max_length=recipe.max_length)
+        for split, scores in probabilities.items():
+            if len(rows[split]):
+                scores[rows[split]] = predictor.row_probabilities(part[split], progress=True)
+    run = {
+        "seed": seed,
+        "train_minutes": sum(part["train_minutes"] for part in parts),
+        "resumed": any(part["resumed"] for part in parts),
+        "epochs": parts[0]["epochs"],
+        "best_dev_metric": float(np.mean([part["best_dev_metric"] for part in parts])),
+        "best_step": None,
+        "history": [],
+        "contexts": parts,
+    }
+    return run, probabilities
+
+
+def contexts_of(dataset: Dataset) -> dict[str, list[str] | None] | None:
+    """`aspects`, `targets` and `target_texts` of targeted sentiment data, for the model's config; None for other data."""
+    if not is_aspect_dataset(dataset):
+        return None
+    targets, aspects = context_names(dataset)
+    texts = None if targets is None else [TARGET_TEXTS.get(name, name) for name in targets]
+    return {"aspects": aspects, "targets": targets, "target_texts": texts}
 
 
 def class_counts(dataset: Dataset) -> list[int]:
@@ -213,7 +319,10 @@ def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int) -> Trainin
         "save_strategy": "epoch",
         "save_total_limit": 1,
         "load_best_model_at_end": True,
-        "metric_for_best_model": "macro_f1",
+        # The metrics of a corpus take the rows of all contexts together.
+        "metric_for_best_model": "accuracy"
+        if recipe.one_model_per_context
+        else metrics.SELECTION_METRICS.get(recipe.dataset, "macro_f1"),
         "greater_is_better": True,
         "train_sampling_strategy": "group_by_length",
         "per_device_eval_batch_size": 64,
@@ -227,19 +336,33 @@ def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int) -> Trainin
     return TrainingArguments(output_dir=str(checkpoints), seed=seed, remove_unused_columns=False, **values)
 
 
-def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int) -> Dataset:
-    """Columns `input_ids`, `attention_mask`, `length`, `labels`; texts are cut to `max_length` tokens, with one counted warning."""
+def tokenize(
+    dataset: Dataset,
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+    auxiliary: bool = False,
+    contexts: bool = False,
+) -> Dataset:
+    """
+    Columns `input_ids`, `attention_mask`, `length`, `labels`; with `auxiliary` the auxiliary sentence as second segment and
+    `token_type_ids`, with `contexts` also `context_ids`. Texts are cut to `max_length` tokens, with one counted warning.
+    """
 
     def encode(batch: dict) -> dict:
-        full = tokenizer(batch["text"], verbose=False)["input_ids"]
-        encoded = tokenizer(batch["text"], truncation=True, max_length=max_length, return_token_type_ids=False)
+        segments = (batch["text"], batch["auxiliary"]) if auxiliary else (batch["text"],)
+        full = tokenizer(*segments, verbose=False)["input_ids"]
+        encoded = tokenizer(
+            *segments, truncation="only_first", max_length=max_length, return_token_type_ids=auxiliary
+        )
         return {
             **encoded,
+            **({"context_ids": batch["context_id"]} if contexts else {}),
             "length": [len(ids) for ids in encoded["input_ids"]],
             "cut": [len(ids) > max_length for ids in full],
         }
 
-    dataset = dataset.map(encode, batched=True, remove_columns=["id", "text"], desc="tokenizing")
+    columns = [name for name in dataset.column_names if name != "labels"]
+    dataset = dataset.map(encode, batched=True, remove_columns=columns, desc="tokenizing")
     cut = sum(dataset["cut"])
     if cut:
         logger.warning("%d of %d texts are longer than %d tokens and are cut", cut, len(dataset), max_length)
@@ -252,10 +375,10 @@ def make_collator(
     """A collator that pads to the longest row of the batch and makes labels (B, C) float, or (B,) int64 for single-label data."""
 
     def collate(rows: list[dict]) -> dict:
-        batch = tokenizer.pad(
-            [{"input_ids": row["input_ids"], "attention_mask": row["attention_mask"]} for row in rows],
-            return_tensors="pt",
-        )
+        names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in rows[0]]
+        batch = tokenizer.pad([{name: row[name] for name in names} for row in rows], return_tensors="pt")
+        if "context_ids" in rows[0]:
+            batch["context_ids"] = torch.tensor([row["context_ids"] for row in rows])
         labels = [row["labels"] for row in rows]
         batch["labels"] = (
             torch.from_numpy(multi_hot(labels, num_labels)).float() if multi_label else torch.tensor(labels)
@@ -265,17 +388,21 @@ def make_collator(
     return collate
 
 
-DEV_METRICS = ("accuracy", "macro_f1", "micro_f1", "weighted_f1", "macro_average_precision")
+def _dev_metrics(recipe: Recipe, names: list[str], multi_label: bool, order: np.ndarray) -> Callable:
+    """The scalar metrics of the development split, whose rows are evaluated in `order`."""
 
-
-def _dev_metrics(names: list[str], multi_label: bool, threshold: float) -> Callable:
     def compute(prediction) -> dict[str, float]:
-        logits = torch.as_tensor(prediction.predictions).float()
+        logits = np.empty_like(prediction.predictions)
+        labels = np.empty_like(prediction.label_ids)
+        logits[order], labels[order] = prediction.predictions, prediction.label_ids
+        scores = torch.from_numpy(logits).float()
         if multi_label:
-            values = metrics.goemotions(prediction.label_ids, logits.sigmoid().numpy(), threshold, names)
+            values = metrics.goemotions(labels, scores.sigmoid().numpy(), recipe.threshold, names)
+        elif recipe.one_model_per_context:  # rows of one context only: the corpus' metrics need all
+            values = metrics.classification(labels, scores.softmax(-1).numpy(), names)
         else:
-            values = metrics.classification(prediction.label_ids, logits.softmax(-1).numpy(), names)
-        return {name: value for name, value in values.items() if name in DEV_METRICS}
+            values = metrics.single_label(recipe.dataset, labels, scores.softmax(-1).numpy(), names)
+        return {name: value for name, value in values.items() if isinstance(value, float)}
 
     return compute
 
@@ -314,6 +441,7 @@ def _report(recipe: Recipe, splits: DatasetDict, runs: list[dict]) -> dict[str, 
         "rows": {split: len(dataset) for split, dataset in splits.items()},
         "duplicates": duplicates_between_splits(splits),
         "class_counts": dict(zip(label_names(splits["train"]), class_counts(splits["train"]), strict=True)),
+        "contexts": contexts_of(splits["train"]),
         "threshold": recipe.threshold,
         "published": recipe.published,
         "summary": summarize(runs),

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The authors' own checkpoints as ours: `quasi_attention_absa` and `label_aware_attention` for state dicts, and files."""
+
+import json
+import pickle
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from transformers import BertTokenizerFast, PreTrainedConfig, PreTrainedTokenizerBase
+
+from ..training.files import filling
+from .state_dicts import (
+    label_aware_attention,
+    quasi_attention_absa,
+    read_label_aware_attention,
+    read_quasi_attention_absa,
+    without_prefix,
+)
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """
+    Attributes:
+        model_class: name of our class.
+        read: number of the authors' tensors that the model was read from.
+        ignored: names of those that no output depends on.
+        tokenizer: whether a tokenizer was saved with the model.
+    """
+
+    model_class: str
+    read: int
+    ignored: list[str]
+    tokenizer: bool
+
+
+PICKLED = (".bin", ".pt", ".pth")
+CONFIG_FILES = ("config.json", "bert_config.json")
+
+
+def convert_checkpoint(
+    reference: str | Path, output: str | Path, config: str | Path | None = None, **overrides: Any
+) -> Conversion:
+    """
+    Convert a file with the state dict of the authors' label-aware, CG-BERT or QACG-BERT classifier to a checkpoint that
+    `AutoModel` can load, with the code of the model; nothing is written where the conversion fails.
+
+    The tokenizer is saved too where its `vocab.txt` or `tokenizer.json` lies beside the reference.
+
+    Args:
+        reference: a .bin, .pt or .pth file, of which only tensors are loaded and no code is run, or a .safetensors file.
+        output: a new or empty folder.
+        config: the JSON file of the model's configuration; default: `config.json`, else `bert_config.json`, beside the
+            reference. The numbers of labels and contexts need not stand there, the weights tell them.
+        overrides: configuration entries instead of those of the file, see `quasi_attention_absa` and
+            `label_aware_attention`.
+
+    Raises:
+        OSError: a file that is missing, or an `output` that is not empty.
+        ValueError: a file that is no state dict or holds more than tensors; a state dict that is none of the families', or
+            does not fit the configuration; a tokenizer with more words than the model.
+    """
+    reference, output = Path(reference), Path(output)
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
+    state_dict = without_prefix(_load(reference))
+    settings = {**_read_config(reference, config), **overrides}
+    if "label_embds" in state_dict:
+        read, sizes = read_label_aware_attention, {"num_labels": "label_embds"}
+    elif any(".context_layer." in name for name in state_dict):
+        read = read_quasi_attention_absa
+        sizes = {"num_labels": "classifier.weight", "num_contexts": "bert.context_embeddings.weight"}
+    else:
+        raise ValueError(
+            f"{reference} is no checkpoint of a known family: it holds neither `label_embds` (label-aware attention) nor "
+            "`encoder.context_layer` (CG-BERT, QACG-BERT)."
+        )
+    for size, name in sizes.items():
+        if settings.get(size) is None and name in state_dict:
+            settings[size] = max(1, *state_dict[name].shape[:1])
+    model, ignored = read(state_dict, settings)
+    tokenizer = _load_tokenizer(reference.parent, model.config)
+    with filling(output) as folder:
+        model.save_pretrained(folder)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(folder)
+    return Conversion(type(model).__name__, len(state_dict) - len(ignored), ignored, tokenizer is not None)
+
+
+def _load(path: Path) -> Mapping[str, torch.Tensor]:
+    """The state dict in a file."""
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        if path.suffix not in PICKLED:
+            raise ValueError(f"{path} must be a file that ends in one of {[*PICKLED, '.safetensors']}.")
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise ValueError(
+            f"{path} holds more than tensors, e.g. a whole model, which is not loaded because it can run code: "
+            "save its `state_dict()` alone."
+        ) from error
+    except (SafetensorError, EOFError, LookupError, RuntimeError) as error:
+        raise ValueError(f"{path} is damaged or no state dict: {error!r}") from error
+    if not isinstance(loaded, Mapping):
+        raise ValueError(f"{path} holds a {type(loaded).__name__}, not a state dict.")
+    return loaded
+
+
+def _read_config(reference: Path, config: str | Path | None) -> dict[str, Any]:
+    candidates = [reference.parent / name for name in CONFIG_FILES] if config is None else [Path(config)]
+    path = next((path for path in candidates if path.is_file()), None)
+    if path is None:
+        raise FileNotFoundError(
+            f"no configuration: {' or '.join(map(str, candidates))} is missing. Give the JSON file with the sizes as `config`."
+        )
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no valid JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold a JSON object, got {type(values).__name__}.")
+    return values
+
+
+def _load_tokenizer(folder: Path, config: PreTrainedConfig) -> PreTrainedTokenizerBase | None:
+    """The tokenizer in a folder, lower-casing where its vocabulary does; None where there is none."""
+    if not any((folder / name).is_file() for name in ("vocab.txt", "tokenizer.json")):
+        return None
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    tokenizer = BertTokenizerFast.from_pretrained(folder)
+    if len(tokenizer) > config.vocab_size:
+        raise ValueError(f"the tokenizer in {folder} has {len(tokenizer)} words, the model only {config.vocab_size}.")
+    defaults = {
+        # Without it BertTokenizerFast lower-cases, whatever tokenizer.json says.
+        "do_lower_case": not any(
+            re.search("[A-Z]", word) for word in set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
+        ),
+        "model_max_length": config.max_position_embeddings,
+    }
+    return BertTokenizerFast.from_pretrained(
+        folder, **{name: value for name, value in defaults.items() if name not in settings}
+    )
+
+
+__all__ = ["Conversion", "convert_checkpoint", "label_aware_attention", "quasi_attention_absa"]

@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The state dicts of the authors' classifiers as our models.
+
+For each family a table says which of the authors' tensors each of our parameters is read from. Everything else follows from
+it and from the shapes of our model: the tensors that are missing, unknown or of another shape.
+
+Shapes: d hidden size, h heads, d_h = d/h, C labels.
+"""
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from ..modeling import (
+    BertForLabelAwareClassification,
+    CGBertConfig,
+    CGBertForSequenceClassification,
+    LabelAwareBertConfig,
+    QACGBertConfig,
+    QACGBertForSequenceClassification,
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """
+    Attributes:
+        shape: from the shape of our parameter to that of the authors' tensor.
+        value: from the authors' tensor (or tensors) to our parameter.
+    """
+
+    shape: Callable[[tuple[int, ...]], tuple[int, ...]]
+    value: Callable[..., torch.Tensor]
+
+
+SAME = Reading(lambda shape: shape, lambda tensor: tensor)
+LEFT = Reading(lambda shape: (shape[0], 2 * shape[1]), lambda tensor: tensor.chunk(2, dim=1)[0])
+RIGHT = Reading(lambda shape: (shape[0], 2 * shape[1]), lambda tensor: tensor.chunk(2, dim=1)[1])
+ROW = Reading(lambda shape: (1, *shape), lambda tensor: tensor[0])
+SUM = Reading(lambda shape: shape, torch.add)
+TRANSPOSED = Reading(lambda shape: shape[::-1], torch.t)
+
+# (our parameter, the authors' tensors, how to read them); a parameter without a row has the same name and shape there.
+Table = tuple[tuple[str, tuple[str, ...], Reading], ...]
+
+CONTEXT_LAYER = r"bert\.encoder\.layer\.(\d+)\.attention\.self\.context_projection"
+QUASI_ATTENTION: Table = (
+    (r"(.*)\.LayerNorm\.weight", (r"\1.LayerNorm.gamma",), SAME),
+    (r"(.*)\.LayerNorm\.bias", (r"\1.LayerNorm.beta",), SAME),
+    # W_c = [W_e | W_x] (d, 2d) acts on [E_c ‖ X].
+    (rf"{CONTEXT_LAYER}\.context_weight", (r"bert.encoder.context_layer.\1.weight",), LEFT),
+    (rf"{CONTEXT_LAYER}\.hidden_weight", (r"bert.encoder.context_layer.\1.weight",), RIGHT),
+    (rf"{CONTEXT_LAYER}\.bias", (r"bert.encoder.context_layer.\1.bias",), SAME),
+    (r"(.*)\.context_query\.(weight|bias)", (r"\1.context_for_q.\2",), SAME),
+    (r"(.*)\.context_key\.(weight|bias)", (r"\1.context_for_k.\2",), SAME),
+    (r"(.*)\.query_gate\.weight", (r"\1.lambda_q_query_layer.weight",), ROW),
+    (r"(.*)\.query_gate\.context_weight", (r"\1.lambda_q_context_layer.weight",), ROW),
+    (r"(.*)\.query_gate\.bias", (r"\1.lambda_q_query_layer.bias", r"\1.lambda_q_context_layer.bias"), SUM),
+    (r"(.*)\.key_gate\.weight", (r"\1.lambda_k_key_layer.weight",), ROW),
+    (r"(.*)\.key_gate\.context_weight", (r"\1.lambda_k_context_layer.weight",), ROW),
+    (r"(.*)\.key_gate\.bias", (r"\1.lambda_k_key_layer.bias", r"\1.lambda_k_context_layer.bias"), SUM),
+)
+LABEL_AWARE: Table = (
+    (r"bert\.label_embeddings\.weight", ("label_embds",), SAME),
+    (r"bert\.label_attention\.weight", ("W",), TRANSPOSED),  # scores e W Hᵀ
+    (r"bert\.(.*)", (r"backbone.\1",), SAME),
+    (r"classifier\.out_proj\.(weight|bias)", (r"head.\1",), SAME),  # [h̃ ‖ pooler] there as here
+)
+
+# Tensors that no output depends on: the numbers of the positions, and a pooling that the published code leaves unused.
+DEAD = r"(bert|backbone)\.embeddings\.position_ids|bert\.pooler\.attention_gate\..+"
+GATE_BIAS = r".*\.lambda_[qk]_\w+_layer\.bias"
+
+SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+    "num_labels",
+)
+# Entries of BERT's configuration files that say nothing about these models; the dtype is that of the weights.
+SILENT_ENTRIES = {
+    *("model_type", "architectures", "transformers_version", "torch_dtype", "dtype", "_name_or_path", "use_cache"),
+    *("gradient_checkpointing", "full_pooler", "directionality", "pooler_fc_size", "pooler_num_attention_heads"),
+    *("pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"),
+}
+
+
+def quasi_attention_absa(state_dict: Mapping[str, torch.Tensor], config_dict: Mapping[str, Any]) -> PreTrainedModel:
+    r"""
+    The authors' CG-BERT or QACG-BERT classifier as [`CGBertForSequenceClassification`] or
+    [`QACGBertForSequenceClassification`], in eval mode and in the dtype of the state dict.
+
+    The shape of `context_for_q` tells the model: (d_h, d_h) CG-BERT, (d_h, d) QACG-BERT with one context for all heads, (d, d)
+    with one for each head. A converted CG-BERT has the sigmoid gates of the published code.
+
+    Args:
+        state_dict: left unchanged. The prefix "module." before all names, weight and bias for gamma and beta, position_ids
+            and the unused pooler.attention_gate are tolerated.
+        config_dict: the sizes (`SIZES` and `num_contexts`, which `id2label` and `aspects` also tell), any other field of our
+            configuration (`gate_activation`, `targets`, ...), and `model_type`, "cg-bert" or "qacg-bert", which a model with
+            one attention head needs, since the shapes are the same there.
+
+    Raises:
+        ValueError: tensors that are missing, unknown, or of another shape or dtype, by the authors' names; a CG-BERT with
+            gate biases other than 0, for which ours has no place; unknown or missing configuration entries.
+    """
+    return read_quasi_attention_absa(state_dict, config_dict)[0]
+
+
+def label_aware_attention(state_dict: Mapping[str, torch.Tensor], config_dict: Mapping[str, Any]) -> PreTrainedModel:
+    r"""
+    The authors' label-aware classifier as [`BertForLabelAwareClassification`] with the pooler as sentence vector, in eval
+    mode and in the dtype of the state dict.
+
+    Ours masks padding in the attention of the labels, which the published code does not.
+
+    Args:
+        state_dict: left unchanged. The prefix "module." before all names and position_ids are tolerated.
+        config_dict: the sizes (`SIZES`; `id2label` also tells the number of labels) and any other field of our configuration
+            (`thresholds`, ...).
+
+    Raises:
+        ValueError: tensors that are missing, unknown, or of another shape or dtype, by the authors' names; unknown or
+            missing configuration entries.
+    """
+    return read_label_aware_attention(state_dict, config_dict)[0]
+
+
+def read_quasi_attention_absa(
+    state_dict: Mapping[str, torch.Tensor], config_dict: Mapping[str, Any]
+) -> tuple[PreTrainedModel, list[str]]:
+    """`quasi_attention_absa`, and the names of the tensors that were ignored."""
+    _check_sizes(config_dict, {"num_labels": "id2label", "num_contexts": "aspects"})
+    weights, ignored = _live_tensors(state_dict)
+    weights = _with_gamma_and_beta(weights)
+    gate_biases = [name for name in weights if re.fullmatch(GATE_BIAS, name)]
+    model_type, context_heads = _variant_of(weights, config_dict)
+    model_class: type[PreTrainedModel] = QACGBertForSequenceClassification
+    config_class: type[PreTrainedConfig] = QACGBertConfig
+    defaults = {"context_heads": context_heads, "gate_bias": bool(gate_biases)}
+    if model_type == CGBertConfig.model_type:
+        model_class, config_class = CGBertForSequenceClassification, CGBertConfig
+        defaults = {"gate_activation": "sigmoid"}
+        nonzero = [name for name in gate_biases if weights[name].count_nonzero()]
+        if nonzero:
+            raise ValueError(
+                f"the gates of our CG-BERT have no bias, and those of the state dict are not 0: {_some(nonzero)}."
+            )
+        weights = {name: tensor for name, tensor in weights.items() if name not in gate_biases}
+        ignored += gate_biases
+    config = _make_config(config_class, config_dict, defaults, {"gate_heads": "shared"})
+    return _build(model_class, config, weights, QUASI_ATTENTION), ignored
+
+
+def read_label_aware_attention(
+    state_dict: Mapping[str, torch.Tensor], config_dict: Mapping[str, Any]
+) -> tuple[PreTrainedModel, list[str]]:
+    """`label_aware_attention`, and the names of the tensors that were ignored."""
+    _check_sizes(config_dict, {"num_labels": "id2label"})
+    _check_model_type(config_dict, [LabelAwareBertConfig.model_type])
+    weights, ignored = _live_tensors(state_dict)
+    published = {
+        "label_attention": "bilinear",
+        "tie_head": True,
+        "head_hidden_size": None,
+        "sentence_representation": "pooler",
+    }
+    config = _make_config(LabelAwareBertConfig, config_dict, {}, published)
+    return _build(BertForLabelAwareClassification, config, weights, LABEL_AWARE), ignored
+
+
+def without_prefix(state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors by their names without "module.", which DataParallel puts before all of them."""
+    for name, tensor in state_dict.items():
+        if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
+            raise ValueError(
+                f"a state dict holds tensors by name, found {type(tensor).__name__} under {name!r}: pass the state dict alone."
+            )
+    wrapped = all(name.startswith("module.") for name in state_dict)
+    return {name.removeprefix("module.") if wrapped else name: tensor for name, tensor in state_dict.items()}
+
+
+def _live_tensors(state_dict: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], list[str]]:
+    """The tensors that mean something, and the names of the others."""
+    tensors = without_prefix(state_dict)
+    ignored = [name for name in tensors if re.fullmatch(DEAD, name)]
+    return {name: tensor for name, tensor in tensors.items() if name not in ignored}, ignored
+
+
+def _with_gamma_and_beta(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The authors' names of the layer norms, for tensors that were renamed as today's BERT has them."""
+    renamed: dict[str, torch.Tensor] = {}
+    for name, tensor in weights.items():
+        new = re.sub(r"LayerNorm\.weight$", "LayerNorm.gamma", re.sub(r"LayerNorm\.bias$", "LayerNorm.beta", name))
+        if new in renamed or (new != name and new in weights):
+            raise ValueError(f"the state dict holds the same parameter twice: {new} and {name}.")
+        renamed[new] = tensor
+    return renamed
+
+
+def _variant_of(weights: Mapping[str, torch.Tensor], config: Mapping[str, Any]) -> tuple[str, str]:
+    """`model_type` and `context_heads` of a state dict."""
+    known = [CGBertConfig.model_type, QACGBertConfig.model_type]
+    asked = _check_model_type(config, known)
+    name = "bert.encoder.layer.0.attention.self.context_for_q.weight"
+    if name not in weights:
+        raise ValueError(f"the state dict is neither CG-BERT nor QACG-BERT: it lacks {name}.")
+    size, head_size = config["hidden_size"], config["hidden_size"] // config["num_attention_heads"]
+    variants = {
+        (size, size): ("qacg-bert", "per_head"),
+        (head_size, size): ("qacg-bert", "shared"),
+        (head_size, head_size): ("cg-bert", "shared"),
+    }
+    shape = tuple(weights[name].shape)
+    if shape not in variants:
+        raise ValueError(_wrong_shape(name, shape, *reversed(variants)))
+    if size == head_size:
+        if asked is None:
+            raise ValueError(
+                "with one attention head the weights do not tell CG-BERT from QACG-BERT: set `model_type` in the "
+                f"configuration to one of {known}."
+            )
+        return asked, "shared"  # with one head the same as "per_head"
+    found, context_heads = variants[shape]
+    if asked not in (None, found):
+        raise ValueError(f"`model_type` is {asked!r}, but {name} has the shape {shape} of {found!r}.")
+    return found, context_heads
+
+
+# Configuration
+
+
+def _check_sizes(config: Mapping[str, Any], implied: Mapping[str, str]) -> None:
+    """Every size is there, as a positive whole number; `implied`: size -> the entry that tells it too."""
+    sizes = [*SIZES, *(name for name in implied if name not in SIZES)]
+    missing = [name for name in sizes if config.get(name) is None and config.get(implied.get(name, name)) is None]
+    if missing:
+        raise ValueError(f"the configuration lacks {missing}.")
+    for name in sizes:
+        value = config.get(name)
+        if value is not None and (type(value) is not int or value < 1):
+            raise ValueError(f"`{name}` must be a whole number of at least 1, got {value!r}.")
+
+
+def _check_model_type(config: Mapping[str, Any], known: list[str]) -> str | None:
+    """`model_type` where it says which of ours is meant; the files of the authors' models have BERT's or none."""
+    model_type = config.get("model_type")
+    if model_type not in (None, "bert", *known):
+        raise ValueError(f"`model_type` must be one of {known} for this state dict, got {model_type!r}.")
+    return None if model_type == "bert" else model_type
+
+
+def _make_config(
+    config_class: type[PreTrainedConfig],
+    given: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    published: Mapping[str, Any],
+) -> PreTrainedConfig:
+    """
+    Args:
+        defaults: what `given` may change.
+        published: what it may not: the published code has nothing else.
+    """
+    known = sorted({*SIZES, *(field.name for field in dataclasses.fields(config_class))} - SILENT_ENTRIES)
+    values = {**defaults, **published}
+    for name, value in given.items():
+        fixed = {"position_embedding_type": "absolute", **published}
+        if name in fixed:
+            if value != fixed[name]:
+                raise ValueError(f"`{name}` is {fixed[name]!r} in the authors' checkpoints, got {value!r}.")
+        elif name in known:
+            values[name] = value
+        elif name not in SILENT_ENTRIES:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"did you mean `{near[0]}`?" if near else f"the keys are {known}."
+            raise ValueError(f"unknown configuration key `{name}`: {hint}")
+    id2label = values.get("id2label")
+    if id2label is not None:
+        if len(id2label) != values.pop("num_labels", len(id2label)):
+            raise ValueError(f"`id2label` names {len(id2label)} labels, `num_labels` is {given['num_labels']}.")
+        values.setdefault("label2id", {label: int(i) for i, label in id2label.items()})
+    try:
+        return config_class(**values)
+    except (StrictDataclassError, ValueError) as error:
+        cause = error.__cause__ if isinstance(error, StrictDataclassError) and error.__cause__ else error
+        raise ValueError(f"the configuration does not fit: {cause}") from error
+
+
+# Weights
+
+
+def _build(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, weights: Mapping[str, torch.Tensor], table: Table
+) -> PreTrainedModel:
+    """A model whose every parameter is read from `weights`, all of which are used."""
+    with torch.device("meta"):
+        shapes = {name: tuple(tensor.shape) for name, tensor in model_class(config).state_dict().items()}
+    sources = {name: _source_of(name, table) for name in shapes}
+    expected = {source: reading.shape(shapes[name]) for name, (names, reading) in sources.items() for source in names}
+    _check_weights(weights, expected)
+    model = model_class(config).to(next(iter(weights.values())).dtype)
+    model.load_state_dict(
+        {name: reading.value(*(weights[source] for source in names)) for name, (names, reading) in sources.items()}
+    )
+    return model.eval()
+
+
+def _source_of(name: str, table: Table) -> tuple[tuple[str, ...], Reading]:
+    """The authors' tensors behind one of our parameters, and how to read them."""
+    for pattern, templates, reading in table:
+        if match := re.fullmatch(pattern, name):
+            return tuple(match.expand(template) for template in templates), reading
+    return (name,), SAME
+
+
+def _check_weights(weights: Mapping[str, torch.Tensor], expected: Mapping[str, tuple[int, ...]]) -> None:
+    missing = [name for name in expected if name not in weights]
+    unknown = [name for name in weights if name not in expected]
+    if missing or unknown:
+        parts = [f"it lacks {_some(missing)}"] * bool(missing) + [f"unknown are {_some(unknown)}"] * bool(unknown)
+        raise ValueError(f"the state dict does not fit the configuration: {'; '.join(parts)}.")
+    wrong = [
+        _wrong_shape(name, tuple(tensor.shape), expected[name])
+        for name, tensor in weights.items()
+        if tensor.shape != expected[name]
+    ]
+    if wrong:
+        raise ValueError(_some(wrong, " "))
+    names = {tensor.dtype: name for name, tensor in weights.items()}
+    if len(names) > 1 or not next(iter(names)).is_floating_point:
+        found = ", ".join(f"{dtype} ({name})" for dtype, name in names.items())
+        raise ValueError(f"the tensors must have one floating dtype, found {found}.")
+
+
+def _wrong_shape(name: str, found: tuple[int, ...], *expected: tuple[int, ...]) -> str:
+    return f"{name} has shape {found}, expected {' or '.join(map(str, expected))}."
+
+
+def _some(names: Iterable[str], separator: str = ", ") -> str:
+    """Up to ten of the names: a wrong number of layers would give hundreds."""
+    names = list(names)
+    return separator.join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics of aspect sentiment, as published for SentiHood and for the aspect categories of SemEval-2014."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+
+SENTIHOOD_ASPECTS, SEMEVAL2014_ASPECTS = 4, 5  # rows of a group
+NONE, POSITIVE, NEGATIVE = 0, 1, 2  # SentiHood
+SEMEVAL2014_NONE = 4
+SEMEVAL2014_SUBSETS = {  # positive, neutral, negative, conflict
+    "accuracy_4way": [0, 1, 2, 3],
+    "accuracy_3way": [0, 1, 2],
+    "accuracy_2way": [0, 2],
+}
+
+
+def sentihood(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+    """
+    Metrics of SentiHood. The rows come in groups of 4, one per aspect of one (sentence, target), in the order of the aspects.
+
+    Args:
+        labels: (N,) ids: 0 none, 1 positive, 2 negative.
+        probabilities: (N, 3), rows that sum to 1.
+
+    Returns:
+        Fractions in [0, 1]:
+        `strict_accuracy`: share of the groups with all four labels right, polarity included.
+        `aspect_macro_f1`: of the groups with a gold aspect, precision and recall of the aspects that are not none (0 where
+        none is common), averaged over the groups; then F1 of the two averages.
+        `aspect_auc`: AUC of P(none) for "the label is none", mean over the aspects.
+        `sentiment_accuracy`, `sentiment_auc`: of the rows whose label is not none, with r = P(negative) / (P(positive) +
+        P(negative)): accuracy of "negative where r > 0.5"; AUC of r, mean over the aspects. Where both are 0, r is 0.5.
+        NaN where there is nothing to measure; the mean of the AUCs too where that of one aspect, with one class alone, is.
+
+    Raises:
+        ValueError: shapes that do not agree, values outside their range, an incomplete group.
+    """
+    labels, probabilities = _check(labels, probabilities, classes=3, aspects=SENTIHOOD_ASPECTS)
+    predicted = probabilities.argmax(axis=1)
+    right = (labels == predicted).reshape(-1, SENTIHOOD_ASPECTS)  # (groups, aspects)
+
+    gold, found = (ids.reshape(-1, SENTIHOOD_ASPECTS) != NONE for ids in (labels, predicted))
+    gold, found = gold[gold.any(axis=1)], found[gold.any(axis=1)]
+    hits = (gold & found).sum(axis=1)
+    precision, recall = _mean(hits / np.maximum(found.sum(axis=1), 1)), _mean(hits / gold.sum(axis=1))
+
+    aspect = np.arange(len(labels)) % SENTIHOOD_ASPECTS
+    opinion = labels != NONE
+    positive, negative = probabilities[:, POSITIVE], probabilities[:, NEGATIVE]
+    both = positive + negative
+    r = np.divide(negative, both, out=np.full(len(both), 0.5), where=both > 0)
+    return {
+        "strict_accuracy": _mean(right.all(axis=1)),
+        "aspect_macro_f1": 0.0 if precision + recall == 0 else 2 * precision * recall / (precision + recall),
+        "aspect_auc": _mean_auc(~opinion, probabilities[:, NONE], aspect),
+        "sentiment_accuracy": _mean((r > 0.5)[opinion] == (labels == NEGATIVE)[opinion]),
+        "sentiment_auc": _mean_auc((labels == NEGATIVE)[opinion], r[opinion], aspect[opinion]),
+    }
+
+
+def semeval2014(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+    """
+    Metrics of the aspect categories of SemEval-2014. The rows come in groups of 5, one per aspect of a sentence.
+
+    Args:
+        labels: (N,) ids: 0 positive, 1 neutral, 2 negative, 3 conflict, 4 none.
+        probabilities: (N, 5), rows that sum to 1.
+
+    Returns:
+        Fractions in [0, 1]:
+        `precision`, `recall`, `f1`: of the aspects that are not none, over all rows.
+        `accuracy_4way`, `accuracy_3way`, `accuracy_2way`: of the rows whose label is positive, neutral, negative or conflict
+        (positive, neutral or negative; positive or negative), with the most probable of these labels as the prediction.
+        NaN where there is nothing to measure.
+
+    Raises:
+        ValueError: shapes that do not agree, values outside their range, an incomplete group.
+    """
+    labels, probabilities = _check(labels, probabilities, classes=5, aspects=SEMEVAL2014_ASPECTS)
+    gold, found = labels != SEMEVAL2014_NONE, probabilities.argmax(axis=1) != SEMEVAL2014_NONE
+    result = {
+        "precision": _mean(gold[found]),
+        "recall": _mean(found[gold]),
+        "f1": 2 * float((gold & found).sum()) / count if (count := int(gold.sum() + found.sum())) else float("nan"),
+    }
+    for name, subset in SEMEVAL2014_SUBSETS.items():
+        rows = np.isin(labels, subset)
+        chosen = np.array(subset)[probabilities[np.ix_(rows, subset)].argmax(axis=1)]
+        result[name] = _mean(labels[rows] == chosen)
+    return result
+
+
+def _mean_auc(labels: np.ndarray, scores: np.ndarray, aspect: np.ndarray) -> float:
+    """Mean over the aspects of the AUC; NaN if one of them has one class alone."""
+    values = []
+    for number in range(SENTIHOOD_ASPECTS):
+        gold = labels[aspect == number]
+        if gold.all() or not gold.any():
+            return float("nan")
+        values.append(roc_auc_score(gold, scores[aspect == number]))
+    return float(np.mean(values))
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _check(
+    labels: Sequence[int] | np.ndarray, probabilities: np.ndarray, classes: int, aspects: int
+) -> tuple[np.ndarray, np.ndarray]:
+    labels, probabilities = np.asarray(labels), np.asarray(probabilities)
+    if labels.size == 0:
+        raise ValueError("`labels` must have rows, got none: is the split empty?")
+    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(
+            f"`labels` must be (N,) integers, one class id per row, got shape {labels.shape} of {labels.dtype}."
+        )
+    if labels.min() < 0 or labels.max() >= classes:
+        wrong = labels[(labels < 0) | (labels >= classes)][0]
+        raise ValueError(f"`labels` must lie in 0..{classes - 1}, got {wrong}: use the ids of the loader.")
+    if probabilities.shape != (len(labels), classes):
+        raise ValueError(
+            f"`probabilities` must be ({len(labels)}, {classes}), one row per label and one column per class, got "
+            f"{probabilities.shape}."
+        )
+    if not ((probabilities >= 0) & (probabilities <= 1)).all():  # NaN is neither
+        wrong = probabilities[~((probabilities >= 0) & (probabilities <= 1))][0]
+        raise ValueError(f"`probabilities` must lie in [0, 1], got {wrong}; apply the softmax to logits first.")
+    sums = probabilities.sum(axis=1, dtype=np.float64)
+    if np.abs(sums - 1).max() > 1e-3:
+        row = int(np.abs(sums - 1).argmax())
+        raise ValueError(
+            f"`probabilities` must sum to 1 in every row, got {sums[row]:.4g} in row {row}; apply the softmax to logits."
+        )
+    if len(labels) % aspects:
+        raise ValueError(
+            f"the rows must come in whole groups of {aspects}, one per aspect, got {len(labels)} rows: pass a whole split."
+        )
+    return labels, probabilities

@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Context-guided BERT (Wu and Ong: Context-Guided BERT for Targeted Aspect-Based Sentiment Analysis).
+
+Shapes: B batch, L tokens, d hidden size, h heads, d_h = d/h, C labels.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers import initialization as init
+from transformers.activations import ACT2FN
+from transformers.masking_utils import create_bidirectional_mask
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.models.bert.modeling_bert import (
+    BertEmbeddings,
+    BertLayer,
+    BertPooler,
+    BertPreTrainedModel,
+    BertSelfAttention,
+    eager_attention_forward,
+)
+from transformers.processing_utils import Unpack
+from transformers.pytorch_utils import apply_chunking_to_forward
+from transformers.utils import ModelOutput, TransformersKwargs
+from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
+
+from .configuration_cg_bert import CGBertConfig
+
+
+if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
+    from .pipeline_targeted_sentiment import TargetedSentimentPipeline  # noqa: F401
+
+
+@dataclass
+class CGBertModelOutput(ModelOutput):
+    r"""
+    Args:
+        last_hidden_state (`torch.FloatTensor`): (B, L, d).
+        pooler_output (`torch.FloatTensor`): (B, d), what the classifier reads: pooled [CLS], or its last hidden state with
+            `use_pooler=False`.
+        hidden_states: as in [`BertModel`].
+        attentions: with `output_attentions`, for each layer the softmax attention (B, h, L, L) over q̂ and k̂.
+        context_gates: with `output_attentions`, for each layer λ_Q and λ_K, (B, h, L, 2).
+    """
+
+    last_hidden_state: torch.FloatTensor | None = None
+    pooler_output: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+    context_gates: tuple[torch.FloatTensor, ...] | None = None
+
+
+@dataclass
+class CGBertClassifierOutput(ModelOutput):
+    r"""
+    Args:
+        loss (`torch.FloatTensor`, *optional*): scalar, when `labels` are given.
+        logits (`torch.FloatTensor`): (B, C), before the softmax.
+        hidden_states, attentions, context_gates: as in [`CGBertModelOutput`].
+    """
+
+    loss: torch.FloatTensor | None = None
+    logits: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+    context_gates: tuple[torch.FloatTensor, ...] | None = None
+
+
+# The new layers hold their weights themselves, so that `_init_weights` can tell them from BERT's.
+
+
+class ContextEmbeddings(nn.Embedding):
+    """E_c of section 3.6: (B,) context ids -> (B, d)."""
+
+
+class ContextProjection(nn.Module):
+    """
+    Section 3.6: C = W_c [E_c ‖ X] + b + E_c, with W_c = [W_e | W_x].
+
+    E_c is the same at every position, so that its part is computed once per row and not once per token.
+    """
+
+    def __init__(self, config: CGBertConfig):
+        super().__init__()
+        size = config.hidden_size
+        self.context_weight = nn.Parameter(torch.empty(size, size))  # W_e
+        self.hidden_weight = nn.Parameter(torch.empty(size, size))  # W_x
+        self.bias = nn.Parameter(torch.empty(size))
+
+    def row_part(self, context_embeds):
+        """E_c (B, d) -> W_e E_c + b + E_c (B, d)."""
+        return F.linear(context_embeds, self.context_weight, self.bias) + context_embeds
+
+    def forward(self, hidden_states, context_embeds):
+        """X (B, L, d), E_c (B, d) -> C (B, L, d)."""
+        return F.linear(hidden_states, self.hidden_weight) + self.row_part(context_embeds)[:, None]
+
+
+class ContextLinear(nn.Module):
+    """U of eq. 2 and Z of eq. 5: a linear layer on (a head of) the context matrix."""
+
+    def __init__(self, in_features: int, out_features: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(out_features, in_features))
+        self.bias = nn.Parameter(torch.empty(out_features))
+
+    def forward(self, context):
+        return F.linear(context, self.weight, self.bias)
+
+
+class ContextGate(nn.Module):
+    """λ = g(v·x + v_c·c) of eqs. 3 and 7, one number for each head and position."""
+
+    def __init__(self, config: CGBertConfig, bias: bool = False):
+        super().__init__()
+        head_size = config.hidden_size // config.num_attention_heads
+        shape = (head_size,) if config.gate_heads == "shared" else (config.num_attention_heads, head_size)
+        self.weight = nn.Parameter(torch.empty(shape))  # v
+        self.context_weight = nn.Parameter(torch.empty(head_size))  # v_c
+        self.bias = nn.Parameter(torch.empty(1)) if bias else None
+        self.activation = ACT2FN[config.gate_activation]
+
+    def forward(self, states, context):
+        """Queries or keys (B, L, h, d_h) and their contexts, the same shape or (B, L, 1, d_h) -> (B, L, h)."""
+        if self.weight.dim() == 1:
+            scores = states @ self.weight
+        else:
+            scores = torch.einsum("blhd,hd->blh", states, self.weight)
+        scores = scores + context @ self.context_weight
+        return self.activation(scores if self.bias is None else scores + self.bias)
+
+
+class CGBertSelfAttention(BertSelfAttention):
+    """Section 3.3: q̂ = (1−λ_Q) q + λ_Q ĉ_Q and k̂ likewise (eq. 2), then attention as in BERT. Values stay as they are."""
+
+    def __init__(self, config: CGBertConfig, layer_idx: int | None = None):
+        super().__init__(config, layer_idx=layer_idx)
+        size = self.attention_head_size
+        self.context_projection = ContextProjection(config)
+        self.context_query = ContextLinear(size, size)
+        self.context_key = ContextLinear(size, size)
+        self.query_gate = ContextGate(config)
+        self.key_gate = ContextGate(config)
+
+    def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
+        """
+        Hidden states (B, L, d), mask of the attention implementation, E_c (B, d), additive mask of the keys (B, 1, L) or
+        None, and a list for (attention, gates), which needs the explicit computation -> (B, L, d), attention or None.
+        """
+        input_shape = hidden_states.shape[:-1]
+        hidden_shape = (*input_shape, -1, self.attention_head_size)
+        query = self.query(hidden_states).view(hidden_shape)  # (B, L, h, d_h), as all here
+        key = self.key(hidden_states).view(hidden_shape)
+        value = self.value(hidden_states).view(hidden_shape)
+
+        context = self.context_projection(hidden_states, context_embeds).view(hidden_shape)
+        context_query, context_key = self.context_query(context), self.context_key(context)
+        query_gate, key_gate = self.query_gate(query, context_query), self.key_gate(key, context_key)  # (B, L, h)
+        query = torch.lerp(query, context_query, query_gate[..., None])
+        key = torch.lerp(key, context_key, key_gate[..., None])
+
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+        if maps is not None:
+            attend, attention_mask = eager_attention_forward, None if key_bias is None else key_bias[:, None]
+        output, attention = attend(
+            self,
+            query.transpose(1, 2),
+            key.transpose(1, 2),
+            value.transpose(1, 2),
+            attention_mask,
+            dropout=self.dropout.p if self.training else 0.0,
+            scaling=self.scaling,
+            **kwargs,
+        )
+        if maps is not None:
+            maps.append((attention, torch.stack([query_gate, key_gate], dim=-1).transpose(1, 2)))
+        return output.reshape(*input_shape, -1).contiguous(), attention
+
+
+class CGBertLayer(BertLayer):
+    """BERT's layer with context-guided attention."""
+
+    attention_class = CGBertSelfAttention
+
+    def __init__(self, config: CGBertConfig, layer_idx: int):
+        super().__init__(config, layer_idx=layer_idx)
+        self.attention.self = self.attention_class(config, layer_idx)
+
+    def forward(self, hidden_states, context_embeds, attention_mask=None, **kwargs):
+        attention_output, _ = self.attention(
+            hidden_states, attention_mask=attention_mask, context_embeds=context_embeds, **kwargs
+        )
+        return apply_chunking_to_forward(
+            self.feed_forward_chunk, self.chunk_size_feed_forward, self.seq_len_dim, attention_output
+        )
+
+
+class CGBertEncoder(nn.Module):
+    def __init__(self, config: CGBertConfig, layer_class: type[CGBertLayer]):
+        super().__init__()
+        self.layer = nn.ModuleList(layer_class(config, index) for index in range(config.num_hidden_layers))
+
+    def forward(self, hidden_states, context_embeds, **kwargs):
+        for layer in self.layer:
+            hidden_states = layer(hidden_states, context_embeds, **kwargs)
+        return hidden_states
+
+
+class CGBertPreTrainedModel(BertPreTrainedModel):
+    config: CGBertConfig
+    config_class = CGBertConfig
+    base_model_prefix = "bert"
+    _no_split_modules = ["BertEmbeddings", "CGBertLayer"]
+    _can_record_outputs = {"hidden_states": CGBertLayer}
+    # Parameters that weight decay would pull towards the origin although their place there means nothing.
+    _no_weight_decay_parameters = ("context_embeddings", "query_gate", "key_gate")
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        # Section 3.7: small, so that the gates of eq. 3 start near 0 and λ_A of eq. 8 near 0.
+        if isinstance(module, (ContextEmbeddings, ContextProjection, ContextLinear, ContextGate)):
+            for name, parameter in module.named_parameters(recurse=False):
+                if name == "bias":
+                    init.zeros_(parameter)
+                else:
+                    init.normal_(parameter, mean=0.0, std=self.config.context_initializer_range)
+
+
+class CGBertModel(CGBertPreTrainedModel):
+    """BERT whose queries and keys are guided by a context, a target and an aspect. Returns a [`CGBertModelOutput`]."""
+
+    layer_class = CGBertLayer
+    output_class = CGBertModelOutput
+    map_names = ("attentions", "context_gates")
+
+    def __init__(self, config: CGBertConfig):
+        super().__init__(config)
+        self.embeddings = BertEmbeddings(config)
+        self.context_embeddings = ContextEmbeddings(config.num_contexts, config.hidden_size)
+        self.encoder = CGBertEncoder(config, self.layer_class)
+        self.pooler = BertPooler(config) if config.use_pooler else None
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.embeddings.word_embeddings
+
+    def set_input_embeddings(self, value):
+        self.embeddings.word_embeddings = value
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.LongTensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        context_ids: torch.LongTensor | None = None,
+        output_attentions: bool | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> ModelOutput:
+        r"""
+        Args:
+            input_ids, token_type_ids, position_ids, inputs_embeds: as in [`BertModel`].
+            attention_mask: (B, L), 1 for real tokens, 0 for padding.
+            context_ids: (B,), the context of each row, in [0, `num_contexts`).
+            output_attentions: return the attentions and the gates of every layer; they are computed explicitly then,
+                whatever the attention implementation.
+
+        Raises:
+            ValueError: both or neither of `input_ids` and `inputs_embeds`; a mask that is not (B, L); no `context_ids`,
+                another shape, or an id out of range.
+        """
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
+        if attention_mask is not None and attention_mask.dim() != 2:
+            raise ValueError(
+                f"`attention_mask` must have shape (batch_size, sequence_length), got {tuple(attention_mask.shape)}."
+            )
+        self._check_context_ids(context_ids, len(input_ids if input_ids is not None else inputs_embeds))
+        if output_attentions is None:
+            output_attentions = self.config.output_attentions
+        embedding_output = self.embeddings(
+            input_ids=input_ids,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+        )
+        key_bias = None
+        if attention_mask is not None:
+            key_bias = torch.zeros_like(attention_mask, dtype=embedding_output.dtype)
+            key_bias = key_bias.masked_fill(attention_mask == 0, torch.finfo(key_bias.dtype).min)[:, None]  # (B, 1, L)
+        maps: list | None = [] if output_attentions else None
+        hidden_states = self.encoder(
+            embedding_output,
+            self.context_embeddings(context_ids),
+            attention_mask=create_bidirectional_mask(
+                config=self.config, inputs_embeds=embedding_output, attention_mask=attention_mask
+            ),
+            key_bias=key_bias,
+            maps=maps,
+            **kwargs,
+        )  # (B, L, d)
+        return self.output_class(
+            last_hidden_state=hidden_states,
+            pooler_output=hidden_states[:, 0] if self.pooler is None else self.pooler(hidden_states),
+            **({} if maps is None else dict(zip(self.map_names, zip(*maps, strict=True), strict=True))),
+        )
+
+    def _check_context_ids(self, context_ids: torch.Tensor | None, batch_size: int) -> None:
+        known = ""
+        if self.config.aspects is not None:
+            known = f" The aspects are {self.config.aspects}" + (
+                f", the targets {self.config.targets}: id = target · {len(self.config.aspects)} + aspect."
+                if self.config.targets
+                else "."
+            )
+        if context_ids is None:
+            raise ValueError(
+                f"`context_ids` are missing: pass one id in [0, {self.config.num_contexts}) for each row.{known}"
+            )
+        if tuple(context_ids.shape) != (batch_size,):
+            raise ValueError(f"`context_ids` must have shape ({batch_size},), got {tuple(context_ids.shape)}.")
+        # Elsewhere looking at the values would wait for the device, or break the graph.
+        if context_ids.device.type == "cpu" and not torch.compiler.is_compiling():
+            outside = (context_ids < 0) | (context_ids >= self.config.num_contexts)
+            if outside.any():
+                raise ValueError(
+                    f"`context_ids` must lie in [0, {self.config.num_contexts}), got {context_ids[outside].tolist()}.{known}"
+                )
+
+
+class CGBertForSequenceClassification(CGBertPreTrainedModel):
+    """Sentiment towards a target's aspect, which `context_ids` name. Returns a [`CGBertClassifierOutput`]."""
+
+    # The loss is a mean over rows and ignores `num_items_in_batch`: without this, the Trainer would not divide it by the
+    # number of accumulation steps.
+    accepts_loss_kwargs = False
+    base_class = CGBertModel
+    output_class = CGBertClassifierOutput
+
+    def __init__(self, config: CGBertConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.bert = self.base_class(config)
+        self.dropout = nn.Dropout(
+            config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+        )
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.LongTensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        context_ids: torch.LongTensor | None = None,
+        labels: torch.LongTensor | None = None,
+        output_attentions: bool | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> ModelOutput:
+        r"""
+        Args:
+            labels: (B,) class ids.
+
+        The other arguments are those of [`CGBertModel`].
+        """
+        outputs = self.bert(
+            input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            context_ids=context_ids,
+            output_attentions=output_attentions,
+            return_dict=True,
+            **kwargs,
+        )
+        logits = self.classifier(self.dropout(outputs.pooler_output))  # (B, C)
+        loss = None
+        if labels is not None:
+            if tuple(labels.shape) != tuple(logits.shape[:1]):
+                raise ValueError(f"`labels` must have shape ({len(logits)},), got {tuple(labels.shape)}.")
+            loss = F.cross_entropy(logits, labels)
+        return self.output_class(
+            loss=loss,
+            logits=logits,
+            **{name: outputs[name] for name in ("hidden_states", *self.bert.map_names) if name in outputs},
+        )
+
+
+__all__ = [
+    "CGBertClassifierOutput",
+    "CGBertForSequenceClassification",
+    "CGBertModel",
+    "CGBertModelOutput",
+    "CGBertPreTrainedModel",
+]

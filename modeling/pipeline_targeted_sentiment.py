@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipeline `targeted-sentiment`: a text to the sentiment towards every aspect of every target in it."""
+
+from transformers import Pipeline
+
+
+def targets_in(config, text: str) -> list[str]:
+    """
+    The targets of a model that occur in a text, by their names or by what the model reads for them.
+
+    Raises:
+        ValueError: none does; the message lists the known ones.
+    """
+    texts = config.target_texts or config.targets
+    found = [name for name, words in zip(config.targets, texts, strict=True) if name in text or words in text]
+    if not found:
+        raise ValueError(
+            f"the text names none of the model's targets {config.targets}: write one of them where the text speaks of it, "
+            f"or pass `targets`. The text: {text!r}"
+        )
+    return found
+
+
+def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[str, str | None, int]:
+    """
+    What a model reads for one target and aspect.
+
+    Args:
+        config: with `aspects`, `targets`, `target_texts` and `auxiliary_sentence`.
+        target: one of `config.targets`, or None where the model has none.
+
+    Returns:
+        the text with what the model reads for each target, the auxiliary sentence (None for models without), the context id.
+
+    Raises:
+        ValueError: an unknown target or aspect, with the known ones.
+    """
+    if aspect not in config.aspects:
+        raise ValueError(f"unknown aspect {aspect!r}: the model's aspects are {config.aspects}.")
+    context_id = config.aspects.index(aspect)
+    auxiliary = aspect
+    if config.targets is None:
+        if target is not None:
+            raise ValueError(f"the model has no targets, only the aspects {config.aspects}; got the target {target!r}.")
+    else:
+        if target not in config.targets:
+            raise ValueError(f"unknown target {target!r}: the model's targets are {config.targets}.")
+        texts = config.target_texts or config.targets
+        context_id += config.targets.index(target) * len(config.aspects)
+        auxiliary = f"{texts[config.targets.index(target)]} - {aspect}"
+        for name, words in zip(config.targets, texts, strict=True):
+            text = mark_target(text, name, words)
+    return text, auxiliary if config.auxiliary_sentence else None, context_id
+
+
+def mark_target(text: str, name: str, words: str) -> str:
+    """Write `words` for every occurrence of a target's name, set off by blanks from the letters that it is glued to."""
+    if name == words:
+        return text
+    parts = text.split(name)
+    for i in range(1, len(parts)):
+        before = " " if parts[i - 1][-1:].isalnum() else ""
+        after = " " if parts[i][:1].isalnum() else ""
+        parts[i] = before + words + after + parts[i]
+    return "".join(parts)
+
+
+def entry(target: str | None, aspect: str, labels: list[str], probabilities: list[float]) -> dict:
+    """The result for one target and aspect, from the probability of each label."""
+    best = max(range(len(labels)), key=probabilities.__getitem__)
+    scores = dict(zip(labels, probabilities, strict=True))
+    of = {} if target is None else {"target": target}
+    return {**of, "aspect": aspect, "label": labels[best], "score": probabilities[best], "scores": scores}
+
+
+class TargetedSentimentPipeline(Pipeline):
+    r"""
+    For a text (for each of several texts) a list of `{"target", "aspect", "label", "score", "scores"}`, one entry for every
+    target in the text and every aspect: the most probable label, its probability, and the probabilities of all labels. All
+    pairs of a text run as one batch. `target` is missing where the model knows aspects only.
+
+    Call arguments:
+        targets (`list[str]`): instead of the targets that are found in the text.
+        aspects (`list[str]`): instead of all the model's aspects.
+    """
+
+    _load_processor = False
+    _load_image_processor = False
+    _load_feature_extractor = False
+    _load_tokenizer = True
+
+    def _sanitize_parameters(self, targets=None, aspects=None, **kwargs):
+        if kwargs:
+            raise TypeError(f"unknown arguments {sorted(kwargs)}: the pipeline takes `targets` and `aspects`.")
+        for name, value in (("targets", targets), ("aspects", aspects)):
+            if isinstance(value, str):
+                raise ValueError(f"`{name}` must be a list of names, got the string {value!r}: pass [{value!r}].")
+        given = {name: value for name, value in (("targets", targets), ("aspects", aspects)) if value is not None}
+        return given, {}, {}
+
+    def preprocess(self, inputs, targets=None, aspects=None):
+        config = self.model.config
+        if getattr(config, "aspects", None) is None:
+            raise ValueError("the model's config names no `aspects`: it was not trained for targeted sentiment.")
+        if not isinstance(inputs, str) or not inputs.strip():
+            raise ValueError(f"a text must be a string that is not empty, got {inputs!r}.")
+        if targets is None:
+            targets = [None] if config.targets is None else targets_in(config, inputs)
+        pairs = [(target, aspect) for target in targets for aspect in aspects or config.aspects]
+        texts, auxiliaries, context_ids = zip(*(model_inputs(config, inputs, *pair) for pair in pairs), strict=True)
+        encoded = self.tokenizer(
+            list(texts),
+            list(auxiliaries) if config.auxiliary_sentence else None,
+            truncation="only_first",
+            max_length=min(self.tokenizer.model_max_length, config.max_position_embeddings),
+            padding=True,
+            return_tensors="pt",
+        )
+        if hasattr(config, "num_contexts"):
+            encoded["context_ids"] = encoded["input_ids"].new_tensor(context_ids)
+        return {"pairs": pairs, "encoded": encoded}
+
+    def _forward(self, model_inputs):
+        return {"pairs": model_inputs["pairs"], "logits": self.model(**model_inputs["encoded"]).logits}
+
+    def postprocess(self, model_outputs):
+        names = [self.model.config.id2label[i] for i in range(self.model.config.num_labels)]
+        probabilities = model_outputs["logits"].float().softmax(dim=-1).tolist()
+        return [entry(*pair, names, row) for pair, row in zip(model_outputs["pairs"], probabilities, strict=True)]
+
+
+__all__ = ["TargetedSentimentPipeline"]
