@@ -73,7 +73,7 @@ def convert_checkpoint(
     settings = {**_read_config(reference, config), **overrides}
     if "label_embds" in state_dict:
         read, sizes = read_label_aware_attention, {"num_labels": "label_embds"}
-    elif any(".context_layer." in name for name in state_dict):
+    elif any("encoder.context_layer." in name for name in state_dict):
         read = read_quasi_attention_absa
         sizes = {"num_labels": "classifier.weight", "num_contexts": "bert.context_embeddings.weight"}
     else:
@@ -83,7 +83,7 @@ def convert_checkpoint(
         )
     for size, name in sizes.items():
         if settings.get(size) is None and name in state_dict:
-            settings[size] = max(1, *state_dict[name].shape[:1])
+            settings[size] = next(iter(state_dict[name].shape), None)
     model, ignored = read(state_dict, settings)
     tokenizer = _load_tokenizer(reference.parent, model.config)
     with filling(output) as folder:

@@ -93,7 +93,7 @@ SIZES = (
 SILENT_ENTRIES = {
     *("model_type", "architectures", "transformers_version", "torch_dtype", "dtype", "_name_or_path", "use_cache"),
     *("gradient_checkpointing", "full_pooler", "directionality", "pooler_fc_size", "pooler_num_attention_heads"),
-    *("pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"),
+    *("pooler_num_fc_layers", "pooler_size_per_head", "pooler_type", "output_attentions"),
 }
 
 
@@ -274,9 +274,9 @@ def _make_config(
         published: what it may not: the published code has nothing else.
     """
     known = sorted({*SIZES, *(field.name for field in dataclasses.fields(config_class))} - SILENT_ENTRIES)
+    fixed = {"position_embedding_type": "absolute", **published}
     values = {**defaults, **published}
     for name, value in given.items():
-        fixed = {"position_embedding_type": "absolute", **published}
         if name in fixed:
             if value != fixed[name]:
                 raise ValueError(f"`{name}` is {fixed[name]!r} in the authors' checkpoints, got {value!r}.")
@@ -288,9 +288,12 @@ def _make_config(
             raise ValueError(f"unknown configuration key `{name}`: {hint}")
     id2label = values.get("id2label")
     if id2label is not None:
-        if len(id2label) != values.pop("num_labels", len(id2label)):
-            raise ValueError(f"`id2label` names {len(id2label)} labels, `num_labels` is {given['num_labels']}.")
-        values.setdefault("label2id", {label: int(i) for i, label in id2label.items()})
+        if not isinstance(id2label, Mapping) or {str(i) for i in id2label} != {str(i) for i in range(len(id2label))}:
+            raise ValueError(f"`id2label` must map the numbers from 0 on to names, got {id2label!r}.")
+        number = values.pop("num_labels", None)
+        if number not in (None, len(id2label)):
+            raise ValueError(f"`id2label` names {len(id2label)} labels, `num_labels` is {number}.")
+        values["label2id"] = {label: int(i) for i, label in id2label.items()}
     try:
         return config_class(**values)
     except (StrictDataclassError, ValueError) as error:
