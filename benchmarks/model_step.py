@@ -15,11 +15,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 import torch
 import transformers
 from transformers import AutoConfig, AutoModelForSequenceClassification, BertConfig
-
-import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 
 SIZES = {

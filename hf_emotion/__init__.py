@@ -10,28 +10,44 @@ __version__ = "0.1.0"
 # Imported when first used: `import hf_emotion` costs neither torch nor transformers.
 _HOMES = {
     "BertForLabelAwareClassification": ".modeling",
+    "CGBertConfig": ".modeling",
+    "CGBertForSequenceClassification": ".modeling",
+    "CGBertModel": ".modeling",
     "EmotionClassificationPipeline": ".modeling",
     "LabelAwareBertConfig": ".modeling",
     "LabelAwareBertModel": ".modeling",
     "Predictor": ".inference.predictor",
+    "QACGBertConfig": ".modeling",
+    "QACGBertForSequenceClassification": ".modeling",
+    "QACGBertModel": ".modeling",
     "Recipe": ".recipes",
+    "TargetedPredictor": ".inference.targeted",
+    "TargetedSentimentPipeline": ".modeling",
     "load_dataset_for": ".data",
     "load_recipe": ".recipes",
     "train": ".training.run",
 }
-_MODULES = ("metrics",)
+_MODULES = ("convert", "metrics")
 
 __all__ = [*_HOMES, *_MODULES]
 
 if TYPE_CHECKING:
-    from . import metrics  # noqa: F401
+    from . import convert, metrics  # noqa: F401
     from .data import load_dataset_for  # noqa: F401
     from .inference.predictor import Predictor  # noqa: F401
+    from .inference.targeted import TargetedPredictor  # noqa: F401
     from .modeling import (  # noqa: F401
         BertForLabelAwareClassification,
+        CGBertConfig,
+        CGBertForSequenceClassification,
+        CGBertModel,
         EmotionClassificationPipeline,
         LabelAwareBertConfig,
         LabelAwareBertModel,
+        QACGBertConfig,
+        QACGBertForSequenceClassification,
+        QACGBertModel,
+        TargetedSentimentPipeline,
     )
     from .recipes import Recipe, load_recipe  # noqa: F401
     from .training.run import train  # noqa: F401

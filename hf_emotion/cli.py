@@ -13,7 +13,7 @@ import typer
 # Everything else is imported inside the commands: `--help` must not wait for torch.
 
 app = typer.Typer(
-    help="Emotion and aspect-sentiment models: train, evaluate, predict, compare.",
+    help="Emotion and aspect-sentiment models: train, evaluate, predict, compare, convert.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -98,7 +98,7 @@ def train(
 @app.command()
 def evaluate(
     checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id.")],
-    dataset: Annotated[str, typer.Option(help="goemotions, quickstart or files.")],
+    dataset: Annotated[str, typer.Option(help="goemotions, sentihood, semeval2014, quickstart or files.")],
     split: Annotated[Literal["train", "validation", "test"], typer.Option(help="Part of the corpus.")] = "test",
     data_dir: DataDir = None,
     taxonomy: Taxonomy = None,
@@ -145,6 +145,9 @@ def predict(
     output: Annotated[Path | None, typer.Option(help="File to write; its ending gives the format.")] = None,
     text_column: Annotated[str, typer.Option(help="Column with the texts.")] = "text",
     taxonomy: Taxonomy = None,
+    target: Annotated[
+        list[str] | None, typer.Option(help="Targeted sentiment: ask for this target instead of those in the text.")
+    ] = None,
     top_k: Annotated[
         int | None, typer.Option(min=1, help="The k most probable labels, whatever the thresholds.")
     ] = None,
@@ -154,15 +157,22 @@ def predict(
     ] = "error",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
 ) -> None:
-    """Predict emotions: for texts, for lines of stdin, or for a file of any length (resumable)."""
+    """Predict emotions, or sentiment towards targets and aspects: for texts, lines of stdin, or a file of any length (resumable)."""
     if (input_ is None) != (output is None):
         raise typer.BadParameter("--input and --output go together.")
     if input_ is not None and texts:
         raise typer.BadParameter("give texts or --input, not both.")
     _quiet()
-    from .inference.predictor import Predictor
+    from .inference.targeted import TargetedPredictor, load_predictor
 
-    predictor = Predictor(checkpoint, taxonomy=taxonomy, max_length=max_length)
+    predictor = load_predictor(checkpoint, taxonomy, max_length)
+    targeted = isinstance(predictor, TargetedPredictor)
+    if targeted and top_k is not None:
+        raise typer.BadParameter(
+            "--top-k is for emotions: targeted sentiment has one label for each target and aspect."
+        )
+    if target is not None and (not targeted or input_ is not None):
+        raise typer.BadParameter("--target goes with texts and a model of targeted sentiment.")
     if input_ is not None and output is not None:
         from .inference.bulk import predict_file
 
@@ -175,6 +185,9 @@ def predict(
     lines = texts or [line.rstrip("\n") for line in sys.stdin if line.strip()]
     if not lines:
         raise ValueError("no text: give texts as arguments, lines on stdin, or --input with --output.")
+    if targeted:
+        _print_sentiments(lines, predictor(lines, targets=target, progress=len(lines) > 1000), as_json)  # type: ignore[call-arg]
+        return
     results = predictor(lines, top_k=top_k, progress=len(lines) > 1000)
     if as_json:
         for text, labels in zip(lines, results, strict=True):
@@ -187,6 +200,21 @@ def predict(
         for text, labels in zip(lines, results, strict=True):
             found = ", ".join(f"{item['label']} {item['score']:.3f}" for item in labels)
             print(f"{text}\t{found or '-'}")
+
+
+def _print_sentiments(texts: list[str], results: list[list[dict[str, Any]]], as_json: bool) -> None:
+    """A target × aspect table for each text."""
+    for text, items in zip(texts, results, strict=True):
+        if as_json:
+            print(json.dumps({"text": text, "sentiments": items}, ensure_ascii=False))
+            continue
+        if len(texts) > 1:
+            print(text)
+        aspects = list(dict.fromkeys(item["aspect"] for item in items))
+        rows: dict[str, list[str]] = {}
+        for item in items:
+            rows.setdefault(item.get("target", ""), []).append(f"{item['label']} {item['score']:.2f}")
+        _print_table(["target", *aspects], [[target, *cells] for target, cells in rows.items()])
 
 
 @app.command()
@@ -211,14 +239,38 @@ def compare(
         )
 
 
-def _options(pairs: list[str] | None) -> dict[str, Any]:
+@app.command()
+def convert(
+    reference: Annotated[Path, typer.Argument(help="The authors' state dict: .bin, .pt, .pth or .safetensors.")],
+    output: Annotated[Path, typer.Argument(help="New or empty folder.")],
+    config: Annotated[
+        Path | None,
+        typer.Option(help="JSON with the sizes; default: config.json or bert_config.json beside REFERENCE."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="key=value of the configuration, e.g. aspects=[price,safety]."),
+    ] = None,
+) -> None:
+    """Convert a checkpoint of the authors' label-aware, CG-BERT or QACG-BERT code to one that AutoModel can load."""
+    _quiet()
+    from .convert import convert_checkpoint
+
+    done = convert_checkpoint(reference, output, config, **_options(set_, "--set"))
+    ignored = f", {len(done.ignored)} without effect on any output left out" if done.ignored else ""
+    print(f"{done.model_class} written to {output}: {done.read} tensors read{ignored}")
+    if not done.tokenizer:
+        print("no tokenizer beside the checkpoint: save the one it was trained with into the folder before `predict`")
+
+
+def _options(pairs: list[str] | None, name: str = "--option") -> dict[str, Any]:
     import yaml
 
     options = {}
     for pair in pairs or []:
         key, separator, value = pair.partition("=")
         if not separator:
-            raise typer.BadParameter(f"--option has the form key=value, got {pair!r}.")
+            raise typer.BadParameter(f"{name} has the form key=value, got {pair!r}.")
         options[key] = yaml.safe_load(value)
     return options
 

@@ -79,7 +79,9 @@ class CGBertConfig(BertConfig):
 
     def validate_encoder_only(self):
         if self.is_decoder or self.add_cross_attention:
-            raise ValueError("context-guided BERT is an encoder: `is_decoder` and `add_cross_attention` must be False.")
+            raise ValueError(
+                "context-guided BERT is an encoder: `is_decoder` and `add_cross_attention` must be False."
+            )
 
     def validate_contexts(self):
         if self.num_contexts < 1:

@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipeline `targeted-sentiment`: a text to the sentiment towards every aspect of every target in it."""
 
+import re
+
 from transformers import Pipeline
 
 
 def targets_in(config, text: str) -> list[str]:
-    """
-    The targets of a model that occur in a text, by their names or by what the model reads for them.
+    """The targets of a model that occur in a text, by their names or by what the model reads for them."""
+    texts = _target_texts(config)
+    names = {words: name for name, words in texts.items()} | {name: name for name in texts}
+    found = {names[form] for form in _forms(texts).findall(text)}
+    return [name for name in config.targets if name in found]
 
-    Raises:
-        ValueError: none does; the message lists the known ones.
-    """
-    texts = config.target_texts or config.targets
-    found = [name for name, words in zip(config.targets, texts, strict=True) if name in text or words in text]
-    if not found:
-        raise ValueError(
-            f"the text names none of the model's targets {config.targets}: write one of them where the text speaks of it, "
-            f"or pass `targets`. The text: {text!r}"
-        )
-    return found
+
+def _target_texts(config) -> dict[str, str]:
+    """{name of a target: what the model reads for it}"""
+    return dict(zip(config.targets, config.target_texts or config.targets, strict=True))
+
+
+def _forms(texts: dict[str, str]) -> re.Pattern:
+    """Finds names and what stands for them; of two that begin alike the longer."""
+    return re.compile("|".join(re.escape(form) for form in sorted({*texts, *texts.values()}, key=len, reverse=True)))
 
 
 def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[str, str | None, int]:
@@ -38,31 +41,44 @@ def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[st
     if aspect not in config.aspects:
         raise ValueError(f"unknown aspect {aspect!r}: the model's aspects are {config.aspects}.")
     context_id = config.aspects.index(aspect)
-    auxiliary = aspect
+    auxiliary = auxiliary_sentence(None, aspect)
     if config.targets is None:
         if target is not None:
-            raise ValueError(f"the model has no targets, only the aspects {config.aspects}; got the target {target!r}.")
+            raise ValueError(
+                f"the model has no targets, only the aspects {config.aspects}; got the target {target!r}."
+            )
     else:
         if target not in config.targets:
             raise ValueError(f"unknown target {target!r}: the model's targets are {config.targets}.")
-        texts = config.target_texts or config.targets
+        texts = _target_texts(config)
         context_id += config.targets.index(target) * len(config.aspects)
-        auxiliary = f"{texts[config.targets.index(target)]} - {aspect}"
-        for name, words in zip(config.targets, texts, strict=True):
-            text = mark_target(text, name, words)
+        auxiliary = auxiliary_sentence(texts[target], aspect)
+        text = mark_targets(text, texts)
     return text, auxiliary if config.auxiliary_sentence else None, context_id
 
 
-def mark_target(text: str, name: str, words: str) -> str:
-    """Write `words` for every occurrence of a target's name, set off by blanks from the letters that it is glued to."""
-    if name == words:
-        return text
-    parts = text.split(name)
-    for i in range(1, len(parts)):
-        before = " " if parts[i - 1][-1:].isalnum() else ""
-        after = " " if parts[i][:1].isalnum() else ""
-        parts[i] = before + words + after + parts[i]
-    return "".join(parts)
+def auxiliary_sentence(target_text: str | None, aspect: str) -> str:
+    """The second segment that tells a model what is asked: "location - 1 - price", or the aspect alone without a target."""
+    return aspect if target_text is None else f"{target_text} - {aspect}"
+
+
+def mark_targets(text: str, texts: dict[str, str]) -> str:
+    """
+    A text as the model reads it, given {name of a target: what the model reads for it}. Names are found wherever they stand;
+    blanks set what is written for them off from letters and digits ("xLOCATION1y" -> "x location - 1 y").
+    """
+    forms = _forms(texts)
+
+    def mark(match: re.Match) -> str:
+        words = texts.get(match[0], match[0])
+        if words == match[0]:
+            return words
+        glued_before = re.match(r"\w", text[: match.start()][-1:])
+        # Where another follows, one blank is enough: it brings its own.
+        glued_after = re.match(r"\w", text[match.end() :]) and not forms.match(text, match.end())
+        return f"{' ' if glued_before else ''}{words}{' ' if glued_after else ''}"
+
+    return forms.sub(mark, text)
 
 
 def entry(target: str | None, aspect: str, labels: list[str], probabilities: list[float]) -> dict:
@@ -106,6 +122,11 @@ class TargetedSentimentPipeline(Pipeline):
             raise ValueError(f"a text must be a string that is not empty, got {inputs!r}.")
         if targets is None:
             targets = [None] if config.targets is None else targets_in(config, inputs)
+        if not targets:
+            raise ValueError(
+                f"the text names none of the model's targets {config.targets}: write one of them where the text speaks of "
+                f"it, or pass `targets`. The text: {inputs!r}"
+            )
         pairs = [(target, aspect) for target in targets for aspect in aspects or config.aspects]
         texts, auxiliaries, context_ids = zip(*(model_inputs(config, inputs, *pair) for pair in pairs), strict=True)
         encoded = self.tokenizer(

@@ -17,18 +17,17 @@ import pytest
 from toolkit_helpers import (
     QUICK_ARGUMENTS,
     SENTENCES,
+    cells,
     files_in,
+    invoke,
     one_thread,
     report_of,
     write_csv,
     write_jsonl,
 )
-from transformers.utils import logging as transformers_logging
-from typer.testing import CliRunner
 
 import hf_emotion
 from hf_emotion import Predictor, load_dataset_for, load_recipe
-from hf_emotion.cli import app
 from hf_emotion.recipes import packaged_recipes, recipe_name
 from hf_emotion.taxonomies import GOEMOTIONS, SENTIMENT
 
@@ -37,29 +36,9 @@ pytest_plugins = ["toolkit_fixtures"]
 
 
 @pytest.fixture(autouse=True)
-def settings():
-    """The commands silence transformers; other tests read its warnings."""
-    verbosity = transformers_logging.get_verbosity()
+def settings(own_verbosity):
     with one_thread():
         yield
-    transformers_logging.set_verbosity(verbosity)
-    transformers_logging.enable_progress_bar()
-
-
-def invoke(*arguments, stdin: str | None = None) -> str:
-    """Standard output of a command that ends well."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def cells(table: str) -> list[list[str]]:
-    """Rows of a printed table, with its header."""
-    return [
-        [cell.strip() for cell in re.split("[│┃]", line)[1:-1]]
-        for line in table.splitlines()
-        if line[:1] in ("│", "┃")
-    ]
 
 
 class TestExitCodes:
@@ -107,6 +86,9 @@ class TestExitCodes:
             ["evaluate", "run", "--dataset", "quickstart", "--threshold", "1.5"],
             ["evaluate", "{run}", "--dataset", "quickstart", "--option", "dedupe"],
             ["compare"],
+            ["convert"],
+            ["convert", "model.bin"],
+            ["convert", "model.bin", "output", "--set", "aspects"],
         ],
         ids=lambda value: "-".join(value[:1] + value[2:4]).replace("/", "-"),
     )
@@ -453,7 +435,7 @@ class TestPackage:
             "found = {'import': heavy(), 'dir': dir(hf_emotion)}\n"
             "from typer.testing import CliRunner\n"
             "from hf_emotion.cli import app\n"
-            "for command in ([], ['train'], ['evaluate'], ['predict'], ['compare']):\n"
+            "for command in ([], ['train'], ['evaluate'], ['predict'], ['compare'], ['convert']):\n"
             "    assert CliRunner().invoke(app, [*command, '--help']).exit_code == 0\n"
             "found['help'] = heavy()\n"
             "assert CliRunner().invoke(app, ['recipes']).exit_code == 0\n"
@@ -475,9 +457,14 @@ class TestPackage:
     def test_what_is_public(self):
         assert {
             "BertForLabelAwareClassification",
+            "CGBertForSequenceClassification",
             "LabelAwareBertConfig",
             "Predictor",
+            "QACGBertForSequenceClassification",
             "Recipe",
+            "TargetedPredictor",
+            "TargetedSentimentPipeline",
+            "convert",
             "load_dataset_for",
             "load_recipe",
             "metrics",

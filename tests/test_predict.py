@@ -92,7 +92,12 @@ class TestProbabilities:
         sizes = []
         forward = predictor._forward
         monkeypatch.setattr(predictor_module, "TOKENS_PER_BATCH", 80)
-        monkeypatch.setattr(predictor, "_forward", lambda ids: sizes.append([len(row) for row in ids]) or forward(ids))
+
+        def watched(batch):
+            sizes.append([len(ids) for ids in batch["input_ids"]])
+            return forward(batch)
+
+        monkeypatch.setattr(predictor, "_forward", watched)
         predictor.probabilities(texts)
         assert sum(map(len, sizes)) == len(texts)
         assert 1 < len(sizes) < len(texts)

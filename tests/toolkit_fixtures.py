@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Fixtures of the toolkit's tests: a tiny base BERT, small corpora, and finished run folders. Made once per session and never
+Fixtures of the toolkit's tests: tiny base BERTs, small corpora, and finished run folders. Made once per session and never
 written to: a test that changes a folder copies it. A module asks for them with `pytest_plugins = ["toolkit_fixtures"]`.
 """
 
@@ -9,7 +9,20 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from toolkit_helpers import feelings_rows, one_thread, recipe_for, save_base_bert, write_csv
+from toolkit_helpers import (
+    ASPECT_WORDS,
+    GUIDED,
+    feelings_rows,
+    one_thread,
+    recipe_for,
+    save_base_bert,
+    targeted_recipe,
+    write_csv,
+    write_places,
+    write_semeval2014,
+    write_sentihood,
+)
+from transformers.utils import logging as transformers_logging
 
 from hf_emotion.cli import main
 from hf_emotion.recipes import Recipe
@@ -73,6 +86,83 @@ def single_run(tmp_path_factory, base_bert, single_label) -> Path:
     with one_thread():
         train(recipe, output, data_dir=single_label)
     return output
+
+
+@pytest.fixture(scope="session")
+def aspect_bert(tmp_path_factory) -> Path:
+    """A base BERT that also knows the words of targets and aspects."""
+    return save_base_bert(tmp_path_factory.mktemp("aspect-base") / "tiny-bert", ASPECT_WORDS)
+
+
+@pytest.fixture(scope="session")
+def corpora(tmp_path_factory) -> Path:
+    """A folder with small corpora in the layouts of SentiHood and SemEval-2014."""
+    folder = tmp_path_factory.mktemp("corpora")
+    write_sentihood(folder)
+    return write_semeval2014(folder)
+
+
+@pytest.fixture(scope="session")
+def places(tmp_path_factory) -> Path:
+    """One's own CSV files with targets and aspects."""
+    return write_places(tmp_path_factory.mktemp("places"))
+
+
+@pytest.fixture(scope="session")
+def qacg_recipe(aspect_bert) -> Recipe:
+    published = {"strict_accuracy": 0.809, "aspect_macro_f1": 0.897}
+    names = {"name": "qacg", "table_row": "QACG-BERT (auxiliary sentences)", "paper": "Wu and Ong"}
+    return targeted_recipe(aspect_bert, {"num_train_epochs": 6}, published=published, **names)
+
+
+@pytest.fixture(scope="session")
+def qacg_run(tmp_path_factory, qacg_recipe, corpora) -> Path:
+    """A finished run folder of targets and aspects: QACG-BERT with auxiliary sentence over SentiHood."""
+    output = tmp_path_factory.mktemp("qacg") / "run"
+    with one_thread():
+        train(qacg_recipe, output, data_dir=corpora)
+    return output
+
+
+@pytest.fixture(scope="session")
+def pair_run(tmp_path_factory, aspect_bert, corpora) -> Path:
+    """The same of the stock classifier, which reads target and aspect in words."""
+    output = tmp_path_factory.mktemp("pair") / "run"
+    config = {"initializer_range": 1.0, "auxiliary_sentence": True}
+    recipe = targeted_recipe(aspect_bert, name="pair", model_type=None, model_config=config)
+    with one_thread():
+        train(recipe, output, data_dir=corpora)
+    return output
+
+
+@pytest.fixture(scope="session")
+def cg_run(tmp_path_factory, aspect_bert, corpora) -> Path:
+    """A finished run folder of aspects alone: CG-BERT without auxiliary sentence over SemEval-2014."""
+    output = tmp_path_factory.mktemp("cg") / "run"
+    recipe = targeted_recipe(aspect_bert, name="cg", dataset="semeval2014", model_type="cg-bert", model_config=GUIDED)
+    with one_thread():
+        train(recipe, output, data_dir=corpora)
+    return output
+
+
+@pytest.fixture(scope="session")
+def places_run(tmp_path_factory, aspect_bert, places) -> Path:
+    """A finished run folder over one's own CSV files with targets and aspects."""
+    output = tmp_path_factory.mktemp("places-run") / "run"
+    options = {"aspect_column": "aspect", "target_column": "target"}
+    recipe = targeted_recipe(aspect_bert, name="places", dataset="files", dataset_options=options)
+    with one_thread():
+        train(recipe, output, data_dir=places)
+    return output
+
+
+@pytest.fixture
+def own_verbosity():
+    """The commands silence transformers; other tests read its warnings."""
+    verbosity = transformers_logging.get_verbosity()
+    yield
+    transformers_logging.set_verbosity(verbosity)
+    transformers_logging.enable_progress_bar()
 
 
 @pytest.fixture

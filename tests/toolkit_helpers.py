@@ -5,12 +5,16 @@ import contextlib
 import csv
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import torch
 from model_cases import SPECIAL_TOKENS, TINY_BERT, WORDS, asymmetric_
 from transformers import BertConfig, BertModel, BertTokenizerFast
+from typer.testing import CliRunner
 
+from hf_emotion.cli import app
 from hf_emotion.data import load_dataset_for
 from hf_emotion.recipes import Recipe, make_recipe
 
@@ -34,6 +38,17 @@ QUICK_ARGUMENTS = {
 
 # Large new weights: the probabilities of rows and of labels lie far apart without much training.
 UNTIED = {"initializer_range": 1.0, "tie_head": False}
+GUIDED = {"initializer_range": 1.0, "context_initializer_range": 0.5}
+
+# Words that targets and aspects are made of, without which a model could not tell one from another.
+ASPECT_WORDS = ("location", "general", "safety", "transit", "anecdotes", "ambience", "service", "dash", "spot", "less")
+SENTIHOOD_LABELS = ("none", "positive", "negative")
+SENTIHOOD_CUES = {"general": "day", "price": "home", "safety": "fear", "transit-location": "rain"}
+SENTIHOOD_PARTS = {"train": (24, 0), "dev": (13, 24), "test": (17, 37)}  # sentences, number of the first
+SEMEVAL_PARTS = {"Train": (48, 0), "Test_Gold": (20, 48)}
+SEMEVAL_LABELS = ("positive", "neutral", "negative", "conflict", "none")
+SEMEVAL_CUES = {"price": "home", "anecdotes": "day", "food": "sun", "ambience": "calm", "service": "rain"}
+SEMEVAL_WORDS = {"positive": "happy", "neutral": "neutral", "negative": "sad", "conflict": "nervous"}
 
 
 def recipe_for(base: Path, arguments: dict | None = None, **changes) -> Recipe:
@@ -48,6 +63,20 @@ def recipe_for(base: Path, arguments: dict | None = None, **changes) -> Recipe:
         "train_fraction": 0.1,
     }
     return make_recipe({**values, "training_arguments": {**QUICK_ARGUMENTS, **(arguments or {})}, **changes})
+
+
+def targeted_recipe(base: Path, arguments: dict | None = None, **changes) -> Recipe:
+    """A small run of targeted sentiment: QACG-BERT with auxiliary sentence over the synthetic SentiHood."""
+    values = {
+        "name": "targeted",
+        "dataset": "sentihood",
+        "model_type": "qacg-bert",
+        "model_config": {**GUIDED, "auxiliary_sentence": True},
+        "max_length": 40,
+        "train_fraction": 1,
+    }
+    learning = {"num_train_epochs": 4, "learning_rate": 5e-3}
+    return recipe_for(base, {**learning, **(arguments or {})}, **{**values, **changes})
 
 
 def write_csv(path: Path, header: list[str], rows: list[list[str]], delimiter: str = ",") -> Path:
@@ -76,6 +105,118 @@ def feelings_rows(count: int, offset: int = 0, multi_label: bool = True) -> list
     return rows
 
 
+def sentihood_sentences(count: int, offset: int = 0) -> list[dict]:
+    """
+    Sentences as SentiHood's files have them, of many lengths, about one target or both. Of a target all aspects are praised or
+    blamed, or one, or none; some sentences have an opinion on another aspect, some a placeholder that is glued to a word.
+    """
+    sentences = []
+    aspects = list(SENTIHOOD_CUES)
+    for number in range(offset, offset + count):
+        targets = (["LOCATION1"], ["LOCATION2"], ["LOCATION1", "LOCATION2"])[number % 3]
+        opinions, parts = [], []
+        for i, target in enumerate(targets):
+            kind, aspect = (number + 2 * i) % 5, aspects[(number + i) % 4]
+            sentiment = "Positive" if kind in (0, 3) else "Negative"
+            parts.append(
+                (
+                    f"{target} is so happy",
+                    f"{target} is very sad",
+                    f"today in{target}",
+                    f"the {SENTIHOOD_CUES[aspect]} of {target} is joy",
+                    f"the {SENTIHOOD_CUES[aspect]} of {target} is sick",
+                )[kind]
+            )
+            opinions += [(target, about, sentiment) for about in ([aspect] if kind > 2 else aspects) if kind != 2]
+        if number % 7 == 6:
+            opinions.append((targets[0], "nightlife", "Negative"))
+        sentences.append(
+            {
+                "id": 1000 + number,
+                "text": f"{' , '.join(parts)}{' today' * (number * 5 % 7)} {WORDS[number % 28]}",
+                "opinions": [dict(zip(("target_entity", "aspect", "sentiment"), o, strict=True)) for o in opinions],
+            }
+        )
+    return sentences
+
+
+def sentihood_gold(part: str) -> list[tuple[str, str, str, str]]:
+    """(sentence id, target, aspect, label) of every row of a part, in its order."""
+    rows = []
+    for sentence in sentihood_sentences(*SENTIHOOD_PARTS[part]):
+        opinions = {(o["target_entity"], o["aspect"]): o["sentiment"].lower() for o in sentence["opinions"]}
+        for target in ("LOCATION1", "LOCATION2"):
+            if target in sentence["text"]:
+                for aspect in SENTIHOOD_CUES:
+                    rows.append((str(sentence["id"]), target, aspect, opinions.get((target, aspect), "none")))
+    return rows
+
+
+def write_sentihood(folder: Path) -> Path:
+    """`folder/sentihood/sentihood-{train,dev,test}.json`; returns `folder`."""
+    (folder / "sentihood").mkdir(parents=True)
+    for part, sizes in SENTIHOOD_PARTS.items():
+        content = json.dumps(sentihood_sentences(*sizes), indent=1)
+        (folder / "sentihood" / f"sentihood-{part}.json").write_text(content, encoding="utf-8")
+    return folder
+
+
+def semeval2014_sentences(count: int, offset: int = 0) -> list[tuple[str, str, dict[str, str]]]:
+    """(id, text, {aspect: label}); of a sentence all aspects have one label, or one has, or none."""
+    sentences = []
+    for number in range(offset, offset + count):
+        kind, label = number % 6, SEMEVAL_LABELS[number // 6 % 4]
+        about = list(SEMEVAL_CUES)
+        if kind < 4:
+            label, text = SEMEVAL_LABELS[kind], f"this is {SEMEVAL_WORDS[SEMEVAL_LABELS[kind]]} & not a fear"
+        elif kind == 4:
+            about = [about[number // 6 % 5]]
+            text = f"the {SEMEVAL_CUES[about[0]]} is so {SEMEVAL_WORDS[label]}"
+        else:
+            about, text = [], "a day"
+        text += f"{' today' * (number * 5 % 7)} {WORDS[number % 28]}"
+        sentences.append((str(number), text, dict.fromkeys(about, label)))
+    return sentences
+
+
+def write_semeval2014(folder: Path) -> Path:
+    """`folder/semeval2014/Restaurants_{Train,Test_Gold}.xml`; returns `folder`."""
+    (folder / "semeval2014").mkdir(parents=True)
+    for part, sizes in SEMEVAL_PARTS.items():
+        lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<sentences>"]
+        for number, text, labels in semeval2014_sentences(*sizes):
+            found = "".join(
+                f'<aspectCategory category="{aspect.replace("anecdotes", "anecdotes/miscellaneous")}" polarity="{label}"/>'
+                for aspect, label in labels.items()
+            )
+            text = f"<text>{escape(text)}</text><aspectCategories>{found}</aspectCategories>"
+            lines.append(f'<sentence id="{number}">{text}</sentence>')
+        path = folder / "semeval2014" / f"Restaurants_{part}.xml"
+        path.write_text("\n".join([*lines, "</sentences>"]), encoding="utf-8")
+    return folder
+
+
+PLACES_HEADER = ["text", "target", "aspect", "label"]
+
+
+def places_rows(count: int, offset: int = 0) -> list[list[str]]:
+    """Rows of text, target (home, sun), aspect (calm, food) and label (bad, good), each context in every fourth row."""
+    rows = []
+    for number in range(offset, offset + count):
+        target, aspect = ("home", "sun")[number % 2], ("calm", "food")[number // 2 % 2]
+        good = number // 4 % 2 == 0
+        text = f"the {target} is {'so happy' if good else 'not joy'}{' today' * (number * 5 % 7)} {WORDS[number % 28]}"
+        rows.append([text, target, aspect, "good" if good else "bad"])
+    return rows
+
+
+def write_places(folder: Path) -> Path:
+    """One's own files with targets and aspects: {train,dev,test}.csv in `folder`."""
+    for split, count, offset in (("train", 48, 0), ("dev", 16, 48), ("test", 16, 64)):
+        write_csv(folder / f"{split}.csv", PLACES_HEADER, places_rows(count, offset))
+    return folder
+
+
 def files_in(folder: Path) -> dict[str, bytes]:
     """Content of every file below a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
@@ -85,14 +226,14 @@ def report_of(run: Path) -> dict:
     return json.loads((run / "metrics.json").read_text(encoding="utf-8"))
 
 
-def save_base_bert(folder: Path, **config) -> Path:
-    """A tiny BERT and its tokenizer, which knows every word of the quickstart corpus."""
+def save_base_bert(folder: Path, words: Sequence[str] = (), **config) -> Path:
+    """A tiny BERT and its tokenizer, which knows every word of the quickstart corpus, and `words`."""
     folder.mkdir(parents=True, exist_ok=True)
     splits = load_dataset_for("quickstart")
     pieces = {piece for split in splits.values() for text in split["text"] for piece in text.lower().split()}
-    words = {word for piece in pieces for word in re.findall(r"[a-z]+|[^a-z\s]", piece)}
+    found = {word for piece in pieces for word in re.findall(r"[a-z]+|[^a-z\s]", piece)}
     labels = splits["train"].features["labels"].feature.names
-    vocabulary = list(dict.fromkeys([*SPECIAL_TOKENS, *WORDS, *labels, *sorted(words)]))
+    vocabulary = list(dict.fromkeys([*SPECIAL_TOKENS, *WORDS, *labels, *sorted(found), *words]))
     (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
     tokenizer = BertTokenizerFast.from_pretrained(folder)
     (folder / "vocab.txt").unlink()
@@ -100,6 +241,22 @@ def save_base_bert(folder: Path, **config) -> Path:
     sizes = {**TINY_BERT, "vocab_size": len(vocabulary), "max_position_embeddings": 40, **config}
     asymmetric_(BertModel(BertConfig(**sizes)), seed=5).save_pretrained(folder)
     return folder
+
+
+def invoke(*arguments, stdin: str | None = None) -> str:
+    """Standard output of a command that ends well."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def cells(table: str) -> list[list[str]]:
+    """Rows of a printed table, with its header."""
+    return [
+        [cell.strip() for cell in re.split("[│┃]", line)[1:-1]]
+        for line in table.splitlines()
+        if line[:1] in ("│", "┃")
+    ]
 
 
 @contextlib.contextmanager

@@ -12,6 +12,10 @@ import pyarrow.parquet
 from ..data.text import multi_hot
 from ..metrics import macro_f1, mcnemar, paired_bootstrap
 from ..metrics.significance import mean_std
+from ..training.card import CORPUS_SHOWN
+
+
+COMPARED = (*CORPUS_SHOWN, "macro_f1", "micro_f1")
 
 
 def compare(runs: Sequence[str | Path], split: str = "test") -> dict[str, Any]:
@@ -40,7 +44,7 @@ def compare(runs: Sequence[str | Path], split: str = "test") -> dict[str, Any]:
             (kind, metric)
             for report in reports
             for kind in report["summary"][split]
-            for metric in ("accuracy", "macro_f1", "micro_f1")
+            for metric in COMPARED
             if metric in report["summary"][split][kind]
         )
     )

@@ -10,7 +10,6 @@ aspect), `context_id` (int64: target · number of aspects + aspect) and `labels`
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,8 @@ from xml.etree import ElementTree
 import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict, DownloadConfig, DownloadManager, Value
 
+from ..modeling import pipeline_targeted_sentiment
+from ..modeling.pipeline_targeted_sentiment import mark_targets
 from .rows import OnBadRows, Rows
 
 
@@ -290,15 +291,12 @@ def replace_targets(text: str) -> str:
 
     Where one is glued to a letter, digit or other placeholder, a blank comes between ("xLOCATION1" -> "x location - 1").
     """
-    placeholder = "|".join(TARGET_TEXTS)
-    text = re.sub(rf"(?<=\w)({placeholder})", r" \1", text)
-    text = re.sub(rf"({placeholder})(?=\w)", r"\1 ", text)
-    return re.sub(placeholder, lambda match: TARGET_TEXTS[match[0]], text)
+    return mark_targets(text, TARGET_TEXTS)
 
 
 def auxiliary_sentence(target: str | None, aspect: str) -> str:
     """The second segment that tells a model what is asked: "location - 1 - price", or the aspect alone without a target."""
-    return aspect if target is None else f"{TARGET_TEXTS.get(target, target)} - {aspect}"
+    return pipeline_targeted_sentiment.auxiliary_sentence(target and TARGET_TEXTS.get(target, target), aspect)
 
 
 def to_aspect_dataset(

@@ -276,7 +276,11 @@ def load_files(
                 multi_label = multi_label or isinstance(value, list)
                 value = [str(item) for item in (value if isinstance(value, list) else [value])]
             context = {name: row[context_columns[name]] for name in given}
-            wrong = [name for name, content in context.items() if not isinstance(content, str | int) or content == ""]
+            wrong = [
+                name
+                for name, content in context.items()
+                if not isinstance(content, str | int) or not str(content).strip()
+            ]
             if wrong:
                 column = context_columns[wrong[0]]
                 rows.reject(line, f"the column {column!r} must name one {wrong[0]}, got {context[wrong[0]]!r}")

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import metrics
-from ..data import is_multi_label, label_matrix, label_names, load_dataset_for
+from ..data import is_aspect_dataset, is_multi_label, label_matrix, label_names, load_dataset_for
 from ..taxonomies import TAXONOMIES
-from .predictor import Predictor
+from .targeted import TargetedPredictor, load_predictor
 
 
 def evaluate(
@@ -36,13 +36,19 @@ def evaluate(
         ValueError: no such split; labels of the corpus and of the model that differ.
     """
     options = dict(options or {})
-    predictor = Predictor(checkpoint, taxonomy=taxonomy, max_length=max_length)
+    predictor = load_predictor(checkpoint, taxonomy, max_length)
     if dataset == "goemotions" and "taxonomy" not in options:
         # A model trained on groups is measured on them.
         fitting = [name for name, groups in TAXONOMIES.items() if set(groups) == set(predictor.labels)]
         options["taxonomy"] = fitting[0] if fitting else "goemotions"
     elif dataset == "files":
         options.setdefault("labels", predictor.labels)  # a file need not have every label of the model
+        if isinstance(predictor, TargetedPredictor):
+            options.setdefault("aspect_column", "aspect")
+            options.setdefault("aspects", predictor.model.config.aspects)
+            if predictor.model.config.targets is not None:
+                options.setdefault("target_column", "target")
+                options.setdefault("targets", predictor.model.config.targets)
     splits = load_dataset_for(dataset, data_dir, **options)
     if split not in splits:
         raise ValueError(f"{dataset} has no split {split!r}: it has {list(splits)}.")
@@ -55,7 +61,13 @@ def evaluate(
         )
     if is_multi_label(rows) != predictor.multi_label:
         raise ValueError("the corpus is multi-label and the model single-label, or the other way round.")
+    if is_aspect_dataset(rows) != isinstance(predictor, TargetedPredictor):
+        raise ValueError("the corpus has aspects and the model knows none, or the other way round.")
     order = [predictor.labels.index(name) for name in names]
+    if isinstance(predictor, TargetedPredictor):
+        probabilities = predictor.row_probabilities(rows, progress=True)[:, order]
+        results = {"argmax": metrics.single_label(dataset, label_matrix(rows), probabilities, names)}
+        return {"rows": len(rows), "labels": names, "metrics": results}
     own = predictor.label_probabilities(rows["text"], progress=True)
     probabilities, decisions = predictor.roll_up(own)[:, order], predictor.decide(own)[:, order]
     gold = label_matrix(rows)

@@ -31,6 +31,8 @@ class Predictor:
     [[{'label': 'joy', 'score': 0.62}]]
     """
 
+    targeted = False
+
     def __init__(
         self,
         checkpoint: str | Path | PreTrainedModel,
@@ -49,37 +51,19 @@ class Predictor:
 
         Raises:
             OSError: no such checkpoint, or one without a tokenizer.
-            ValueError: a taxonomy that does not fit the model's labels.
+            ValueError: a taxonomy that does not fit the model's labels; a model of targeted sentiment, which `TargetedPredictor`
+                takes.
         """
-        if isinstance(checkpoint, PreTrainedModel):
-            if tokenizer is None:
-                raise ValueError("pass `tokenizer` together with a model object.")
-            self.model = checkpoint
-        else:
-            if Path(checkpoint).is_dir() and not (Path(checkpoint) / "config.json").is_file():
-                raise OSError(f"{checkpoint} is no checkpoint: it has no config.json.")
-            try:
-                self.model, loading = AutoModelForSequenceClassification.from_pretrained(
-                    checkpoint, output_loading_info=True
-                )
-            except OSError as error:
-                raise OSError(
-                    f"the checkpoint {str(checkpoint)!r} cannot be loaded, neither from a local folder nor from the Hub: "
-                    f"{str(error).splitlines()[0]}"
-                ) from error
-            if loading["missing_keys"]:
-                raise ValueError(
-                    f"{checkpoint} is no trained classifier: it lacks {sorted(loading['missing_keys'])}. Train it first."
-                )
-            device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-            self.model.to(device)
-        if tokenizer is None:
-            tokenizer = self._load_tokenizer(checkpoint)
-        self.tokenizer = tokenizer
+        self.model, self.tokenizer = load_checkpoint(checkpoint, tokenizer, device)
+        if (getattr(self.model.config, "aspects", None) is not None) != self.targeted:
+            raise ValueError(
+                f"{checkpoint} was {'not ' if self.targeted else ''}trained for targeted sentiment (its config names "
+                f"{'no' if self.targeted else 'the'} `aspects`): use {'Predictor' if self.targeted else 'TargetedPredictor'}."
+            )
         self.model.eval()
         config = self.model.config
         self.multi_label = config.problem_type == "multi_label_classification"
-        limit = min(config.max_position_embeddings, tokenizer.model_max_length)
+        limit = min(config.max_position_embeddings, self.tokenizer.model_max_length)
         if max_length is not None and not 3 <= max_length <= limit:
             raise ValueError(f"`max_length` must lie between 3 and the model's {limit} positions, got {max_length}.")
         self.max_length = max_length or limit
@@ -92,15 +76,6 @@ class Predictor:
             labels = list(groups)
         self.labels: list[str] = labels
         self.thresholds = np.asarray(thresholds)
-
-    @staticmethod
-    def _load_tokenizer(checkpoint) -> PreTrainedTokenizerBase:
-        if Path(checkpoint).is_dir() and not (Path(checkpoint) / "tokenizer_config.json").is_file():
-            raise OSError(
-                f"the checkpoint {str(checkpoint)!r} has no tokenizer (tokenizer_config.json, tokenizer.json): save the "
-                "tokenizer it was trained with into the folder, tokenizer.save_pretrained(folder)."
-            )
-        return AutoTokenizer.from_pretrained(checkpoint)
 
     def __call__(
         self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False
@@ -216,6 +191,47 @@ class Predictor:
         inputs: Any = self.tokenizer.pad(batch, return_tensors="pt").to(self.model.device)
         logits = self.model(**inputs).logits.float()
         return (logits.sigmoid() if self.multi_label else logits.softmax(dim=-1)).cpu().numpy()
+
+
+def load_checkpoint(
+    checkpoint: str | Path | PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    device: str | torch.device | None = None,
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """
+    A classifier and its tokenizer. A model object stays where it is; one that is loaded goes to the GPU where there is one.
+
+    Raises:
+        OSError: no such checkpoint, or one without a tokenizer.
+        ValueError: a model object without `tokenizer`; a checkpoint without trained head.
+    """
+    if isinstance(checkpoint, PreTrainedModel):
+        if tokenizer is None:
+            raise ValueError("pass `tokenizer` together with a model object.")
+        return checkpoint, tokenizer
+    if Path(checkpoint).is_dir() and not (Path(checkpoint) / "config.json").is_file():
+        inner = sorted(path.parent.name for path in Path(checkpoint).glob("*/config.json"))
+        hint = f" Its folders {inner} are checkpoints." if inner else ""
+        raise OSError(f"{checkpoint} is no checkpoint: it has no config.json.{hint}")
+    try:
+        model, loading = AutoModelForSequenceClassification.from_pretrained(checkpoint, output_loading_info=True)
+    except OSError as error:
+        raise OSError(
+            f"the checkpoint {str(checkpoint)!r} cannot be loaded, neither from a local folder nor from the Hub: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+    if loading["missing_keys"]:
+        raise ValueError(
+            f"{checkpoint} is no trained classifier: it lacks {sorted(loading['missing_keys'])}. Train it first."
+        )
+    if tokenizer is None:
+        if Path(checkpoint).is_dir() and not (Path(checkpoint) / "tokenizer_config.json").is_file():
+            raise OSError(
+                f"the checkpoint {str(checkpoint)!r} has no tokenizer (tokenizer_config.json, tokenizer.json): save the "
+                "tokenizer it was trained with into the folder, tokenizer.save_pretrained(folder)."
+            )
+        tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    return model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer
 
 
 def check_top_k(top_k: int | None) -> None:

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..data import context_names
 from ..modeling.pipeline_targeted_sentiment import entry, model_inputs, targets_in
-from .predictor import Predictor
+from .predictor import Predictor, load_checkpoint
 
 
 class TargetedPredictor(Predictor):
@@ -24,6 +24,8 @@ class TargetedPredictor(Predictor):
     [[{'target': 'LOCATION1', 'aspect': 'general', 'label': 'none', 'score': 0.98, 'scores': {...}}, ...]]
     """
 
+    targeted = True
+
     def __init__(
         self,
         checkpoint: str | Path | PreTrainedModel,
@@ -31,15 +33,8 @@ class TargetedPredictor(Predictor):
         device: str | torch.device | None = None,
         max_length: int | None = None,
     ):
-        """
-        The arguments of `Predictor`.
-
-        Raises:
-            ValueError: a checkpoint whose config names no `aspects`.
-        """
+        """The arguments and errors of `Predictor`; a checkpoint whose config names no `aspects` is a ValueError."""
         super().__init__(checkpoint, tokenizer, device, max_length)
-        if not is_targeted(self.model.config):
-            raise ValueError(f"{checkpoint} was not trained for targeted sentiment: its config names no `aspects`.")
 
     def __call__(  # type: ignore[override]
         self,
@@ -62,19 +57,35 @@ class TargetedPredictor(Predictor):
         Raises:
             ValueError: an empty text, a text that names none of the model's targets, an unknown target.
         """
-        results, truncated = self._predict(texts, targets, progress)
+        config = self.model.config
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        if targets is None:
+            of = [
+                [None] if config.targets is None else self._targets_in(text, number)
+                for number, text in enumerate(texts)
+            ]
+        else:
+            of = [list(targets)] * len(texts)
+        results, truncated = self._predict(texts, of, progress)
         self.warn_truncated(truncated, len(results))
         return results
 
-    def _predict(self, texts, targets=None, progress: bool = False) -> tuple[list[list[dict[str, Any]]], int]:
-        config = self.model.config
-        texts = [texts] if isinstance(texts, str) else list(texts)
-        pairs: list[tuple[int, str | None, str]] = []
-        for number, text in enumerate(texts):
-            if not isinstance(text, str) or not text.strip():
-                raise ValueError(f"text {number + 1} of {len(texts)} is empty or no string: {text!r}")
-            found = targets or ([None] if config.targets is None else targets_in(config, text))
-            pairs += [(number, target, aspect) for target in found for aspect in config.aspects]
+    def _targets_in(self, text: str, number: int) -> list[str]:
+        found = targets_in(self.model.config, text)
+        if not found:
+            raise ValueError(
+                f"text {number + 1} names none of the model's targets {self.model.config.targets}: write one of them where the "
+                f"text speaks of it, or pass `targets`. The text: {text!r}"
+            )
+        return found
+
+    def _predict(self, texts: list[str], targets: list[list], progress: bool) -> tuple[list[list[dict]], int]:
+        pairs = [
+            (number, target, aspect)
+            for number, names in enumerate(targets)
+            for target in names
+            for aspect in self.model.config.aspects
+        ]
         probabilities, truncated = self._pair_probabilities(
             [texts[number] for number, _, _ in pairs], [pair[1:] for pair in pairs], progress
         )
@@ -83,12 +94,37 @@ class TargetedPredictor(Predictor):
             results[number].append(entry(target, aspect, self.labels, row))
         return results, truncated
 
+    # What `predict_file` calls. A row whose text names no target has no predictions.
+
+    def _label_probabilities(self, texts, progress: bool = False):  # type: ignore[override]
+        config = self.model.config
+        targets = [[None] if config.targets is None else targets_in(config, text) for text in texts]
+        return self._predict(list(texts), targets, progress)
+
+    def rank(self, probabilities, top_k: int | None = None) -> list[list[dict]]:
+        """Results of `__call__` -> for each text what is not "none", as {"label": "TARGET/ASPECT/LABEL", "score"}."""
+        if top_k is not None:
+            raise ValueError("`top_k` is for emotions: targeted sentiment has one label for each target and aspect.")
+        return [
+            [
+                {
+                    "label": "/".join(item[part] for part in ("target", "aspect", "label") if part in item),
+                    "score": item["score"],
+                }
+                for item in items
+                if item["label"] != "none"
+            ]
+            for items in probabilities
+        ]
+
     def row_probabilities(self, rows: Dataset, progress: bool = False) -> np.ndarray:
         """(N, C) float32 for the rows of targeted sentiment data (columns `text`, `aspect` and, if any, `target`)."""
         targets, aspects = context_names(rows)
         names = [aspects[i] for i in rows["aspect"]]
         of = [None] * len(rows) if targets is None else [targets[i] for i in rows["target"]]
-        probabilities, truncated = self._pair_probabilities(list(rows["text"]), list(zip(of, names, strict=True)), progress)
+        probabilities, truncated = self._pair_probabilities(
+            list(rows["text"]), list(zip(of, names, strict=True)), progress
+        )
         self.warn_truncated(truncated, len(rows))
         return probabilities
 
@@ -101,6 +137,16 @@ class TargetedPredictor(Predictor):
             [context_id for _, _, context_id in inputs] if hasattr(config, "num_contexts") else None,
             progress,
         )
+
+
+def load_predictor(checkpoint: str | Path, taxonomy: str | None = None, max_length: int | None = None) -> Predictor:
+    """A `TargetedPredictor` for a model of targeted sentiment, a `Predictor` for another."""
+    model, tokenizer = load_checkpoint(checkpoint)
+    if not is_targeted(model.config):
+        return Predictor(model, tokenizer, max_length=max_length, taxonomy=taxonomy)
+    if taxonomy is not None:
+        raise ValueError(f"`taxonomy` {taxonomy!r} rolls emotions up: {checkpoint} is a model of targeted sentiment.")
+    return TargetedPredictor(model, tokenizer, max_length=max_length)
 
 
 def is_targeted(config) -> bool:

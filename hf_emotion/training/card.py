@@ -64,7 +64,11 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
         pipeline_tag="text-classification",
         base_model=None if is_local else base,
         datasets=[hub_id] if hub_id else None,
-        tags=["aspect-based-sentiment-analysis" if targeted else "emotion", "hf-emotion", *([recipe.model_type] if recipe.model_type else [])],
+        tags=[
+            "aspect-based-sentiment-analysis" if targeted else "emotion",
+            "hf-emotion",
+            *([recipe.model_type] if recipe.model_type else []),
+        ],
         metrics=["f1"],
         eval_results=[
             EvalResult(
@@ -107,8 +111,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
             f"## Limits\n\nThe model gives the {'sentiments' if targeted else 'emotions'} that annotators read in short "
             "English texts of this corpus; it does not know what a writer felt. Rare labels have few test rows, and their "
             "scores are uncertain. Texts carry the biases of their platform and of their annotators: do not use the model "
-            "to judge persons."
-            + (" It knows the aspects above and no others." if targeted else ""),
+            "to judge persons." + (" It knows the aspects above and no others." if targeted else ""),
             _citation(recipe),
         )
         if part
@@ -143,13 +146,16 @@ def _reads_pairs(recipe: Recipe) -> bool:
 def _usage(recipe: Recipe, contexts: dict[str, Any] | None) -> str:
     if contexts is not None and recipe.model_type is None:
         folder = "PATH_OR_REPO/CONTEXT" if recipe.one_model_per_context else "PATH_OR_REPO"
-        return f"## Use\n\n```\npip install hf-emotion\nhf-emotion predict {folder} \"TEXT\"\n```"
+        return f'## Use\n\n```\npip install hf-emotion\nhf-emotion predict {folder} "TEXT"\n```'
     task, trust, call = "emotion-classification", ", trust_remote_code=True", '"Thank you so much, this made my day!"'
     returned = "the labels whose probability passes their thresholds."
     if recipe.model_type is None:
         task, trust, returned = "text-classification", "", ""
     elif contexts is not None:
-        task, call = "targeted-sentiment", f'"TEXT", targets={contexts["targets"][:1]}' if contexts["targets"] else '"TEXT"'
+        task, call = (
+            "targeted-sentiment",
+            f'"TEXT", targets={contexts["targets"][:1]}' if contexts["targets"] else '"TEXT"',
+        )
         returned = "for every target in the text and every aspect the label with its probability."
     return (
         "## Use\n\n```python\nfrom transformers import pipeline\n\n"

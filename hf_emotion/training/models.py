@@ -144,7 +144,11 @@ def build_classifier(
     fields |= {"class_counts": class_counts} if contexts is None else contexts
     config = config_class.from_pretrained(path, **fields)
     model = AutoModelForSequenceClassification.from_pretrained(path, config=config, dtype=torch.float32)
-    if model_type == "label-aware-bert" and base.model_type != model_type and config.label_embedding_size == config.hidden_size:
+    if (
+        model_type == "label-aware-bert"
+        and base.model_type != model_type
+        and config.label_embedding_size == config.hidden_size
+    ):
         unknown = sorted(set(label_texts or {}) - set(label_names))
         if unknown:
             raise ValueError(f"`label_texts` names labels that the corpus does not have: {unknown}.")

@@ -269,7 +269,9 @@ def _fit_each_context(
         rows = {split: np.flatnonzero(ids == context_id) for split, ids in context_ids.items()}
         part = DatasetDict({split: splits[split].select(rows[split]) for split in splits})
         if not len(part["validation"]):
-            raise ValueError(f"no validation row for {context.name}: `one_model_per_context` needs some for each context.")
+            raise ValueError(
+                f"no validation row for {context.name}: `one_model_per_context` needs some for each context."
+            )
         finished = context / "run.json"
         if not (resume and finished.is_file()):
             trainer, run = _fit(recipe, seed, context / "checkpoints", part, resume, recipe_file)
@@ -351,9 +353,7 @@ def tokenize(
     def encode(batch: dict) -> dict:
         segments = (batch["text"], batch["auxiliary"]) if auxiliary else (batch["text"],)
         full = tokenizer(*segments, verbose=False)["input_ids"]
-        encoded = tokenizer(
-            *segments, truncation="only_first", max_length=max_length, return_token_type_ids=auxiliary
-        )
+        encoded = tokenizer(*segments, truncation="only_first", max_length=max_length, return_token_type_ids=auxiliary)
         return {
             **encoded,
             **({"context_ids": batch["context_id"]} if contexts else {}),

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What contexts do inside a trained CG-BERT or QACG-BERT: the observations of section 4.6 (figure 4), as numbers.
+
+    python -m hf_emotion.analysis.context_guidance RUN --dataset sentihood --data-dir DATA --output gates.json
+
+Over rows of a split whose label is not "none", all layers and heads, real tokens only.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+
+from ..data import context_names, label_names, load_dataset_for
+from ..inference.targeted import TargetedPredictor
+from ..modeling.pipeline_targeted_sentiment import model_inputs
+from ..training.files import write_json
+
+
+def context_guidance(
+    checkpoint: str | Path,
+    dataset: str = "sentihood",
+    data_dir: str | Path | None = None,
+    split: str = "test",
+    rows: int = 200,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """
+    Distributions of the gates, and for QACG-BERT of the attentions, over a random sample of rows with an opinion.
+
+    Args:
+        checkpoint: a trained CG-BERT or QACG-BERT.
+        dataset, data_dir, split: see `load_dataset_for`.
+        rows: sample size (the paper's figure 4 has 200).
+        seed: of the sample.
+
+    Returns:
+        {"rows": n, NAME: {"mean", "std", "negative": share below 0, "quartiles": [.25, .5, .75]}}. NAME is `query_gate` and
+        `key_gate` (λ_Q, λ_K) for CG-BERT; `context_gate` (λ_A), `attention` (A_self), `quasi_attention` (A_quasi, also with
+        "between_0.25_and_0.5", the share there) and `combined_attention` (Â) for QACG-BERT. `by_layer`: the mean and the share
+        below 0 of each gate in each layer.
+
+    Raises:
+        ValueError: a model without gates; no row with an opinion.
+    """
+    predictor = TargetedPredictor(checkpoint)
+    config = predictor.model.config
+    if not hasattr(config, "num_contexts"):
+        raise ValueError(f"{checkpoint} has no gates: it is neither a CG-BERT nor a QACG-BERT.")
+    data = load_dataset_for(dataset, data_dir)[split]
+    labels, (targets, aspects) = label_names(data), context_names(data)
+    opinions = np.flatnonzero([labels[i] != "none" for i in data["labels"]])
+    if not len(opinions):
+        raise ValueError(f"{dataset} {split} has no row with an opinion.")
+    chosen = np.sort(np.random.default_rng(seed).permutation(opinions)[:rows])
+    values: dict[str, list[list[torch.Tensor]]] = {}  # name -> layer -> one tensor per row
+    for row in tqdm(data.select(chosen), unit="rows"):
+        target = None if targets is None else targets[row["target"]]
+        text, auxiliary, context_id = model_inputs(config, row["text"], target, aspects[row["aspect"]])
+        segments = [[text]] if auxiliary is None else [[text], [auxiliary]]
+        inputs = predictor.tokenizer(*segments, truncation=True, max_length=predictor.max_length, return_tensors="pt")
+        context_ids = torch.tensor([context_id], device=predictor.model.device)
+        with torch.inference_mode():
+            outputs = predictor.model(
+                **inputs.to(predictor.model.device), context_ids=context_ids, output_attentions=True
+            )
+        if "quasi_attentions" in outputs:
+            found = {
+                "context_gate": outputs.context_gates,
+                "attention": outputs.attentions,
+                "quasi_attention": outputs.quasi_attentions,
+                "combined_attention": outputs.combined_attentions,
+            }
+        else:
+            found = {
+                name: [gate[..., i] for gate in outputs.context_gates]
+                for i, name in enumerate(["query_gate", "key_gate"])
+            }
+        for name, layers in found.items():
+            by_layer = values.setdefault(name, [[] for _ in layers])
+            for kept, layer in zip(by_layer, layers, strict=True):
+                kept.append(layer.flatten().float().cpu())
+    result: dict[str, Any] = {"rows": len(chosen), "by_layer": {}}
+    for name, layers in values.items():
+        flat = [torch.cat(parts) for parts in layers]
+        result[name] = _describe(torch.cat(flat))
+        if name.endswith("gate"):
+            result["by_layer"][name] = [{part: _describe(x)[part] for part in ("mean", "negative")} for x in flat]
+    if "quasi_attention" in values:
+        quasi = torch.cat([part for layer in values["quasi_attention"] for part in layer])
+        result["quasi_attention"]["between_0.25_and_0.5"] = float(((quasi >= 0.25) & (quasi <= 0.5)).float().mean())
+    return result
+
+
+def _describe(values: torch.Tensor) -> dict[str, Any]:
+    array = values.numpy()
+    return {
+        "mean": float(array.mean(dtype=np.float64)),
+        "std": float(array.std(dtype=np.float64)),
+        "negative": float((array < 0).mean()),
+        "quartiles": [float(value) for value in np.quantile(array, [0.25, 0.5, 0.75])],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("checkpoint")
+    parser.add_argument("--dataset", default="sentihood")
+    parser.add_argument("--data-dir")
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--rows", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path)
+    arguments = vars(parser.parse_args())
+    output = arguments.pop("output")
+    result = context_guidance(**arguments)
+    print(f"{result['rows']} rows\n{'':20}{'mean':>9}{'std':>9}{'< 0':>9}{'25 %':>9}{'50 %':>9}{'75 %':>9}")
+    for name, row in result.items():
+        if isinstance(row, dict) and "mean" in row:
+            numbers = [row["mean"], row["std"], row["negative"], *row["quartiles"]]
+            print(f"{name:20}" + "".join(f"{number:9.4f}" for number in numbers))
+    if "quasi_attention" in result:
+        print(f"quasi-attention between 0.25 and 0.5: {result['quasi_attention']['between_0.25_and_0.5']:.3f}")
+    if output:
+        write_json(output, result)
+
+
+if __name__ == "__main__":
+    main()

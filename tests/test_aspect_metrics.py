@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics of aspect sentiment against examples counted by hand and plain loops over rows."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from hf_emotion import metrics
+
+
+def rows_for(decisions: list[int], classes: int, confidence: float = 0.8) -> np.ndarray:
+    """Probabilities whose argmax are the decisions; the other classes share the rest."""
+    rows = np.full((len(decisions), classes), (1 - confidence) / (classes - 1))
+    rows[np.arange(len(decisions)), decisions] = confidence
+    return rows
+
+
+def random_case(seed: int, groups: int, aspects: int, classes: int, none: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels, half of them none, and probabilities on a coarse grid (with ties) that lean towards the labels."""
+    draw = random.Random(seed)
+    others = [c for c in range(classes) if c != none]
+    labels, rows = [], []
+    for _ in range(groups * aspects):
+        labels.append(none if draw.random() < 0.5 else draw.choice(others))
+        weights = [draw.randrange(5) + (3 if c == labels[-1] else 0) for c in range(classes)]
+        weights[none] += sum(weights) == 0
+        rows.append([weight / sum(weights) for weight in weights])
+    return np.array(labels), np.array(rows)
+
+
+def plain_argmax(row: list[float], among: list[int]) -> int:
+    best = among[0]
+    for column in among[1:]:
+        if row[column] > row[best]:
+            best = column
+    return best
+
+
+def plain_auc(gold: list[bool], scores: list[float]) -> float:
+    """Share of the (positive, negative) pairs in the right order; a tie counts one half."""
+    pairs = [
+        (a > b) + 0.5 * (a == b)
+        for a, first in zip(scores, gold, strict=True)
+        if first
+        for b, second in zip(scores, gold, strict=True)
+        if not second
+    ]
+    return sum(pairs) / len(pairs)
+
+
+def plain_sentihood(labels: list[int], rows: list[list[float]]) -> dict[str, float]:
+    strict, precisions, recalls = [], [], []
+    for start in range(0, len(labels), 4):
+        gold = {i: labels[start + i] for i in range(4)}
+        found = {i: plain_argmax(rows[start + i], [0, 1, 2]) for i in range(4)}
+        strict.append(gold == found)
+        said, there = {i for i in range(4) if found[i]}, {i for i in range(4) if gold[i]}
+        if there:
+            common = len(said & there)
+            precisions.append(common / len(said) if common else 0.0)
+            recalls.append(common / len(there) if common else 0.0)
+    precision, recall = sum(precisions) / len(precisions), sum(recalls) / len(recalls)
+    aspect_aucs, sentiment_aucs, right = [], [], []
+    for aspect in range(4):
+        mine = range(aspect, len(labels), 4)
+        aspect_aucs.append(plain_auc([labels[i] == 0 for i in mine], [rows[i][0] for i in mine]))
+        opinions = [i for i in mine if labels[i]]
+        ratios = [rows[i][2] / (rows[i][1] + rows[i][2]) if rows[i][1] + rows[i][2] else 0.5 for i in opinions]
+        sentiment_aucs.append(plain_auc([labels[i] == 2 for i in opinions], ratios))
+        right += [(ratio > 0.5) == (labels[i] == 2) for i, ratio in zip(opinions, ratios, strict=True)]
+    return {
+        "strict_accuracy": sum(strict) / len(strict),
+        "aspect_macro_f1": 2 * precision * recall / (precision + recall),
+        "aspect_auc": sum(aspect_aucs) / 4,
+        "sentiment_accuracy": sum(right) / len(right),
+        "sentiment_auc": sum(sentiment_aucs) / 4,
+    }
+
+
+def plain_semeval2014(labels: list[int], rows: list[list[float]]) -> dict[str, float]:
+    gold = {i for i, label in enumerate(labels) if label != 4}
+    found = {i for i, row in enumerate(rows) if plain_argmax(row, [0, 1, 2, 3, 4]) != 4}
+    precision, recall = len(gold & found) / len(found), len(gold & found) / len(gold)
+    result = {"precision": precision, "recall": recall, "f1": 2 * precision * recall / (precision + recall)}
+    for name, among in (("4way", [0, 1, 2, 3]), ("3way", [0, 1, 2]), ("2way", [0, 2])):
+        right = [plain_argmax(row, among) == label for label, row in zip(labels, rows, strict=True) if label in among]
+        result[f"accuracy_{name}"] = sum(right) / len(right)
+    return result
+
+
+class TestSentiHood:
+    # Three groups of general, price, safety, transit-location: 0 none, 1 positive, 2 negative.
+    LABELS = np.array([1, 2, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0])
+
+    def test_groups_that_are_wholly_right(self):
+        decisions = [1, 2, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0]  # one wrong polarity in the second group
+        assert metrics.sentihood(self.LABELS, rows_for(decisions, 3))["strict_accuracy"] == pytest.approx(2 / 3)
+        assert metrics.sentihood(self.LABELS, rows_for(list(self.LABELS), 3))["strict_accuracy"] == 1.0
+
+    def test_aspects_of_groups(self):
+        # First group: one of two found, with two wrong ones. Second: both, with the other polarity, which does not count
+        # here. Third: no gold aspect, so that its two findings are left out.
+        decisions = [1, 0, 2, 1, 0, 0, 1, 2, 1, 1, 0, 0]
+        precision, recall = (1 / 3 + 1) / 2, (1 / 2 + 1) / 2
+        result = metrics.sentihood(self.LABELS, rows_for(decisions, 3))
+        assert result["aspect_macro_f1"] == pytest.approx(2 * precision * recall / (precision + recall))
+
+    def test_a_group_in_which_nothing_overlaps_counts_zero(self):
+        decisions = [0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0]  # nothing found in the first group
+        assert metrics.sentihood(self.LABELS, rows_for(decisions, 3))["aspect_macro_f1"] == pytest.approx(0.5)
+        decisions = [0, 0, 2, 0, 0, 0, 2, 1, 0, 0, 0, 0]  # another aspect found
+        assert metrics.sentihood(self.LABELS, rows_for(decisions, 3))["aspect_macro_f1"] == pytest.approx(0.5)
+        assert metrics.sentihood(self.LABELS, rows_for([0] * 12, 3))["aspect_macro_f1"] == 0.0
+
+    def test_auc_is_a_mean_over_aspects(self):
+        # Within each aspect none is ranked right in three of four columns; pooled, the scores would overlap.
+        labels = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+        none = np.array([0.9, 0.6, 0.3, 0.1, 0.8, 0.5, 0.2, 0.4])
+        rows = np.stack([none, 1 - none, np.zeros(8)], axis=1)
+        assert metrics.sentihood(labels, rows)["aspect_auc"] == pytest.approx(3 / 4)
+
+    def test_sentiment_is_the_ratio_of_two_probabilities(self):
+        # P(none) is the largest everywhere: the argmax says nothing about the polarity.
+        labels = np.array([1, 1, 1, 1, 2, 2, 2, 2])
+        share = np.array([0.2, 0.4, 0.6, 0.5, 0.9, 0.7, 0.55, 0.5])  # r
+        rows = np.stack([np.full(8, 0.8), 0.2 * (1 - share), 0.2 * share], axis=1)
+        rows[[3, 7]] = [0.8, 0.1, 0.1]  # exactly 0.5
+        result = metrics.sentihood(labels, rows)
+        assert result["sentiment_accuracy"] == pytest.approx(6 / 8)  # r = 0.5 is positive; the third row is wrong
+        assert result["sentiment_auc"] == pytest.approx((1 + 1 + 0 + 0.5) / 4)
+
+    def test_sentiment_leaves_out_rows_without_opinion(self):
+        labels = np.array([1, 1, 1, 1, 2, 2, 2, 2, 0, 0, 0, 0])
+        rows = rows_for([1, 1, 1, 1, 2, 2, 2, 2, 1, 2, 1, 2], 3)
+        result = metrics.sentihood(labels, rows)
+        assert result["sentiment_accuracy"] == result["sentiment_auc"] == 1.0
+
+    def test_certain_of_none(self):
+        """P(positive) and P(negative) are both 0: r is 0.5, which is positive, and no warning."""
+        labels = np.array([1, 1, 1, 1, 2, 2, 2, 2])
+        with np.errstate(all="raise"):
+            result = metrics.sentihood(labels, rows_for([0] * 8, 3, confidence=1.0))
+        assert result["sentiment_accuracy"] == result["sentiment_auc"] == 0.5
+        rows = np.concatenate([np.tile([0.0, 0.8, 0.2], (4, 1)), rows_for([0] * 4, 3, confidence=1.0)])
+        assert metrics.sentihood(labels, rows)["sentiment_auc"] == 1.0  # between r = 0.2
+        rows[:4] = [0.0, 0.2, 0.8]
+        assert metrics.sentihood(labels, rows)["sentiment_auc"] == 0.0  # and r = 0.8
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_against_loops(self, seed):
+        labels, rows = random_case(seed, groups=40, aspects=4, classes=3, none=0)
+        result = metrics.sentihood(labels, rows)
+        assert result == pytest.approx(plain_sentihood(labels.tolist(), rows.tolist()), abs=1e-12)
+        assert all(isinstance(value, float) for value in result.values())
+
+    def test_no_gold_aspect_at_all(self):
+        result = metrics.sentihood(np.zeros(8, dtype=int), rows_for([0] * 8, 3))
+        assert result["strict_accuracy"] == 1.0
+        undefined = ("aspect_macro_f1", "aspect_auc", "sentiment_accuracy", "sentiment_auc")
+        assert all(math.isnan(result[name]) for name in undefined)
+
+    def test_one_class_in_one_aspect(self):
+        labels, rows = random_case(1, groups=40, aspects=4, classes=3, none=0)
+        expected = plain_sentihood(labels.tolist(), rows.tolist())
+        labels[2::4][labels[2::4] == 2] = 1  # no negative opinion on safety
+        result = metrics.sentihood(labels, rows)
+        assert math.isnan(result["sentiment_auc"]) and not math.isnan(result["sentiment_accuracy"])
+        assert result["aspect_auc"] == pytest.approx(expected["aspect_auc"])
+        labels[2::4][labels[2::4] == 0] = 1  # an opinion on safety everywhere
+        result = metrics.sentihood(labels, rows)
+        assert math.isnan(result["aspect_auc"]) and not math.isnan(result["aspect_macro_f1"])
+
+
+class TestSemEval2014:
+    # Two sentences, five aspects: 0 positive, 1 neutral, 2 negative, 3 conflict, 4 none.
+    LABELS = np.array([4, 0, 4, 2, 4, 1, 4, 4, 3, 0])
+
+    def test_aspects_over_all_rows(self):
+        # Found: six, of which four are there; of the five that are there one is missed. The polarity does not matter.
+        decisions = [0, 2, 4, 2, 4, 0, 1, 4, 3, 4]
+        result = metrics.semeval2014(self.LABELS, rows_for(decisions, 5))
+        assert result["precision"] == pytest.approx(4 / 6)
+        assert result["recall"] == pytest.approx(4 / 5)
+        assert result["f1"] == pytest.approx(8 / 11)
+
+    def test_polarity_within_a_subset(self):
+        rows = np.array(
+            [
+                [0.2, 0.0, 0.1, 0.0, 0.7],  # positive, though none is more probable
+                [0.1, 0.2, 0.3, 0.4, 0.0],  # negative in the 3-way and 2-way figures, conflict in the 4-way one
+                [0.3, 0.4, 0.1, 0.2, 0.0],  # gold positive: right in the 2-way figure alone
+                [0.1, 0.5, 0.2, 0.2, 0.0],  # gold neutral
+                [0.6, 0.1, 0.0, 0.3, 0.0],  # gold conflict, taken for positive
+            ]
+        )
+        result = metrics.semeval2014(np.array([0, 2, 0, 1, 3]), rows)
+        assert result["accuracy_4way"] == pytest.approx(2 / 5)
+        assert result["accuracy_3way"] == pytest.approx(3 / 4)
+        assert result["accuracy_2way"] == 1.0
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_against_loops(self, seed):
+        labels, rows = random_case(seed, groups=30, aspects=5, classes=5, none=4)
+        result = metrics.semeval2014(labels, rows)
+        assert result == pytest.approx(plain_semeval2014(labels.tolist(), rows.tolist()), abs=1e-12)
+        assert all(isinstance(value, float) for value in result.values())
+
+    def test_nothing_found(self):
+        result = metrics.semeval2014(self.LABELS, rows_for([4] * 10, 5))
+        assert math.isnan(result["precision"]) and result["recall"] == result["f1"] == 0.0
+
+    def test_nothing_there(self):
+        result = metrics.semeval2014(np.full(5, 4), rows_for([4, 4, 0, 4, 4], 5))
+        assert math.isnan(result["recall"]) and result["precision"] == result["f1"] == 0.0
+        assert all(math.isnan(result[f"accuracy_{ways}way"]) for ways in (2, 3, 4))
+        assert math.isnan(metrics.semeval2014(np.full(5, 4), rows_for([4] * 5, 5))["f1"])
+
+    def test_one_subset_without_rows(self):
+        result = metrics.semeval2014(np.array([3, 1, 4, 4, 4]), rows_for([3, 0, 4, 4, 4], 5))
+        assert (result["accuracy_4way"], result["accuracy_3way"]) == (0.5, 0.0)
+        assert math.isnan(result["accuracy_2way"])
+
+
+CASES = [
+    pytest.param(metrics.sentihood, 4, 3, id="sentihood"),
+    pytest.param(metrics.semeval2014, 5, 5, id="semeval2014"),
+]
+
+
+@pytest.mark.parametrize(("metric", "aspects", "classes"), CASES)
+class TestArguments:
+    def test_labels(self, metric, aspects, classes):
+        rows = rows_for([0] * aspects, classes)
+        for labels, message in (
+            ([], "`labels` must have rows, got none"),
+            (np.zeros((aspects, 1), dtype=int), rf"`labels` must be \(N,\) integers.* got shape \({aspects}, 1\)"),
+            (np.zeros(aspects), "`labels` must be .* integers.* of float64"),
+            (np.zeros(aspects, dtype=bool), "`labels` must be .* integers.* of bool"),
+            ([0] * (aspects - 1) + [classes], rf"`labels` must lie in 0\.\.{classes - 1}, got {classes}"),
+            ([0] * (aspects - 1) + [-1], rf"`labels` must lie in 0\.\.{classes - 1}, got -1"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                metric(labels, rows[: len(labels)])
+
+    def test_probabilities(self, metric, aspects, classes):
+        labels = [0] * aspects
+        rows = rows_for(labels, classes)
+
+        def changed(row: int, values: list[float]) -> np.ndarray:
+            result = rows.copy()
+            result[row, : len(values)] = values
+            return result
+
+        wrong_sum = 0.8 + 2e-3 + 0.2
+        for wrong, message in (
+            (rows[:, 0], rf"`probabilities` must be \({aspects}, {classes}\).* got \({aspects},\)"),
+            (rows[1:], rf"`probabilities` must be \({aspects}, {classes}\).* got \({aspects - 1}, {classes}\)"),
+            (rows[:, 1:], rf"`probabilities` must be \({aspects}, {classes}\).* got \({aspects}, {classes - 1}\)"),
+            (changed(1, [float("nan")]), r"`probabilities` must lie in \[0, 1\], got nan"),
+            (changed(1, [1.25]), r"`probabilities` must lie in \[0, 1\], got 1.25; apply the softmax"),
+            (changed(1, [-0.25]), r"`probabilities` must lie in \[0, 1\], got -0.25"),
+            (changed(2, [0.8 + 2e-3]), rf"`probabilities` must sum to 1 .* got {wrong_sum:.4g} in row 2"),
+            (changed(3, [0.8 - 2e-3]), "`probabilities` must sum to 1 .* got 0.998 in row 3"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                metric(labels, wrong)
+
+    def test_sums_within_the_tolerance(self, metric, aspects, classes):
+        labels = [0, 1] * aspects
+        rows = rows_for(labels, classes)
+        expected = metric(labels, rows)
+        for off in (9e-4, -9e-4):
+            nearly = rows.copy()
+            nearly[:, 0] += off
+            assert metric(labels, nearly) == pytest.approx(expected, nan_ok=True)
+        # Half-precision softmax, too, is within it.
+        assert metric(labels, rows.astype(np.float16)) == pytest.approx(expected, nan_ok=True)
+
+    def test_incomplete_groups(self, metric, aspects, classes):
+        for count in (1, aspects - 1, aspects + 1, 2 * aspects - 1):
+            labels = [0] * count
+            with pytest.raises(ValueError, match=f"whole groups of {aspects}, one per aspect, got {count} rows"):
+                metric(labels, rows_for(labels, classes))
+
+    def test_lists_do_and_inputs_are_left_alone(self, metric, aspects, classes):
+        labels, rows = random_case(3, 20, aspects, classes, none=0 if classes == 3 else 4)
+        copies = labels.copy(), rows.copy()
+        expected = metric(labels, rows)
+        assert (labels == copies[0]).all() and (rows == copies[1]).all()
+        assert metric(labels.tolist(), rows.tolist()) == expected
+        assert metric(labels.astype(np.int8), rows) == expected
+
+    def test_as_an_evaluate_metric(self, metric, aspects, classes, tmp_path):
+        from hf_emotion.metrics.modules import SemEval2014, SentiHood
+
+        labels, rows = random_case(4, 25, aspects, classes, none=0 if classes == 3 else 4)
+        rows = rows.astype(np.float32)
+        module = (SentiHood if classes == 3 else SemEval2014)(cache_dir=str(tmp_path))
+        expected = metric(labels, rows)
+        assert module.compute(predictions=rows.tolist(), references=labels.tolist()) == pytest.approx(expected)
+        for start in range(0, len(labels), 7):  # batches that cut groups apart
+            batch = slice(start, start + 7)
+            module.add_batch(predictions=rows[batch].tolist(), references=labels[batch].tolist())
+        assert module.compute() == pytest.approx(expected)

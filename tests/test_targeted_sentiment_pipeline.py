@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pipeline `targeted-sentiment` against the model's own numbers on inputs that are written down by hand."""
+
+import pytest
+import torch
+from hf_emotion.modeling import CGBertConfig, TargetedSentimentPipeline
+from hf_emotion.modeling.pipeline_targeted_sentiment import mark_targets, model_inputs, targets_in
+from model_cases import (
+    ASPECTS,
+    BY_ID,
+    SENTIMENT_NAMES,
+    SENTIMENTS,
+    TARGETED_TEXTS,
+    TINY_BERT,
+    VOCABULARY,
+    asymmetric_,
+    make_tokenizer,
+)
+from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification, pipeline
+
+
+NAMES = {
+    "aspects": list(ASPECTS),
+    "targets": ["PLACE1", "PLACE2"],
+    "target_texts": ["home of joy", "home of anger"],
+}
+SENTIHOOD = {
+    "aspects": ["general", "price", "safety", "transit-location"],
+    "targets": ["LOCATION1", "LOCATION2"],
+    "target_texts": ["location - 1", "location - 2"],
+}
+
+
+def build(name: str, **config):
+    """A case's model, or a stock classifier whose config names targets and aspects: what the others are compared with."""
+    if name != "stock":
+        return BY_ID[name].build(**config)
+    names = {"aspects": None, "targets": None, "target_texts": None, "auxiliary_sentence": False, **config}
+    return asymmetric_(BertForSequenceClassification(BertConfig(**TINY_BERT, **SENTIMENT_NAMES, **names))).eval()
+
+
+def scores_of(model, words: str, auxiliary: str | None, context_id: int | None) -> dict[str, float]:
+    """What the model gives for words of the vocabulary and an auxiliary sentence, alone and without padding."""
+    first = ["[CLS]", *words.split(), "[SEP]"]
+    second = [] if auxiliary is None else [*auxiliary.split(), "[SEP]"]
+    ids = [VOCABULARY.index(word) for word in first + second]
+    inputs = {
+        "input_ids": torch.tensor([ids]),
+        "attention_mask": torch.ones(1, len(ids), dtype=torch.long),
+        "token_type_ids": torch.tensor([[0] * len(first) + [1] * len(second)]),
+    }
+    if context_id is not None:
+        inputs["context_ids"] = torch.tensor([context_id])
+    with torch.no_grad():
+        return dict(zip(SENTIMENTS, model(**inputs).logits[0].softmax(-1).tolist(), strict=True))
+
+
+def sentiment_pipeline(model, tokenizer, **arguments) -> TargetedSentimentPipeline:
+    classify = pipeline("targeted-sentiment", model=model, tokenizer=tokenizer, device="cpu", **arguments)
+    assert type(classify) is TargetedSentimentPipeline
+    return classify
+
+
+def assert_entries(entries: list[dict], expected: list[tuple[str | None, str, dict[str, float]]]) -> None:
+    """Every (target, aspect, scores) in this order, with the most probable label."""
+    assert len(entries) == len(expected)
+    for entry, (target, aspect, scores) in zip(entries, expected, strict=True):
+        best = max(scores, key=scores.get)
+        assert list(entry["scores"]) == list(SENTIMENTS)
+        assert entry == {
+            **({} if target is None else {"target": target}),
+            "aspect": aspect,
+            "label": best,
+            "score": pytest.approx(scores[best], rel=1e-4),
+            "scores": pytest.approx(scores, rel=1e-4, abs=1e-6),
+        }
+
+
+TEXT = "I am so happy, PLACE2 is not rain but sun! PLACE1"
+PLAIN = "i am so happy , [UNK] is not rain [UNK] sun ! [UNK]"  # in the words of the vocabulary
+MARKED = "i am so happy , home of anger is not rain [UNK] sun ! home of joy"
+
+
+def auxiliaries(targets: list[str]) -> list[str]:
+    """The auxiliary sentences of the targets that read like this; the dash is not in the vocabulary."""
+    return [f"{target} [UNK] {aspect}" for target in targets for aspect in ASPECTS]
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "targets", "words", "seconds"),
+    [
+        ("cg", {}, [None], PLAIN, None),
+        ("cg", {"auxiliary_sentence": True}, [None], PLAIN, list(ASPECTS)),
+        ("cg-per-head-sigmoid-no-pooler-names", {}, NAMES["targets"], MARKED, auxiliaries(NAMES["target_texts"])),
+        ("cg-per-head-sigmoid-no-pooler-names", {"auxiliary_sentence": False}, NAMES["targets"], MARKED, None),
+        ("qacg", {}, ["sun", "rain"], PLAIN, None),
+        ("qacg", {"auxiliary_sentence": True}, ["sun", "rain"], PLAIN, auxiliaries(["sun", "rain"])),
+        ("qacg-per-head-context-gate-bias", {}, NAMES["targets"], MARKED, auxiliaries(NAMES["target_texts"])),
+        ("stock", NAMES, NAMES["targets"], MARKED, None),
+        (
+            *("stock", {**NAMES, "auxiliary_sentence": True}),
+            *(NAMES["targets"], MARKED, auxiliaries(NAMES["target_texts"])),
+        ),
+        ("stock", {"aspects": list(ASPECTS), "auxiliary_sentence": True}, [None], PLAIN, list(ASPECTS)),
+    ],
+)
+def test_results_are_the_model_s_own_numbers(tokenizer, name, config, targets, words, seconds):
+    model = build(name, **config)
+    expected = []
+    for number, (target, aspect) in enumerate((target, aspect) for target in targets for aspect in ASPECTS):
+        second = None if seconds is None else seconds[number]
+        expected.append((target, aspect, scores_of(model, words, second, None if name == "stock" else number)))
+    if name != "stock" or seconds is not None:
+        assert len({tuple(scores.values()) for *_, scores in expected}) == len(expected), "equal scores hide a mix-up"
+    assert_entries(sentiment_pipeline(model, tokenizer)(TEXT), expected)
+
+
+# Targets and aspects
+
+
+@pytest.fixture
+def classify(tokenizer) -> TargetedSentimentPipeline:
+    return sentiment_pipeline(build("qacg-per-head-context-gate-bias"), tokenizer)
+
+
+def pairs_of(entries: list[dict]) -> list[tuple[str | None, str]]:
+    return [(entry.get("target"), entry["aspect"]) for entry in entries]
+
+
+@pytest.mark.parametrize(
+    ("text", "targets"),
+    [
+        ("PLACE1 is calm", ["PLACE1"]),
+        ("xPLACE2y is not", ["PLACE2"]),
+        ("PLACE2 is not PLACE1", ["PLACE1", "PLACE2"]),
+        ("the home of anger", ["PLACE2"]),
+    ],
+)
+def test_targets_are_found_by_name_and_by_text(classify, text, targets):
+    assert pairs_of(classify(text)) == [(target, aspect) for target in targets for aspect in ASPECTS]
+
+
+def test_given_targets_and_aspects_replace_those_of_the_text_and_the_model(classify, tokenizer):
+    everything = {
+        (entry["target"], entry["aspect"]): entry for entry in classify("PLACE1 sun", targets=NAMES["targets"])
+    }
+    assert list(everything) == [(target, aspect) for target in NAMES["targets"] for aspect in ASPECTS]
+    for arguments, pairs in (
+        ({"targets": ["PLACE2"]}, [("PLACE2", aspect) for aspect in ASPECTS]),
+        ({"targets": ["PLACE2", "PLACE1"], "aspects": ["calm"]}, [("PLACE2", "calm"), ("PLACE1", "calm")]),
+        ({"aspects": ["calm", "joy"]}, [("PLACE1", "calm"), ("PLACE1", "joy")]),
+    ):
+        entries = classify("PLACE1 sun", **arguments)
+        assert pairs_of(entries) == pairs
+        for entry in entries:
+            expected = everything[entry["target"], entry["aspect"]]
+            assert entry["scores"] == pytest.approx(expected["scores"], rel=1e-4)
+    classify = sentiment_pipeline(classify.model, tokenizer, targets=["PLACE2"], aspects=["fear"])
+    assert pairs_of(classify("sun")) == [("PLACE2", "fear")]
+    assert pairs_of(classify("sun", aspects=["joy"])) == [("PLACE2", "joy")]
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        ("the sun", {}, r"(?s)none of the model's targets \['PLACE1', 'PLACE2'\].*pass `targets`.*'the sun'"),
+        ("PLACE1", {"targets": ["PLACE3"]}, r"unknown target 'PLACE3': .* \['PLACE1', 'PLACE2'\]"),
+        ("PLACE1", {"aspects": ["price"]}, r"unknown aspect 'price': .* \['joy', 'fear', 'calm'\]"),
+        ("PLACE1", {"targets": "PLACE1"}, r"`targets` must be a list of names.*\['PLACE1'\]"),
+        ("PLACE1", {"aspects": "joy"}, r"`aspects` must be a list of names.*\['joy'\]"),
+        ("PLACE1", {"targets": []}, "pass `targets`"),
+        ("", {}, "a text must be a string that is not empty, got ''"),
+        (" \n", {"targets": ["PLACE1"]}, "a text must be a string that is not empty"),
+        (["PLACE1", ""], {}, "a text must be a string that is not empty, got ''"),
+        (None, {}, "a text must be a string that is not empty, got None"),
+        (7, {}, "a text must be a string that is not empty, got 7"),
+    ],
+)
+def test_what_the_pipeline_refuses(classify, text, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        classify(text, **arguments)
+
+
+def test_unknown_arguments_are_refused(classify):
+    with pytest.raises(TypeError, match=r"\['target'\].*`targets` and `aspects`"):
+        classify("PLACE1", target=["PLACE1"])
+
+
+def test_models_without_targets_take_none_and_models_without_aspects_are_refused(tokenizer):
+    classify = sentiment_pipeline(build("cg"), tokenizer)
+    assert all("target" not in entry for entry in classify("PLACE1 is so calm"))
+    assert pairs_of(classify("so calm", aspects=["fear"])) == [(None, "fear")]
+    with pytest.raises(ValueError, match=r"no targets, only the aspects \['joy', 'fear', 'calm'\]; got .* 'sun'"):
+        classify("sun", targets=["sun"])
+    for model in (build("cg", aspects=None, num_contexts=3), build("stock")):
+        with pytest.raises(ValueError, match="names no `aspects`"):
+            sentiment_pipeline(model, tokenizer)("sun")
+
+
+# What the model reads
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("LOCATION1 is nice", "location - 1 is nice"),
+        ("xLOCATION1y", "x location - 1 y"),
+        ("inLOCATION1, not (LOCATION1).", "in location - 1, not (location - 1)."),
+        ("LOCATION1LOCATION1", "location - 1 location - 1"),
+        ("3LOCATION1 4", "3 location - 1 4"),
+        ("LOCATION2 is nice", "LOCATION2 is nice"),
+        ("location1", "location1"),
+        ("", ""),
+    ],
+)
+def test_targets_are_marked_and_set_off(text, expected):
+    marked = mark_targets(text, {"LOCATION1": "location - 1"})
+    assert marked == expected
+    assert mark_targets(marked, {"LOCATION1": "location - 1"}) == marked
+    assert mark_targets(text, {"LOCATION1": "LOCATION1"}) == text
+
+
+@pytest.mark.parametrize("auxiliary_sentence", [False, True])
+def test_what_the_model_reads_for_every_pair(auxiliary_sentence):
+    config = CGBertConfig(**SENTIHOOD, auxiliary_sentence=auxiliary_sentence)
+    text = "LOCATION2 is dearer thanLOCATION1."
+    marked = "location - 2 is dearer than location - 1."
+    for number, (target, aspect) in enumerate((t, a) for t in config.targets for a in config.aspects):
+        auxiliary = f"location - {target[-1]} - {aspect}" if auxiliary_sentence else None
+        assert model_inputs(config, text, target, aspect) == (marked, auxiliary, number)
+        assert model_inputs(config, marked, target, aspect) == (marked, auxiliary, number)
+    assert targets_in(config, text) == targets_in(config, marked) == ["LOCATION1", "LOCATION2"]
+    for arguments, known in (((None, "price"), "LOCATION2"), (("LOCATION1", "joy"), "transit-location")):
+        with pytest.raises(ValueError, match=known):
+            model_inputs(config, text, *arguments)
+
+    config = CGBertConfig(aspects=["price", "food"], auxiliary_sentence=auxiliary_sentence)
+    auxiliary = "food" if auxiliary_sentence else None
+    assert model_inputs(config, "LOCATION1 is dear", None, "food") == ("LOCATION1 is dear", auxiliary, 1)
+    config = CGBertConfig(aspects=["price"], targets=["Soho", "Acton"], auxiliary_sentence=auxiliary_sentence)
+    auxiliary = "Acton - price" if auxiliary_sentence else None
+    assert model_inputs(config, "NotActon", "Acton", "price") == ("NotActon", auxiliary, 1)
+
+
+def test_a_target_s_name_may_begin_with_another_s():
+    config = CGBertConfig(aspects=["price"], targets=["LOC1", "LOC12"], target_texts=["loc - 1", "loc - 12"])
+    assert targets_in(config, "LOC12 is nice") == ["LOC12"]
+    assert model_inputs(config, "LOC12 is nice, LOC1 too", "LOC12", "price")[0] == "loc - 12 is nice, loc - 1 too"
+
+
+def test_a_target_s_text_may_hold_its_name():
+    config = CGBertConfig(aspects=["price"], targets=["Soho", "Acton"], target_texts=["Soho in London", "not Soho"])
+    marked = "Soho in London or not Soho"
+    assert model_inputs(config, "Soho or Acton", "Soho", "price")[0] == marked
+    assert model_inputs(config, marked, "Soho", "price")[0] == marked
+
+
+def count_calls(model) -> list[dict[str, torch.Tensor]]:
+    """The arguments of every call of the model from now on."""
+    calls = []
+    model.register_forward_pre_hook(lambda module, args, kwargs: calls.append(kwargs), with_kwargs=True)
+    return calls
+
+
+def test_long_texts_are_cut_and_auxiliary_sentences_are_not(tokenizer, tmp_path):
+    long = "PLACE1 " + "so happy . " * 40
+    words = ("home of joy " + "so happy . " * 40).split()
+    for auxiliary_sentence in (False, True):
+        model = build("qacg-per-head-context-gate-bias", auxiliary_sentence=auxiliary_sentence)
+        shorter = make_tokenizer(tmp_path / str(auxiliary_sentence), model_max_length=20)
+        for reader, length in ((tokenizer, TINY_BERT["max_position_embeddings"]), (shorter, 20)):
+            assert tokenizer.model_max_length > TINY_BERT["max_position_embeddings"]
+            room = length - (2 + 6 if auxiliary_sentence else 2)  # [CLS], [SEP]; home of joy - joy [SEP]
+            expected = []
+            for a, aspect in enumerate(ASPECTS):
+                second = auxiliaries(["home of joy"])[a] if auxiliary_sentence else None
+                expected.append(("PLACE1", aspect, scores_of(model, " ".join(words[:room]), second, a)))
+            assert_entries(sentiment_pipeline(model, reader)(long), expected)
+
+
+def test_all_pairs_of_a_text_are_one_call(tokenizer):
+    for model in (build("qacg-per-head-context-gate-bias"), build("stock", **NAMES, auxiliary_sentence=True)):
+        calls = count_calls(model)
+        classify = sentiment_pipeline(model, tokenizer)
+        classify("PLACE1 is so calm, PLACE2 is not")
+        assert len(calls) == 1 and len(calls[0]["input_ids"]) == 6
+        assert set(calls[0]["token_type_ids"].flatten().tolist()) == {0, 1}
+        assert calls[0]["attention_mask"].all(), "the pairs of a text are of about one length"
+        if isinstance(model, BertForSequenceClassification):
+            assert "context_ids" not in calls[0]
+        else:
+            assert calls[0]["context_ids"].tolist() == list(range(6))
+            assert calls[0]["context_ids"].dtype == torch.int64
+        classify(["PLACE1", "PLACE2 is PLACE1"])
+        assert [len(call["input_ids"]) for call in calls] == [6, 3, 6]
+
+
+def test_pairs_of_unequal_length_are_padded(tokenizer):
+    texts = ["sun", "home of anger and rain"]
+    model = build("qacg-per-head-context-gate-bias", target_texts=texts)
+    expected = []
+    for number, second in enumerate(auxiliaries(["sun", "home of anger [UNK] rain"])):
+        target, aspect = NAMES["targets"][number // 3], ASPECTS[number % 3]
+        expected.append((target, aspect, scores_of(model, "a sun is sun", second, number)))
+    calls = count_calls(model)
+    assert_entries(sentiment_pipeline(model, tokenizer)("a PLACE1 is sun", targets=NAMES["targets"]), expected)
+    assert len(calls) == 1 and not calls[0]["attention_mask"].all()
+
+
+def test_one_text_gives_one_list_and_several_a_list_each(classify):
+    several = classify(list(TARGETED_TEXTS))
+    assert [pairs_of(entries) for entries in several] == [pairs_of(classify(text)) for text in TARGETED_TEXTS]
+    for entries, text in zip(several, TARGETED_TEXTS, strict=True):
+        assert entries == classify(text)
+    assert classify([TARGETED_TEXTS[0]]) == several[:1]
+
+
+@pytest.mark.xfail(strict=True, reason="pairs and inputs of several texts are not collated", raises=TypeError)
+def test_batch_size_changes_nothing(classify):
+    assert classify(list(TARGETED_TEXTS), batch_size=2) == classify(list(TARGETED_TEXTS))
+
+
+# Around the model
+
+
+def test_dtype_and_device_stay_those_of_the_model(tokenizer):
+    for dtype in (torch.float32, torch.bfloat16):
+        model = build("qacg-per-head-context-gate-bias").to(dtype)
+        classify = pipeline("targeted-sentiment", model=model, tokenizer=tokenizer, device="cpu")
+        assert classify.model is model and model.dtype == dtype
+        assert classify.device == torch.device("cpu") == model.device
+        for entry in classify(TARGETED_TEXTS[0]):
+            assert isinstance(entry["score"], float)
+            assert sum(entry["scores"].values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_pipeline_of_a_folder_needs_no_task_and_keeps_all_names(tmp_path, classify):
+    expected = classify(list(TARGETED_TEXTS))
+    classify.save_pretrained(tmp_path / "first")
+    loaded = pipeline(model=str(tmp_path / "first"), trust_remote_code=True, device="cpu")
+    loaded.save_pretrained(tmp_path / "second")
+    again = pipeline(model=str(tmp_path / "second"), trust_remote_code=True, device="cpu")
+    for other in (loaded, again):
+        assert (type(other).__name__, other.task) == ("TargetedSentimentPipeline", "targeted-sentiment")
+        for name, value in {**NAMES, "auxiliary_sentence": True, "num_contexts": 6}.items():
+            assert getattr(other.model.config, name) == value
+        for entries, others in zip(expected, other(list(TARGETED_TEXTS)), strict=True):
+            assert_entries(others, [(entry["target"], entry["aspect"], entry["scores"]) for entry in entries])
+
+
+def test_stock_model_keeps_its_names(tmp_path, tokenizer):
+    model = build("stock", **NAMES, auxiliary_sentence=True)
+    expected = sentiment_pipeline(model, tokenizer)(TARGETED_TEXTS[0])
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    assert type(loaded) is BertForSequenceClassification
+    entries = sentiment_pipeline(loaded, tokenizer)(TARGETED_TEXTS[0])
+    assert_entries(entries, [(entry["target"], entry["aspect"], entry["scores"]) for entry in expected])
