@@ -76,7 +76,7 @@ class LabelAwareBertConfig(BertConfig):
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
         # Arguments of `from_pretrained` take part in the checks, which else see only what was saved.
-        given = {name: value for name, value in kwargs.items() if name in cls.__dataclass_fields__}
+        given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
         return super().from_dict({**config_dict, **given}, **kwargs)
 
     def validate_encoder_only(self):

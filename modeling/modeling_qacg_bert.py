@@ -152,7 +152,8 @@ class QACGBertSelfAttention(BertSelfAttention):
         """
         Eq. 6 without α: σ(f(c_Q, c_K)/√d_h), zero on padding keys; (B, L, g, d_h) twice -> (B·g, L, L).
 
-        Dropout, not rescaled, acts before the logistic function: the map itself is all that the backward pass keeps.
+        Dropout, not rescaled, acts before the logistic function: the map itself is all that the backward pass keeps (and the
+        distances, with `quasi_similarity="neg_l1"`).
         """
         context_query, context_key = self.to_groups(context_query), self.to_groups(context_key)  # (B·g, L, d_h)
         length = context_query.shape[1]
@@ -163,7 +164,11 @@ class QACGBertSelfAttention(BertSelfAttention):
             dropped = torch.rand(len(context_query), length, length, device=context_query.device) < dropout
             bias = torch.where(dropped, torch.finfo(bias.dtype).min, bias)  # (B·g, L, L)
         if self.config.quasi_similarity == "neg_l1":
-            return (bias - self.scaling * torch.cdist(context_query, context_key, p=1)).sigmoid()
+            exact = torch.promote_types(
+                context_query.dtype, torch.float32
+            )  # there is no L1 distance in half precision
+            distances = torch.cdist(context_query.to(exact), context_key.to(exact), p=1).to(context_query.dtype)
+            return (bias - self.scaling * distances).sigmoid()
         return torch.baddbmm(bias, context_query, context_key.transpose(1, 2), alpha=self.scaling).sigmoid()
 
     def to_groups(self, states):

@@ -93,7 +93,7 @@ class TargetedSentimentPipeline(Pipeline):
     r"""
     For a text (for each of several texts) a list of `{"target", "aspect", "label", "score", "scores"}`, one entry for every
     target in the text and every aspect: the most probable label, its probability, and the probabilities of all labels. All
-    pairs of a text run as one batch. `target` is missing where the model knows aspects only.
+    pairs of a text run as one batch, whatever `batch_size` says. `target` is missing where the model knows aspects only.
 
     Call arguments:
         targets (`list[str]`): instead of the targets that are found in the text.
@@ -113,6 +113,9 @@ class TargetedSentimentPipeline(Pipeline):
                 raise ValueError(f"`{name}` must be a list of names, got the string {value!r}: pass [{value!r}].")
         given = {name: value for name, value in (("targets", targets), ("aspects", aspects)) if value is not None}
         return given, {}, {}
+
+    def __call__(self, inputs, batch_size=None, **kwargs):
+        return super().__call__(inputs, batch_size=1, **kwargs)
 
     def preprocess(self, inputs, targets=None, aspects=None):
         config = self.model.config

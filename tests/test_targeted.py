@@ -21,6 +21,7 @@ from test_convert import ABSA_SIZES, absa_weights, save_reference
 from toolkit_helpers import (
     GUIDED,
     PLACES_HEADER,
+    PLACES_PARTS,
     QUICK_ARGUMENTS,
     SEMEVAL_CUES,
     SEMEVAL_LABELS,
@@ -338,7 +339,9 @@ class TestLoadedCheckpoint:
 
     def test_own_files(self, places_run):
         predictor = TargetedPredictor(places_run, device="cpu")
-        for row, (text, target, aspect, _) in zip(rows_of(places_run, "test"), places_rows(16, 64), strict=True):
+        for row, (text, target, aspect, _) in zip(
+            rows_of(places_run, "test"), places_rows(*PLACES_PARTS["test"]), strict=True
+        ):
             (item,) = [item for item in predictor(text, targets=[target])[0] if item["aspect"] == aspect]
             assert list(item["scores"].values()) == pytest.approx(row["probabilities"], abs=1e-5)
 
@@ -579,33 +582,28 @@ class TestTargetedPredictor:
         with pytest.raises(ValueError, match=f"text 1 of .* is empty or no string: {re.escape(repr(text))}"):
             TargetedPredictor(cg_run, device="cpu")([text])
 
-    @pytest.mark.xfail(strict=True, reason="bug: the rows of `_run` are counted, which are pairs: text 6 of 10")
     @pytest.mark.parametrize("text", ["", None])
     def test_an_empty_text_is_named_by_its_place(self, cg_run, text):
         with pytest.raises(ValueError, match="text 2 of 2 is empty or no string"):
             TargetedPredictor(cg_run, device="cpu")(["so happy", text])
 
-    @pytest.mark.xfail(strict=True, raises=TypeError, reason="bug: targets are looked for before the text is checked")
     def test_a_text_that_is_no_string(self, qacg_run):
         with pytest.raises(ValueError, match="text 2 of 2 is empty or no string: None"):
             TargetedPredictor(qacg_run, device="cpu")(["LOCATION1", None])
 
-    @pytest.mark.xfail(strict=True, reason="bug: the message is `unknown target 'L'`; none is no error at all")
     def test_targets_that_are_no_list_of_names(self, qacg_run):
         predictor = TargetedPredictor(qacg_run, device="cpu")
         with pytest.raises(ValueError, match="`targets` must be a list of names"):  # as the pipeline says
             predictor("LOCATION1 is so happy", targets="LOCATION1")
-        with pytest.raises(ValueError, match="target"):
+        with pytest.raises(ValueError, match="`targets` must be a list of names, at least one"):
             predictor("LOCATION1 is so happy", targets=[])
 
-    @pytest.mark.xfail(strict=True, reason="bug: pairs are counted and not texts: 8 of 3 texts")
     def test_cut_texts_are_counted_once(self, qacg_run, caplog):
         texts = ["LOCATION1 is happy", *["sun " * 60 + "LOCATION1"] * 2]
         TargetedPredictor(qacg_run, device="cpu")(texts)
         messages = [record.getMessage() for record in caplog.records]
         assert messages == ["2 of 3 texts are longer than 40 tokens and were cut"]
 
-    @pytest.mark.xfail(strict=True, reason="bug: the tokenizer's bare `Exception: Truncation error` comes through")
     def test_a_length_without_room_for_the_text(self, qacg_run):
         with pytest.raises(ValueError, match="max_length"):
             TargetedPredictor(qacg_run, device="cpu", max_length=8)("LOCATION1 is so happy")
@@ -626,7 +624,6 @@ class TestKindsOfModels:
         message = f"{run} was not trained for targeted sentiment (its config names no `aspects`): use Predictor."
         assert str(caught.value) == message
 
-    @pytest.mark.xfail(strict=True, reason="bug: the message holds all layers of the model")
     def test_of_a_model_object(self, qacg_run):
         model = AutoModelForSequenceClassification.from_pretrained(qacg_run)
         with pytest.raises(ValueError, match=r"use TargetedPredictor\.$") as caught:
@@ -663,10 +660,6 @@ class TestKindsOfModels:
         with pytest.raises((TypeError, ValueError), match="auxiliary_sentence"):
             train(recipe, tmp_path / "run")
 
-    @pytest.mark.xfail(
-        strict=True,
-        reason="bug: aspects of `model_config` are ignored for ours, and found wrong for a stock model only after training",
-    )
     @pytest.mark.parametrize("model_type", [None, "qacg-bert"], ids=["stock", "qacg"])
     def test_contexts_come_from_the_corpus(self, model_type, tmp_path, aspect_bert, corpora, no_plots):
         recipe = targeted_recipe(
@@ -682,15 +675,15 @@ class TestKindsOfModels:
 
 class TestFiles:
     TEXTS = (
-        "LOCATION1 is so happy",
+        "LOCATION2 is so happy today today today today not",
         "so happy and not a place",
-        "today inLOCATION2 , LOCATION1 is very sad",
-        "the home of location - 2 is joy",
+        "the fear of LOCATION2 is joy , xLOCATION1 is very sad",
+        "the home of location - 2 is sick happy",
     )
 
     @pytest.fixture
-    def predictor(self, qacg_run):
-        return TargetedPredictor(qacg_run, device="cpu")
+    def predictor(self, pair_run):
+        return TargetedPredictor(pair_run, device="cpu")
 
     @pytest.fixture
     def expected(self, predictor) -> list[list[tuple[str, float]]]:
@@ -705,9 +698,7 @@ class TestFiles:
                     if item["label"] != "none"
                 ]
             )
-        labels = {name.rsplit("/", 1)[1] for row in rows for name, _ in row}
-        assert labels <= {"positive", "negative"} and [bool(row) for row in rows] == [True, False, True, True]
-        assert 0 < sum(map(len, rows)) < 4 * 5  # of the pairs some are none
+        assert rows[0] and sum(map(len, rows)) < 4 * 4  # some of the pairs are none, and some are not
         return rows
 
     def test_jsonl(self, predictor, expected, tmp_path):
@@ -767,14 +758,12 @@ class TestFiles:
             predict_file(predictor, source, tmp_path / "out.jsonl", top_k=2, progress=False)
         assert not (tmp_path / "out.jsonl").exists()
 
-    @pytest.mark.xfail(strict=True, reason="bug: refused only by `rank`, after the prediction of 2048 rows")
     def test_top_k_is_refused_before_any_work(self, predictor, tmp_path):
         source = write_jsonl(tmp_path / "in.jsonl", [{"text": self.TEXTS[0]}])
         with pytest.raises(ValueError, match="top_k"):
             predict_file(predictor, source, tmp_path / "out.jsonl", top_k=2, progress=False)
         assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 
-    @pytest.mark.xfail(strict=True, reason="bug: pairs are counted and not texts: 20 of 10 texts")
     def test_cut_texts_are_counted_once(self, predictor, tmp_path, caplog):
         texts = [f"LOCATION1 {'sun ' * (60 if i % 2 else 2)}" for i in range(10)]
         source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
@@ -977,13 +966,14 @@ class TestCompare:
         output = invoke("compare", pair_run, qacg_run)
         names = ["strict_accuracy", "aspect_macro_f1", "aspect_auc", "sentiment_accuracy", "sentiment_auc"]
         names += ["accuracy", "macro_f1"]
-        rows = cells(output)
-        assert rows[0] == ["run", "encoder", "seeds", *(f"{name} (argmax)" for name in names)]
-        for row, run in zip(rows[1:], (pair_run, qacg_run), strict=True):
+        head = zip(*cells("\n".join(line for line in output.splitlines() if line[0] == "┃")), strict=True)
+        header = [" ".join(part for part in column if part) for column in head]  # long names are folded
+        assert header == ["run", "encoder", "seeds", *(f"{name} (argmax)" for name in names)]
+        for run in (pair_run, qacg_run):
             report = report_of(run)
             summary = report["summary"]["test"]["argmax"]
-            assert row[0] == report["name"] and row[2] == "1"
-            assert row[3:] == [f"{summary[name]['mean']:.4f}" for name in names]
+            (row,) = [row for row in cells(output) if row[0] == report["name"]]
+            assert row[2:] == ["1", *(f"{summary[name]['mean']:.4f}" for name in names)]
         (line,) = [line for line in output.splitlines() if line.startswith("qacg vs pair (argmax)")]
         assert "95 % interval" in line and "McNemar p = " in line
 
@@ -1157,7 +1147,6 @@ class TestInverseFrequencySampling:
         assert list(trainer._get_eval_sampler(rows)) == list(range(len(rows)))
         assert rows["length"][:] == sorted(rows["length"][:])
 
-    @pytest.mark.xfail(strict=True, reason="bug: numpy's words about inhomogeneous shapes come through")
     def test_multi_label_data(self, base_bert, feelings, tmp_path):
         options = {"dataset": "files", "dataset_options": {"label_separator": "|"}, "train_fraction": 1}
         recipe = recipe_for(base_bert, inverse_frequency_sampling=True, **options)
@@ -1192,27 +1181,30 @@ class TestOneModelPerContext:
             assert {*CHECKPOINT, "run.json"} <= set(files_in(contexts_run / name))
             assert [path for path in (contexts_run / name).iterdir() if path.is_dir()] == []
 
-    @pytest.mark.xfail(strict=True, reason="bug: `Trainer.save_model` also writes training_args.bin, a pickle")
     def test_checkpoints_are_those_of_any_run(self, contexts_run):
         for name in self.CONTEXTS:
             assert set(files_in(contexts_run / name)) == CHECKPOINT | {"run.json"}
 
-    def test_each_row_is_predicted_by_the_model_of_its_context(self, contexts_run, corpora):
-        splits = load_dataset_for("sentihood", corpora)
-        models = {name: TargetedPredictor(contexts_run / name, device="cpu") for name in self.CONTEXTS}
+    def test_each_row_is_predicted_by_the_model_of_its_context(self, contexts_run):
+        models = {
+            name: AutoModelForSequenceClassification.from_pretrained(contexts_run / name).eval()
+            for name in self.CONTEXTS
+        }
+        tokenizer = AutoTokenizer.from_pretrained(contexts_run / self.CONTEXTS[0])
         differing = 0.0
         for split, part in (("validation", "dev"), ("test", "test")):
+            texts = {str(s["id"]): bare_text(s["text"]) for s in sentihood_sentences(*SENTIHOOD_PARTS[part])}
             gold = sentihood_gold(part)
             predictions = rows_of(contexts_run, split)
             assert [row["id"] for row in predictions] == ["/".join(row[:3]) for row in gold]
-            everywhere = {name: model.row_probabilities(splits[split]) for name, model in models.items()}
-            for i, (row, (_, target, aspect, label)) in enumerate(zip(predictions, gold, strict=True)):
-                expected = everywhere[f"{target}-{aspect}"][i]
-                assert row["probabilities"] == pytest.approx(expected.tolist(), abs=1e-5)
+            for row, (number, target, aspect, label) in zip(predictions, gold, strict=True):
+                inputs = tokenizer(texts[number], return_tensors="pt")
+                with torch.no_grad():
+                    found = {name: model(**inputs).logits[0].softmax(-1).tolist() for name, model in models.items()}
+                expected = found.pop(f"{target}-{aspect}")
+                assert row["probabilities"] == pytest.approx(expected, abs=1e-5)
                 assert row["labels"] == [label]
-                differing += min(
-                    np.abs(expected - p[i]).max() for n, p in everywhere.items() if n != f"{target}-{aspect}"
-                )
+                differing += min(np.abs(np.subtract(expected, other)).max() for other in found.values())
         assert differing > 1  # rows of another model would show
 
     def test_figures(self, contexts_run):
@@ -1252,16 +1244,10 @@ class TestOneModelPerContext:
 
     def test_predict_reads_a_folder(self, contexts_run):
         text = "LOCATION1 is so happy"
-        predictor = TargetedPredictor(contexts_run / "LOCATION1-price", device="cpu")
-        (item,) = [item for item in predictor(text)[0] if item["aspect"] == "price"]
+        ((item,),) = TargetedPredictor(contexts_run / "LOCATION1-price", device="cpu")(text)
         rows = cells(invoke("predict", contexts_run / "LOCATION1-price", text))
-        (row,) = [row for row in rows[1:] if row[0] == "LOCATION1"]
-        assert row[rows[0].index("price")] == f"{item['label']} {item['score']:.2f}"
+        assert rows[1:] == [["LOCATION1", f"{item['label']} {item['score']:.2f}"]]
 
-    @pytest.mark.xfail(
-        strict=True,
-        reason="bug: the config names all contexts, so that a model answers for those it was not trained on",
-    )
     def test_a_model_knows_its_context_alone(self, contexts_run):
         rows = cells(invoke("predict", contexts_run / "LOCATION1-price", "LOCATION1 is so happy , not LOCATION2"))
         assert rows[0] == ["target", "price"] and [row[0] for row in rows[1:]] == ["LOCATION1"]
@@ -1383,22 +1369,27 @@ class TestOneModelPerContext:
         recipe = targeted_recipe(aspect_bert, {"max_steps": 1}, one_model_per_context=True, **FILES)
         train(recipe, tmp_path / "run", data_dir=places)
         rows = rows_of(tmp_path / "run", "test")
-        data = load_dataset_for("files", places, **FILES["dataset_options"])["test"]
-        for name in ("home-calm", "sun-food"):
-            found = TargetedPredictor(tmp_path / "run" / name, device="cpu").row_probabilities(data)
-            for row, scores in zip(rows, found, strict=True):
-                if row["id"].endswith(name.replace("-", "/")):
-                    assert row["probabilities"] == pytest.approx(scores.tolist(), abs=1e-5)
+        for name in ("home-calm", "home-food", "sun-calm", "sun-food"):
+            predictor = TargetedPredictor(tmp_path / "run" / name, device="cpu")
+            own = [
+                (row, text)
+                for row, (text, target, aspect, _) in zip(rows, places_rows(*PLACES_PARTS["test"]), strict=True)
+                if f"{target}-{aspect}" == name
+            ]
+            found = predictor([text for _, text in own], targets=[name.split("-")[0]])
+            assert len(found) == 4
+            for (row, _), (item,) in zip(own, found, strict=True):
+                assert item["aspect"] == name.split("-")[1]
+                assert list(item["scores"].values()) == pytest.approx(row["probabilities"], abs=1e-5)
 
     def test_a_context_without_development_rows(self, aspect_bert, places, tmp_path, no_plots):
         data = tmp_path / "data"
         shutil.copytree(places, data)
-        rows = [row for row in places_rows(16, 48) if row[1:3] != ["sun", "calm"]]
+        rows = [row for row in places_rows(*PLACES_PARTS["dev"]) if row[1:3] != ["sun", "calm"]]
         write_csv(data / "dev.csv", PLACES_HEADER, rows)
         with pytest.raises(ValueError, match="no validation row for sun-calm: `one_model_per_context` needs some"):
             train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=data)
 
-    @pytest.mark.xfail(strict=True, reason="bug: the rows of such a context get the probabilities (0, 0), silently")
     def test_a_context_without_training_rows(self, aspect_bert, places, tmp_path, no_plots):
         data = tmp_path / "data"
         shutil.copytree(places, data)
@@ -1406,15 +1397,11 @@ class TestOneModelPerContext:
         with pytest.raises(ValueError, match="sun-calm"):
             train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=data)
 
-    @pytest.mark.xfail(
-        strict=True, raises=FileNotFoundError, reason="bug: `train` removes `seed-N/checkpoints`, which does not exist"
-    )
     def test_several_seeds(self, aspect_bert, places, tmp_path, no_plots):
         recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, seeds=[3, 8], **FILES)
         report = train(recipe, tmp_path / "run", data_dir=places)
         assert [run["seed"] for run in report["runs"]] == [3, 8]
 
-    @pytest.mark.xfail(strict=True, reason="bug: `Column 'context_id' doesn't exist`")
     def test_texts_without_aspects(self, base_bert, tmp_path):
         with pytest.raises(ValueError, match="one_model_per_context"):
             train(recipe_for(base_bert, one_model_per_context=True), tmp_path / "run")
@@ -1500,13 +1487,11 @@ class TestCard:
         command = command.replace("PATH_OR_REPO", str(pair_run)).replace("TEXT", "LOCATION1 is so happy")
         assert cells(invoke(*shlex.split(command)[1:]))[0] == ["target", *HOOD_ASPECTS]
 
-    @pytest.mark.xfail(strict=True, reason="bug: the model index has `value: .nan`, which is no number for the Hub")
     def test_figures_that_are_undefined(self, cg_run, tmp_path):
         report = report_of(cg_run)
         report["summary"]["test"]["argmax"]["precision"] = {"mean": float("nan"), "std": None}
         write_card(tmp_path, load_recipe(cg_run / "recipe.yaml"), report, report["runs"][0])
-        text = (tmp_path / "README.md").read_text()
-        assert "nan" not in text
+        assert "value: .nan" not in (tmp_path / "README.md").read_text()
         names = {result.metric_name for result in ModelCard.load(tmp_path / "README.md").data.eval_results}
         assert "recall (argmax)" in names and "precision (argmax)" not in names
 

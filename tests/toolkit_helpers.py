@@ -197,6 +197,7 @@ def write_semeval2014(folder: Path) -> Path:
 
 
 PLACES_HEADER = ["text", "target", "aspect", "label"]
+PLACES_PARTS = {"train": (48, 0), "dev": (20, 48), "test": (16, 68)}  # rows, number of the first
 
 
 def places_rows(count: int, offset: int = 0) -> list[list[str]]:
@@ -204,7 +205,7 @@ def places_rows(count: int, offset: int = 0) -> list[list[str]]:
     rows = []
     for number in range(offset, offset + count):
         target, aspect = ("home", "sun")[number % 2], ("calm", "food")[number // 2 % 2]
-        good = number // 4 % 2 == 0
+        good = number // 4 % 3 != 0
         text = f"the {target} is {'so happy' if good else 'not joy'}{' today' * (number * 5 % 7)} {WORDS[number % 28]}"
         rows.append([text, target, aspect, "good" if good else "bad"])
     return rows
@@ -212,8 +213,8 @@ def places_rows(count: int, offset: int = 0) -> list[list[str]]:
 
 def write_places(folder: Path) -> Path:
     """One's own files with targets and aspects: {train,dev,test}.csv in `folder`."""
-    for split, count, offset in (("train", 48, 0), ("dev", 16, 48), ("test", 16, 64)):
-        write_csv(folder / f"{split}.csv", PLACES_HEADER, places_rows(count, offset))
+    for split, sizes in PLACES_PARTS.items():
+        write_csv(folder / f"{split}.csv", PLACES_HEADER, places_rows(*sizes))
     return folder
 
 

@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 
 from ..data.text import FORMATS, columns_of, read_rows
 from ..training.files import replacing, without_nan, write_json
-from .predictor import Predictor, check_top_k
+from .predictor import Predictor
 
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ def predict_file(
         "rows_per_part": rows_per_part,
         "max_length": predictor.max_length,
     }
-    check_top_k(top_k)
+    predictor.check_top_k(top_k)
     done = _open_parts(parts, job)
     if done:
         logger.warning("resuming: %d of %d rows are predicted already", min(done * rows_per_part, total), total)

@@ -56,8 +56,9 @@ class Predictor:
         """
         self.model, self.tokenizer = load_checkpoint(checkpoint, tokenizer, device)
         if (getattr(self.model.config, "aspects", None) is not None) != self.targeted:
+            name = "the model" if isinstance(checkpoint, PreTrainedModel) else checkpoint
             raise ValueError(
-                f"{checkpoint} was {'not ' if self.targeted else ''}trained for targeted sentiment (its config names "
+                f"{name} was {'not ' if self.targeted else ''}trained for targeted sentiment (its config names "
                 f"{'no' if self.targeted else 'the'} `aspects`): use {'Predictor' if self.targeted else 'TargetedPredictor'}."
             )
         self.model.eval()
@@ -92,7 +93,7 @@ class Predictor:
             for each text a list of {"label", "score"}; empty where no label passes its threshold. A single-label model
             gives the most probable label.
         """
-        check_top_k(top_k)
+        self.check_top_k(top_k)
         return self.rank(self.label_probabilities(texts, progress), top_k)
 
     def rank(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[dict]]:
@@ -135,6 +136,12 @@ class Predictor:
             return chosen
         return np.stack([chosen[:, members].any(axis=1) for members in self._groups], axis=1)
 
+    @staticmethod
+    def check_top_k(top_k: int | None) -> None:
+        """ValueError unless None or positive."""
+        if top_k is not None and top_k < 1:
+            raise ValueError(f"`top_k` must be at least 1, got {top_k}.")
+
     def warn_truncated(self, truncated: int, total: int) -> None:
         """One counted warning for the texts that were cut."""
         if truncated:
@@ -142,8 +149,8 @@ class Predictor:
 
     def _label_probabilities(self, texts: Sequence[str] | str, progress: bool = False) -> tuple[np.ndarray, int]:
         """Probabilities of the model's labels (N, C) float32, and the number of texts that were cut."""
-        texts = [texts] if isinstance(texts, str) else list(texts)
-        return self._run(texts, progress=progress)
+        probabilities, cut = self._run(as_texts(texts), progress=progress)
+        return probabilities, int(cut.sum())
 
     def _run(
         self,
@@ -151,27 +158,24 @@ class Predictor:
         auxiliaries: Sequence[str] | None = None,
         context_ids: Sequence[int] | None = None,
         progress: bool = False,
-    ) -> tuple[np.ndarray, int]:
+    ) -> tuple[np.ndarray, np.ndarray]:
         """
-        Probabilities (N, C) float32 of rows in any order of lengths, and the number of texts that were cut.
+        Probabilities (N, C) float32 of rows in any order of lengths, and which of them were cut, (N,) bool.
 
         Args:
             texts: N texts.
             auxiliaries: the second segment of each row.
             context_ids: the context of each row.
         """
-        for row, text in enumerate(texts):
-            if not isinstance(text, str) or not text.strip():
-                raise ValueError(f"text {row + 1} of {len(texts)} is empty or no string: {text!r}")
+        cut = np.zeros(len(texts), dtype=bool)
         output = np.empty((len(texts), self.model.config.num_labels), dtype=np.float32)
-        truncated = 0
         with tqdm(total=len(texts), unit="texts", disable=not progress) as bar:
             for start in range(0, len(texts), CHUNK):
                 part = slice(start, start + CHUNK)
                 pairs = [texts[part]] if auxiliaries is None else [texts[part], auxiliaries[part]]
                 encoded = self.tokenizer(*pairs, truncation=False, verbose=False)
-                if any(len(ids) > self.max_length for ids in encoded["input_ids"]):
-                    truncated += sum(len(ids) > self.max_length for ids in encoded["input_ids"])
+                cut[part] = [len(ids) > self.max_length for ids in encoded["input_ids"]]
+                if cut[part].any():
                     # The auxiliary sentence says what is asked: it stays whole.
                     encoded = self.tokenizer(*pairs, truncation="only_first", max_length=self.max_length)
                 for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], TOKENS_PER_BATCH):
@@ -180,7 +184,7 @@ class Predictor:
                         batch["context_ids"] = [context_ids[start + row] for row in rows]
                     output[[start + row for row in rows]] = self._forward(batch)
                     bar.update(len(rows))
-        return output, truncated
+        return output, cut
 
     @staticmethod
     def _segments(auxiliaries: Sequence[str] | None) -> tuple[str, ...]:
@@ -191,6 +195,15 @@ class Predictor:
         inputs: Any = self.tokenizer.pad(batch, return_tensors="pt").to(self.model.device)
         logits = self.model(**inputs).logits.float()
         return (logits.sigmoid() if self.multi_label else logits.softmax(dim=-1)).cpu().numpy()
+
+
+def as_texts(texts: Sequence[str] | str) -> list[str]:
+    """A list of texts (a string is a list of one); ValueError where one is empty or no string."""
+    texts = [texts] if isinstance(texts, str) else list(texts)
+    for row, text in enumerate(texts):
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"text {row + 1} of {len(texts)} is empty or no string: {text!r}")
+    return texts
 
 
 def load_checkpoint(
@@ -232,12 +245,6 @@ def load_checkpoint(
             )
         tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     return model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer
-
-
-def check_top_k(top_k: int | None) -> None:
-    """ValueError unless None or positive."""
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"`top_k` must be at least 1, got {top_k}.")
 
 
 def token_budget_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:

@@ -11,8 +11,8 @@ from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..data import context_names
-from ..modeling.pipeline_targeted_sentiment import entry, model_inputs, targets_in
-from .predictor import Predictor, load_checkpoint
+from ..modeling.pipeline_targeted_sentiment import auxiliary_sentence, entry, model_inputs, targets_in
+from .predictor import Predictor, as_texts, load_checkpoint
 
 
 class TargetedPredictor(Predictor):
@@ -35,6 +35,7 @@ class TargetedPredictor(Predictor):
     ):
         """The arguments and errors of `Predictor`; a checkpoint whose config names no `aspects` is a ValueError."""
         super().__init__(checkpoint, tokenizer, device, max_length)
+        check_room(self.tokenizer, self.model.config, self.max_length)
 
     def __call__(  # type: ignore[override]
         self,
@@ -58,7 +59,9 @@ class TargetedPredictor(Predictor):
             ValueError: an empty text, a text that names none of the model's targets, an unknown target.
         """
         config = self.model.config
-        texts = [texts] if isinstance(texts, str) else list(texts)
+        texts = as_texts(texts)
+        if targets is not None and (isinstance(targets, str) or not targets):
+            raise ValueError(f"`targets` must be a list of names, at least one of {config.targets}; got {targets!r}.")
         if targets is None:
             of = [
                 [None] if config.targets is None else self._targets_in(text, number)
@@ -86,9 +89,10 @@ class TargetedPredictor(Predictor):
             for target in names
             for aspect in self.model.config.aspects
         ]
-        probabilities, truncated = self._pair_probabilities(
+        probabilities, cut = self._pair_probabilities(
             [texts[number] for number, _, _ in pairs], [pair[1:] for pair in pairs], progress
         )
+        truncated = len({number for (number, _, _), is_cut in zip(pairs, cut, strict=True) if is_cut})
         results: list[list[dict[str, Any]]] = [[] for _ in texts]
         for (number, target, aspect), row in zip(pairs, probabilities.tolist(), strict=True):
             results[number].append(entry(target, aspect, self.labels, row))
@@ -103,8 +107,7 @@ class TargetedPredictor(Predictor):
 
     def rank(self, probabilities, top_k: int | None = None) -> list[list[dict]]:
         """Results of `__call__` -> for each text what is not "none", as {"label": "TARGET/ASPECT/LABEL", "score"}."""
-        if top_k is not None:
-            raise ValueError("`top_k` is for emotions: targeted sentiment has one label for each target and aspect.")
+        self.check_top_k(top_k)
         return [
             [
                 {
@@ -117,18 +120,21 @@ class TargetedPredictor(Predictor):
             for items in probabilities
         ]
 
+    @staticmethod
+    def check_top_k(top_k: int | None) -> None:
+        if top_k is not None:
+            raise ValueError("`top_k` is for emotions: targeted sentiment has one label for each target and aspect.")
+
     def row_probabilities(self, rows: Dataset, progress: bool = False) -> np.ndarray:
         """(N, C) float32 for the rows of targeted sentiment data (columns `text`, `aspect` and, if any, `target`)."""
         targets, aspects = context_names(rows)
         names = [aspects[i] for i in rows["aspect"]]
         of = [None] * len(rows) if targets is None else [targets[i] for i in rows["target"]]
-        probabilities, truncated = self._pair_probabilities(
-            list(rows["text"]), list(zip(of, names, strict=True)), progress
-        )
-        self.warn_truncated(truncated, len(rows))
+        probabilities, cut = self._pair_probabilities(list(rows["text"]), list(zip(of, names, strict=True)), progress)
+        self.warn_truncated(int(cut.sum()), len(rows))
         return probabilities
 
-    def _pair_probabilities(self, texts: list[str], pairs: list[tuple], progress: bool) -> tuple[np.ndarray, int]:
+    def _pair_probabilities(self, texts: list[str], pairs: list[tuple], progress: bool):
         config = self.model.config
         inputs = [model_inputs(config, text, *pair) for text, pair in zip(texts, pairs, strict=True)]
         return self._run(
@@ -136,6 +142,20 @@ class TargetedPredictor(Predictor):
             [auxiliary for _, auxiliary, _ in inputs] if config.auxiliary_sentence else None,
             [context_id for _, _, context_id in inputs] if hasattr(config, "num_contexts") else None,
             progress,
+        )
+
+
+def check_room(tokenizer: PreTrainedTokenizerBase, config, max_length: int) -> None:
+    """ValueError unless `max_length` leaves room for the longest auxiliary sentence and a word of the text."""
+    if not config.auxiliary_sentence:
+        return
+    words = config.target_texts or config.targets or [None]
+    sentences = [auxiliary_sentence(target, aspect) for target in words for aspect in config.aspects]
+    needed = 1 + max(len(ids) for ids in tokenizer(["a"] * len(sentences), sentences)["input_ids"])
+    if max_length < needed:
+        raise ValueError(
+            f"`max_length` must be at least {needed}, so that the longest auxiliary sentence and a word of the text fit in; "
+            f"got {max_length}."
         )
 
 

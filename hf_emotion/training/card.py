@@ -83,6 +83,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
             for kind, metrics in report["summary"][split].items()
             for metric, values in metrics.items()
             if metric in (CORPUS_SHOWN if targeted else ("macro_f1", "micro_f1", "accuracy"))
+            if values["mean"] is not None and values["mean"] == values["mean"]  # undefined figures are no results
         ],
     )
     base = Path(base).name if is_local else base

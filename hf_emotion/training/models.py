@@ -121,6 +121,9 @@ def build_classifier(
             f"`model_type` {model_type!r} does not fit the corpus: 'label-aware-bert' takes texts without aspects, "
             "'cg-bert' and 'qacg-bert' take texts with aspects."
         )
+    for name in ("aspects", "targets", "target_texts", "num_contexts"):
+        if name in model_config:
+            raise ValueError(f"`model_config.{name}` comes from the corpus: leave it out.")
     try:
         base = AutoConfig.from_pretrained(path)
         if model_type is None:

@@ -39,7 +39,7 @@ from ..data import (
 )
 from ..data.text import multi_hot
 from ..inference.predictor import Predictor
-from ..inference.targeted import TargetedPredictor, is_targeted
+from ..inference.targeted import TargetedPredictor, check_room, is_targeted
 from ..recipes import Recipe
 from .files import filling, write_json, write_text
 from .models import build_classifier, load_base_tokenizer
@@ -116,7 +116,7 @@ def train(
         runs.append(_train_seed(recipe, seed, folder, splits, resume, recipe_file if main_process else None))
         if main_process and len(recipe.seeds) > 1:
             write_json(finished, _report(recipe, splits, runs[-1:]))
-            shutil.rmtree(folder / "checkpoints")
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # one model for each context has its own
     report = _report(recipe, splits, runs)
     if main_process:
         _finish(recipe, output, folders, report)
@@ -152,7 +152,8 @@ def _train_seed(
         run, probabilities = _fit_each_context(recipe, seed, folder, splits, resume, recipe_file)
         model = None
     else:
-        trainer, run = _fit(recipe, seed, folder / "checkpoints", splits, resume, recipe_file)
+        contexts = contexts_of(splits["train"])
+        trainer, run = _fit(recipe, seed, folder / "checkpoints", splits, resume, recipe_file, contexts)
         if not trainer.is_world_process_zero():
             return run
         model = trainer.accelerator.unwrap_model(trainer.model)
@@ -178,7 +179,13 @@ def _train_seed(
 
 
 def _fit(
-    recipe: Recipe, seed: int, checkpoints: Path, splits: DatasetDict, resume: bool, recipe_file: Path | None
+    recipe: Recipe,
+    seed: int,
+    checkpoints: Path,
+    splits: DatasetDict,
+    resume: bool,
+    recipe_file: Path | None,
+    contexts: dict | None,
 ) -> tuple[Trainer, dict[str, Any]]:
     """Train one model; its trainer, which holds the weights that were best on dev, and what is known of the training."""
     set_seed(seed)
@@ -193,12 +200,16 @@ def _fit(
         multi_label,
         class_counts(splits["train"]),
         recipe.label_texts,
-        contexts_of(splits["train"]),
+        contexts,
     )
     limit = model.config.max_position_embeddings
     if recipe.max_length > limit:
         raise ValueError(f"`max_length` is {recipe.max_length}, but {recipe.base_model} has {limit} positions.")
 
+    if contexts is not None:
+        check_room(tokenizer, model.config, recipe.max_length)
+    if recipe.inverse_frequency_sampling and multi_label:
+        raise ValueError("`inverse_frequency_sampling` needs one label per row; the corpus is multi-label.")
     arguments = _training_arguments(recipe, checkpoints, seed)
     auxiliary = getattr(model.config, "auxiliary_sentence", False)
     with arguments.main_process_first(desc="tokenization"):
@@ -256,27 +267,33 @@ def _fit_each_context(
     One model for each target and aspect, in a folder of its own, which `predict` can read; a finished one is not trained
     again. Their entries in `runs` joined, and the probabilities of all rows.
     """
+    contexts = contexts_of(splits["train"])
+    if contexts is None:
+        raise ValueError("`one_model_per_context` needs a corpus with aspects.")
     num_labels = len(label_names(splits["train"]))
     probabilities = {
         split: np.zeros((len(rows), num_labels), np.float32) for split, rows in splits.items() if split != "train"
     }
     context_ids = {split: np.asarray(rows["context_id"]) for split, rows in splits.items()}
-    targets, aspects = context_names(splits["train"])
     parts = []
-    for context_id in sorted(set(context_ids["train"].tolist())):
-        target, aspect = divmod(context_id, len(aspects))
-        context = folder / (aspects[aspect] if targets is None else f"{targets[target]}-{aspects[aspect]}")
+    for context_id in sorted({context_id for ids in context_ids.values() for context_id in ids.tolist()}):
+        target, aspect = divmod(context_id, len(contexts["aspects"]))
+        own = {"aspects": contexts["aspects"][aspect : aspect + 1], "targets": None, "target_texts": None}
+        if contexts["targets"] is not None:
+            own |= {name: contexts[name][target : target + 1] for name in ("targets", "target_texts")}
+        context = folder / "-".join([*(own["targets"] or []), *own["aspects"]])
         rows = {split: np.flatnonzero(ids == context_id) for split, ids in context_ids.items()}
+        for split in ("train", "validation"):
+            if not len(rows[split]):
+                raise ValueError(
+                    f"no {split} row for {context.name}: `one_model_per_context` needs some for every context."
+                )
         part = DatasetDict({split: splits[split].select(rows[split]) for split in splits})
-        if not len(part["validation"]):
-            raise ValueError(
-                f"no validation row for {context.name}: `one_model_per_context` needs some for each context."
-            )
         finished = context / "run.json"
         if not (resume and finished.is_file()):
-            trainer, run = _fit(recipe, seed, context / "checkpoints", part, resume, recipe_file)
+            trainer, run = _fit(recipe, seed, context / "checkpoints", part, resume, recipe_file, own)
             with filling(context) as temporary:
-                trainer.save_model(str(temporary))
+                trainer.accelerator.unwrap_model(trainer.model).save_pretrained(temporary)
                 trainer.processing_class.save_pretrained(temporary)
             write_json(finished, run)
             shutil.rmtree(context / "checkpoints")
