@@ -86,18 +86,18 @@ class CGBertConfig(BertConfig):
     def validate_contexts(self):
         if self.num_contexts < 1:
             raise ValueError(f"`num_contexts` must be at least 1, got {self.num_contexts}.")
+        for name in ("aspects", "targets", "target_texts"):
+            values = getattr(self, name)
+            if values is not None and (not values or len(set(values)) != len(values)):
+                raise ValueError(f"`{name}` must be different names, at least one, or None; got {values}.")
         if self.aspects is None:
             if self.targets is not None:
                 raise ValueError("`targets` need `aspects`: a context is a target and an aspect.")
         elif self.num_contexts != len(self.aspects) * len(self.targets or [None]):
             raise ValueError(
                 f"`num_contexts` is {self.num_contexts}, but there are {len(self.targets or [None])} targets × "
-                f"{len(self.aspects)} aspects: leave `num_contexts` unset to have it counted."
+                f"{len(self.aspects)} aspects: leave it unset, or pass `num_contexts=None`, to have it counted."
             )
-        for name in ("aspects", "targets"):
-            values = getattr(self, name)
-            if values is not None and (not values or len(set(values)) != len(values)):
-                raise ValueError(f"`{name}` must be different names, at least one, or None; got {values}.")
         if self.target_texts is not None and len(self.target_texts) != len(self.targets or []):
             raise ValueError(
                 f"`target_texts` needs one text for each of `targets` ({self.targets}), got {self.target_texts}."

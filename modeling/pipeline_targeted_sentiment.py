@@ -74,8 +74,10 @@ def mark_targets(text: str, texts: dict[str, str]) -> str:
         if words == match[0]:
             return words
         glued_before = re.match(r"\w", text[: match.start()][-1:])
-        # Where another follows, one blank is enough: it brings its own.
-        glued_after = re.match(r"\w", text[match.end() :]) and not forms.match(text, match.end())
+        # Where another name follows, one blank is enough: it brings its own.
+        following = forms.match(text, match.end())
+        named = following and texts.get(following[0], following[0]) != following[0]
+        glued_after = re.match(r"\w", text[match.end() :]) and not named
         return f"{' ' if glued_before else ''}{words}{' ' if glued_after else ''}"
 
     return forms.sub(mark, text)
@@ -109,8 +111,9 @@ class TargetedSentimentPipeline(Pipeline):
         if kwargs:
             raise TypeError(f"unknown arguments {sorted(kwargs)}: the pipeline takes `targets` and `aspects`.")
         for name, value in (("targets", targets), ("aspects", aspects)):
-            if isinstance(value, str):
-                raise ValueError(f"`{name}` must be a list of names, got the string {value!r}: pass [{value!r}].")
+            if isinstance(value, str) or (value is not None and not value):
+                hint = f": pass [{value!r}]" if value else ""
+                raise ValueError(f"`{name}` must be a list of names, at least one; got {value!r}{hint}.")
         given = {name: value for name, value in (("targets", targets), ("aspects", aspects)) if value is not None}
         return given, {}, {}
 

@@ -495,19 +495,12 @@ NO_INPUTS_EMBEDS: dict[str, str] = {}
 UNSUPPORTED = (NO_FULLGRAPH_COMPILE, NO_GRADIENT_CHECKPOINTING, NO_SDPA, NO_PEFT, NO_INPUTS_EMBEDS)
 
 
-def each_case(
-    unsupported: dict[str, str] | None = None, known_bugs: dict[str, str] | None = None
-) -> pytest.MarkDecorator:
-    """
-    Run a test for every case. Those named in `unsupported` are skipped with the reason given there, those in `known_bugs`
-    have to fail.
-    """
+def each_case(unsupported: dict[str, str] | None = None) -> pytest.MarkDecorator:
+    """Run a test for every case. Those named in `unsupported` are skipped with the reason given there."""
     rows = []
     for case in CASES:
         marks = []
         if case.id in (unsupported or {}):
             marks.append(pytest.mark.skipif(True, reason=unsupported[case.id]))
-        if case.id in (known_bugs or {}):
-            marks.append(pytest.mark.xfail(strict=True, reason=known_bugs[case.id]))
         rows.append(pytest.param(case, id=case.id, marks=marks))
     return pytest.mark.parametrize("case", rows)

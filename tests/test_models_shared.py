@@ -36,9 +36,6 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from hf_emotion.training.run import EmotionTrainer
 
 
-# Known bugs: {id: reason}. A strict expected failure: whoever mends it has to delete the entry.
-NO_BFLOAT16_YET = {"qacg-neg-l1-per-head-gates-scaled": "torch.cdist has no bfloat16"}
-
 # The new names are not in transformers 5.17.
 OLD_CHECKPOINTING_NAMES = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
 
@@ -492,7 +489,7 @@ def test_bfloat16_autocast_trains_like_float32(case: ModelCase):
         assert value.dtype == torch.float32 and value.isfinite().all(), name
 
 
-@each_case(known_bugs=NO_BFLOAT16_YET)
+@each_case()
 def test_bfloat16_model(case: ModelCase):
     inputs = case.make_inputs(4, 9, 12)
     model = case.build()

@@ -13,11 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
+from test_convert import ABSA_SIZES, absa_weights, save_reference
+from toolkit_helpers import write_sentihood
 
 import hf_emotion
 from hf_emotion.taxonomies import GOEMOTIONS
@@ -71,20 +74,37 @@ def folder(tmp_path_factory):
             for i in range(rows)
         ]
         (folder / "corpora" / "goemotions" / f"{split}.tsv").write_text("\n".join(lines), encoding="utf-8")
+    write_sentihood(folder / "corpora", {"train": (12, 0), "dev": (8, 12), "test": (8, 20)})
     run(shlex.split("hf-emotion train goemotions/baseline --base-model minilm --set num_train_epochs=1"), folder)
-    (folder / "reviews").mkdir()
+    for name in ("reviews", "hotels"):
+        (folder / name).mkdir()
+    stays = [
+        [f"{text} {night} nights.", aspect, label]
+        for night in range(2, 6)
+        for text, labels in (
+            ("Spotless room, but a rude waiter.", {"room": "positive", "staff": "negative"}),
+            ("The porter helped us, the bed was broken.", {"room": "negative", "staff": "positive"}),
+            ("The pool is on the roof.", {"room": "none", "staff": "none"}),
+        )
+        for aspect, label in labels.items()
+    ]
     for name, header, rows in (
         (
             "reviews/train.csv",
             ["text", "label"],
             [["Fine food", "joy"], ["Cold soup, rude staff", "anger|sadness"]] * 10,
         ),
+        ("hotels/train.csv", ["text", "aspect", "label"], stays),
         ("comments.csv", ["id", "comment"], [["1", "What a day!"], ["2", 'He said "no", again.']]),
     ):
         with (folder / name).open("w", newline="") as file:
             csv.writer(file).writerows([header, *rows])
-    (recipe,) = (block for block in blocks("yaml") if "my_recipe.yaml" in block)
-    (folder / "my_recipe.yaml").write_text(recipe)
+    for name in ("my_recipe.yaml", "my_aspects.yaml"):
+        (recipe,) = (block for block in blocks("yaml") if f"# {name}" in block)
+        (folder / name).write_text(recipe)
+    # A checkpoint as the papers' own code saves it; the sizes lie beside it.
+    weights = absa_weights("per_head", gate_bias=True, dtype=torch.float32)
+    save_reference(folder / "qacg_checkpoint.bin", weights, ABSA_SIZES, "bert_config.json")
     return folder
 
 
@@ -138,6 +158,12 @@ def test_every_command_of_the_readme_runs(folder, command):
         rows = [json.loads(line) for line in (folder / "emotions.jsonl").read_text().splitlines()]
         assert [(row["id"], row["comment"]) for row in rows] == [("1", "What a day!"), ("2", 'He said "no", again.')]
         assert all(isinstance(row["predicted_labels"], list) for row in rows)
+    if "predict runs/sentihood" in command:
+        assert all(name in output for name in ("LOCATION1", "general", "price", "safety", "transit-location"))
+    if "predict runs/hotels" in command:
+        assert "room" in output and "staff" in output
+    if "context_guidance" in command:
+        assert "quasi_attention" in output
 
 
 @pytest.mark.parametrize("number", range(len(blocks("python"))))
@@ -145,3 +171,7 @@ def test_every_python_example_of_the_readme_runs(folder, number):
     output = run(["python", "-c", blocks("python")[number]], folder)
     if number == 0:
         assert len(output.splitlines()) == 2
+    if "LOCATION1" in blocks("python")[number]:
+        assert [line.split()[:2] for line in output.splitlines()] == [
+            ["LOCATION1", aspect] for aspect in ("general", "price", "safety", "transit-location")
+        ]

@@ -604,9 +604,18 @@ class TestTargetedPredictor:
         messages = [record.getMessage() for record in caplog.records]
         assert messages == ["2 of 3 texts are longer than 40 tokens and were cut"]
 
-    def test_a_length_without_room_for_the_text(self, qacg_run):
-        with pytest.raises(ValueError, match="max_length"):
-            TargetedPredictor(qacg_run, device="cpu", max_length=8)("LOCATION1 is so happy")
+    def test_a_length_without_room_for_the_text(self, qacg_run, aspect_bert, corpora, tmp_path):
+        # [CLS] . [SEP] location - 1 - transit - location [SEP]
+        message = "`max_length` must be at least 1[12], so that the longest auxiliary sentence .* got 10"
+        with pytest.raises(ValueError, match=message):
+            TargetedPredictor(qacg_run, device="cpu", max_length=10)
+        with pytest.raises(ValueError, match=message):
+            train(targeted_recipe(aspect_bert, max_length=10), tmp_path / "run", data_dir=corpora)
+        assert not (tmp_path / "run").exists()
+        assert len(TargetedPredictor(qacg_run, device="cpu", max_length=12)("LOCATION1 is so happy")[0]) == 4
+
+    def test_without_auxiliary_sentence_any_length_will_do(self, cg_run):
+        assert len(TargetedPredictor(cg_run, device="cpu", max_length=3)("this is happy")[0]) == 5
 
 
 class TestKindsOfModels:
@@ -1365,6 +1374,9 @@ class TestOneModelPerContext:
         assert run["resumed"] is True and [part["resumed"] for part in run["contexts"]] == [True, False, False, False]
         assert set(files_in(output)) == set(files_in(uninterrupted))
 
+    @pytest.mark.xfail(
+        strict=True, reason="bug: the model has one context, and its rows keep the context id of the whole corpus"
+    )
     def test_context_guided_models_too(self, aspect_bert, places, tmp_path, no_plots):
         recipe = targeted_recipe(aspect_bert, {"max_steps": 1}, one_model_per_context=True, **FILES)
         train(recipe, tmp_path / "run", data_dir=places)
@@ -1382,25 +1394,50 @@ class TestOneModelPerContext:
                 assert item["aspect"] == name.split("-")[1]
                 assert list(item["scores"].values()) == pytest.approx(row["probabilities"], abs=1e-5)
 
-    def test_a_context_without_development_rows(self, aspect_bert, places, tmp_path, no_plots):
+    @pytest.mark.parametrize("part", ["train", "dev"])
+    def test_a_context_without_rows(self, part, aspect_bert, places, tmp_path, no_plots):
+        data = tmp_path / "data"
+        shutil.copytree(places, data)
+        rows = [row for row in places_rows(*PLACES_PARTS[part]) if row[1:3] != ["sun", "calm"]]
+        write_csv(data / f"{part}.csv", PLACES_HEADER, rows)
+        split = {"dev": "validation"}.get(part, part)
+        message = f"no {split} row for sun-calm: `one_model_per_context` needs some for every context"
+        with pytest.raises(ValueError, match=message):
+            train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=data)
+
+    @pytest.mark.xfail(strict=True, reason="bug: found only after the contexts before it are trained")
+    def test_a_context_without_rows_leaves_the_folder_free(self, aspect_bert, places, tmp_path, steps, no_plots):
         data = tmp_path / "data"
         shutil.copytree(places, data)
         rows = [row for row in places_rows(*PLACES_PARTS["dev"]) if row[1:3] != ["sun", "calm"]]
         write_csv(data / "dev.csv", PLACES_HEADER, rows)
-        with pytest.raises(ValueError, match="no validation row for sun-calm: `one_model_per_context` needs some"):
+        with pytest.raises(ValueError, match="no validation row for sun-calm"):
             train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=data)
-
-    def test_a_context_without_training_rows(self, aspect_bert, places, tmp_path, no_plots):
-        data = tmp_path / "data"
-        shutil.copytree(places, data)
-        write_csv(data / "train.csv", PLACES_HEADER, [r for r in places_rows(48) if r[1:3] != ["sun", "calm"]])
-        with pytest.raises(ValueError, match="sun-calm"):
-            train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=data)
+        assert steps == [] and not (tmp_path / "run").exists()
 
     def test_several_seeds(self, aspect_bert, places, tmp_path, no_plots):
         recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, seeds=[3, 8], **FILES)
-        report = train(recipe, tmp_path / "run", data_dir=places)
+        output = tmp_path / "run"
+        report = train(recipe, output, data_dir=places)
         assert [run["seed"] for run in report["runs"]] == [3, 8]
+        assert {path.name for path in output.iterdir() if path.is_dir()} == {"seed-3", "seed-8"}
+        best = max(report["runs"], key=lambda run: run["best_dev_metric"])["seed"]
+        for split in ("validation", "test"):
+            assert rows_of(output, split) == rows_of(output / f"seed-{best}", split)
+        names = ["home-calm", "home-food", "sun-calm", "sun-food"]
+        for seed in (3, 8):
+            assert sorted(path.name for path in (output / f"seed-{seed}").iterdir() if path.is_dir()) == names
+            for name in names:
+                assert set(files_in(output / f"seed-{seed}" / name)) == CHECKPOINT | {"run.json"}
+            assert [run["seed"] for run in report_of(output / f"seed-{seed}")["runs"]] == [seed]
+
+    @pytest.mark.xfail(strict=True, reason="bug: the hint and the card look one folder deep, and seeds lie between")
+    def test_several_seeds_are_found(self, argv, aspect_bert, places, tmp_path, no_plots):
+        recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, seeds=[3, 8], **FILES)
+        train(recipe, tmp_path / "run", data_dir=places)
+        (command,) = re.findall(r"^hf-emotion predict .*$", (tmp_path / "run" / "README.md").read_text(), re.MULTILINE)
+        assert re.search(r"PATH_OR_REPO/seed-[38]/CONTEXT", command)
+        assert "home-calm" in argv("predict", tmp_path / "run", "the home is so happy").err
 
     def test_texts_without_aspects(self, base_bert, tmp_path):
         with pytest.raises(ValueError, match="one_model_per_context"):

@@ -168,7 +168,7 @@ def test_given_targets_and_aspects_replace_those_of_the_text_and_the_model(class
         ("PLACE1", {"aspects": ["price"]}, r"unknown aspect 'price': .* \['joy', 'fear', 'calm'\]"),
         ("PLACE1", {"targets": "PLACE1"}, r"`targets` must be a list of names.*\['PLACE1'\]"),
         ("PLACE1", {"aspects": "joy"}, r"`aspects` must be a list of names.*\['joy'\]"),
-        ("PLACE1", {"targets": []}, "pass `targets`"),
+        ("PLACE1", {"targets": []}, r"`targets` must be a list of names, at least one; got \[\]"),
         ("", {}, "a text must be a string that is not empty, got ''"),
         (" \n", {"targets": ["PLACE1"]}, "a text must be a string that is not empty"),
         (["PLACE1", ""], {}, "a text must be a string that is not empty, got ''"),
@@ -278,6 +278,16 @@ def test_long_texts_are_cut_and_auxiliary_sentences_are_not(tokenizer, tmp_path)
             assert_entries(sentiment_pipeline(model, reader)(long), expected)
 
 
+def test_only_the_text_is_cut_where_the_auxiliary_sentence_is_longer(tokenizer):
+    target = "home of joy and " * 4 + "sun"
+    model = build("qacg-per-head-context-gate-bias", target_texts=[target, "home"])
+    (second,) = auxiliaries([target.replace("and", "[UNK]")])[:1]
+    assert len(second.split()) == 19
+    expected = scores_of(model, " ".join(["calm"] * (32 - 3 - 19)), second, 0)
+    entries = sentiment_pipeline(model, tokenizer)("calm " * 15, targets=["PLACE1"], aspects=["joy"])
+    assert_entries(entries, [("PLACE1", "joy", expected)])
+
+
 def test_all_pairs_of_a_text_are_one_call(tokenizer):
     for model in (build("qacg-per-head-context-gate-bias"), build("stock", **NAMES, auxiliary_sentence=True)):
         calls = count_calls(model)
@@ -315,9 +325,11 @@ def test_one_text_gives_one_list_and_several_a_list_each(classify):
     assert classify([TARGETED_TEXTS[0]]) == several[:1]
 
 
-@pytest.mark.xfail(strict=True, reason="pairs and inputs of several texts are not collated", raises=TypeError)
 def test_batch_size_changes_nothing(classify):
-    assert classify(list(TARGETED_TEXTS), batch_size=2) == classify(list(TARGETED_TEXTS))
+    calls = count_calls(classify.model)
+    expected = classify(list(TARGETED_TEXTS))
+    assert len(calls) == len(TARGETED_TEXTS)
+    assert classify(list(TARGETED_TEXTS), batch_size=2) == expected
 
 
 # Around the model

@@ -5,7 +5,7 @@ import contextlib
 import csv
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -152,10 +152,10 @@ def sentihood_gold(part: str) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def write_sentihood(folder: Path) -> Path:
+def write_sentihood(folder: Path, parts: Mapping[str, tuple[int, int]] = SENTIHOOD_PARTS) -> Path:
     """`folder/sentihood/sentihood-{train,dev,test}.json`; returns `folder`."""
     (folder / "sentihood").mkdir(parents=True)
-    for part, sizes in SENTIHOOD_PARTS.items():
+    for part, sizes in parts.items():
         content = json.dumps(sentihood_sentences(*sizes), indent=1)
         (folder / "sentihood" / f"sentihood-{part}.json").write_text(content, encoding="utf-8")
     return folder
