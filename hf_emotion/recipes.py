@@ -77,6 +77,11 @@ class Recipe:
             raise ValueError(f"`train_fraction` must lie in (0, 1], got {self.train_fraction}.")
         if not 0 <= self.threshold <= 1:
             raise ValueError(f"`threshold` must lie in [0, 1], got {self.threshold}.")
+        if self.one_model_per_context and self.model_type is not None:
+            raise ValueError(
+                f"`one_model_per_context` is for stock models, each of which sees one context alone: `model_type` must be "
+                f"null, got {self.model_type!r}."
+            )
         if self.max_length < 3:
             raise ValueError(
                 f"`max_length` must be at least 3 (two special tokens and a word), got {self.max_length}."

@@ -1374,25 +1374,9 @@ class TestOneModelPerContext:
         assert run["resumed"] is True and [part["resumed"] for part in run["contexts"]] == [True, False, False, False]
         assert set(files_in(output)) == set(files_in(uninterrupted))
 
-    @pytest.mark.xfail(
-        strict=True, reason="bug: the model has one context, and its rows keep the context id of the whole corpus"
-    )
-    def test_context_guided_models_too(self, aspect_bert, places, tmp_path, no_plots):
-        recipe = targeted_recipe(aspect_bert, {"max_steps": 1}, one_model_per_context=True, **FILES)
-        train(recipe, tmp_path / "run", data_dir=places)
-        rows = rows_of(tmp_path / "run", "test")
-        for name in ("home-calm", "home-food", "sun-calm", "sun-food"):
-            predictor = TargetedPredictor(tmp_path / "run" / name, device="cpu")
-            own = [
-                (row, text)
-                for row, (text, target, aspect, _) in zip(rows, places_rows(*PLACES_PARTS["test"]), strict=True)
-                if f"{target}-{aspect}" == name
-            ]
-            found = predictor([text for _, text in own], targets=[name.split("-")[0]])
-            assert len(found) == 4
-            for (row, _), (item,) in zip(own, found, strict=True):
-                assert item["aspect"] == name.split("-")[1]
-                assert list(item["scores"].values()) == pytest.approx(row["probabilities"], abs=1e-5)
+    def test_context_guided_models_are_refused(self, aspect_bert):
+        with pytest.raises(ValueError, match="`one_model_per_context` is for stock models.*'qacg-bert'"):
+            targeted_recipe(aspect_bert, one_model_per_context=True, model_type="qacg-bert")
 
     @pytest.mark.parametrize("part", ["train", "dev"])
     def test_a_context_without_rows(self, part, aspect_bert, places, tmp_path, no_plots):
@@ -1405,7 +1389,6 @@ class TestOneModelPerContext:
         with pytest.raises(ValueError, match=message):
             train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=data)
 
-    @pytest.mark.xfail(strict=True, reason="bug: found only after the contexts before it are trained")
     def test_a_context_without_rows_leaves_the_folder_free(self, aspect_bert, places, tmp_path, steps, no_plots):
         data = tmp_path / "data"
         shutil.copytree(places, data)
@@ -1431,7 +1414,6 @@ class TestOneModelPerContext:
                 assert set(files_in(output / f"seed-{seed}" / name)) == CHECKPOINT | {"run.json"}
             assert [run["seed"] for run in report_of(output / f"seed-{seed}")["runs"]] == [seed]
 
-    @pytest.mark.xfail(strict=True, reason="bug: the hint and the card look one folder deep, and seeds lie between")
     def test_several_seeds_are_found(self, argv, aspect_bert, places, tmp_path, no_plots):
         recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, seeds=[3, 8], **FILES)
         train(recipe, tmp_path / "run", data_dir=places)

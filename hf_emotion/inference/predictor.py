@@ -223,7 +223,8 @@ def load_checkpoint(
             raise ValueError("pass `tokenizer` together with a model object.")
         return checkpoint, tokenizer
     if Path(checkpoint).is_dir() and not (Path(checkpoint) / "config.json").is_file():
-        inner = sorted(path.parent.name for path in Path(checkpoint).glob("*/config.json"))
+        found = [path.parent for pattern in ("*", "*/*") for path in Path(checkpoint).glob(f"{pattern}/config.json")]
+        inner = sorted(path.relative_to(checkpoint).as_posix() for path in found)
         hint = f" Its folders {inner} are checkpoints." if inner else ""
         raise OSError(f"{checkpoint} is no checkpoint: it has no config.json.{hint}")
     try:

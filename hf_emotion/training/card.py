@@ -95,7 +95,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
             f"# {recipe.name}",
             f"{recipe.description or recipe.name}.",
             _about(recipe, base),
-            _usage(recipe, report["contexts"]),
+            _usage(recipe, report["contexts"], best["seed"]),
             "## Results\n\n" + _results(report, recipe),
             _thresholds(best),
             f"## Training\n\nCorpus: {recipe.dataset} ({terms}), options {recipe.dataset_options or 'none'}, rows "
@@ -144,9 +144,11 @@ def _reads_pairs(recipe: Recipe) -> bool:
     return bool(recipe.model_config.get("auxiliary_sentence"))
 
 
-def _usage(recipe: Recipe, contexts: dict[str, Any] | None) -> str:
+def _usage(recipe: Recipe, contexts: dict[str, Any] | None, seed: int) -> str:
     if contexts is not None and recipe.model_type is None:
-        folder = "PATH_OR_REPO/CONTEXT" if recipe.one_model_per_context else "PATH_OR_REPO"
+        folder = "PATH_OR_REPO"
+        if recipe.one_model_per_context:
+            folder += f"/seed-{seed}/CONTEXT" if len(recipe.seeds) > 1 else "/CONTEXT"
         return f'## Use\n\n```\npip install hf-emotion\nhf-emotion predict {folder} "TEXT"\n```'
     task, trust, call = "emotion-classification", ", trust_remote_code=True", '"Thank you so much, this made my day!"'
     returned = "the labels whose probability passes their thresholds."

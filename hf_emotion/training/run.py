@@ -275,23 +275,28 @@ def _fit_each_context(
         split: np.zeros((len(rows), num_labels), np.float32) for split, rows in splits.items() if split != "train"
     }
     context_ids = {split: np.asarray(rows["context_id"]) for split, rows in splits.items()}
-    parts = []
+    own_contexts, rows_of = {}, {}  # both by the context's folder
     for context_id in sorted({context_id for ids in context_ids.values() for context_id in ids.tolist()}):
         target, aspect = divmod(context_id, len(contexts["aspects"]))
         own = {"aspects": contexts["aspects"][aspect : aspect + 1], "targets": None, "target_texts": None}
         if contexts["targets"] is not None:
             own |= {name: contexts[name][target : target + 1] for name in ("targets", "target_texts")}
         context = folder / "-".join([*(own["targets"] or []), *own["aspects"]])
-        rows = {split: np.flatnonzero(ids == context_id) for split, ids in context_ids.items()}
+        own_contexts[context] = own
+        rows_of[context] = {split: np.flatnonzero(ids == context_id) for split, ids in context_ids.items()}
         for split in ("train", "validation"):
-            if not len(rows[split]):
+            if not len(rows_of[context][split]):
                 raise ValueError(
                     f"no {split} row for {context.name}: `one_model_per_context` needs some for every context."
                 )
+    parts = []
+    for context, rows in rows_of.items():
         part = DatasetDict({split: splits[split].select(rows[split]) for split in splits})
         finished = context / "run.json"
         if not (resume and finished.is_file()):
-            trainer, run = _fit(recipe, seed, context / "checkpoints", part, resume, recipe_file, own)
+            trainer, run = _fit(
+                recipe, seed, context / "checkpoints", part, resume, recipe_file, own_contexts[context]
+            )
             with filling(context) as temporary:
                 trainer.accelerator.unwrap_model(trainer.model).save_pretrained(temporary)
                 trainer.processing_class.save_pretrained(temporary)
