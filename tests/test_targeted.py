@@ -452,6 +452,16 @@ class TestInputs:
             assert item["scores"] == pytest.approx(kept[number]["scores"], abs=1e-6)
             assert item["scores"] != pytest.approx(less[number]["scores"], abs=1e-6)
 
+    def test_an_auxiliary_sentence_longer_than_its_text_stays_whole(self, qacg_run, hood, aspect_tokenizer):
+        # [CLS] location - 2 sun rain [SEP] location - 2 - transit - location [SEP] are 15 tokens, the others 13
+        cut, whole = (TargetedPredictor(qacg_run, device="cpu", max_length=length) for length in (14, 40))
+        found, shorter, full = cut("LOCATION2 sun rain")[0], whole("LOCATION2 sun")[0], whole("LOCATION2 sun rain")[0]
+        assert_same_entries(found, [*full[:3], shorter[3]])
+        assert found[3]["scores"] != pytest.approx(full[3]["scores"], abs=1e-4)
+        encoded = tokenize(hood, aspect_tokenizer, 12, auxiliary=True)
+        ends = [" ".join(tokens).split("[SEP]")[1].split() for tokens in tokens_of(aspect_tokenizer, encoded)]
+        assert ends == [aspect_tokenizer.tokenize(text) for text in hood["auxiliary"]]
+
     @pytest.mark.parametrize(
         ("changes", "names"),
         [
@@ -549,8 +559,9 @@ class TestTargetedPredictor:
         texts = [sentence["text"] for sentence in sentihood_sentences(24)]
         pairs = sum(map(len, predictor(texts)))
         assert pairs == 128 and sum(map(len, sizes)) == pairs
-        assert len(sizes) <= math.ceil(pairs * 40 / 4096)
-        assert all(max(lengths) * len(lengths) <= 4096 for lengths in sizes)
+        assert len(sizes) <= 6  # and neither one for each text nor one for each pair
+        budget = predictor_module.TOKENS_PER_BATCH
+        assert all(max(lengths) * len(lengths) <= budget for lengths in sizes)
 
     def test_of_a_model_object(self, qacg_run):
         model = AutoModelForSequenceClassification.from_pretrained(qacg_run).train()
@@ -949,7 +960,8 @@ class TestEvaluate:
             for name in ("train", "test"):
                 write_csv(folder / f"{name}.csv", PLACES_HEADER, [*places_rows(8), row])
             result = argv("evaluate", places_run, "--dataset", "files", "--data-dir", folder)
-            assert result.code == 1 and f"unknown {PLACES_HEADER[column]} '{row[column]}'" in result.err
+            assert result.code == 1
+            assert f"train.csv, line 10: unknown {PLACES_HEADER[column]} '{row[column]}'" in result.err
 
     def test_what_does_not_fit(self, argv, qacg_run, cg_run, single_run, corpora, single_label, tmp_path):
         options = ["--dataset", "sentihood", "--data-dir", corpora]
@@ -1421,6 +1433,16 @@ class TestOneModelPerContext:
         assert re.search(r"PATH_OR_REPO/seed-[38]/CONTEXT", command)
         assert "home-calm" in argv("predict", tmp_path / "run", "the home is so happy").err
 
+    @pytest.mark.xfail(strict=True, reason="bug: two contexts share the folder sun-day-calm, and one model is lost")
+    def test_contexts_whose_names_meet(self, aspect_bert, tmp_path, no_plots):
+        contexts = [(target, aspect) for target in ("sun", "sun-day") for aspect in ("calm", "day-calm")]
+        for name in ("train", "dev", "test"):
+            rows = [["so happy", *context, label] for context in contexts for label in ("good", "bad")]
+            write_csv(tmp_path / "data" / f"{name}.csv", PLACES_HEADER, rows)
+        train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=tmp_path / "data")
+        assert len(list((tmp_path / "run").glob("*/config.json"))) == 4
+        assert all(sum(row["probabilities"]) == pytest.approx(1) for row in rows_of(tmp_path / "run", "test"))
+
     def test_texts_without_aspects(self, base_bert, tmp_path):
         with pytest.raises(ValueError, match="one_model_per_context"):
             train(recipe_for(base_bert, one_model_per_context=True), tmp_path / "run")
@@ -1488,15 +1510,16 @@ class TestCard:
         assert "Pontiki et al. 2014" in cg
         assert "Aspects" not in emotions and "aspect" not in emotions
 
+    @pytest.mark.parametrize("text", ["TEXT", "the home of LOCATION1 is joy"])
     @each_run("qacg_run", "cg_run", "places_run")
-    def test_the_example_runs(self, run, capsys, monkeypatch):
+    def test_the_example_runs(self, run, text):
         (code,) = re.findall(r"```python\n(.*?)```", (run / "README.md").read_text(), flags=re.DOTALL)
         found = []
-        code = code.replace("PATH_OR_REPO", str(run)).replace("TEXT", "the home of LOCATION1 is joy")
-        exec(code.replace("print(", "keep("), {"keep": found.append})
+        code = code.replace("PATH_OR_REPO", str(run)).replace("TEXT", text).replace("print(", "keep(")
+        exec(code, {"keep": found.append})
         predictor = TargetedPredictor(run, device="cpu")
         targets = predictor.model.config.targets
-        expected = predictor("the home of LOCATION1 is joy", targets=targets and targets[:1])[0]
+        expected = predictor(text, targets=targets and targets[:1])[0]
         assert_same_entries(found[0], expected)
 
     def test_the_example_of_a_stock_model_runs(self, pair_run):

@@ -18,7 +18,8 @@ from ..taxonomies import group_index
 
 logger = logging.getLogger(__name__)
 
-TOKENS_PER_BATCH = 4096
+# Larger batches leave the CPU's caches (measured with MiniLM: 512 rows 1.44 s at 1024 tokens, 1.73 s at 4096).
+TOKENS_PER_BATCH = 1024  # times 16 elsewhere
 CHUNK = 4096  # texts tokenized and sorted together
 
 
@@ -178,7 +179,8 @@ class Predictor:
                 if cut[part].any():
                     # The auxiliary sentence says what is asked: it stays whole.
                     encoded = self.tokenizer(*pairs, truncation="only_first", max_length=self.max_length)
-                for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], TOKENS_PER_BATCH):
+                budget = TOKENS_PER_BATCH * (1 if self.model.device.type == "cpu" else 16)
+                for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], budget):
                     batch = {name: [encoded[name][row] for row in rows] for name in self._segments(auxiliaries)}
                     if context_ids is not None:
                         batch["context_ids"] = [context_ids[start + row] for row in rows]
