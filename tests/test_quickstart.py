@@ -26,6 +26,8 @@ import hf_emotion
 from hf_emotion.taxonomies import GOEMOTIONS
 
 
+pytestmark = pytest.mark.timeout(900)  # the first test waits for trainings, which other work on the machine slows
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -1433,7 +1433,6 @@ class TestOneModelPerContext:
         assert re.search(r"PATH_OR_REPO/seed-[38]/CONTEXT", command)
         assert "home-calm" in argv("predict", tmp_path / "run", "the home is so happy").err
 
-    @pytest.mark.xfail(strict=True, reason="bug: two contexts share the folder sun-day-calm, and one model is lost")
     def test_contexts_whose_names_meet(self, aspect_bert, tmp_path, no_plots):
         contexts = [(target, aspect) for target in ("sun", "sun-day") for aspect in ("calm", "day-calm")]
         for name in ("train", "dev", "test"):

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import platform
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -281,7 +282,10 @@ def _fit_each_context(
         own = {"aspects": contexts["aspects"][aspect : aspect + 1], "targets": None, "target_texts": None}
         if contexts["targets"] is not None:
             own |= {name: contexts[name][target : target + 1] for name in ("targets", "target_texts")}
-        context = folder / "-".join([*(own["targets"] or []), *own["aspects"]])
+        # No letter in a name may mean another folder, and no two contexts may share one.
+        context = folder / re.sub(r"[^\w.-]", "_", "-".join([*(own["targets"] or []), *own["aspects"]]))
+        if context in rows_of:
+            context = context.with_name(f"{context.name}-{context_id}")
         own_contexts[context] = own
         rows_of[context] = {split: np.flatnonzero(ids == context_id) for split, ids in context_ids.items()}
         for split in ("train", "validation"):
