@@ -134,6 +134,14 @@ class DialogueAttention(nn.Module):
         self.out_proj = nn.Linear(size, size)
         self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps) if config.attention_residual else None
 
+    def additive_mask(self, mask, states):
+        """The mask of any attention implementation as one to add to the scores, or None if everything is seen."""
+        if mask is None and self.is_causal:
+            mask = torch.ones(2 * states.shape[1:2], dtype=torch.bool, device=states.device).tril()  # (U, U)
+        if mask is None or mask.dtype != torch.bool:
+            return mask
+        return torch.zeros_like(mask, dtype=states.dtype).masked_fill(~mask, torch.finfo(states.dtype).min)
+
     def forward(self, states, attention_mask, **kwargs):
         """(B, U, S) -> (B, U, S), attention (B, heads, U, U) or None."""
         shape = (*states.shape[:-1], -1, self.head_size)
@@ -141,6 +149,8 @@ class DialogueAttention(nn.Module):
             projection(states).view(shape).transpose(1, 2) for projection in (self.query, self.key, self.value)
         )
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+        if kwargs.pop("output_attentions", None) or self.config.output_attentions:
+            attend, attention_mask = eager_attention_forward, self.additive_mask(attention_mask, states)
         output, attention = attend(
             self,
             query,
@@ -197,6 +207,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         super().train(mode)
         if self.config.utterance_encoder == "model" and self.config.freeze_encoder:
             self.utterance_encoder.eval()  # a frozen encoder has no dropout: its vectors can be computed once
+            self.utterance_encoder.requires_grad_(False)  # again: loading forgets it, and ends with `eval`
         return self
 
     def encode_utterances(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:

@@ -170,7 +170,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         self.embeddings.word_embeddings = value
 
     @merge_with_config_defaults
-    @capture_outputs
+    @capture_outputs(tie_last_hidden_states=False)  # the hidden states are the encoder's, and the output is not
     def forward(
         self,
         input_ids: torch.LongTensor | None = None,

@@ -7,6 +7,9 @@ import torch
 from transformers import Pipeline
 
 
+LONGEST_LIMIT = 10**9
+
+
 def number_speakers(speakers: Sequence[str | None], limit: int) -> list[int]:
     """Speakers numbered by their first turn; those beyond the model's number share the last one."""
     numbers: dict[str | None, int] = {}
@@ -46,13 +49,15 @@ class DialogueEmotionPipeline(Pipeline):
             raise ValueError("a dialogue must have at least one turn.")
         config = self.model.config
         limit = self.tokenizer.model_max_length
-        if config.encoder_config is not None:
-            limit = min(limit, config.encoder_config.max_position_embeddings)
+        positions = getattr(config.encoder_config, "max_position_embeddings", None)
+        if positions is not None:
+            limit = min(limit, positions)
         encoded = self.tokenizer(
             [utterance for _, utterance in turns],
-            truncation=True,
-            max_length=limit,
+            # A tokenizer that knows no limit names a number too large to be given back to it.
+            **({"truncation": True, "max_length": limit} if limit <= LONGEST_LIMIT else {}),
             padding=True,
+            padding_side="right",  # as the BiLSTM over words expects it
             return_token_type_ids=False,
             return_tensors="pt",
         )
