@@ -4,52 +4,81 @@
 Each file beside this one is also copied next to saved weights, where it runs without the rest of hf-emotion.
 """
 
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoModelForTokenClassification
 from transformers.pipelines import PIPELINE_REGISTRY
 
 from .class_balanced_loss import class_balanced_weights, classification_loss
 from .configuration_cg_bert import CGBertConfig
+from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
 from .configuration_label_aware_bert import LabelAwareBertConfig
 from .configuration_qacg_bert import QACGBertConfig
+from .configuration_roberta_esa import RobertaESAConfig
 from .modeling_cg_bert import CGBertForSequenceClassification, CGBertModel
+from .modeling_dialogue_bilstm import DialogueBiLSTMForEmotionRecognition, DialogueBiLSTMModel
 from .modeling_label_aware_bert import BertForLabelAwareClassification, LabelAwareBertModel
 from .modeling_qacg_bert import QACGBertForSequenceClassification, QACGBertModel
+from .modeling_roberta_esa import RobertaESAModel, RobertaWithESA, RobertaWithESAForSequenceClassification
+from .pipeline_dialogue_emotion import DialogueEmotionPipeline
 from .pipeline_emotion_classification import EmotionClassificationPipeline
 from .pipeline_targeted_sentiment import TargetedSentimentPipeline
 
 
-for config_class, model_class, classifier_class in (
-    (LabelAwareBertConfig, LabelAwareBertModel, BertForLabelAwareClassification),
-    (CGBertConfig, CGBertModel, CGBertForSequenceClassification),
-    (QACGBertConfig, QACGBertModel, QACGBertForSequenceClassification),
+for config_class, model_class, head_class, auto_class in (
+    (
+        LabelAwareBertConfig,
+        LabelAwareBertModel,
+        BertForLabelAwareClassification,
+        AutoModelForSequenceClassification,
+    ),
+    (CGBertConfig, CGBertModel, CGBertForSequenceClassification, AutoModelForSequenceClassification),
+    (QACGBertConfig, QACGBertModel, QACGBertForSequenceClassification, AutoModelForSequenceClassification),
+    (
+        RobertaESAConfig,
+        RobertaWithESA,
+        RobertaWithESAForSequenceClassification,
+        AutoModelForSequenceClassification,
+    ),
+    (
+        DialogueBiLSTMConfig,
+        DialogueBiLSTMModel,
+        DialogueBiLSTMForEmotionRecognition,
+        AutoModelForTokenClassification,
+    ),
 ):
     AutoConfig.register(config_class.model_type, config_class, exist_ok=True)
     AutoModel.register(config_class, model_class, exist_ok=True)
-    AutoModelForSequenceClassification.register(config_class, classifier_class, exist_ok=True)
+    auto_class.register(config_class, head_class, exist_ok=True)
     # With an auto class set, `save_pretrained` copies the class's files beside the weights.
     config_class.register_for_auto_class()
     model_class.register_for_auto_class("AutoModel")
-    classifier_class.register_for_auto_class("AutoModelForSequenceClassification")
+    head_class.register_for_auto_class(auto_class.__name__)
 
-for task, pipeline_class in (
-    ("emotion-classification", EmotionClassificationPipeline),
-    ("targeted-sentiment", TargetedSentimentPipeline),
+for task, pipeline_class, auto_class in (
+    ("emotion-classification", EmotionClassificationPipeline, AutoModelForSequenceClassification),
+    ("targeted-sentiment", TargetedSentimentPipeline, AutoModelForSequenceClassification),
+    ("dialogue-emotion", DialogueEmotionPipeline, AutoModelForTokenClassification),
 ):
-    PIPELINE_REGISTRY.register_pipeline(
-        task, pipeline_class=pipeline_class, pt_model=AutoModelForSequenceClassification
-    )
+    PIPELINE_REGISTRY.register_pipeline(task, pipeline_class=pipeline_class, pt_model=auto_class)
 
 __all__ = [
     "BertForLabelAwareClassification",
     "CGBertConfig",
     "CGBertForSequenceClassification",
     "CGBertModel",
+    "DialogueBiLSTMConfig",
+    "DialogueBiLSTMForEmotionRecognition",
+    "DialogueBiLSTMModel",
+    "DialogueEmotionPipeline",
     "EmotionClassificationPipeline",
     "LabelAwareBertConfig",
     "LabelAwareBertModel",
     "QACGBertConfig",
     "QACGBertForSequenceClassification",
     "QACGBertModel",
+    "RobertaESAConfig",
+    "RobertaESAModel",
+    "RobertaWithESA",
+    "RobertaWithESAForSequenceClassification",
     "TargetedSentimentPipeline",
     "class_balanced_weights",
     "classification_loss",

@@ -66,4 +66,21 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
     return losses.mean() if weights is None else (losses * weights[labels]).mean()
 
 
-__all__ = ["class_balanced_weights", "classification_loss"]
+def validate_label_fields(config) -> None:
+    """ValueError unless `class_counts`, `thresholds` and `class_balanced_beta` of a configuration fit its labels."""
+    for name in ("class_counts", "thresholds"):
+        values = getattr(config, name)
+        if values is not None and len(values) != config.num_labels:
+            raise ValueError(
+                f"`{name}` needs one value for each of the {config.num_labels} labels, got {len(values)}; "
+                f"pass `{name}=None` to drop the values of another label set."
+            )
+    if config.class_counts is not None and min(config.class_counts) < 0:
+        raise ValueError(f"`class_counts` must not be negative, got {config.class_counts}.")
+    if config.thresholds is not None and not all(0 <= value <= 1 for value in config.thresholds):
+        raise ValueError(f"`thresholds` are probabilities and must lie in [0, 1], got {config.thresholds}.")
+    if config.class_balanced_beta is not None and not 0 <= config.class_balanced_beta < 1:
+        raise ValueError(f"`class_balanced_beta` must lie in [0, 1), got {config.class_balanced_beta}.")
+
+
+__all__ = ["class_balanced_weights", "classification_loss", "validate_label_fields"]

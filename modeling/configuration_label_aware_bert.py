@@ -6,6 +6,8 @@ from typing import Literal
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig
 
+from .class_balanced_loss import validate_label_fields
+
 
 @strict
 class LabelAwareBertConfig(BertConfig):
@@ -103,19 +105,7 @@ class LabelAwareBertConfig(BertConfig):
                 )
 
     def validate_labels(self):
-        for name in ("class_counts", "thresholds"):
-            values = getattr(self, name)
-            if values is not None and len(values) != self.num_labels:
-                raise ValueError(
-                    f"`{name}` needs one value for each of the {self.num_labels} labels, got {len(values)}; "
-                    f"pass `{name}=None` to drop the values of another label set."
-                )
-        if self.class_counts is not None and min(self.class_counts) < 0:
-            raise ValueError(f"`class_counts` must not be negative, got {self.class_counts}.")
-        if self.thresholds is not None and not all(0 <= value <= 1 for value in self.thresholds):
-            raise ValueError(f"`thresholds` are probabilities and must lie in [0, 1], got {self.thresholds}.")
-        if self.class_balanced_beta is not None and not 0 <= self.class_balanced_beta < 1:
-            raise ValueError(f"`class_balanced_beta` must lie in [0, 1), got {self.class_balanced_beta}.")
+        validate_label_fields(self)
 
 
 __all__ = ["LabelAwareBertConfig"]

@@ -17,9 +17,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
 import torch
-from model_cases import BY_ID, CASES, HUB_CASES, ModelCase, make_tokenizer
+from model_cases import BY_ID, CASES, HUB_CASES, NO_PIPELINE, ModelCase, make_tokenizer
 from safetensors.torch import save_file
-from transformers import AutoModelForSequenceClassification
 
 
 PROCESS = Path(__file__).with_name("remote_code_process.py")
@@ -69,7 +68,12 @@ def fresh_process(tmp_path_factory, tokenizer) -> FreshProcess:
             shutil.copyfile(saved[case_id] / "inputs.safetensors", folder / "inputs.safetensors")
         _tune_with_library(BY_ID[case_id], cache, tuned[case_id, "library"], tokenizer)
     fine_tune = [
-        {"repository": _repository(case_id), "cache_dir": str(cache), "save_to": str(tuned[case_id, "remote"])}
+        {
+            "repository": _repository(case_id),
+            "auto_class": BY_ID[case_id].auto_class.__name__,
+            "cache_dir": str(cache),
+            "save_to": str(tuned[case_id, "remote"]),
+        }
         for case_id in HUB_CASES
     ]
     report = _run(root / "first", {**_uses(saved.items()), "fine_tune": fine_tune})
@@ -88,7 +92,8 @@ def _uses(folders: Iterable[tuple[str, Path]]) -> dict[str, list]:
     for case_id, folder in folders:
         case = BY_ID[case_id]
         jobs["load"].append({"folder": str(folder), "auto_class": case.auto_class.__name__})
-        jobs["pipelines"].append({"folder": str(folder), "texts": list(case.texts)})
+        if case_id not in NO_PIPELINE:
+            jobs["pipelines"].append({"folder": str(folder), "texts": list(case.texts)})
     return jobs
 
 
@@ -125,9 +130,7 @@ def _publish(folder: Path, cache: Path, name: str) -> None:
 
 def _tune_with_library(case: ModelCase, cache: Path, folder: Path, tokenizer) -> None:
     inputs = case.make_inputs(3, 9, 5)
-    model = AutoModelForSequenceClassification.from_pretrained(
-        _repository(case.id), cache_dir=cache, local_files_only=True
-    )
+    model = case.auto_class.from_pretrained(_repository(case.id), cache_dir=cache, local_files_only=True)
     assert type(model) is case.model_class
     model(**inputs).loss.backward()
     with torch.no_grad():

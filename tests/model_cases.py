@@ -14,20 +14,29 @@ from hf_emotion.modeling import (
     CGBertConfig,
     CGBertForSequenceClassification,
     CGBertModel,
+    DialogueBiLSTMConfig,
+    DialogueBiLSTMForEmotionRecognition,
+    DialogueBiLSTMModel,
     LabelAwareBertConfig,
     LabelAwareBertModel,
     QACGBertConfig,
     QACGBertForSequenceClassification,
     QACGBertModel,
+    RobertaESAConfig,
+    RobertaWithESA,
+    RobertaWithESAForSequenceClassification,
 )
 from torch import nn
 from transformers import (
     AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
     BertConfig,
     BertModel,
     BertTokenizerFast,
     PreTrainedConfig,
     PreTrainedModel,
+    RobertaConfig,
+    RobertaModel,
 )
 
 
@@ -103,6 +112,9 @@ LABEL_NAMES = label_names(LABELS)
 SENTIMENT_NAMES = label_names(SENTIMENTS)
 
 
+Start = float | str | tuple[str, float]
+
+
 @dataclass(frozen=True)
 class ModelCase:
     """
@@ -113,10 +125,10 @@ class ModelCase:
         config_class, model_class, base_class, auto_class: configuration, head, base model, Auto class of the head.
         config: keyword arguments of a tiny configuration, all dropouts 0.
         make_inputs: (batch, length, seed) -> arguments of the head's `forward` with labels; rows differ in length.
-        plain_class, plain_config: stock model whose checkpoint initialises this one.
+        plain_class, plain_config: stock model whose checkpoint initialises this one; None where there is none.
         new_weights: exactly the parameters of the head that such a checkpoint does not fill.
         starts: what each of them holds after loading: normal values, where the name of the config's field with their
-            standard deviation stands here, "identity" or a constant.
+            standard deviation stands here, or a pair ("normal", standard deviation); "identity" or a constant.
         unused_weights: parameters of the checkpoint that this model has no place for.
         no_decay: parameters without weight decay, beside norms and biases.
         peft_modules_to_save: modules that LoRA trains in full.
@@ -126,6 +138,11 @@ class ModelCase:
         texts: what it can read.
         overfit_steps: steps of AdamW in which the loss on 8 rows falls to a tenth.
         lora_targets: layers that LoRA adapts.
+        mask: the input whose zeros mark padding along dimension 1.
+        logits_per_position: logits and labels have that dimension too; those at padding mean nothing.
+        dropout: the field of the configuration with the dropout of the head.
+        attention_maps: how many the model returns; None: one for each of its `num_hidden_layers`.
+        hidden_states_end_with_output: the last of the hidden states is the base model's output.
     """
 
     id: str
@@ -135,10 +152,10 @@ class ModelCase:
     auto_class: type
     config: dict[str, Any]
     make_inputs: Callable[[int, int, int], dict[str, torch.Tensor]]
-    plain_class: type[PreTrainedModel]
-    plain_config: PreTrainedConfig
+    plain_class: type[PreTrainedModel] | None
+    plain_config: PreTrainedConfig | None
     new_weights: frozenset[str]
-    starts: dict[str, float | str]
+    starts: dict[str, Start]
     unused_weights: frozenset[str]
     no_decay: frozenset[str]
     peft_modules_to_save: tuple[str, ...]
@@ -148,6 +165,11 @@ class ModelCase:
     texts: tuple[str, ...]
     overfit_steps: int = 60
     lora_targets: tuple[str, ...] = field(default=("query", "value"))
+    mask: str = "attention_mask"
+    logits_per_position: bool = False
+    dropout: str = "classifier_dropout"
+    attention_maps: int | None = None
+    hidden_states_end_with_output: bool = True
 
     def make_config(self, **overrides) -> PreTrainedConfig:
         return self.config_class(**{**self.config, **overrides})
@@ -164,6 +186,11 @@ class ModelCase:
         return model.state_dict()
 
 
+def is_bias(name: str) -> bool:
+    """Also the biases of an LSTM, such as `bias_ih_l0`."""
+    return name.rpartition(".")[2].startswith("bias")
+
+
 @torch.no_grad()
 def asymmetric_(model: nn.Module, seed: int = 0) -> nn.Module:
     """
@@ -177,7 +204,7 @@ def asymmetric_(model: nn.Module, seed: int = 0) -> nn.Module:
     for name, parameter in model.named_parameters():
         values = torch.rand(parameter.shape, generator=generator, dtype=torch.float64) + 0.5
         signs = torch.randint(0, 2, parameter.shape, generator=generator, dtype=torch.float64) * 2 - 1
-        if name.endswith("bias"):
+        if is_bias(name):
             values = 0.2 * values * signs
         elif parameter.dim() > 1 or "gate" in name:
             tilt = (
@@ -230,7 +257,32 @@ def targeted_inputs(batch: int, length: int, seed: int, num_contexts: int) -> di
     return {**encoder_inputs(batch, length, seed), "context_ids": context_ids, "labels": labels}
 
 
-LABEL_AWARE_STARTS: dict[str, float | str] = {
+def dialogue_inputs(
+    batch: int, length: int, seed: int, utterances: str = "vectors", num_speakers: int = 0
+) -> dict[str, torch.Tensor]:
+    """
+    `utterance_embeds` (batch, length, 10), or `input_ids` and `attention_mask` (batch, length, 4); `utterance_mask` and
+    labels (batch, length), -100 at padding. Row 0 is full, the others are shorter.
+    """
+    generator = torch.Generator().manual_seed(seed + 3000)
+    lengths = torch.tensor([max(2, length - 2 * (row % 3)) for row in range(batch)])
+    mask = (torch.arange(length) < lengths[:, None]).long()
+    inputs = {"utterance_mask": mask}
+    if utterances == "vectors":
+        inputs["utterance_embeds"] = torch.randn(batch, length, DIALOGUE_SIZE, generator=generator) * mask[..., None]
+    else:
+        shape = (batch, length, 4)
+        input_ids = torch.randint(len(SPECIAL_TOKENS), len(VOCABULARY), shape, generator=generator)
+        tokens = torch.randint(1, 5, (batch, length), generator=generator) * mask  # padding has none
+        attention_mask = (torch.arange(4) < tokens[..., None]).long()
+        inputs |= {"input_ids": input_ids * attention_mask, "attention_mask": attention_mask}
+    if num_speakers:
+        inputs["speaker_ids"] = torch.randint(num_speakers, (batch, length), generator=generator) * mask
+    labels = torch.randint(len(LABELS), (batch, length), generator=generator)
+    return {**inputs, "labels": labels.masked_fill(mask == 0, -100)}
+
+
+LABEL_AWARE_STARTS: dict[str, Start] = {
     "bert.label_embeddings.weight": "initializer_range",
     "bert.label_attention.weight": "identity",
     "classifier.out_proj.weight": "initializer_range",
@@ -238,7 +290,7 @@ LABEL_AWARE_STARTS: dict[str, float | str] = {
 }
 
 
-def label_aware_case(id: str, starts: dict[str, float | str], multi_label: bool = True, **config) -> ModelCase:
+def label_aware_case(id: str, starts: dict[str, Start], multi_label: bool = True, **config) -> ModelCase:
     pooler = config.get("sentence_representation") == "pooler"
     return ModelCase(
         id=id,
@@ -262,9 +314,9 @@ def label_aware_case(id: str, starts: dict[str, float | str], multi_label: bool 
     )
 
 
-def context_starts(config: dict[str, Any]) -> dict[str, float | str]:
+def context_starts(config: dict[str, Any]) -> dict[str, Start]:
     """The new weights of a context-guided model and how they start."""
-    starts: dict[str, float | str] = {
+    starts: dict[str, Start] = {
         "bert.context_embeddings.weight": "context_initializer_range",
         "classifier.weight": "initializer_range",
         "classifier.bias": 0.0,
@@ -313,6 +365,82 @@ def context_guided_case(id: str, classes: tuple[type, type, type], num_contexts:
         head_outputs=("loss", "logits"),
         task="targeted-sentiment",
         texts=TARGETED_TEXTS,
+    )
+
+
+def esa_case(id: str, multi_label: bool = False, **config) -> ModelCase:
+    # The ids of the vocabulary above are BERT's: its padding is 0 and not RoBERTa's 1.
+    tiny = {**TINY_BERT, "pad_token_id": 0, "type_vocab_size": 2}
+    starts: dict[str, Start] = {"roberta.esa.scale": 1.0}
+    if config.get("esa_position_embedding", "learned") == "learned":
+        starts["roberta.esa.position_embeddings"] = ("normal", 0.02)
+    projections = ["query", "key", "value"] + (["out_proj"] if config.get("esa_output_projection", True) else [])
+    layers = [f"roberta.esa.{name}" for name in projections]
+    head = ["classifier.1"] + (["classifier.4"] if config.get("head_hidden_size") else [])
+    for name in (*layers, *head):
+        starts[f"{name}.weight"] = "initializer_range"
+        if name in head or config.get("esa_bias", True):
+            starts[f"{name}.bias"] = 0.0
+    return ModelCase(
+        id=id,
+        config_class=RobertaESAConfig,
+        model_class=RobertaWithESAForSequenceClassification,
+        base_class=RobertaWithESA,
+        auto_class=AutoModelForSequenceClassification,
+        config={**tiny, **LABEL_NAMES, "classifier_dropout": 0.0, **config},
+        make_inputs=partial(classifier_inputs, multi_label=multi_label),
+        plain_class=RobertaModel,
+        plain_config=RobertaConfig(**tiny),
+        new_weights=frozenset(starts),
+        starts=starts,
+        unused_weights=frozenset({"pooler.dense.weight", "pooler.dense.bias"}),
+        no_decay=frozenset({"roberta.esa.scale", "roberta.esa.position_embeddings"} & set(starts)),
+        peft_modules_to_save=("classifier",),
+        base_outputs=("pooled_output", "last_hidden_state"),
+        head_outputs=("loss", "logits"),
+        task="emotion-classification",
+        texts=TEXTS,
+        hidden_states_end_with_output=False,  # they are the encoder's
+    )
+
+
+DIALOGUE_SIZE = 10  # of an utterance vector
+TINY_DIALOGUE: dict[str, Any] = {
+    "utterance_size": DIALOGUE_SIZE,
+    "hidden_size": 6,
+    "num_attention_heads": 3,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+
+
+def dialogue_case(id: str, overfit_steps: int = 150, **config) -> ModelCase:
+    utterances, speakers = config.get("utterance_encoder", "vectors"), config.get("num_speakers", 0)
+    return ModelCase(
+        id=id,
+        config_class=DialogueBiLSTMConfig,
+        model_class=DialogueBiLSTMForEmotionRecognition,
+        base_class=DialogueBiLSTMModel,
+        auto_class=AutoModelForTokenClassification,
+        config={**TINY_DIALOGUE, **LABEL_NAMES, **config},
+        make_inputs=partial(dialogue_inputs, utterances=utterances, num_speakers=speakers),
+        plain_class=None,
+        plain_config=None,
+        new_weights=frozenset(),
+        starts={},
+        unused_weights=frozenset(),
+        no_decay=frozenset(),
+        peft_modules_to_save=("classifier",),
+        base_outputs=("last_hidden_state", "utterance_embeds"),
+        head_outputs=("loss", "logits"),
+        task="dialogue-emotion",
+        texts=TEXTS,
+        overfit_steps=overfit_steps,
+        lora_targets=("attention.query", "attention.value"),
+        mask="utterance_mask",
+        logits_per_position=True,
+        dropout="hidden_dropout_prob",
+        attention_maps=1,
     )
 
 
@@ -386,6 +514,43 @@ CASES: tuple[ModelCase, ...] = (
         quasi_gamma=0.6,
         aspects=list(ASPECTS),
     ),
+    esa_case("esa"),
+    esa_case(
+        "esa-one-head-plain-sinusoidal-cls-mean-hidden",
+        esa_num_attention_heads=1,
+        esa_bias=False,
+        esa_output_projection=False,
+        esa_position_embedding="sinusoidal",
+        esa_pooling="cls_mean",
+        head_hidden_size=12,
+    ),
+    esa_case(
+        "esa-multi-label-thresholds",
+        multi_label=True,
+        problem_type="multi_label_classification",
+        esa_position_embedding="none",
+        esa_pooling="cls",
+        class_balanced_beta=0.9,
+        class_counts=[3, 40, 7, 1, 12],
+        thresholds=[0.65, 0.5, 0.7, 0.6, 0.66],
+    ),
+    dialogue_case("dialogue"),
+    dialogue_case(
+        "dialogue-causal-speakers-two-layers",
+        causal=True,
+        num_speakers=3,
+        num_hidden_layers=2,
+        positional_encoding_at="attention",
+        class_weights=[0.5, 2.0, 1.0, 3.0, 1.0],
+    ),
+    dialogue_case(
+        "dialogue-model",
+        utterance_encoder="model",
+        utterance_size=TINY_BERT["hidden_size"],
+        encoder_config=BertConfig(**TINY_BERT),
+        num_speakers=2,
+    ),
+    dialogue_case("dialogue-words", utterance_encoder="bilstm", vocab_size=len(VOCABULARY)),
 )
 BY_ID = {case.id: case for case in CASES}
 # One of each family is published on a Hub and tuned from there: its thresholds, counts and names must survive.
@@ -393,6 +558,8 @@ HUB_CASES = (
     "label-aware-pooler-hidden-balanced",
     "cg-per-head-sigmoid-no-pooler-names",
     "qacg-per-head-context-gate-bias",
+    "esa-multi-label-thresholds",
+    "dialogue-model",
 )
 
 # (arguments, what the message says): wrong types, then each rule of each `validate_*` method.
@@ -476,23 +643,92 @@ BAD_QACG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"num_contexts": 0}, "`num_contexts` must be at least 1, got 0"),
     ({"context_initializer_range": -1}, "`context_initializer_range` must not be negative"),
 )
+BAD_ESA_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"esa_position_embedding": "rotary"}, "'esa_position_embedding'"),
+    ({"esa_num_attention_heads": "2"}, "'esa_num_attention_heads'"),
+    ({"esa_bias": "no"}, "'esa_bias'"),
+    ({"esa_output_projection": "no"}, "'esa_output_projection'"),
+    ({"esa_pooling": "max"}, "'esa_pooling'"),
+    ({"head_hidden_size": 3.5}, "'head_hidden_size'"),
+    ({"classifier_dropout": "0.3"}, "'classifier_dropout'"),
+    ({"tfidf_gating": "delete"}, "'tfidf_gating'"),
+    ({"class_balanced_beta": "0.9"}, "'class_balanced_beta'"),
+    ({"class_balanced_normalize": "no"}, "'class_balanced_normalize'"),
+    ({"class_counts": [1.5, 2]}, "'class_counts'"),
+    ({"thresholds": ["0.5", "0.5"]}, "'thresholds'"),
+    ({"is_decoder": True}, "`is_decoder`"),
+    ({"add_cross_attention": True}, "`add_cross_attention`"),
+    ({"esa_num_attention_heads": 0}, r"`esa_num_attention_heads` must divide `hidden_size` \(768\), got 0"),
+    ({"esa_num_attention_heads": 5}, r"`esa_num_attention_heads` must divide `hidden_size` \(768\), got 5"),
+    ({"head_hidden_size": 0}, "`head_hidden_size` must be at least 1, got 0"),
+    ({"num_labels": 3, "class_counts": [1, 2]}, "`class_counts` needs .* 3 labels, got 2"),
+    ({"num_labels": 3, "thresholds": [0.5] * 4}, "`thresholds` needs .* 3 labels, got 4"),
+    ({"class_counts": [5, -1]}, "`class_counts` must not be negative"),
+    ({"thresholds": [0.5, 1.1]}, r"`thresholds` .*\[0, 1\], got \[0.5, 1.1\]"),
+    ({"class_balanced_beta": 1.0}, r"`class_balanced_beta` .*\[0, 1\), got 1.0"),
+)
+BAD_DIALOGUE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"utterance_encoder": "bert"}, "'utterance_encoder'"),
+    ({"encoder_config": "bert"}, "'encoder_config'"),
+    ({"freeze_encoder": "no"}, "'freeze_encoder'"),
+    ({"utterance_size": "384"}, "'utterance_size'"),
+    ({"hidden_size": 12.5}, "'hidden_size'"),
+    ({"num_hidden_layers": "1"}, "'num_hidden_layers'"),
+    ({"causal": "no"}, "'causal'"),
+    ({"attention_residual": "no"}, "'attention_residual'"),
+    ({"positional_encoding": "learned"}, "'positional_encoding'"),
+    ({"positional_encoding_at": "output"}, "'positional_encoding_at'"),
+    ({"num_speakers": None}, "'num_speakers'"),
+    ({"class_weights": "balanced"}, "'class_weights'"),
+    ({"utterance_encoder": "model"}, "`encoder_config` and .* got utterance_encoder='model' without"),
+    ({"encoder_config": {"model_type": "bert"}}, "`encoder_config` and .* got utterance_encoder='vectors' with "),
+    ({"utterance_size": 0}, "`utterance_size` must be at least 1, got 0"),
+    ({"hidden_size": 0}, "`hidden_size` must be at least 1, got 0"),
+    ({"num_hidden_layers": -1}, "`num_hidden_layers` must not be negative, got -1"),
+    ({"num_attention_heads": -2}, "`num_attention_heads` must not be negative, got -2"),
+    ({"num_speakers": -1}, "`num_speakers` must not be negative, got -1"),
+    ({"num_attention_heads": 3}, r"`num_attention_heads` \(3\) must divide .* \(256\)"),
+    ({"hidden_size": 6, "causal": True}, r"`num_attention_heads` \(4\) must divide .* \(6\)"),
+    ({"num_hidden_layers": 0, "utterance_size": 30}, r"`num_attention_heads` \(4\) must divide .* \(30\)"),
+    ({"utterance_encoder": "bilstm", "utterance_size": 9}, "`utterance_size` must be even, got 9"),
+    ({"num_labels": 3, "class_weights": [1.0, 2]}, "`class_weights` needs .* 3 labels, got 2"),
+)
 BAD_CONFIGS: tuple[tuple[type[PreTrainedConfig], dict[str, Any], str], ...] = tuple(
     (config_class, arguments, message)
     for config_class, rows in (
         (LabelAwareBertConfig, BAD_LABEL_AWARE_CONFIGS),
         (CGBertConfig, BAD_CG_CONFIGS),
         (QACGBertConfig, BAD_QACG_CONFIGS),
+        (RobertaESAConfig, BAD_ESA_CONFIGS),
+        (DialogueBiLSTMConfig, BAD_DIALOGUE_CONFIGS),
     )
     for arguments, message in rows
 )
 
 # What a model does not support: {id: reason}. Each list skips visibly, with its reason.
-NO_FULLGRAPH_COMPILE: dict[str, str] = {}
-NO_GRADIENT_CHECKPOINTING: dict[str, str] = {}
+DIALOGUE_CASES = tuple(case.id for case in CASES if case.config_class is DialogueBiLSTMConfig)
+NO_FULLGRAPH_COMPILE: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "TorchDynamo traces no torch.nn.LSTM")
+NO_GRADIENT_CHECKPOINTING: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "no stack of Transformer layers")
 NO_SDPA: dict[str, str] = {}
 NO_PEFT: dict[str, str] = {}
-NO_INPUTS_EMBEDS: dict[str, str] = {}
-UNSUPPORTED = (NO_FULLGRAPH_COMPILE, NO_GRADIENT_CHECKPOINTING, NO_SDPA, NO_PEFT, NO_INPUTS_EMBEDS)
+NO_INPUTS_EMBEDS: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "takes `utterance_embeds`, which are something else")
+NO_HIDDEN_STATES: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "returns none but the last")
+NO_TOKEN_EMBEDDINGS: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "has none, or those of its utterance encoder")
+NO_PLAIN_CHECKPOINT: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "no stock model has its weights")
+NO_PIPELINE: dict[str, str] = {
+    id: "its vectors come from elsewhere" for id in DIALOGUE_CASES if BY_ID[id].config.get("utterance_encoder") is None
+}
+UNSUPPORTED = (
+    NO_FULLGRAPH_COMPILE,
+    NO_GRADIENT_CHECKPOINTING,
+    NO_SDPA,
+    NO_PEFT,
+    NO_INPUTS_EMBEDS,
+    NO_HIDDEN_STATES,
+    NO_TOKEN_EMBEDDINGS,
+    NO_PLAIN_CHECKPOINT,
+    NO_PIPELINE,
+)
 
 
 def each_case(unsupported: dict[str, str] | None = None) -> pytest.MarkDecorator:

@@ -24,7 +24,7 @@ def main(jobs_file: str) -> None:
     import torch
     import transformers
     from safetensors.torch import load_file, save_file
-    from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer, pipeline
+    from transformers import AutoConfig, AutoModel, AutoTokenizer, pipeline
 
     torch.set_num_threads(1)
     jobs = json.loads(Path(jobs_file).read_text(encoding="utf-8"))
@@ -60,11 +60,12 @@ def main(jobs_file: str) -> None:
             "results": classify(job["texts"]),
         }
 
-    for job in jobs["fine_tune"]:  # {"repository": ..., "cache_dir": ..., "save_to": ...}
+    for job in jobs["fine_tune"]:  # {"repository": ..., "auto_class": ..., "cache_dir": ..., "save_to": ...}
         cache = {"cache_dir": job["cache_dir"], "local_files_only": True}
         folder = Path(job["save_to"])
         inputs = load_file(folder / "inputs.safetensors")
-        model = AutoModelForSequenceClassification.from_pretrained(job["repository"], trust_remote_code=True, **cache)
+        auto_class = getattr(transformers, job["auto_class"])
+        model = auto_class.from_pretrained(job["repository"], trust_remote_code=True, **cache)
         model(**inputs).loss.backward()
         with torch.no_grad():
             for parameter in model.parameters():

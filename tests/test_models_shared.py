@@ -19,18 +19,23 @@ from model_cases import (
     HUB_CASES,
     NO_FULLGRAPH_COMPILE,
     NO_GRADIENT_CHECKPOINTING,
+    NO_HIDDEN_STATES,
     NO_INPUTS_EMBEDS,
     NO_PEFT,
+    NO_PIPELINE,
+    NO_PLAIN_CHECKPOINT,
     NO_SDPA,
+    NO_TOKEN_EMBEDDINGS,
     UNSUPPORTED,
     ModelCase,
     asymmetric_,
     each_case,
+    is_bias,
 )
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from torch.testing import assert_close
-from transformers import AutoConfig, AutoModel, Trainer, TrainingArguments, pipeline
+from transformers import AutoConfig, AutoModel, PreTrainedConfig, Trainer, TrainingArguments, pipeline
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from hf_emotion.training.run import EmotionTrainer
@@ -44,6 +49,15 @@ MODELING = Path(hf_emotion.modeling.__file__).parent
 
 def without_labels(inputs: dict) -> dict:
     return {name: value for name, value in inputs.items() if name != "labels"}
+
+
+def real(case: ModelCase, logits: torch.Tensor, inputs: dict) -> torch.Tensor:
+    """The logits that mean something."""
+    return logits[inputs[case.mask].bool()] if case.logits_per_position else logits
+
+
+def trained_names(model) -> set[str]:
+    return {name for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 def gradients(model, inputs: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -68,6 +82,22 @@ def assert_self_contained(folder: Path) -> None:
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.ImportFrom) and node.level:
                 assert (folder / f"{node.module}.py").is_file(), f"{path.name} imports {node.module}"
+
+
+def same_setting(found, expected) -> bool:
+    """Equal; for a configuration within a configuration: in everything that differs from its defaults."""
+    if isinstance(expected, PreTrainedConfig):
+        return type(found) is type(expected) and settings(found) == settings(expected)
+    return found == expected
+
+
+def settings(config: PreTrainedConfig) -> dict:
+    ignored = ("transformers_version", "dtype", "_name_or_path")
+    return {name: value for name, value in config.to_diff_dict().items() if name not in ignored}
+
+
+def as_double(inputs: dict) -> dict:
+    return {name: value.double() if value.is_floating_point() else value for name, value in inputs.items()}
 
 
 def rows_of(inputs: dict) -> list[dict]:
@@ -191,22 +221,22 @@ def test_remote_code_gives_the_same_numbers_without_the_library(case: ModelCase,
         assert_close(value, expected[part][field].detach(), rtol=1e-6, atol=1e-6)
 
 
-def leaves(results) -> list[str | float]:
+def leaves(results) -> list[str | float | None]:
     """Every name and every number in the results of a pipeline, in their order."""
-    if isinstance(results, (str, float)):
+    if results is None or isinstance(results, (str, float)):
         return [results]
     parts = [part for item in results.items() for part in item] if isinstance(results, dict) else results
     return [leaf for part in parts for leaf in leaves(part)]
 
 
-@each_case()
+@each_case(NO_PIPELINE)
 def test_pipeline_without_a_task_and_without_the_library_gives_the_same(case: ModelCase, fresh_process, tokenizer):
     found = fresh_process.report["pipelines"][case.id]
     classify = pipeline(case.task, model=case.build(), tokenizer=tokenizer, device="cpu")
     assert (found["class"], found["task"]) == (type(classify).__name__, case.task)
     expected = classify(list(case.texts))
     assert [len(items) for items in found["results"]] == [len(items) for items in expected]
-    values = [leaf if isinstance(leaf, str) else pytest.approx(leaf, rel=1e-5) for leaf in leaves(expected)]
+    values = [pytest.approx(leaf, rel=1e-5) if isinstance(leaf, float) else leaf for leaf in leaves(expected)]
     assert leaves(found["results"]) == values
 
 
@@ -217,7 +247,7 @@ def test_checkpoint_from_the_hub_is_self_contained_once_tuned_and_saved(fresh_pr
     assert_self_contained(folder)
     config = AutoConfig.from_pretrained(folder)
     for name, value in BY_ID[case_id].config.items():
-        assert getattr(config, name) == value, name
+        assert same_setting(getattr(config, name), value), name
     # A second fresh process, without the repository, the library and the first process' caches, has loaded it.
     assert fresh_process.second_report["imported"] == []
     outputs = load_file(folder / "outputs.safetensors")
@@ -238,7 +268,7 @@ def test_both_ways_from_the_hub_are_tuned_alike(fresh_process, case_id):
 # Starting from a plain checkpoint
 
 
-@each_case()
+@each_case(NO_PLAIN_CHECKPOINT)
 def test_plain_checkpoint_leaves_exactly_the_new_weights_missing(case: ModelCase, tmp_path):
     plain = case.save_plain_checkpoint(tmp_path)
     config = case.config_class.from_pretrained(tmp_path, **case.config)
@@ -261,7 +291,7 @@ def poisoned_memory(monkeypatch):
     torch.use_deterministic_algorithms(False)
 
 
-@each_case()
+@each_case(NO_PLAIN_CHECKPOINT)
 def test_new_weights_and_buffers_are_initialised_over_a_plain_checkpoint(case: ModelCase, tmp_path, poisoned_memory):
     assert torch.empty(3).isnan().all() and torch.empty_like(torch.ones(3)).isnan().all()
     torch.manual_seed(0)
@@ -277,8 +307,8 @@ def test_new_weights_and_buffers_are_initialised_over_a_plain_checkpoint(case: M
     parameters = dict(model.named_parameters())
     for name, start in case.starts.items():
         value = parameters[name].detach()
-        if start in ranges:
-            count, std = value.numel(), ranges[start]
+        if start in ranges or isinstance(start, tuple):
+            count, std = value.numel(), start[1] if isinstance(start, tuple) else ranges[start]
             # The bounds are four standard errors, wide enough for small layers.
             assert abs(value.mean()) < 4 * std / count**0.5, name
             assert abs(value.std() / std - 1) < 4 / (2 * count) ** 0.5, name
@@ -313,7 +343,7 @@ def test_attention_implementation_can_be_changed_later(case: ModelCase):
     model.set_attn_implementation("eager")
     assert model.config._attn_implementation == "eager"
     outputs = model(**inputs, output_attentions=True)
-    assert len(outputs.attentions) == model.config.num_hidden_layers
+    assert len(outputs.attentions) == (case.attention_maps or model.config.num_hidden_layers)
     assert_close(outputs.logits, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -323,27 +353,33 @@ def test_padding_changes_nothing(case: ModelCase, implementation):
     model = case.build(attn_implementation=implementation).double()
     inputs = without_labels(case.make_inputs(3, 7, 3))
     padded = {
-        name: torch.nn.functional.pad(value, (0, 5)) if value.dim() > 1 else value for name, value in inputs.items()
+        name: torch.nn.functional.pad(value, (0, 0) * (value.dim() - 2) + (0, 5)) if value.dim() > 1 else value
+        for name, value in inputs.items()
     }
     # Whatever stands at padded positions must not matter, so it is not left at the padding id.
     noise = case.make_inputs(3, 12, 4)
-    for name in set(padded) - {"attention_mask"}:
-        if padded[name].dim() > 1:
-            padded[name] = torch.where(padded["attention_mask"].bool(), padded[name], noise[name])
-    assert_close(model(**padded).logits, model(**inputs).logits, rtol=1e-9, atol=1e-9)
+    for name in set(padded) - {case.mask}:
+        value = padded[name]
+        if value.dim() > 1:
+            mask = padded[case.mask].bool().reshape(3, 12, *[1] * (value.dim() - 2))
+            padded[name] = torch.where(mask, value, noise[name])
+    padded, inputs = as_double(padded), as_double(inputs)
+    expected = real(case, model(**inputs).logits, inputs)
+    assert_close(real(case, model(**padded).logits, padded), expected, rtol=1e-9, atol=1e-9)
 
 
 @each_case()
 def test_batch_equals_single_rows_without_padding(case: ModelCase):
     model = case.build().double()
-    inputs = without_labels(case.make_inputs(4, 9, 5))
+    inputs = as_double(without_labels(case.make_inputs(4, 9, 5)))
     logits = model(**inputs).logits
-    for row, length in enumerate(inputs["attention_mask"].sum(dim=1).tolist()):
+    for row, length in enumerate(inputs[case.mask].sum(dim=1).tolist()):
         single = {name: value[row : row + 1] for name, value in inputs.items()}
         single = {name: value[:, :length] if value.dim() > 1 else value for name, value in single.items()}
-        assert_close(model(**single).logits, logits[row : row + 1], rtol=1e-9, atol=1e-9)
-        del single["attention_mask"]
-        assert_close(model(**single).logits, logits[row : row + 1], rtol=1e-9, atol=1e-9)
+        expected = logits[row : row + 1, :length] if case.logits_per_position else logits[row : row + 1]
+        assert_close(model(**single).logits, expected, rtol=1e-9, atol=1e-9)
+        del single[case.mask]
+        assert_close(model(**single).logits, expected, rtol=1e-9, atol=1e-9)
 
 
 @each_case()
@@ -357,7 +393,7 @@ def test_labels_change_no_logits_and_training_mode_without_dropout_neither(case:
 
 @each_case()
 def test_dropout_of_the_head_acts_in_training_only(case: ModelCase):
-    model = case.build(classifier_dropout=0.5)
+    model = case.build(**{case.dropout: 0.5})
     inputs = without_labels(case.make_inputs(3, 9, 6))
     assert_close(model(**inputs).logits, case.build()(**inputs).logits, rtol=0, atol=0)
     torch.manual_seed(0)
@@ -394,7 +430,7 @@ def test_return_dict_false_gives_the_same_values_as_a_tuple(case: ModelCase):
     assert len(model(**without_labels(inputs), return_dict=False)) == len(case.head_outputs) - 1
 
 
-@each_case()
+@each_case(NO_HIDDEN_STATES)
 def test_hidden_states_and_attentions_on_request(case: ModelCase):
     model = case.build(attn_implementation="eager")
     inputs = case.make_inputs(3, 9, 9)
@@ -407,7 +443,10 @@ def test_hidden_states_and_attentions_on_request(case: ModelCase):
         assert_close(value.sum(dim=-1), torch.ones(3, heads, 9))
     assert_close(outputs.logits, model(**inputs).logits, rtol=0, atol=0)
     last = getattr(model, model.base_model_prefix)(**without_labels(inputs)).last_hidden_state
-    assert_close(outputs.hidden_states[-1], last, rtol=0, atol=0)
+    if case.hidden_states_end_with_output:
+        assert_close(outputs.hidden_states[-1], last, rtol=0, atol=0)
+    else:
+        assert (outputs.hidden_states[-1] - last).abs().max() > 0.01
 
 
 # Training
@@ -484,7 +523,7 @@ def test_bfloat16_autocast_trains_like_float32(case: ModelCase):
         loss, found = gradients(model, inputs)
     assert loss.dtype == torch.float32
     assert_close(loss, expected, rtol=0.02, atol=0)
-    assert set(found) == {name for name, _ in model.named_parameters()}
+    assert set(found) == trained_names(model)
     for name, value in found.items():
         assert value.dtype == torch.float32 and value.isfinite().all(), name
 
@@ -494,7 +533,8 @@ def test_bfloat16_model(case: ModelCase):
     inputs = case.make_inputs(4, 9, 12)
     model = case.build()
     expected = model(**inputs)
-    outputs = model.to(torch.bfloat16)(**inputs)
+    model.to(torch.bfloat16)
+    outputs = model(**{name: v.bfloat16() if v.is_floating_point() else v for name, v in inputs.items()})
     assert outputs.logits.dtype == torch.bfloat16 and outputs.loss.isfinite()
     assert_close(outputs.logits.float(), expected.logits, rtol=0.1, atol=0.1)
 
@@ -526,12 +566,14 @@ def test_weight_decay_spares_norms_biases_and_what_the_model_names(case: ModelCa
         for part, _ in module.named_parameters(recurse=False)
     }
     names = {name for name, _ in model.named_parameters()}
-    spared = norms | case.no_decay | {name for name in names if name.endswith("bias")}
+    spared = norms | case.no_decay | {name for name in names if is_bias(name)}
     assert norms and case.no_decay <= names
     assert set(trainer.get_decay_parameter_names(model)) == names - spared
     optimizer = trainer.create_optimizer()
     decays = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
-    for name, parameter in model.named_parameters():
+    assert len(decays) == len(trained_names(model))
+    for name in trained_names(model):
+        parameter = model.get_parameter(name)
         assert decays[id(parameter)] == (0.0 if name in spared else 0.1), name
 
 
@@ -618,9 +660,9 @@ def test_config_survives_saving(case: ModelCase, tmp_path):
     for field in dataclasses.fields(config):
         if field.name == "transformers_version":  # written on saving
             continue
-        assert getattr(loaded, field.name) == getattr(config, field.name), field.name
+        assert same_setting(getattr(loaded, field.name), getattr(config, field.name)), field.name
     for name, value in case.config.items():
-        assert getattr(loaded, name) == value, name
+        assert same_setting(getattr(loaded, name), value), name
     assert loaded.to_diff_dict() == config.to_diff_dict()
     module = config.auto_map["AutoConfig"].partition(".")[0]
     assert (tmp_path / f"{module}.py").is_file(), "a config saved alone has its code beside it too"
@@ -641,7 +683,7 @@ def test_config_refuses(config_class, arguments, message):
     assert type(caught.value).__module__.startswith("huggingface_hub") or isinstance(caught.value, ValueError)
 
 
-@each_case()
+@each_case(NO_TOKEN_EMBEDDINGS)
 def test_token_embeddings_can_be_resized(case: ModelCase, tmp_path):
     model = case.build()
     inputs = case.make_inputs(3, 9, 16)
@@ -659,10 +701,10 @@ def test_token_embeddings_can_be_resized(case: ModelCase, tmp_path):
 
 
 @each_case()
-def test_attention_mask_must_be_two_dimensional(case: ModelCase):
+def test_mask_must_be_two_dimensional(case: ModelCase):
     inputs = case.make_inputs(2, 5, 17)
-    inputs["attention_mask"] = inputs["attention_mask"][:, None, None]
-    with pytest.raises(ValueError, match=r"`attention_mask` must have shape .* got \(2, 1, 1, 5\)"):
+    inputs[case.mask] = inputs[case.mask][:, None, None]
+    with pytest.raises(ValueError, match=rf"`{case.mask}` must have shape .* got \(2, 1, 1, 5\)"):
         case.build()(**inputs)
 
 

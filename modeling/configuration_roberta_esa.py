@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration of RoBERTa with emotion-specific attention (Scientific Reports 15, s41598-025-99515-6) and TF-IDF gating."""
+
+from typing import Literal
+
+from huggingface_hub.dataclasses import strict
+from transformers import RobertaConfig
+
+from .class_balanced_loss import validate_label_fields
+
+
+@strict
+class RobertaESAConfig(RobertaConfig):
+    r"""
+    Everything of [`RobertaConfig`], and:
+
+    Args:
+        esa_position_embedding (`"learned"`, `"sinusoidal"` or `"none"`, defaults to `"learned"`):
+            P, which is added before and after the attention: a learned table, sines and cosines, or nothing.
+        esa_num_attention_heads (`int`, *optional*, defaults to `num_attention_heads`):
+            Heads of the attention; the article has one.
+        esa_bias, esa_output_projection (`bool`, default to `True`):
+            Biases of the attention's projections, and its output projection. Both with: equal to `torch.nn.MultiheadAttention`.
+            Both without, and one head: the article's first form.
+        esa_pooling (`"mean"`, `"cls"` or `"cls_mean"`, defaults to `"mean"`):
+            The sentence vector: mean over the real tokens, the first token, or both side by side.
+        head_hidden_size (`int`, *optional*):
+            Size of a hidden layer (tanh) in the head; `None`: a single linear layer.
+        classifier_dropout (`float`, defaults to 0.3):
+            Dropout of the head.
+        tfidf_gating (`"none"`, `"filter"` or `"scale"`, defaults to `"none"`):
+            `"filter"`: words of low tf·idf are removed before tokenisation, by the pipeline and by `predict`. `"scale"`: word
+            embeddings are multiplied by `token_gates`.
+        class_balanced_beta, class_balanced_normalize, class_counts, thresholds:
+            As in label-aware BERT: class-balanced loss, and decision thresholds of multi-label models.
+
+    `problem_type` defaults to `"single_label_classification"`.
+    """
+
+    model_type = "roberta-esa"
+    # Evaluation gathers every output of every row unless told otherwise; (N, h, L, L) would fill the memory.
+    keys_to_ignore_at_inference = ["hidden_states", "attentions", "esa_attentions", "esa_scale"]
+
+    esa_position_embedding: Literal["learned", "sinusoidal", "none"] = "learned"
+    esa_num_attention_heads: int | None = None
+    esa_bias: bool = True
+    esa_output_projection: bool = True
+    esa_pooling: Literal["mean", "cls", "cls_mean"] = "mean"
+    head_hidden_size: int | None = None
+    classifier_dropout: float | int | None = 0.3
+    tfidf_gating: Literal["none", "filter", "scale"] = "none"
+    class_balanced_beta: float | int | None = None
+    class_balanced_normalize: bool = False
+    class_counts: list[int] | None = None
+    thresholds: list[float | int] | None = None
+
+    def __post_init__(self, **kwargs):
+        if self.esa_num_attention_heads is None:
+            self.esa_num_attention_heads = self.num_attention_heads
+        if self.problem_type is None:
+            self.problem_type = "single_label_classification"
+        super().__post_init__(**kwargs)
+        # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
+        # the repository they came from and would tie a fine-tuned copy to it.
+        self.auto_map = {
+            "AutoConfig": "configuration_roberta_esa.RobertaESAConfig",
+            "AutoModel": "modeling_roberta_esa.RobertaWithESA",
+            "AutoModelForSequenceClassification": "modeling_roberta_esa.RobertaWithESAForSequenceClassification",
+        }
+        self.custom_pipelines = {
+            "emotion-classification": {
+                "impl": "pipeline_emotion_classification.EmotionClassificationPipeline",
+                "pt": ["AutoModelForSequenceClassification"],
+            }
+        }
+
+    @classmethod
+    def from_dict(cls, config_dict, **kwargs):
+        # Arguments of `from_pretrained` take part in the checks, which else see only what was saved.
+        given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
+        return super().from_dict({**config_dict, **given}, **kwargs)
+
+    def validate_encoder_only(self):
+        if self.is_decoder or self.add_cross_attention:
+            raise ValueError("RoBERTa with ESA is an encoder: `is_decoder` and `add_cross_attention` must be False.")
+
+    def validate_sizes(self):
+        heads = self.esa_num_attention_heads
+        if heads < 1 or self.hidden_size % heads:
+            raise ValueError(f"`esa_num_attention_heads` must divide `hidden_size` ({self.hidden_size}), got {heads}.")
+        if self.head_hidden_size is not None and self.head_hidden_size < 1:
+            raise ValueError(f"`head_hidden_size` must be at least 1, got {self.head_hidden_size}.")
+
+    def validate_labels(self):
+        validate_label_fields(self)
+
+
+__all__ = ["RobertaESAConfig"]

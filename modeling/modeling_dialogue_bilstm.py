@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emotion of every utterance of a dialogue: BiLSTM, positional encoding and multi-head self-attention over utterances.
+
+Shapes: B dialogues, U utterances, L tokens, D utterance vector, H LSTM state, S = 2H (H if causal), C labels.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers import AutoModel, PreTrainedModel
+from transformers import initialization as init
+from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.processing_utils import Unpack
+from transformers.utils import ModelOutput, TransformersKwargs
+from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
+
+from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
+
+
+if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
+    from .pipeline_dialogue_emotion import DialogueEmotionPipeline  # noqa: F401
+
+
+@dataclass
+class DialogueBiLSTMModelOutput(ModelOutput):
+    r"""
+    Args:
+        last_hidden_state (`torch.FloatTensor`): (B, U, S), what the classifier reads.
+        utterance_embeds (`torch.FloatTensor`): (B, U, D), the vectors of the utterances as they were given or encoded.
+        attentions: with `output_attentions`, attention between utterances, one tensor (B, heads, U, U); padding has 0.
+    """
+
+    last_hidden_state: torch.FloatTensor | None = None
+    utterance_embeds: torch.FloatTensor | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+
+
+@dataclass
+class DialogueEmotionOutput(ModelOutput):
+    r"""
+    Args:
+        loss (`torch.FloatTensor`, *optional*): scalar, when `labels` are given.
+        logits (`torch.FloatTensor`): (B, U, C), before the softmax.
+        attentions: as in [`DialogueBiLSTMModelOutput`].
+    """
+
+    loss: torch.FloatTensor | None = None
+    logits: torch.FloatTensor | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+
+
+def sinusoidal_encoding(length: int, size: int, like: torch.Tensor) -> torch.Tensor:
+    """Eqs. 7 and 8, (length, size): PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) the cosine."""
+    positions = torch.arange(length, device=like.device, dtype=torch.float32)
+    even = torch.arange(0, size, 2, device=like.device, dtype=torch.float32)
+    angles = positions[:, None] * torch.pow(10000.0, -even / size)  # (length, ⌈size/2⌉)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :size].to(like.dtype)
+
+
+def reversed_order(lengths: torch.Tensor, length: int) -> torch.Tensor:
+    """(B, length) positions that turn the first `lengths` of each row round and leave the others: its own inverse."""
+    positions = torch.arange(length, device=lengths.device)
+    return torch.where(positions < lengths[:, None], lengths[:, None] - 1 - positions, positions)
+
+
+class BiLSTM(nn.Module):
+    """
+    Eqs. 1-3 over padded rows. The backward LSTM starts at the last real position: rows are turned round by gather, so that
+    padding is seen by neither direction, and nothing is packed, which could not be exported.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, causal: bool):
+        super().__init__()
+        self.forward_lstm = nn.LSTM(input_size, hidden_size, batch_first=True)
+        self.backward_lstm = None if causal else nn.LSTM(input_size, hidden_size, batch_first=True)
+
+    def forward(self, states, lengths):
+        """(B, T, input_size), (B,) -> (B, T, 2H), or (B, T, H) if causal."""
+        output = self.forward_lstm(states)[0]
+        if self.backward_lstm is None:
+            return output
+        order = reversed_order(lengths, states.shape[1])[..., None]  # (B, T, 1)
+        backward = self.backward_lstm(states.gather(1, order.expand_as(states)))[0]
+        return torch.cat([output, backward.gather(1, order.expand_as(backward))], dim=-1)
+
+
+class WordBiLSTM(nn.Module):
+    """An utterance from its words: embeddings, BiLSTM, mean over the real tokens."""
+
+    def __init__(self, config: DialogueBiLSTMConfig):
+        super().__init__()
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.utterance_size, padding_idx=config.pad_token_id)
+        self.lstm = BiLSTM(config.utterance_size, config.utterance_size // 2, causal=False)
+
+    def forward(self, input_ids, attention_mask):
+        """(N, L) twice -> (N, D)."""
+        return masked_mean(self.lstm(self.word_embeddings(input_ids), attention_mask.sum(dim=-1)), attention_mask)
+
+
+def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """(N, L, D), (N, L) -> (N, D), the mean over real tokens; 0 where there are none."""
+    weights = mask.to(states.dtype)[:, None]  # (N, 1, L)
+    return (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)
+
+
+def eager_attention_forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
+    weights = query @ key.transpose(2, 3) * scaling
+    if attention_mask is not None:
+        weights = weights + attention_mask
+    weights = weights.softmax(dim=-1, dtype=torch.float32).to(query.dtype)
+    weights = F.dropout(weights, p=dropout, training=module.training)
+    return (weights @ value).transpose(1, 2).contiguous(), weights
+
+
+class DialogueAttention(nn.Module):
+    """Eqs. 4-6: multi-head self-attention over utterances, with residual connection and LayerNorm."""
+
+    def __init__(self, config: DialogueBiLSTMConfig):
+        super().__init__()
+        self.config = config
+        size = config.context_size
+        self.head_size = size // config.num_attention_heads
+        self.scaling = self.head_size**-0.5
+        self.is_causal = config.causal
+        self.dropout = config.attention_probs_dropout_prob
+        self.query = nn.Linear(size, size)
+        self.key = nn.Linear(size, size)
+        self.value = nn.Linear(size, size)
+        self.out_proj = nn.Linear(size, size)
+        self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps) if config.attention_residual else None
+
+    def additive_mask(self, mask, states):
+        """The mask of any attention implementation as one to add to the scores, or None if everything is seen."""
+        if mask is None and self.is_causal:
+            mask = torch.ones(2 * states.shape[1:2], dtype=torch.bool, device=states.device).tril()  # (U, U)
+        if mask is None or mask.dtype != torch.bool:
+            return mask
+        return torch.zeros_like(mask, dtype=states.dtype).masked_fill(~mask, torch.finfo(states.dtype).min)
+
+    def forward(self, states, attention_mask, **kwargs):
+        """(B, U, S) -> (B, U, S), attention (B, heads, U, U) or None."""
+        shape = (*states.shape[:-1], -1, self.head_size)
+        query, key, value = (
+            projection(states).view(shape).transpose(1, 2) for projection in (self.query, self.key, self.value)
+        )
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+        if kwargs.pop("output_attentions", None) or self.config.output_attentions:
+            attend, attention_mask = eager_attention_forward, self.additive_mask(attention_mask, states)
+        output, attention = attend(
+            self,
+            query,
+            key,
+            value,
+            attention_mask,
+            dropout=self.dropout if self.training else 0.0,
+            scaling=self.scaling,
+            **kwargs,
+        )
+        output = self.out_proj(output.reshape(states.shape))
+        return (output if self.LayerNorm is None else self.LayerNorm(states + output)), attention
+
+
+class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
+    config: DialogueBiLSTMConfig
+    config_class = DialogueBiLSTMConfig
+    base_model_prefix = "dialogue"
+    main_input_name = "utterance_embeds"
+    _no_split_modules = ["BiLSTM", "DialogueAttention"]
+    _supports_sdpa = True
+    _supports_attention_backend = True
+    _can_record_outputs = {"attentions": DialogueAttention}
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        if isinstance(module, nn.LSTM):  # torch's own start, which is lost on the meta device
+            bound = module.hidden_size**-0.5
+            for parameter in module.parameters():
+                init.uniform_(parameter, -bound, bound)
+
+
+class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
+    """Utterances of a dialogue in the context of the others. Returns a [`DialogueBiLSTMModelOutput`]."""
+
+    def __init__(self, config: DialogueBiLSTMConfig):
+        super().__init__(config)
+        self.utterance_encoder = None
+        if config.utterance_encoder == "model":
+            self.utterance_encoder = AutoModel.from_config(config.encoder_config)
+            self.utterance_encoder.requires_grad_(not config.freeze_encoder)
+        elif config.utterance_encoder == "bilstm":
+            self.utterance_encoder = WordBiLSTM(config)
+        size = config.utterance_size
+        self.speaker_embeddings = nn.Embedding(config.num_speakers, size) if config.num_speakers else None
+        sizes = [size, *[config.context_size] * config.num_hidden_layers][: config.num_hidden_layers]
+        self.layers = nn.ModuleList(BiLSTM(size, config.hidden_size, config.causal) for size in sizes)
+        self.attention = DialogueAttention(config) if config.num_attention_heads else None
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.post_init()
+
+    def train(self, mode: bool = True):
+        super().train(mode)
+        if self.config.utterance_encoder == "model" and self.config.freeze_encoder:
+            self.utterance_encoder.eval()  # a frozen encoder has no dropout: its vectors can be computed once
+            self.utterance_encoder.requires_grad_(False)  # again: loading forgets it, and ends with `eval`
+        return self
+
+    def encode_utterances(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
+        """(N, L) twice -> (N, D): the vectors of N utterances; 0 for a row without real tokens."""
+        if self.utterance_encoder is None:
+            raise ValueError(
+                "the model has no utterance encoder (`utterance_encoder='vectors'`): pass `utterance_embeds` instead of "
+                "`input_ids`."
+            )
+        if self.config.utterance_encoder == "bilstm":
+            return self.utterance_encoder(input_ids, attention_mask)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.config.freeze_encoder):
+            outputs = self.utterance_encoder(input_ids=input_ids, attention_mask=attention_mask)
+        return masked_mean(outputs.last_hidden_state, attention_mask)
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        utterance_embeds: torch.FloatTensor | None = None,
+        utterance_mask: torch.Tensor | None = None,
+        speaker_ids: torch.LongTensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> DialogueBiLSTMModelOutput:
+        r"""
+        Args:
+            input_ids, attention_mask: (B, U, L), the tokens of the utterances and which of them are real.
+            utterance_embeds: (B, U, D), the utterances as vectors, instead of `input_ids`.
+            utterance_mask: (B, U), 1 for real utterances, 0 for padding, which stands behind them. Default: all are real.
+            speaker_ids: (B, U) in [0, `num_speakers`), which number the speakers within a dialogue.
+
+        Raises:
+            ValueError: both or neither of `input_ids` and `utterance_embeds`; shapes that do not agree; `speaker_ids` without
+                `num_speakers`, or the other way round.
+        """
+        if (input_ids is None) == (utterance_embeds is None):
+            raise ValueError("Pass exactly one of `input_ids` and `utterance_embeds`.")
+        if utterance_embeds is None:
+            if input_ids.dim() != 3:
+                raise ValueError(
+                    f"`input_ids` must have shape (dialogues, utterances, tokens), got {tuple(input_ids.shape)}."
+                )
+            if attention_mask is None:
+                attention_mask = torch.ones_like(input_ids)
+            flat = self.encode_utterances(input_ids.flatten(0, 1), attention_mask.flatten(0, 1))
+            utterance_embeds = flat.unflatten(0, input_ids.shape[:2])  # (B, U, D)
+        elif utterance_embeds.dim() != 3 or utterance_embeds.shape[-1] != self.config.utterance_size:
+            raise ValueError(
+                f"`utterance_embeds` must have shape (dialogues, utterances, {self.config.utterance_size}), got "
+                f"{tuple(utterance_embeds.shape)}."
+            )
+        shape = utterance_embeds.shape[:2]
+        for name, value in (("utterance_mask", utterance_mask), ("speaker_ids", speaker_ids)):
+            if value is not None and value.shape != shape:
+                raise ValueError(f"`{name}` must have shape {tuple(shape)}, got {tuple(value.shape)}.")
+        if (speaker_ids is None) != (self.speaker_embeddings is None):
+            raise ValueError(
+                f"`speaker_ids` {'are missing' if speaker_ids is None else 'are given'} and `num_speakers` is "
+                f"{self.config.num_speakers}: a model with speakers needs them, one without takes none."
+            )
+        if utterance_mask is None:
+            utterance_mask = torch.ones(shape, dtype=torch.long, device=utterance_embeds.device)
+
+        states = utterance_embeds
+        if speaker_ids is not None:
+            states = states + self.speaker_embeddings(speaker_ids)
+        encoded_at = None if self.config.positional_encoding == "none" else self.config.positional_encoding_at
+        if encoded_at == "input":
+            states = states + sinusoidal_encoding(*states.shape[1:], like=states)
+        states = self.dropout(states)
+        lengths = utterance_mask.sum(dim=-1)  # (B,)
+        for layer in self.layers:
+            states = layer(states, lengths)  # (B, U, S)
+        if self.attention is not None:
+            if encoded_at == "attention":
+                states = states + sinusoidal_encoding(*states.shape[1:], like=states)
+            if self.config.causal:
+                mask = create_causal_mask(self.config, states, utterance_mask, past_key_values=None)
+            else:
+                mask = create_bidirectional_mask(self.config, states, utterance_mask)
+            states, _ = self.attention(states, mask, **kwargs)
+        return DialogueBiLSTMModelOutput(last_hidden_state=states, utterance_embeds=utterance_embeds)
+
+
+class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
+    """The emotion of every utterance. Returns a [`DialogueEmotionOutput`]."""
+
+    def __init__(self, config: DialogueBiLSTMConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.dialogue = DialogueBiLSTMModel(config)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.classifier = nn.Linear(config.context_size, config.num_labels)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        utterance_embeds: torch.FloatTensor | None = None,
+        utterance_mask: torch.Tensor | None = None,
+        speaker_ids: torch.LongTensor | None = None,
+        labels: torch.LongTensor | None = None,
+        num_items_in_batch: torch.Tensor | int | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> DialogueEmotionOutput:
+        r"""
+        Args:
+            labels: (B, U) class ids; -100 where there is none.
+            num_items_in_batch: number of labels over all accumulation steps, by which the loss is divided; default: those
+                of this batch.
+
+        The other arguments are those of [`DialogueBiLSTMModel`].
+        """
+        outputs = self.dialogue(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            utterance_embeds=utterance_embeds,
+            utterance_mask=utterance_mask,
+            speaker_ids=speaker_ids,
+            return_dict=True,
+            **kwargs,
+        )
+        logits = self.classifier(self.dropout(outputs.last_hidden_state))  # (B, U, C)
+        loss = None
+        if labels is not None:
+            if labels.shape != logits.shape[:2]:
+                raise ValueError(f"`labels` must have shape {tuple(logits.shape[:2])}, got {tuple(labels.shape)}.")
+            weights = self.config.class_weights
+            total = F.cross_entropy(
+                logits.flatten(0, 1),
+                labels.flatten(),
+                weight=None if weights is None else logits.new_tensor(weights),
+                ignore_index=-100,
+                reduction="sum",
+            )
+            if num_items_in_batch is None:
+                num_items_in_batch = (labels != -100).sum().clamp(min=1)
+            loss = total / num_items_in_batch
+        return DialogueEmotionOutput(loss=loss, logits=logits, attentions=outputs.attentions)
+
+
+__all__ = [
+    "DialogueBiLSTMForEmotionRecognition",
+    "DialogueBiLSTMModel",
+    "DialogueBiLSTMModelOutput",
+    "DialogueBiLSTMPreTrainedModel",
+    "DialogueEmotionOutput",
+]

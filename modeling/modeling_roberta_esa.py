@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RoBERTa with emotion-specific attention (Scientific Reports 15, s41598-025-99515-6) and TF-IDF gating.
+
+Shapes: B batch, L tokens, d hidden size, h heads of the added attention, C labels.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from transformers import initialization as init
+from transformers.masking_utils import create_bidirectional_mask
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.models.roberta.modeling_roberta import (
+    RobertaEmbeddings,
+    RobertaEncoder,
+    RobertaPreTrainedModel,
+    eager_attention_forward,
+)
+from transformers.processing_utils import Unpack
+from transformers.utils import ModelOutput, TransformersKwargs
+from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
+
+from .class_balanced_loss import classification_loss
+from .configuration_roberta_esa import RobertaESAConfig
+
+
+if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
+    from .pipeline_emotion_classification import EmotionClassificationPipeline  # noqa: F401
+
+
+@dataclass
+class RobertaESAModelOutput(ModelOutput):
+    r"""
+    Args:
+        pooled_output (`torch.FloatTensor`): (B, d), or (B, 2d) with `esa_pooling="cls_mean"`: the sentence vector.
+        last_hidden_state (`torch.FloatTensor`): (B, L, d), Z_final.
+        hidden_states, attentions: of the encoder, as in [`RobertaModel`].
+        esa_attentions (`torch.FloatTensor`): with `output_attentions`, (B, h, L, L), the added attention; padding keys have
+            exactly 0.
+        esa_scale (`torch.FloatTensor`): with `output_attentions`, (d,), the scaling vector S.
+    """
+
+    pooled_output: torch.FloatTensor | None = None
+    last_hidden_state: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+    esa_attentions: torch.FloatTensor | None = None
+    esa_scale: torch.FloatTensor | None = None
+
+
+@dataclass
+class RobertaESAClassifierOutput(ModelOutput):
+    r"""
+    Args:
+        loss (`torch.FloatTensor`, *optional*): scalar, when `labels` are given.
+        logits (`torch.FloatTensor`): (B, C).
+        hidden_states, attentions, esa_attentions, esa_scale: as in [`RobertaESAModelOutput`].
+    """
+
+    loss: torch.FloatTensor | None = None
+    logits: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+    esa_attentions: torch.FloatTensor | None = None
+    esa_scale: torch.FloatTensor | None = None
+
+
+class EmotionSpecificAttention(nn.Module):
+    """
+    E_in = E + P; Z = multi-head attention of E_in over the real tokens; Z_final = Z ⊙ S + P.
+
+    P is a learned table, sinusoidal, or absent; S starts at 1. The table is indexed by a token's place in its row.
+    """
+
+    def __init__(self, config: RobertaESAConfig):
+        super().__init__()
+        self.config = config
+        size = config.hidden_size
+        self.head_size = size // config.esa_num_attention_heads
+        self.scaling = self.head_size**-0.5
+        self.is_causal = False
+        self.dropout = config.attention_probs_dropout_prob
+        self.position_embeddings = None
+        if config.esa_position_embedding == "learned":
+            self.position_embeddings = nn.Parameter(torch.empty(config.max_position_embeddings, size))
+        self.query = nn.Linear(size, size, bias=config.esa_bias)
+        self.key = nn.Linear(size, size, bias=config.esa_bias)
+        self.value = nn.Linear(size, size, bias=config.esa_bias)
+        self.out_proj = nn.Linear(size, size, bias=config.esa_bias) if config.esa_output_projection else None
+        self.scale = nn.Parameter(torch.empty(size))  # S
+
+    def positions(self, hidden_states) -> torch.Tensor | None:
+        """P of the first L places (L, d), or None."""
+        length, size = hidden_states.shape[1:]
+        if self.config.esa_position_embedding == "none":
+            return None
+        if self.position_embeddings is not None:
+            return self.position_embeddings[:length]
+        places = torch.arange(length, device=hidden_states.device, dtype=torch.float32)
+        even = torch.arange(0, size, 2, device=hidden_states.device, dtype=torch.float32)
+        angles = places[:, None] * torch.pow(10000.0, -even / size)  # (L, ⌈d/2⌉)
+        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :size].to(hidden_states.dtype)
+
+    def forward(self, hidden_states, attention_mask, key_bias, output_attentions: bool, **kwargs):
+        """
+        E (B, L, d), mask of the attention implementation, additive mask of the keys (B, 1, 1, L) or None -> Z_final
+        (B, L, d), attention (B, h, L, L) or None.
+        """
+        positions = self.positions(hidden_states)
+        states = hidden_states if positions is None else hidden_states + positions  # E_in
+        shape = (*states.shape[:-1], -1, self.head_size)
+        query, key, value = (
+            projection(states).view(shape).transpose(1, 2) for projection in (self.query, self.key, self.value)
+        )
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+        if output_attentions:
+            attend, attention_mask = eager_attention_forward, key_bias
+        output, attention = attend(
+            self,
+            query,
+            key,
+            value,
+            attention_mask,
+            dropout=self.dropout if self.training else 0.0,
+            scaling=self.scaling,
+            **kwargs,
+        )
+        output = output.reshape(hidden_states.shape)
+        if self.out_proj is not None:
+            output = self.out_proj(output)
+        if positions is None:
+            return output * self.scale, attention
+        return torch.addcmul(positions, output, self.scale), attention
+
+
+class RobertaESAPreTrainedModel(RobertaPreTrainedModel):
+    config: RobertaESAConfig
+    config_class = RobertaESAConfig
+    base_model_prefix = "roberta"
+    _no_split_modules = ["RobertaEmbeddings", "RobertaLayer", "EmotionSpecificAttention"]
+    # Parameters that weight decay would pull towards the origin although their place there means nothing.
+    _no_weight_decay_parameters = ("esa.scale", "esa.position_embeddings")
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        if isinstance(module, EmotionSpecificAttention):
+            init.ones_(module.scale)
+            if module.position_embeddings is not None:
+                init.normal_(module.position_embeddings, mean=0.0, std=0.02)
+
+
+class RobertaWithESA(RobertaESAPreTrainedModel):
+    """RoBERTa, emotion-specific attention over its last hidden state, and pooling. Returns a [`RobertaESAModelOutput`]."""
+
+    def __init__(self, config: RobertaESAConfig):
+        super().__init__(config)
+        self.embeddings = RobertaEmbeddings(config)
+        self.encoder = RobertaEncoder(config)
+        self.esa = EmotionSpecificAttention(config)
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.embeddings.word_embeddings
+
+    def set_input_embeddings(self, value):
+        self.embeddings.word_embeddings = value
+
+    @merge_with_config_defaults
+    @capture_outputs(tie_last_hidden_states=False)  # the hidden states are the encoder's, and the output is not
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.LongTensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        token_gates: torch.FloatTensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> RobertaESAModelOutput:
+        r"""
+        Args:
+            input_ids, token_type_ids, position_ids, inputs_embeds: as in [`RobertaModel`].
+            attention_mask: (B, L), 1 for real tokens, 0 for padding.
+            token_gates: (B, L), factors of the word embeddings, for `tfidf_gating="scale"`.
+
+        Raises:
+            ValueError: both or neither of `input_ids` and `inputs_embeds`; a mask or gates that are not (B, L); `token_gates`
+                without `tfidf_gating="scale"`.
+        """
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
+        shape = tuple(input_ids.shape if input_ids is not None else inputs_embeds.shape[:2])
+        for name, value in (("attention_mask", attention_mask), ("token_gates", token_gates)):
+            if value is not None and tuple(value.shape) != shape:
+                raise ValueError(
+                    f"`{name}` must have shape (batch_size, sequence_length) = {shape}, got {tuple(value.shape)}."
+                )
+        if token_gates is not None:
+            if self.config.tfidf_gating != "scale":
+                raise ValueError(
+                    f"`token_gates` are given, and `tfidf_gating` is {self.config.tfidf_gating!r}: it must be 'scale'."
+                )
+            if inputs_embeds is None:
+                if position_ids is None:  # which tell padding by its id
+                    position_ids = self.embeddings.create_position_ids_from_input_ids(
+                        input_ids, self.embeddings.padding_idx
+                    )
+                input_ids, inputs_embeds = None, self.embeddings.word_embeddings(input_ids)
+            inputs_embeds = inputs_embeds * token_gates[..., None].to(inputs_embeds.dtype)
+        embedding_output = self.embeddings(
+            input_ids=input_ids,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+        )
+        mask = create_bidirectional_mask(
+            config=self.config, inputs_embeds=embedding_output, attention_mask=attention_mask
+        )
+        hidden_states = self.encoder(embedding_output, attention_mask=mask, **kwargs).last_hidden_state  # (B, L, d)
+
+        output_attentions = bool(kwargs.pop("output_attentions", None) or self.config.output_attentions)
+        kwargs.pop("output_hidden_states", None)
+        key_bias = None
+        if attention_mask is not None:
+            key_bias = torch.zeros_like(attention_mask, dtype=hidden_states.dtype)
+            key_bias = key_bias.masked_fill(attention_mask == 0, torch.finfo(key_bias.dtype).min)[:, None, None]
+        states, attention = self.esa(hidden_states, mask, key_bias, output_attentions, **kwargs)
+        return RobertaESAModelOutput(
+            pooled_output=self.pool(states, attention_mask),
+            last_hidden_state=states,
+            esa_attentions=attention if output_attentions else None,
+            esa_scale=self.esa.scale if output_attentions else None,
+        )
+
+    def pool(self, states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+        """(B, L, d), (B, L) or None -> (B, d) or (B, 2d)."""
+        if self.config.esa_pooling == "cls":
+            return states[:, 0]
+        if attention_mask is None:
+            mean = states.mean(dim=1)
+        else:
+            weights = attention_mask.to(states.dtype)[:, None]  # (B, 1, L)
+            mean = (weights @ states).squeeze(1) / weights.sum(dim=-1)
+        return mean if self.config.esa_pooling == "mean" else torch.cat([states[:, 0], mean], dim=-1)
+
+
+RobertaESAModel = RobertaWithESA
+
+
+class RobertaWithESAForSequenceClassification(RobertaESAPreTrainedModel):
+    """Single- or multi-label classification. Returns a [`RobertaESAClassifierOutput`]."""
+
+    # The loss is a mean over rows and ignores `num_items_in_batch`: without this, the Trainer would not divide it by the
+    # number of accumulation steps.
+    accepts_loss_kwargs = False
+
+    def __init__(self, config: RobertaESAConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.roberta = RobertaWithESA(config)
+        dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+        size = config.hidden_size * (2 if config.esa_pooling == "cls_mean" else 1)
+        layers = [nn.Dropout(dropout)]
+        if config.head_hidden_size is not None:
+            layers += [nn.Linear(size, config.head_hidden_size), nn.Tanh(), nn.Dropout(dropout)]
+            size = config.head_hidden_size
+        self.classifier = nn.Sequential(*layers, nn.Linear(size, config.num_labels))
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.LongTensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        token_gates: torch.FloatTensor | None = None,
+        labels: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> RobertaESAClassifierOutput:
+        r"""
+        Args:
+            labels: (B,) class ids for single-label, (B, C) of 0 and 1 for multi-label classification.
+
+        The other arguments are those of [`RobertaWithESA`].
+        """
+        outputs = self.roberta(
+            input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            token_gates=token_gates,
+            return_dict=True,
+            **kwargs,
+        )
+        logits = self.classifier(outputs.pooled_output)  # (B, C)
+        return RobertaESAClassifierOutput(
+            loss=None if labels is None else classification_loss(logits, labels, self.config),
+            logits=logits,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+            esa_attentions=outputs.esa_attentions,
+            esa_scale=outputs.esa_scale,
+        )
+
+
+__all__ = [
+    "RobertaESAClassifierOutput",
+    "RobertaESAModel",
+    "RobertaESAModelOutput",
+    "RobertaESAPreTrainedModel",
+    "RobertaWithESA",
+    "RobertaWithESAForSequenceClassification",
+]

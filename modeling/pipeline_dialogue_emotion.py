@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipeline `dialogue-emotion`: a dialogue to the emotion of each of its turns."""
+
+from collections.abc import Sequence
+
+import torch
+from transformers import Pipeline
+
+
+LONGEST_LIMIT = 10**9
+
+
+def number_speakers(speakers: Sequence[str | None], limit: int) -> list[int]:
+    """Speakers numbered by their first turn; those beyond the model's number share the last one."""
+    numbers: dict[str | None, int] = {}
+    return [min(numbers.setdefault(speaker, len(numbers)), limit - 1) for speaker in speakers]
+
+
+class DialogueEmotionPipeline(Pipeline):
+    r"""
+    For a dialogue, a list of turns, (for each of several dialogues) a list of `{"speaker", "utterance", "label", "score",
+    "scores"}`, one entry for each turn: the most probable emotion, its probability, and the probabilities of all emotions.
+
+    A turn is a pair (speaker, utterance), a dictionary with these keys, or an utterance alone. Utterances are cut to the
+    encoder's positions.
+    """
+
+    _load_processor = False
+    _load_image_processor = False
+    _load_feature_extractor = False
+    _load_tokenizer = True
+
+    def _sanitize_parameters(self, **kwargs):
+        if kwargs:
+            raise TypeError(f"unknown arguments {sorted(kwargs)}: the pipeline takes none beside the dialogues.")
+        return {}, {}, {}
+
+    def __call__(self, inputs, **kwargs):
+        # A dialogue is a list itself: only a list of lists holds several.
+        if not isinstance(inputs, list) or not inputs:
+            raise ValueError(f"a dialogue must be a list of turns, at least one; got {inputs!r}.")
+        several = all(isinstance(item, list) for item in inputs)
+        results = super().__call__(inputs if several else [inputs], batch_size=1, **kwargs)
+        return results if several else results[0]
+
+    def preprocess(self, inputs):
+        turns = [_turn(turn, number) for number, turn in enumerate(inputs, 1)]
+        if not turns:
+            raise ValueError("a dialogue must have at least one turn.")
+        config = self.model.config
+        limit = self.tokenizer.model_max_length
+        positions = getattr(config.encoder_config, "max_position_embeddings", None)
+        if positions is not None:
+            limit = min(limit, positions)
+        encoded = self.tokenizer(
+            [utterance for _, utterance in turns],
+            # A tokenizer that knows no limit names a number too large to be given back to it.
+            **({"truncation": True, "max_length": limit} if limit <= LONGEST_LIMIT else {}),
+            padding=True,
+            padding_side="right",  # as the BiLSTM over words expects it
+            return_token_type_ids=False,
+            return_tensors="pt",
+        )
+        inputs = {name: encoded[name][None] for name in ("input_ids", "attention_mask")}  # (1, U, L)
+        if config.num_speakers:
+            inputs["speaker_ids"] = torch.tensor(
+                [number_speakers([speaker for speaker, _ in turns], config.num_speakers)]
+            )
+        return {"turns": turns, "inputs": inputs}
+
+    def _forward(self, model_inputs):
+        return {"turns": model_inputs["turns"], "logits": self.model(**model_inputs["inputs"]).logits[0]}
+
+    def postprocess(self, model_outputs):
+        names = [self.model.config.id2label[i] for i in range(self.model.config.num_labels)]
+        results = []
+        for (speaker, utterance), row in zip(
+            model_outputs["turns"], model_outputs["logits"].float().softmax(dim=-1).tolist(), strict=True
+        ):
+            best = max(range(len(row)), key=row.__getitem__)
+            entry = {"speaker": speaker, "utterance": utterance, "label": names[best], "score": row[best]}
+            results.append({**entry, "scores": dict(zip(names, row, strict=True))})
+        return results
+
+
+def _turn(turn, number: int) -> tuple[str | None, str]:
+    """(speaker or None, utterance) of one turn."""
+    speaker, utterance = None, turn
+    if isinstance(turn, dict):
+        speaker, utterance = turn.get("speaker"), turn.get("utterance")
+    elif isinstance(turn, tuple) and len(turn) == 2:
+        speaker, utterance = turn
+    if not isinstance(utterance, str) or not utterance.strip():
+        raise ValueError(
+            f"turn {number} must be (speaker, utterance), a dictionary with these keys, or an utterance, which is a string "
+            f"that is not empty; got {turn!r}."
+        )
+    return speaker, utterance
+
+
+__all__ = ["DialogueEmotionPipeline"]

@@ -1,0 +1,615 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dialogue BiLSTM against its equations, computed a second time without padding, and its pipeline."""
+
+import math
+
+import pytest
+import torch
+from hf_emotion.modeling import (
+    DialogueBiLSTMConfig,
+    DialogueBiLSTMForEmotionRecognition,
+    DialogueEmotionPipeline,
+)
+from model_cases import (
+    BY_ID,
+    LABEL_NAMES,
+    LABELS,
+    TINY_BERT,
+    TINY_DIALOGUE,
+    VOCABULARY,
+    asymmetric_,
+    dialogue_inputs,
+    make_tokenizer,
+)
+from torch import nn
+from torch.testing import assert_close
+from transformers import AutoModelForTokenClassification, BertConfig, BertModel, pipeline
+
+
+MODEL = {"utterance_encoder": "model", "utterance_size": 16}
+WORDS = {"utterance_encoder": "bilstm", "vocab_size": len(VOCABULARY)}
+FORMS = {
+    "default": {},
+    "no-positions": {"positional_encoding": "none"},
+    "positions-at-attention": {"positional_encoding_at": "attention"},
+    "causal": {"causal": True},
+    "causal-two-layers-speakers": {"causal": True, "num_hidden_layers": 2, "num_speakers": 3},
+    "two-layers": {"num_hidden_layers": 2},
+    "no-lstm": {"num_hidden_layers": 0, "num_attention_heads": 5},
+    "no-attention": {"num_attention_heads": 0},
+    "no-residual-one-head": {"attention_residual": False, "num_attention_heads": 1},
+    "speakers": {"num_speakers": 3},
+    "model": MODEL,
+    "words": WORDS,
+}
+EACH_FORM = pytest.mark.parametrize("form", list(FORMS))
+EACH_IMPLEMENTATION = pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+
+
+def make_config(**config) -> DialogueBiLSTMConfig:
+    if config.get("utterance_encoder") == "model":
+        config = {"encoder_config": BertConfig(**TINY_BERT), **config}
+    return DialogueBiLSTMConfig(**{**TINY_DIALOGUE, **LABEL_NAMES, **config})
+
+
+def build(implementation: str = "sdpa", **config) -> DialogueBiLSTMForEmotionRecognition:
+    """A model with asymmetric weights, in eval mode."""
+    model = DialogueBiLSTMForEmotionRecognition._from_config(make_config(**config), attn_implementation=implementation)
+    return asymmetric_(model).eval()
+
+
+def make_inputs(model, batch: int = 3, length: int = 7, seed: int = 1, labels: bool = False) -> dict:
+    """Inputs of the model's kind in its precision; row 0 is full, the others are shorter."""
+    config = model.config
+    inputs = dialogue_inputs(batch, length, seed, config.utterance_encoder, config.num_speakers)
+    if not labels:
+        del inputs["labels"]
+    return {name: value.to(model.dtype) if value.is_floating_point() else value for name, value in inputs.items()}
+
+
+def padding_replaced(model, inputs: dict, seed: int = 9) -> dict:
+    """The same dialogues, with something else in the place of padding."""
+    noise = make_inputs(model, *inputs["utterance_mask"].shape, seed=seed)
+    noise = {
+        name: torch.full_like(value, 50.0) if value.is_floating_point() else value for name, value in noise.items()
+    }
+    real = inputs["utterance_mask"].bool()
+    replaced = {"utterance_mask": inputs["utterance_mask"]}
+    for name in set(inputs) - {"utterance_mask"}:
+        mask = real.reshape(*real.shape, *[1] * (inputs[name].dim() - 2))
+        replaced[name] = torch.where(mask, inputs[name], noise[name])
+    return replaced
+
+
+# The equations once more, in float64, one dialogue after the other without its padding. The recurrent part is torch's own
+# bidirectional LSTM, which the model does not use.
+
+
+def naive_positions(length: int, size: int) -> torch.Tensor:
+    """Eqs. 7 and 8."""
+    table = torch.zeros(length, size, dtype=torch.float64)
+    for pos in range(length):
+        for k in range(size):
+            angle = pos / 10000 ** (2 * (k // 2) / size)
+            table[pos, k] = math.sin(angle) if k % 2 == 0 else math.cos(angle)
+    return table
+
+
+def naive_lstm(w: dict, name: str, x: torch.Tensor, causal: bool = False) -> torch.Tensor:
+    """Eqs. 1-3 for one row without padding, (T, D) -> (T, 2H) or (T, H)."""
+    size = w[f"{name}.forward_lstm.weight_hh_l0"].shape[1]
+    lstm = nn.LSTM(x.shape[1], size, bidirectional=not causal, dtype=torch.float64)
+    state = {}
+    for direction, suffix in (("forward", ""), ("backward", "_reverse"))[: 1 if causal else 2]:
+        for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+            state[f"{part}_l0{suffix}"] = w[f"{name}.{direction}_lstm.{part}_l0"]
+    lstm.load_state_dict(state)
+    return lstm(x)[0]
+
+
+def naive_attention(w: dict, config, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Eqs. 4-6 for one row without padding, (U, S) -> (U, S), attention (heads, U, U)."""
+    length, size = len(x), x.shape[1] // config.num_attention_heads
+    q, k, v = (
+        [w[f"dialogue.attention.{name}.weight"] @ row + w[f"dialogue.attention.{name}.bias"] for row in x]
+        for name in ("query", "key", "value")
+    )
+    maps = torch.zeros(config.num_attention_heads, length, length, dtype=torch.float64)
+    rows = []
+    for i in range(length):
+        parts = []
+        for head in range(config.num_attention_heads):
+            part = slice(head * size, (head + 1) * size)
+            seen = range(i + 1 if config.causal else length)
+            powers = {j: math.exp(q[i][part] @ k[j][part] / math.sqrt(size)) for j in seen}
+            for j in seen:
+                maps[head, i, j] = powers[j] / sum(powers.values())
+            parts.append(sum(maps[head, i, j] * v[j][part] for j in seen))
+        row = w["dialogue.attention.out_proj.weight"] @ torch.cat(parts) + w["dialogue.attention.out_proj.bias"]
+        if config.attention_residual:
+            row = row + x[i]
+            centred = row - row.mean()
+            row = centred / ((centred**2).mean() + config.layer_norm_eps).sqrt()
+            row = row * w["dialogue.attention.LayerNorm.weight"] + w["dialogue.attention.LayerNorm.bias"]
+        rows.append(row)
+    return torch.stack(rows), maps
+
+
+def naive_utterances(model, w: dict, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    """(U, L) twice -> (U, D), each utterance alone without its padding."""
+    if model.config.utterance_encoder == "model":
+        bert = BertModel(BertConfig(**TINY_BERT)).double().eval()
+        bert.load_state_dict(model.dialogue.utterance_encoder.state_dict())
+    vectors = []
+    for ids, mask in zip(input_ids, attention_mask, strict=True):
+        ids = ids[: mask.sum()]
+        if model.config.utterance_encoder == "model":
+            states = bert(ids[None]).last_hidden_state[0]
+        else:
+            words = w["dialogue.utterance_encoder.word_embeddings.weight"][ids]
+            states = naive_lstm(w, "dialogue.utterance_encoder.lstm", words)
+        vectors.append(states.mean(dim=0))
+    return torch.stack(vectors)
+
+
+def naive_dialogue(model, inputs: dict, row: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Logits (U, C) and attention (heads, U, U) of one dialogue."""
+    config, w = model.config, model.state_dict()
+    inputs = {name: value[row, : inputs["utterance_mask"][row].sum()] for name, value in inputs.items()}
+    if config.utterance_encoder == "vectors":
+        x = inputs["utterance_embeds"]
+    else:
+        x = naive_utterances(model, w, inputs["input_ids"], inputs["attention_mask"])
+    if config.num_speakers:
+        x = x + w["dialogue.speaker_embeddings.weight"][inputs["speaker_ids"]]
+    encoded_at = config.positional_encoding_at if config.positional_encoding == "sinusoidal" else None
+    if encoded_at == "input":
+        x = x + naive_positions(*x.shape)
+    for layer in range(config.num_hidden_layers):
+        x = naive_lstm(w, f"dialogue.layers.{layer}", x, config.causal)
+    maps = None
+    if config.num_attention_heads:
+        if encoded_at == "attention":
+            x = x + naive_positions(*x.shape)
+        x, maps = naive_attention(w, config, x)
+    return x @ w["classifier.weight"].T + w["classifier.bias"], maps
+
+
+@EACH_FORM
+@torch.no_grad()
+def test_model_equals_the_equations(form):
+    model = build(**FORMS[form]).double()
+    inputs = make_inputs(model)
+    for implementation in ("sdpa", "eager"):
+        model.set_attn_implementation(implementation)
+        for output_attentions in (False, True):
+            outputs = model(**inputs, output_attentions=output_attentions)
+            for row, length in enumerate(inputs["utterance_mask"].sum(dim=1).tolist()):
+                logits, maps = naive_dialogue(model, inputs, row)
+                # The model computes sines in float32.
+                assert_close(outputs.logits[row, :length], logits, rtol=1e-6, atol=1e-6)
+                if output_attentions and maps is not None:
+                    (found,) = outputs.attentions
+                    assert_close(found[row, :, :length, :length], maps, rtol=1e-6, atol=1e-6)
+                    assert (found[row, :, :, length:][:, :length] == 0).all(), "padding is looked at"
+
+
+# Padding, order and time
+
+
+@EACH_FORM
+@EACH_IMPLEMENTATION
+@torch.no_grad()
+def test_what_stands_at_padding_changes_nothing(form, implementation):
+    model = build(implementation, **FORMS[form])
+    inputs = make_inputs(model)
+    real = inputs["utterance_mask"].bool()
+    expected, found = model(**inputs).logits, model(**padding_replaced(model, inputs)).logits
+    assert_close(found[real], expected[real], rtol=1e-6, atol=1e-6)
+
+
+@torch.no_grad()
+def test_backward_lstm_starts_at_the_last_real_utterance():
+    model = build(num_attention_heads=0, positional_encoding="none").double()
+    inputs = make_inputs(model, batch=2)
+    states = model.dialogue(**inputs).last_hidden_state[1]
+    last = int(inputs["utterance_mask"][1].sum()) - 1
+    assert last < 6
+    alone = model.dialogue(utterance_embeds=inputs["utterance_embeds"][1:2, last : last + 1]).last_hidden_state[0, 0]
+    assert_close(states[last, 6:], alone[6:], rtol=1e-9, atol=1e-9)
+    assert (states[last, :6] - alone[:6]).abs().max() > 1e-3, "the forward LSTM has seen the utterances before"
+
+
+@EACH_IMPLEMENTATION
+@pytest.mark.parametrize("form", ["causal", "causal-two-layers-speakers", "default", "no-attention"])
+@torch.no_grad()
+def test_only_a_causal_model_does_not_see_later_utterances(form, implementation):
+    model = build(implementation, **FORMS[form])
+    inputs = make_inputs(model, batch=2)
+    expected = model(**inputs).logits[0]
+    for place in (1, 3, 6):
+        changed = {name: value.clone() for name, value in inputs.items()}
+        changed["utterance_embeds"][0, place:] += 3.0
+        if "speaker_ids" in changed:
+            changed["speaker_ids"][0, place:] = (changed["speaker_ids"][0, place:] + 1) % 3
+        difference = (model(**changed).logits[0] - expected).abs().amax(dim=-1)
+        assert difference[place:].min() > 1e-4
+        if model.config.causal:
+            assert difference[:place].max() == pytest.approx(0, abs=1e-6)
+        else:
+            assert difference[:place].min() > 1e-4
+    # A shorter dialogue is a longer one cut off.
+    cut = {name: value[:, :3] for name, value in inputs.items()}
+    if model.config.causal:
+        assert_close(model(**cut).logits[0], expected[:3], rtol=1e-5, atol=1e-6)
+
+
+@EACH_IMPLEMENTATION
+@torch.no_grad()
+def test_attention_of_a_causal_model_without_padding_is_triangular(implementation):
+    model = build(implementation, causal=True)
+    vectors = make_inputs(model)["utterance_embeds"]
+    outputs = model(utterance_embeds=vectors, output_attentions=True)
+    (maps,) = outputs.attentions
+    assert maps.shape == (3, 3, 7, 7)
+    assert (maps.triu(1) == 0).all()
+    assert_close(maps.sum(dim=-1), torch.ones(3, 3, 7))
+    assert_close(outputs.logits, model(utterance_embeds=vectors).logits, rtol=1e-5, atol=1e-6)
+
+
+@EACH_IMPLEMENTATION
+def test_attention_is_there_on_request_only(implementation):
+    model = build(implementation)
+    inputs = make_inputs(model)
+    assert "attentions" not in model(**inputs)
+    assert "attentions" not in model.dialogue(**inputs)
+    for part in (model, model.dialogue):
+        assert [value.shape for value in part(**inputs, output_attentions=True).attentions] == [(3, 3, 7, 7)]
+
+
+@torch.no_grad()
+def test_speakers_matter_and_their_vectors_are_added():
+    model = build(num_speakers=3).double()
+    inputs = make_inputs(model)
+    other = {**inputs, "speaker_ids": (inputs["speaker_ids"] + 1) % 3}
+    expected = model(**inputs).logits
+    assert (model(**other).logits - expected).abs().max() > 1e-3
+    added = inputs["utterance_embeds"] + model.dialogue.speaker_embeddings(inputs["speaker_ids"])
+    same = {**inputs, "utterance_embeds": added}
+    model.dialogue.speaker_embeddings.weight.zero_()
+    assert_close(model(**same).logits, expected, rtol=1e-9, atol=1e-9)
+
+
+@torch.no_grad()
+def test_without_a_mask_every_utterance_is_real():
+    model = build()
+    vectors = make_inputs(model)["utterance_embeds"]
+    expected = model(utterance_embeds=vectors, utterance_mask=torch.ones(3, 7, dtype=torch.long)).logits
+    assert_close(model(utterance_embeds=vectors).logits, expected, rtol=1e-6, atol=1e-6)
+
+
+# Loss
+
+
+@pytest.mark.parametrize("weights", [None, [0.5, 2, 1.0, 3.0, 0.25]], ids=["plain", "weighted"])
+@torch.no_grad()
+def test_loss_by_hand(weights):
+    model = build(class_weights=weights).double()
+    inputs = make_inputs(model, labels=True)
+    inputs["labels"][0, 2] = -100  # an utterance without a label that is no padding
+    outputs = model(**inputs)
+    terms = []
+    for row, label in zip(outputs.logits.flatten(0, 1).tolist(), inputs["labels"].flatten().tolist(), strict=True):
+        if label != -100:
+            weight = 1 if weights is None else weights[label]
+            terms.append(-weight * (row[label] - math.log(sum(map(math.exp, row)))))
+    assert 0 < len(terms) < 21
+    assert outputs.loss.item() == pytest.approx(sum(terms) / len(terms), rel=1e-6)
+    for count in (40, torch.tensor(40)):
+        assert model(**inputs, num_items_in_batch=count).loss.item() == pytest.approx(sum(terms) / 40, rel=1e-6)
+
+
+@torch.no_grad()
+def test_losses_of_parts_with_the_number_of_labels_add_up_to_the_whole():
+    model = build().double()
+    inputs = make_inputs(model, batch=6, labels=True)
+    whole = model(**inputs).loss
+    count = (inputs["labels"] != -100).sum()
+    parts = [{name: value[i : i + 2] for name, value in inputs.items()} for i in (0, 2, 4)]
+    assert_close(sum(model(**part, num_items_in_batch=count).loss for part in parts), whole, rtol=1e-9, atol=1e-9)
+    assert (sum(model(**part).loss for part in parts) / 3 - whole).abs() > 1e-5, "a mean of means is something else"
+
+
+def test_loss_without_any_label_is_zero():
+    model = build()
+    inputs = make_inputs(model, labels=True)
+    inputs["labels"].fill_(-100)
+    loss = model(**inputs).loss
+    loss.backward()
+    assert loss.item() == 0
+    assert all(p.grad is None or (p.grad == 0).all() for p in model.parameters())
+
+
+def test_labels_at_minus_100_give_no_gradient():
+    model = build(num_attention_heads=0, num_hidden_layers=0, positional_encoding="none")
+    inputs = make_inputs(model, labels=True)
+    inputs["utterance_embeds"].requires_grad_()
+    model(**inputs).loss.backward()
+    moved = inputs["utterance_embeds"].grad.abs().amax(dim=-1) > 0
+    assert_close(moved, inputs["labels"] != -100)
+
+
+# Utterance encoders
+
+
+@pytest.mark.parametrize("form", ["model", "words"])
+@torch.no_grad()
+def test_encoded_utterances_equal_a_forward_pass_over_tokens(form):
+    model = build(**FORMS[form]).double()
+    inputs = make_inputs(model)
+    expected = model.dialogue(**inputs)
+    vectors = model.dialogue.encode_utterances(
+        inputs["input_ids"].flatten(0, 1), inputs["attention_mask"].flatten(0, 1)
+    )
+    assert_close(vectors.unflatten(0, (3, 7)), expected.utterance_embeds, rtol=1e-9, atol=1e-9)
+    assert (vectors.unflatten(0, (3, 7))[inputs["utterance_mask"] == 0] == 0).all(), "no tokens: the vector is 0"
+    given = {"utterance_embeds": expected.utterance_embeds, "utterance_mask": inputs["utterance_mask"]}
+    assert_close(model(**given).logits, model(**inputs).logits, rtol=1e-9, atol=1e-9)
+    for row, length in enumerate(inputs["utterance_mask"].sum(dim=1).tolist()):
+        ids, mask = inputs["input_ids"][row, :length], inputs["attention_mask"][row, :length]
+        naive = naive_utterances(model, model.state_dict(), ids, mask)
+        assert_close(expected.utterance_embeds[row, :length], naive, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", ["model", "words"])
+@torch.no_grad()
+def test_without_an_attention_mask_every_token_is_real(form):
+    model = build(**FORMS[form])
+    inputs = make_inputs(model)
+    inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+    expected = model(**inputs).logits
+    del inputs["attention_mask"]
+    assert_close(model(**inputs).logits, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_frozen_encoder_gets_no_gradients_and_stays_in_eval_mode(tmp_path):
+    encoder = BertConfig(**{**TINY_BERT, "hidden_dropout_prob": 0.5})
+    built = build(**MODEL, encoder_config=encoder)
+    built.save_pretrained(tmp_path)
+    for model in (built, AutoModelForTokenClassification.from_pretrained(tmp_path)):
+        frozen = model.dialogue.utterance_encoder
+        assert not any(parameter.requires_grad for parameter in frozen.parameters())
+        model.train()
+        assert model.dialogue.training and model.classifier.training
+        assert not any(module.training for module in frozen.modules())
+        inputs = make_inputs(model, labels=True)
+        vectors = [model.dialogue(**{k: v for k, v in inputs.items() if k != "labels"}) for _ in range(2)]
+        assert_close(vectors[0].utterance_embeds, vectors[1].utterance_embeds, rtol=0, atol=0)
+        model(**inputs).loss.backward()
+        assert not any(parameter.requires_grad for parameter in frozen.parameters())
+        assert all(parameter.grad is None for parameter in frozen.parameters())
+        others = {name: p for name, p in model.named_parameters() if "utterance_encoder" not in name}
+        assert others and all(parameter.grad is not None for parameter in others.values())
+
+
+def test_encoder_that_is_not_frozen_is_trained_with_its_dropout():
+    encoder = BertConfig(**{**TINY_BERT, "hidden_dropout_prob": 0.5})
+    model = build(**MODEL, encoder_config=encoder, freeze_encoder=False).train()
+    encoder = model.dialogue.utterance_encoder
+    assert encoder.training
+    model(**make_inputs(model, labels=True)).loss.backward()
+    missing = [name for name, parameter in encoder.named_parameters() if parameter.grad is None]
+    assert missing == ["pooler.dense.weight", "pooler.dense.bias"]
+
+
+def test_config_with_an_encoder_takes_its_size_and_survives_as_a_dictionary():
+    config = DialogueBiLSTMConfig(utterance_encoder="model", encoder_config=BertConfig(**TINY_BERT).to_dict())
+    assert type(config.encoder_config) is BertConfig and config.utterance_size == 16
+    again = DialogueBiLSTMConfig.from_dict(config.to_dict())
+    assert type(again.encoder_config) is BertConfig
+    assert again.encoder_config.to_diff_dict() == config.encoder_config.to_diff_dict()
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+@torch.no_grad()
+def test_saved_model_is_the_same(form, tmp_path):
+    model = build(**FORMS[form])
+    model.save_pretrained(tmp_path)
+    loaded, info = AutoModelForTokenClassification.from_pretrained(tmp_path, output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"]
+    inputs = make_inputs(model)
+    assert_close(loaded(**inputs).logits, model(**inputs).logits, rtol=1e-6, atol=1e-6)
+
+
+def test_lstm_weights_start_as_torchs_own():
+    torch.manual_seed(0)
+    model = DialogueBiLSTMForEmotionRecognition(make_config(hidden_size=36, num_attention_heads=3))
+    for name, value in model.named_parameters():
+        if "lstm" in name:
+            value = value.detach()
+            assert 0.95 / 6 < value.abs().max() <= 1 / 6 and value.std() == pytest.approx(1 / 6 / 3**0.5, rel=0.15)
+
+
+# What is refused
+
+
+def test_inputs_that_are_refused():
+    vectors, tokens = torch.zeros(2, 3, 10), torch.ones(2, 3, 4, dtype=torch.long)
+    plain, speakers, words = build(), build(num_speakers=2), build(**WORDS)
+    numbers = torch.zeros(2, 3, dtype=torch.long)
+    for model, inputs, message in (
+        (plain, {}, "exactly one of `input_ids` and `utterance_embeds`"),
+        (words, {"utterance_embeds": vectors, "input_ids": tokens}, "exactly one of `input_ids` and"),
+        (plain, {"input_ids": tokens}, "no utterance encoder .* pass `utterance_embeds`"),
+        (words, {"input_ids": tokens[0]}, r"`input_ids` must have shape .* got \(3, 4\)"),
+        (plain, {"utterance_embeds": vectors[0]}, r"`utterance_embeds` must have shape .*, 10\), got \(3, 10\)"),
+        (plain, {"utterance_embeds": vectors[..., :9]}, r"`utterance_embeds` must have shape .* got \(2, 3, 9\)"),
+        (plain, {"utterance_embeds": vectors, "utterance_mask": numbers[:1]}, r"`utterance_mask` .* got \(1, 3\)"),
+        (speakers, {"utterance_embeds": vectors, "speaker_ids": numbers[:, :2]}, r"`speaker_ids` .* got \(2, 2\)"),
+        (speakers, {"utterance_embeds": vectors}, "`speaker_ids` are missing and `num_speakers` is 2"),
+        (
+            plain,
+            {"utterance_embeds": vectors, "speaker_ids": numbers},
+            "`speaker_ids` are given and `num_speakers` is 0",
+        ),
+        (plain, {"utterance_embeds": vectors, "labels": numbers[:, :2]}, r"`labels` .* \(2, 3\), got \(2, 2\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model(**inputs)
+
+
+# Export
+
+
+# torch.export of an LSTM itself fixes the length (torch 2.13), and so does that of the model.
+@pytest.mark.filterwarnings("ignore:The tensor attributes .* were assigned during export:UserWarning")
+@pytest.mark.parametrize("form", ["default", "causal"])
+@torch.no_grad()
+def test_exported_program_takes_dialogues_of_any_number_and_padding(form):
+    model = build(**FORMS[form])
+
+    class Logits(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, utterance_embeds, utterance_mask):
+            return self.model(utterance_embeds=utterance_embeds, utterance_mask=utterance_mask).logits
+
+    inputs = make_inputs(model, batch=3, length=4)
+    any_number = {0: torch.export.Dim.DYNAMIC}
+    program = torch.export.export(
+        Logits().eval(),
+        (inputs["utterance_embeds"], inputs["utterance_mask"]),
+        dynamic_shapes={"utterance_embeds": any_number, "utterance_mask": any_number},
+    ).module()
+    for batch in (2, 5):
+        inputs = make_inputs(model, batch, 4, seed=batch)
+        inputs["utterance_mask"][0, 3] = 0
+        real = inputs["utterance_mask"].bool()
+        found = program(inputs["utterance_embeds"], inputs["utterance_mask"])
+        assert_close(found[real], model(**inputs).logits[real], rtol=1e-5, atol=1e-5)
+
+
+# Pipeline
+
+UTTERANCES = ("I am so happy today!", "anger", "this is not a very calm day, I feel nervousness and fear.")
+SPEAKERS = ("Ann", "Bob", "Ann")
+
+
+def make_pipeline(tokenizer, **config) -> DialogueEmotionPipeline:
+    model = build(**{**WORDS, **config})
+    found = pipeline("dialogue-emotion", model=model, tokenizer=tokenizer, device="cpu")
+    assert type(found) is DialogueEmotionPipeline
+    return found
+
+
+@torch.no_grad()
+def naive_scores(classify, utterances, speaker_ids=None) -> list[dict[str, float]]:
+    """The model's softmax over a dialogue that is encoded by hand, utterance by utterance."""
+    model, tokenizer = classify.model, classify.tokenizer
+    vectors = []
+    for utterance in utterances:
+        ids = torch.tensor([tokenizer(utterance)["input_ids"]])
+        vectors.append(model.dialogue.encode_utterances(ids, torch.ones_like(ids)))
+    extra = {} if speaker_ids is None else {"speaker_ids": torch.tensor([speaker_ids])}
+    logits = model(utterance_embeds=torch.stack(vectors, dim=1), **extra).logits[0]
+    return [dict(zip(LABELS, row, strict=True)) for row in logits.softmax(dim=-1).tolist()]
+
+
+def assert_results(results, utterances, speakers, scores) -> None:
+    assert [item["utterance"] for item in results] == list(utterances)
+    assert [item["speaker"] for item in results] == list(speakers)
+    for item, expected in zip(results, scores, strict=True):
+        assert list(item) == ["speaker", "utterance", "label", "score", "scores"]
+        assert item["scores"] == pytest.approx(expected, rel=1e-4)
+        best = max(expected, key=expected.get)
+        assert item["label"] == best and item["score"] == item["scores"][best]
+
+
+@pytest.mark.parametrize("config", [{}, MODEL, {"num_speakers": 2}], ids=["words", "model", "speakers"])
+@pytest.mark.parametrize("kind", ["tuples", "dictionaries", "strings"])
+def test_pipeline_gives_the_models_softmax(kind, config, tokenizer):
+    classify = make_pipeline(tokenizer, **config)
+    pairs = list(zip(SPEAKERS, UTTERANCES, strict=True))
+    speakers, numbers = SPEAKERS, [0, 1, 0]
+    turns = pairs
+    if kind == "dictionaries":
+        turns = [{"speaker": speaker, "utterance": utterance} for speaker, utterance in pairs]
+    elif kind == "strings":
+        turns, speakers, numbers = list(UTTERANCES), [None] * 3, [0, 0, 0]
+    scores = naive_scores(classify, UTTERANCES, numbers if config.get("num_speakers") else None)
+    assert_results(classify(turns), UTTERANCES, speakers, scores)
+
+
+def test_pipeline_over_several_dialogues_equals_one_after_the_other(tokenizer):
+    classify = make_pipeline(tokenizer, num_speakers=2)
+    dialogues = [list(zip(SPEAKERS, UTTERANCES, strict=True)), [("Bob", "rain")], ["sun", {"utterance": "a day"}]]
+    expected = [classify(dialogue) for dialogue in dialogues]
+    found = classify(dialogues)
+    assert [len(results) for results in found] == [3, 1, 2]
+    for one, other in zip(found, expected, strict=True):
+        for first, second in zip(one, other, strict=True):
+            assert first["label"] == second["label"]
+            assert first["scores"] == pytest.approx(second["scores"], rel=1e-5)
+    (only,) = classify([dialogues[1]])
+    assert len(only) == 1 and only[0]["utterance"] == "rain"
+
+
+def test_speakers_are_numbered_by_their_first_turn_and_the_last_number_is_shared(tokenizer):
+    classify = make_pipeline(tokenizer, num_speakers=2)
+    utterances = ["sun", "rain", "a day", "home", "joy"]
+    turns = list(zip(["Z", "A", "Z", "M", "A"], utterances, strict=True))
+    scores = naive_scores(classify, utterances, [0, 1, 0, 1, 1])
+    assert_results(classify(turns), utterances, ["Z", "A", "Z", "M", "A"], scores)
+
+
+def test_pipeline_cuts_utterances_to_the_positions_of_the_encoder(tokenizer):
+    classify = make_pipeline(tokenizer, **MODEL)
+    assert classify.model.config.encoder_config.max_position_embeddings == 32
+    long = "sun " * 100
+    results = classify([long, "rain"])
+    assert results[0]["utterance"] == long
+    short = classify(["sun " * 30, "rain"])
+    assert results[0]["scores"] == pytest.approx(short[0]["scores"], rel=1e-4)
+    # A BiLSTM over words has no positions to run out of.
+    words = make_pipeline(tokenizer)
+    assert_results(words([long]), [long], [None], naive_scores(words, [long]))
+
+
+def test_pipeline_pads_on_the_right_whatever_the_tokenizer_does(tokenizer, tmp_path):
+    left = make_tokenizer(tmp_path, padding_side="left")
+    expected, found = make_pipeline(tokenizer)(list(UTTERANCES)), make_pipeline(left)(list(UTTERANCES))
+    for one, other in zip(found, expected, strict=True):
+        assert one["scores"] == pytest.approx(other["scores"], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("turns", "message"),
+    [
+        ("I am sad", "a dialogue must be a list of turns"),
+        ([], "a dialogue must be a list of turns, at least one"),
+        (("Ann", "I am sad"), "a dialogue must be a list of turns"),
+        ([["sun"], []], "a dialogue must have at least one turn"),
+        (["sun", ""], "turn 2 must be .* got ''"),
+        (["sun", "  "], "turn 2 must be"),
+        ([("Ann", "sun", "rain")], "turn 1 must be"),
+        (["sun", ("Ann", None)], "turn 2 must be"),
+        ([{"speaker": "Ann"}], "turn 1 must be"),
+        ([3], "turn 1 must be .* got 3"),
+    ],
+)
+def test_pipeline_refuses(turns, message, tokenizer):
+    with pytest.raises(ValueError, match=message):
+        make_pipeline(tokenizer)(turns)
+
+
+def test_pipeline_takes_no_other_arguments(tokenizer):
+    with pytest.raises(TypeError, match=r"unknown arguments \['top_k'\]"):
+        make_pipeline(tokenizer)(["sun"], top_k=2)
+
+
+def test_pipeline_of_a_model_over_vectors_says_what_is_missing(tokenizer):
+    classify = pipeline("dialogue-emotion", model=BY_ID["dialogue"].build(), tokenizer=tokenizer, device="cpu")
+    with pytest.raises(ValueError, match="no utterance encoder"):
+        classify(["sun"])
