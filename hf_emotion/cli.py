@@ -214,7 +214,10 @@ def _print_sentiments(texts: list[str], results: list[list[dict[str, Any]]], as_
         rows: dict[str, list[str]] = {}
         for item in items:
             rows.setdefault(item.get("target", ""), []).append(f"{item['label']} {item['score']:.2f}")
-        _print_table(["target", *aspects], [[target, *cells] for target, cells in rows.items()])
+        if "target" in items[0]:
+            _print_table(["target", *aspects], [[target, *cells] for target, cells in rows.items()])
+        else:
+            _print_table(aspects, list(rows.values()))
 
 
 @app.command()

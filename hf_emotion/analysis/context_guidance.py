@@ -61,7 +61,9 @@ def context_guidance(
         target = None if targets is None else targets[row["target"]]
         text, auxiliary, context_id = model_inputs(config, row["text"], target, aspects[row["aspect"]])
         segments = [[text]] if auxiliary is None else [[text], [auxiliary]]
-        inputs = predictor.tokenizer(*segments, truncation=True, max_length=predictor.max_length, return_tensors="pt")
+        inputs = predictor.tokenizer(
+            *segments, truncation="only_first", max_length=predictor.max_length, return_tensors="pt"
+        )
         context_ids = torch.tensor([context_id], device=predictor.model.device)
         with torch.inference_mode():
             outputs = predictor.model(

@@ -151,7 +151,7 @@ def check_room(tokenizer: PreTrainedTokenizerBase, config, max_length: int) -> N
         return
     words = config.target_texts or config.targets or [None]
     sentences = [auxiliary_sentence(target, aspect) for target in words for aspect in config.aspects]
-    needed = 1 + max(len(ids) for ids in tokenizer(["a"] * len(sentences), sentences)["input_ids"])
+    needed = max(len(ids) for ids in tokenizer(["a"] * len(sentences), sentences)["input_ids"])
     if max_length < needed:
         raise ValueError(
             f"`max_length` must be at least {needed}, so that the longest auxiliary sentence and a word of the text fit in; "

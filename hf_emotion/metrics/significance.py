@@ -73,6 +73,6 @@ def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 def mean_std(value: dict[str, float | None] | None) -> str:
     """A figure over seeds for a table: "0.5213 ± 0.0042", without a spread for one seed, "-" where there is none."""
-    if value is None or value["mean"] is None:
+    if value is None or value["mean"] is None or value["mean"] != value["mean"]:
         return "-"
     return f"{value['mean']:.4f}" + ("" if value["std"] is None else f" ± {value['std']:.4f}")

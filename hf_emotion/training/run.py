@@ -283,7 +283,8 @@ def _fit_each_context(
         if contexts["targets"] is not None:
             own |= {name: contexts[name][target : target + 1] for name in ("targets", "target_texts")}
         # No letter in a name may mean another folder, and no two contexts may share one.
-        context = folder / re.sub(r"[^\w.-]", "_", "-".join([*(own["targets"] or []), *own["aspects"]]))
+        name = re.sub(r"[^\w.-]|^\.", "_", "-".join([*(own["targets"] or []), *own["aspects"]]))
+        context = folder / name
         if context in rows_of:
             context = context.with_name(f"{context.name}-{context_id}")
         own_contexts[context] = own
