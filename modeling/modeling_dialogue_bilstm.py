@@ -20,6 +20,7 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
+from .sinusoidal_encoding import sinusoidal_encoding
 
 
 if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
@@ -52,14 +53,6 @@ class DialogueEmotionOutput(ModelOutput):
     loss: torch.FloatTensor | None = None
     logits: torch.FloatTensor | None = None
     attentions: tuple[torch.FloatTensor, ...] | None = None
-
-
-def sinusoidal_encoding(length: int, size: int, like: torch.Tensor) -> torch.Tensor:
-    """Eqs. 7 and 8, (length, size): PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) the cosine."""
-    positions = torch.arange(length, device=like.device, dtype=torch.float32)
-    even = torch.arange(0, size, 2, device=like.device, dtype=torch.float32)
-    angles = positions[:, None] * torch.pow(10000.0, -even / size)  # (length, ⌈size/2⌉)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :size].to(like.dtype)
 
 
 def reversed_order(lengths: torch.Tensor, length: int) -> torch.Tensor:

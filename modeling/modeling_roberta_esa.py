@@ -25,6 +25,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from .class_balanced_loss import classification_loss
 from .configuration_roberta_esa import RobertaESAConfig
+from .sinusoidal_encoding import sinusoidal_encoding
 
 
 if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
@@ -99,10 +100,7 @@ class EmotionSpecificAttention(nn.Module):
             return None
         if self.position_embeddings is not None:
             return self.position_embeddings[:length]
-        places = torch.arange(length, device=hidden_states.device, dtype=torch.float32)
-        even = torch.arange(0, size, 2, device=hidden_states.device, dtype=torch.float32)
-        angles = places[:, None] * torch.pow(10000.0, -even / size)  # (L, ⌈d/2⌉)
-        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :size].to(hidden_states.dtype)
+        return sinusoidal_encoding(length, size, like=hidden_states)
 
     def forward(self, hidden_states, attention_mask, key_bias, output_attentions: bool, **kwargs):
         """

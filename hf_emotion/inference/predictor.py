@@ -56,7 +56,7 @@ class Predictor:
                 takes.
         """
         self.model, self.tokenizer = load_checkpoint(checkpoint, tokenizer, device)
-        if (getattr(self.model.config, "aspects", None) is not None) != self.targeted:
+        if is_targeted(self.model.config) != self.targeted:
             name = "the model" if isinstance(checkpoint, PreTrainedModel) else checkpoint
             raise ValueError(
                 f"{name} was {'not ' if self.targeted else ''}trained for targeted sentiment (its config names "
@@ -197,6 +197,11 @@ class Predictor:
         inputs: Any = self.tokenizer.pad(batch, return_tensors="pt").to(self.model.device)
         logits = self.model(**inputs).logits.float()
         return (logits.sigmoid() if self.multi_label else logits.softmax(dim=-1)).cpu().numpy()
+
+
+def is_targeted(config) -> bool:
+    """Whether a model was trained for targeted sentiment."""
+    return getattr(config, "aspects", None) is not None
 
 
 def as_texts(texts: Sequence[str] | str) -> list[str]:

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..data import context_names
 from ..modeling.pipeline_targeted_sentiment import auxiliary_sentence, entry, model_inputs, targets_in
-from .predictor import Predictor, as_texts, load_checkpoint
+from .predictor import Predictor, as_texts, is_targeted, load_checkpoint
 
 
 class TargetedPredictor(Predictor):
@@ -167,8 +167,3 @@ def load_predictor(checkpoint: str | Path, taxonomy: str | None = None, max_leng
     if taxonomy is not None:
         raise ValueError(f"`taxonomy` {taxonomy!r} rolls emotions up: {checkpoint} is a model of targeted sentiment.")
     return TargetedPredictor(model, tokenizer, max_length=max_length)
-
-
-def is_targeted(config) -> bool:
-    """Whether a model was trained for targeted sentiment."""
-    return getattr(config, "aspects", None) is not None

@@ -39,8 +39,8 @@ from ..data import (
     load_dataset_for,
 )
 from ..data.text import multi_hot
-from ..inference.predictor import Predictor
-from ..inference.targeted import TargetedPredictor, check_room, is_targeted
+from ..inference.predictor import Predictor, is_targeted
+from ..inference.targeted import TargetedPredictor, check_room
 from ..recipes import Recipe
 from .files import filling, write_json, write_text
 from .models import build_classifier, load_base_tokenizer
