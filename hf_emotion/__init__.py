@@ -17,6 +17,7 @@ _HOMES = {
     "DialogueBiLSTMForEmotionRecognition": ".modeling",
     "DialogueBiLSTMModel": ".modeling",
     "DialogueEmotionPipeline": ".modeling",
+    "DialoguePredictor": ".inference.dialogue",
     "EmotionClassificationPipeline": ".modeling",
     "LabelAwareBertConfig": ".modeling",
     "LabelAwareBertModel": ".modeling",
@@ -42,6 +43,7 @@ __all__ = [*_HOMES, *_MODULES]
 if TYPE_CHECKING:
     from . import convert, metrics  # noqa: F401
     from .data import load_dataset_for  # noqa: F401
+    from .inference.dialogue import DialoguePredictor  # noqa: F401
     from .inference.predictor import Predictor  # noqa: F401
     from .inference.targeted import TargetedPredictor  # noqa: F401
     from .modeling import (  # noqa: F401

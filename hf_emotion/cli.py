@@ -98,7 +98,13 @@ def train(
 @app.command()
 def evaluate(
     checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id.")],
-    dataset: Annotated[str, typer.Option(help="goemotions, sentihood, semeval2014, quickstart or files.")],
+    dataset: Annotated[
+        str,
+        typer.Option(
+            help="goemotions, emotion6, sentihood, semeval2014, meld, emorynlp, daily_dialog, iemocap, quickstart, files or "
+            "dialogue_files."
+        ),
+    ],
     split: Annotated[Literal["train", "validation", "test"], typer.Option(help="Part of the corpus.")] = "test",
     data_dir: DataDir = None,
     taxonomy: Taxonomy = None,
@@ -143,7 +149,11 @@ def predict(
     ] = None,
     input_: Annotated[Path | None, typer.Option("--input", help="CSV, TSV, JSONL or Parquet file.")] = None,
     output: Annotated[Path | None, typer.Option(help="File to write; its ending gives the format.")] = None,
-    text_column: Annotated[str, typer.Option(help="Column with the texts.")] = "text",
+    text_column: Annotated[
+        str | None, typer.Option(help="Column with the texts; default: text, of dialogues utterance.")
+    ] = None,
+    dialogue_column: Annotated[str, typer.Option(help="Column that tells dialogues apart.")] = "dialogue",
+    speaker_column: Annotated[str, typer.Option(help="Column with the speakers of dialogues.")] = "speaker",
     taxonomy: Taxonomy = None,
     target: Annotated[
         list[str] | None, typer.Option(help="Targeted sentiment: ask for this target instead of those in the text.")
@@ -157,13 +167,17 @@ def predict(
     ] = "error",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
 ) -> None:
-    """Predict emotions, or sentiment towards targets and aspects: for texts, lines of stdin, or a file of any length (resumable)."""
+    """
+    Predict emotions, or sentiment towards targets and aspects: for texts, lines of stdin, or a file of any length (resumable).
+
+    A model of dialogues takes the texts (lines) as the turns of one dialogue, "SPEAKER: UTTERANCE" or the utterance alone.
+    """
     if (input_ is None) != (output is None):
         raise typer.BadParameter("--input and --output go together.")
     if input_ is not None and texts:
         raise typer.BadParameter("give texts or --input, not both.")
     _quiet()
-    from .inference.targeted import TargetedPredictor, load_predictor
+    from .inference import DialoguePredictor, TargetedPredictor, load_predictor
 
     predictor = load_predictor(checkpoint, taxonomy, max_length)
     targeted = isinstance(predictor, TargetedPredictor)
@@ -176,7 +190,16 @@ def predict(
     if input_ is not None and output is not None:
         from .inference.bulk import predict_file
 
-        done = predict_file(predictor, input_, output, text_column=text_column, top_k=top_k, on_bad_rows=on_bad_rows)  # type: ignore[arg-type]
+        done = predict_file(
+            predictor,
+            input_,
+            output,
+            text_column=text_column,
+            top_k=top_k,
+            on_bad_rows=on_bad_rows,  # type: ignore[arg-type]
+            dialogue_column=dialogue_column,
+            speaker_column=speaker_column,
+        )
         print(
             f"{done['rows']} rows written to {output}"
             + (f", {done['skipped']} without a prediction" if done["skipped"] else "")
@@ -185,6 +208,9 @@ def predict(
     lines = texts or [line.rstrip("\n") for line in sys.stdin if line.strip()]
     if not lines:
         raise ValueError("no text: give texts as arguments, lines on stdin, or --input with --output.")
+    if isinstance(predictor, DialoguePredictor):
+        _print_dialogue(predictor([[_turn(line) for line in lines]])[0], top_k or 1, as_json)
+        return
     if targeted:
         _print_sentiments(lines, predictor(lines, targets=target, progress=len(lines) > 1000), as_json)  # type: ignore[call-arg]
         return
@@ -200,6 +226,26 @@ def predict(
         for text, labels in zip(lines, results, strict=True):
             found = ", ".join(f"{item['label']} {item['score']:.3f}" for item in labels)
             print(f"{text}\t{found or '-'}")
+
+
+def _turn(line: str) -> tuple[str | None, str]:
+    """(speaker or None, utterance): a speaker is what stands before the first ": ", if it is at most three words."""
+    speaker, separator, utterance = line.partition(": ")
+    if separator and utterance.strip() and 0 < len(speaker.split()) <= 3:
+        return speaker.strip(), utterance
+    return None, line
+
+
+def _print_dialogue(turns: list[dict[str, Any]], top_k: int, as_json: bool) -> None:
+    if as_json:
+        for turn in turns:
+            print(json.dumps(turn, ensure_ascii=False))
+        return
+    rows = []
+    for turn in turns:
+        best = sorted(turn["scores"].items(), key=lambda item: -item[1])[:top_k]
+        rows.append([turn["speaker"] or "", turn["utterance"], ", ".join(f"{name} {p:.2f}" for name, p in best)])
+    _print_table(["speaker", "utterance", "emotion"], rows)
 
 
 def _print_sentiments(texts: list[str], results: list[list[dict[str, Any]]], as_json: bool) -> None:
@@ -244,7 +290,12 @@ def compare(
 
 @app.command()
 def convert(
-    reference: Annotated[Path, typer.Argument(help="The authors' state dict: .bin, .pt, .pth or .safetensors.")],
+    reference: Annotated[
+        str,
+        typer.Argument(
+            help="The authors' state dict: .bin, .pt, .pth or .safetensors; with --to-roberta a BERT model."
+        ),
+    ],
     output: Annotated[Path, typer.Argument(help="New or empty folder.")],
     config: Annotated[
         Path | None,
@@ -254,11 +305,23 @@ def convert(
         list[str] | None,
         typer.Option("--set", help="key=value of the configuration, e.g. aspects=[price,safety]."),
     ] = None,
+    to_roberta: Annotated[
+        bool,
+        typer.Option(
+            "--to-roberta", help="Put a BERT encoder (folder, Hub id or minilm) into RoBERTa's architecture."
+        ),
+    ] = False,
 ) -> None:
-    """Convert a checkpoint of the authors' label-aware, CG-BERT or QACG-BERT code to one that AutoModel can load."""
+    """Convert a checkpoint of the authors' label-aware, CG-BERT or QACG-BERT code to one that AutoModel can load; or BERT to RoBERTa."""
     _quiet()
-    from .convert import convert_checkpoint
+    from .convert import bert_to_roberta, convert_checkpoint
 
+    if to_roberta:
+        if config is not None or set_:
+            raise typer.BadParameter("--to-roberta takes everything from the model: leave out --config and --set.")
+        bert_to_roberta(reference, output)
+        print(f"RobertaModel written to {output}, with the tokenizer of {reference}")
+        return
     done = convert_checkpoint(reference, output, config, **_options(set_, "--set"))
     ignored = f", {len(done.ignored)} without effect on any output left out" if done.ignored else ""
     print(f"{done.model_class} written to {output}: {done.read} tensors read{ignored}")

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import torch
 from transformers import Pipeline
 
-
-LONGEST_LIMIT = 10**9
+from .usable_positions import usable_positions
 
 
 def number_speakers(speakers: Sequence[str | None], limit: int) -> list[int]:
@@ -44,18 +43,15 @@ class DialogueEmotionPipeline(Pipeline):
         return results if several else results[0]
 
     def preprocess(self, inputs):
-        turns = [_turn(turn, number) for number, turn in enumerate(inputs, 1)]
+        turns = [read_turn(turn, number) for number, turn in enumerate(inputs, 1)]
         if not turns:
             raise ValueError("a dialogue must have at least one turn.")
         config = self.model.config
-        limit = self.tokenizer.model_max_length
-        positions = getattr(config.encoder_config, "max_position_embeddings", None)
-        if positions is not None:
-            limit = min(limit, positions)
+        limit = utterance_limit(config, self.tokenizer)
         encoded = self.tokenizer(
             [utterance for _, utterance in turns],
             # A tokenizer that knows no limit names a number too large to be given back to it.
-            **({"truncation": True, "max_length": limit} if limit <= LONGEST_LIMIT else {}),
+            **({"truncation": True, "max_length": limit} if limit <= 10**9 else {}),
             padding=True,
             padding_side="right",  # as the BiLSTM over words expects it
             return_token_type_ids=False,
@@ -83,7 +79,14 @@ class DialogueEmotionPipeline(Pipeline):
         return results
 
 
-def _turn(turn, number: int) -> tuple[str | None, str]:
+def utterance_limit(config, tokenizer) -> int:
+    """Tokens of an utterance that a model takes: the positions of its encoder; a BiLSTM over words has no limit."""
+    if config.encoder_config is None:
+        return tokenizer.model_max_length
+    return min(tokenizer.model_max_length, usable_positions(config.encoder_config))
+
+
+def read_turn(turn, number: int) -> tuple[str | None, str]:
     """(speaker or None, utterance) of one turn."""
     speaker, utterance = None, turn
     if isinstance(turn, dict):
@@ -98,4 +101,4 @@ def _turn(turn, number: int) -> tuple[str | None, str]:
     return speaker, utterance
 
 
-__all__ = ["DialogueEmotionPipeline"]
+__all__ = ["DialogueEmotionPipeline", "number_speakers", "read_turn", "utterance_limit"]

@@ -1,19 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipeline `emotion-classification`: texts to the emotions whose probability passes the label's own threshold."""
 
+import torch
 from transformers import TextClassificationPipeline
+
+from .tfidf_gate import TfidfGate, load_gate
+from .usable_positions import usable_positions
 
 
 class EmotionClassificationPipeline(TextClassificationPipeline):
     r"""
     For a text (for each of several texts) the list of `{"label", "score"}` whose probability is greater than the label's decision threshold
     (`config.thresholds`; 0.5 where the config has none), most probable first. The list is empty where no label passes.
-    A single-label model gives its most probable label. Texts are cut to the model's positions.
+    A single-label model gives its most probable label. Texts are cut to the model's positions. A model with `tfidf_gating` gets them
+    through the gate that lies beside its weights, or through `gate`.
 
     Call arguments beside those of [`TextClassificationPipeline`]:
         threshold (`float`): one threshold for all labels instead of the stored ones.
         top_k (`int` or `None`): the k most probable labels (`None`: all), whatever the thresholds.
     """
+
+    def __init__(self, *args, gate: TfidfGate | None = None, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.gate = gate or load_gate(self.model.config)
+
+    def save_pretrained(self, save_directory, **kwargs):
+        super().save_pretrained(save_directory, **kwargs)
+        if self.gate is not None:
+            self.gate.save_pretrained(save_directory)
 
     def _sanitize_parameters(self, threshold=None, top_k="", **kwargs):
         if threshold is not None and not 0 <= threshold <= 1:
@@ -29,8 +43,19 @@ class EmotionClassificationPipeline(TextClassificationPipeline):
         return result[0] if isinstance(inputs, str) and "top_k" not in kwargs else result
 
     def preprocess(self, inputs, **tokenizer_kwargs):
-        limit = min(self.tokenizer.model_max_length, self.model.config.max_position_embeddings)
-        return super().preprocess(inputs, **{"truncation": True, "max_length": limit, **tokenizer_kwargs})
+        limit = min(self.tokenizer.model_max_length, usable_positions(self.model.config))
+        tokenizer_kwargs = {"truncation": True, "max_length": limit, **tokenizer_kwargs}
+        if self.gate is None:
+            return super().preprocess(inputs, **tokenizer_kwargs)
+        if not isinstance(inputs, str):
+            raise ValueError(f"a model with TF-IDF gating takes texts as strings, got {inputs!r}.")
+        if self.model.config.tfidf_gating == "filter":
+            return super().preprocess(self.gate.filter(inputs), **tokenizer_kwargs)
+        encoded = super().preprocess(inputs, return_offsets_mapping=True, **tokenizer_kwargs)
+        encoded["token_gates"] = torch.tensor(
+            [self.gate.token_gates(inputs, encoded.pop("offset_mapping")[0].tolist())]
+        )
+        return encoded
 
     def postprocess(self, model_outputs, function_to_apply=None, top_k=None, _legacy=True, threshold=None):
         scores = super().postprocess(model_outputs, function_to_apply=function_to_apply, top_k=None, _legacy=False)

@@ -232,7 +232,7 @@ class TestRegistry:
     def test_unknown_option_names_the_nearest(self):
         with pytest.raises(ValueError, match="unknown option 'taxonmy' .*'goemotions': did you mean 'taxonomy'"):
             load_dataset_for("goemotions", taxonmy="ekman")
-        with pytest.raises(ValueError, match=r"unknown option 'zzz' .*The options are \['dedupe'\]"):
+        with pytest.raises(ValueError, match=r"unknown option 'zzz' .*The options are \['dedupe', 'oversample'\]"):
             load_dataset_for("quickstart", zzz=1)
 
     def test_data_dir_is_no_option(self):

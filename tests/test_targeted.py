@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet
@@ -74,6 +75,7 @@ pytest_plugins = ["toolkit_fixtures"]
 CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 RESULTS = {
     *("README.md", "metrics.json", "per_label_f1.png", "predictions.parquet", "recipe.yaml", "training_curve.png"),
+    *(f"{name}.{ending}" for name in ("classification_report", "confusion_matrix") for ending in ("png", "txt")),
 }
 CODE = {
     "qacg": {
@@ -380,9 +382,9 @@ def tokens_of(tokenizer, rows, column: str = "input_ids") -> list[list[str]]:
 
 class TestInputs:
     def test_auxiliary_sentences_are_the_second_segment(self, hood, aspect_tokenizer):
-        encoded = tokenize(hood, aspect_tokenizer, 40, auxiliary=True, contexts=True)
+        encoded = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True, num_contexts=8))
         assert set(encoded.column_names) == {
-            *("input_ids", "token_type_ids", "attention_mask", "context_ids", "length", "labels"),
+            *("input_ids", "token_type_ids", "context_ids", "length", "labels"),
         }
         gold = sentihood_gold("dev")
         texts = {str(s["id"]): bare_text(s["text"]) for s in sentihood_sentences(*SENTIHOOD_PARTS["dev"])}
@@ -393,17 +395,17 @@ class TestInputs:
             second = ["location", "-", target[-1], "-", *re.findall(r"\w+|-", aspect), "[SEP]"]
             assert found == first + second and "[UNK]" not in second
             assert row["token_type_ids"] == [0] * len(first) + [1] * len(second)
-            assert row["length"] == len(found) and set(row["attention_mask"]) == {1}
+            assert row["length"] == len(found)
             assert row["context_ids"] == 4 * LOCATIONS.index(target) + HOOD_ASPECTS.index(aspect)
             assert row["labels"] == SENTIHOOD_LABELS.index(label)
 
     def test_batches(self, hood, aspect_tokenizer):
-        encoded = tokenize(hood, aspect_tokenizer, 40, auxiliary=True, contexts=True)
+        encoded = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True, num_contexts=8))
         rows = [encoded[i] for i in (0, 5, 9, 30)]
         batch = make_collator(aspect_tokenizer, 3, multi_label=False)(rows)
         width = max(row["length"] for row in rows)
         assert len({row["length"] for row in rows}) > 2
-        assert set(batch) == {"input_ids", "token_type_ids", "attention_mask", "context_ids", "labels"}
+        assert set(batch) == {"input_ids", "token_type_ids", "context_ids", "labels"}
         for i, row in enumerate(rows):
             padding = [0] * (width - row["length"])
             assert batch["input_ids"][i].tolist() == row["input_ids"] + padding
@@ -413,21 +415,21 @@ class TestInputs:
             assert batch[name].dtype == torch.int64 and batch[name].tolist() == [row[column] for row in rows]
 
     def test_without_auxiliary_sentence_there_is_one_segment(self, hood, aspect_tokenizer):
-        encoded = tokenize(hood, aspect_tokenizer, 40, contexts=True)
-        assert set(encoded.column_names) == {"input_ids", "attention_mask", "context_ids", "length", "labels"}
+        encoded = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(num_contexts=8))
+        assert set(encoded.column_names) == {"input_ids", "context_ids", "length", "labels"}
         for found, text in zip(tokens_of(aspect_tokenizer, encoded), hood["text"], strict=True):
             assert found == ["[CLS]", *aspect_tokenizer.tokenize(text), "[SEP]"]
         batch = make_collator(aspect_tokenizer, 3, multi_label=False)([encoded[0], encoded[8]])
         assert set(batch) == {"input_ids", "attention_mask", "context_ids", "labels"}
 
     def test_stock_models_get_no_context_ids(self, hood, aspect_tokenizer):
-        encoded = tokenize(hood, aspect_tokenizer, 40, auxiliary=True)
+        encoded = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True))
         batch = make_collator(aspect_tokenizer, 3, multi_label=False)([encoded[0], encoded[8]])
         assert set(batch) == {"input_ids", "token_type_ids", "attention_mask", "labels"}
 
     def test_the_text_alone_is_cut(self, hood, aspect_tokenizer, caplog):
-        whole = tokenize(hood, aspect_tokenizer, 40, auxiliary=True)
-        cut = tokenize(hood, aspect_tokenizer, 16, auxiliary=True)
+        whole = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True))
+        cut = tokenize(hood, aspect_tokenizer, 16, SimpleNamespace(auxiliary_sentence=True))
         too_long = 0
         for full, found in zip(*(tokens_of(aspect_tokenizer, rows) for rows in (whole, cut)), strict=True):
             end = full.index("[SEP]")
@@ -458,7 +460,7 @@ class TestInputs:
         found, shorter, full = cut("LOCATION2 sun rain")[0], whole("LOCATION2 sun")[0], whole("LOCATION2 sun rain")[0]
         assert_same_entries(found, [*full[:3], shorter[3]])
         assert found[3]["scores"] != pytest.approx(full[3]["scores"], abs=1e-4)
-        encoded = tokenize(hood, aspect_tokenizer, 12, auxiliary=True)
+        encoded = tokenize(hood, aspect_tokenizer, 12, SimpleNamespace(auxiliary_sentence=True))
         ends = [" ".join(tokens).split("[SEP]")[1].split() for tokens in tokens_of(aspect_tokenizer, encoded)]
         assert ends == [aspect_tokenizer.tokenize(text) for text in hood["auxiliary"]]
 
@@ -1486,7 +1488,7 @@ class TestCard:
         assert {"aspect-based-sentiment-analysis", "hf-emotion", "qacg-bert"} == set(card.data.tags)
         assert card.data.pipeline_tag == "text-classification"
         for text in (
-            "The paper printed for its row “QACG-BERT (auxiliary sentences)”, with BERT-base: strict_accuracy 0.809, "
+            "The paper printed for its row “QACG-BERT (auxiliary sentences)”, with its own encoder and split: strict_accuracy 0.809, "
             "aspect_macro_f1 0.897.",
             "Aspects: general, price, safety, transit-location\n\nTargets: LOCATION1, LOCATION2\n",
             "adds a quasi-attention that can subtract",

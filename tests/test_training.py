@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet
@@ -49,8 +50,12 @@ CODE = {
     "configuration_label_aware_bert.py",
     "modeling_label_aware_bert.py",
     "pipeline_emotion_classification.py",
+    "tfidf_gate.py",
+    "usable_positions.py",
 }
+REPORTS = {f"{name}.{ending}" for name in ("classification_report", "confusion_matrix") for ending in ("png", "txt")}
 RESULTS = {
+    *REPORTS,
     "README.md",
     "metrics.json",
     "per_label_f1.png",
@@ -313,7 +318,7 @@ class TestSeeds:
         return output
 
     def test_files(self, two_seeds):
-        seed_files = CHECKPOINT | CODE | {"metrics.json", "predictions.parquet"}
+        seed_files = CHECKPOINT | CODE | REPORTS | {"metrics.json", "predictions.parquet"}
         expected = {*CHECKPOINT, *CODE, *RESULTS}
         for seed in (3, 8):
             expected |= {f"seed-{seed}/{name}" for name in seed_files}
@@ -659,11 +664,11 @@ class TestInputs:
         splits = load_dataset_for("files", tmp_path)
         tokenizer = AutoTokenizer.from_pretrained(base_bert)
         with caplog.at_level(logging.WARNING):
-            encoded = tokenize(splits["train"], tokenizer, 8)
-            assert len(tokenize(splits["validation"], tokenizer, 8)) == 4
+            encoded = tokenize(splits["train"], tokenizer, 8, SimpleNamespace())
+            assert len(tokenize(splits["validation"], tokenizer, 8, SimpleNamespace())) == 4
         warnings = [record.getMessage() for record in caplog.records if "longer than" in record.getMessage()]
         assert warnings == ["4 of 20 texts are longer than 8 tokens and are cut"]
-        assert set(encoded.column_names) == {"input_ids", "attention_mask", "length", "labels"}
+        assert set(encoded.column_names) == {"input_ids", "length", "labels"}
         assert encoded["length"][:] == [8 if i % 5 == 0 else 5 for i in range(20)]
         assert [len(ids) for ids in encoded["input_ids"]] == encoded["length"][:]
         assert all(ids[-1] == tokenizer.sep_token_id for ids in encoded["input_ids"])

@@ -269,3 +269,120 @@ def one_thread():
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+DIALOGUE_PARTS = {"train": (12, 0), "dev": (4, 12), "test": (4, 16)}  # dialogues, number of the first
+DIALOGUE_CUES = {  # the words tell the emotion, whatever a corpus calls it
+    "this is neutral": ("neutral", "neu"),
+    "i am so happy": ("joy", "joyful", "happiness", "hap", "exc"),
+    "the anger": ("anger", "mad", "ang"),
+    "so very sad": ("sadness", "sad"),
+    "i feel fear": ("fear", "scared"),
+    "i am nervous": ("surprise", "xxx"),
+    "i feel sick": ("disgust", "fru"),
+    "i am calm": ("peaceful",),
+    "the sun": ("powerful",),
+}
+CUE_OF = {emotion: cue for cue, emotions in DIALOGUE_CUES.items() for emotion in emotions}
+MELD_EMOTIONS = ("neutral", "joy", "surprise", "anger", "sadness", "disgust", "fear")
+EMORYNLP_EMOTIONS = ("neutral", "joyful", "peaceful", "powerful", "scared", "mad", "sad")
+DAILY_DIALOG_EMOTIONS = ("neutral", "anger", "disgust", "fear", "happiness", "sadness", "surprise")
+IEMOCAP_CODES = ("ang", "hap", "neu", "sad", "exc", "fru", "xxx")
+
+
+def dialogues(emotions: Sequence[str], count: int, offset: int = 0) -> list[list[tuple[str, str, str]]]:
+    """Dialogues of 2 to 5 turns of "Ann" and "Bo": (speaker, utterance, emotion)."""
+    endings = ("today", "this day", "at home", "the rain", "today , today")
+    return [
+        [
+            (
+                ("Ann", "Bo")[turn % 2],
+                f"{CUE_OF[emotions[(5 * number + turn) % len(emotions)]]} {endings[(number + turn) % 5]}",
+                emotions[(5 * number + turn) % len(emotions)],
+            )
+            for turn in range(2 + number % 4)
+        ]
+        for number in range(offset, offset + count)
+    ]
+
+
+def write_meld(folder: Path, parts: Mapping[str, tuple[int, int]] = DIALOGUE_PARTS) -> Path:
+    """`folder/meld/{train,dev,test}_sent_emo.csv`, with gaps between the utterances' numbers; returns `folder`."""
+    header = [
+        "Sr No.",
+        "Utterance",
+        "Speaker",
+        "Emotion",
+        "Sentiment",
+        "Dialogue_ID",
+        "Utterance_ID",
+        "Season",
+        "Episode",
+    ]
+    for part, sizes in parts.items():
+        rows = [
+            ["1", text, speaker, emotion, "neutral", str(number), str(3 * turn), "1", "1"]
+            for number, turns in enumerate(dialogues(MELD_EMOTIONS, *sizes))
+            for turn, (speaker, text, emotion) in enumerate(turns)
+        ]
+        write_csv(folder / "meld" / f"{part}_sent_emo.csv", header, rows)
+    return folder
+
+
+def write_emorynlp(folder: Path, parts: Mapping[str, tuple[int, int]] = DIALOGUE_PARTS) -> Path:
+    """`folder/emorynlp/emorynlp_{train,dev,test}_final.csv`; returns `folder`."""
+    header = ["Utterance", "Speaker", "Emotion", "Scene_ID", "Utterance_ID", "Season", "Episode"]
+    for part, sizes in parts.items():
+        rows = [
+            [text, str([speaker]), emotion.capitalize(), str(number % 3 + 1), str(turn + 1), "1", str(number // 3 + 1)]
+            for number, turns in enumerate(dialogues(EMORYNLP_EMOTIONS, *sizes))
+            for turn, (speaker, text, emotion) in enumerate(turns)
+        ]
+        write_csv(folder / "emorynlp" / f"emorynlp_{part}_final.csv", header, rows)
+    return folder
+
+
+def write_daily_dialog(folder: Path, parts: Mapping[str, tuple[int, int]] = DIALOGUE_PARTS) -> Path:
+    """`folder/daily_dialog/dialogues_{train,validation,test}.txt` and `dialogues_emotion_*.txt`; returns `folder`."""
+    (folder / "daily_dialog").mkdir(parents=True)
+    for part, sizes in parts.items():
+        split = "validation" if part == "dev" else part
+        lines, labels = [], []
+        for turns in dialogues(DAILY_DIALOG_EMOTIONS, *sizes):
+            lines.append("".join(f"{text} . __eou__ " for _, text, _ in turns).strip() + "\n")
+            labels.append("".join(f"{DAILY_DIALOG_EMOTIONS.index(emotion)} " for *_, emotion in turns) + "\n")
+        (folder / "daily_dialog" / f"dialogues_{split}.txt").write_text("".join(lines), encoding="utf-8")
+        (folder / "daily_dialog" / f"dialogues_emotion_{split}.txt").write_text("".join(labels), encoding="utf-8")
+    return folder
+
+
+def write_iemocap(folder: Path, per_session: int = 4) -> Path:
+    """`folder/iemocap/Session{1..5}/dialog/{transcriptions,EmoEvaluation}/*.txt`; returns `folder`."""
+    for session in range(1, 6):
+        root = folder / "iemocap" / f"Session{session}" / "dialog"
+        for name in ("transcriptions", "EmoEvaluation"):
+            (root / name).mkdir(parents=True)
+        for number, turns in enumerate(dialogues(IEMOCAP_CODES, per_session, session * per_session)):
+            dialogue = f"Ses0{session}{'FM'[number % 2]}_impro{number + 1:02}"
+            spoken, evaluated = ["M: rain"], ["% [START_TIME - END_TIME] TURN_NAME EMOTION [V, A, D]", ""]
+            for turn, (speaker, text, code) in enumerate(turns):
+                turn_id = f"{dialogue}_{'F' if speaker == 'Ann' else 'M'}{turn // 2:03}"
+                start, end = 5.25 * turn + 6.2901, 5.25 * turn + 8.2357
+                spoken.append(f"{turn_id} [{start:08.4f}-{end:08.4f}]: {text}")
+                evaluated.append(f"[{start:.4f} - {end:.4f}]\t{turn_id}\t{code}\t[2.5000, 2.5000, 2.5000]")
+                evaluated += ["C-E2:\tNeutral;\t()", "A-E3:\tval 3; act 2; dom  2;\t()", ""]
+            (root / "transcriptions" / f"{dialogue}.txt").write_text("\n".join([*spoken, ""]), encoding="utf-8")
+            (root / "EmoEvaluation" / f"{dialogue}.txt").write_text("\n".join(evaluated), encoding="utf-8")
+    return folder
+
+
+def write_dialogues(folder: Path, parts: Mapping[str, tuple[int, int]] = DIALOGUE_PARTS) -> Path:
+    """One's own dialogues, a row per utterance: {train,dev,test}.csv in `folder`; every sixth utterance has no label."""
+    for part, sizes in parts.items():
+        rows = [
+            [f"d{sizes[1] + number}", speaker, text, "" if (5 * number + turn) % 6 == 5 else emotion]
+            for number, turns in enumerate(dialogues(FEELINGS, *sizes))
+            for turn, (speaker, text, emotion) in enumerate(turns)
+        ]
+        write_csv(folder / f"{part}.csv", ["dialogue", "speaker", "utterance", "label"], rows)
+    return folder

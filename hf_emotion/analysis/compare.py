@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 
-from ..data.text import multi_hot
+from ..data import multi_hot
 from ..metrics import macro_f1, mcnemar, paired_bootstrap
 from ..metrics.significance import mean_std
 from ..training.card import CORPUS_SHOWN

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The authors' own checkpoints as ours: `quasi_attention_absa` and `label_aware_attention` for state dicts, and files."""
+"""
+The authors' own checkpoints as ours: `quasi_attention_absa` and `label_aware_attention` for state dicts, and files; and a BERT
+encoder as a RoBERTa one.
+"""
 
 import json
 import pickle
@@ -15,6 +18,7 @@ from safetensors.torch import load_file
 from transformers import BertTokenizerFast, PreTrainedConfig, PreTrainedTokenizerBase
 
 from ..training.files import filling
+from .roberta import bert_to_roberta
 from .state_dicts import (
     label_aware_attention,
     quasi_attention_absa,
@@ -150,4 +154,4 @@ def _load_tokenizer(folder: Path, config: PreTrainedConfig) -> PreTrainedTokeniz
     )
 
 
-__all__ = ["Conversion", "convert_checkpoint", "label_aware_attention", "quasi_attention_absa"]
+__all__ = ["Conversion", "bert_to_roberta", "convert_checkpoint", "label_aware_attention", "quasi_attention_absa"]

@@ -18,56 +18,80 @@ from .aspect import (
     load_sentihood,
     replace_targets,
 )
-from .text import (
+from .dialogue import (
+    FOUR_CLASSES,
+    flat_labels,
+    is_dialogue_dataset,
+    load_daily_dialog,
+    load_dialogue_files,
+    load_emorynlp,
+    load_iemocap,
+    load_meld,
+)
+from .splits import (
     duplicates_between_splits,
     is_multi_label,
     label_matrix,
     label_names,
-    load_files,
-    load_goemotions,
-    load_quickstart,
-    read_rows,
+    multi_hot,
+    oversample_minorities,
     remove_duplicates,
 )
+from .text import load_emotion6, load_files, load_goemotions, load_quickstart, read_rows
+from .tfidf import fit_tfidf_gate
 
 
 logger = logging.getLogger(__name__)
 
 LOADERS = {
     "goemotions": load_goemotions,
+    "emotion6": load_emotion6,
     "sentihood": load_sentihood,
     "semeval2014": load_semeval2014,
+    "meld": load_meld,
+    "emorynlp": load_emorynlp,
+    "daily_dialog": load_daily_dialog,
+    "iemocap": load_iemocap,
     "quickstart": load_quickstart,
     "files": load_files,
+    "dialogue_files": load_dialogue_files,
 }
+OWN_FILES = ("files", "dialogue_files")
 
 
-def load_dataset_for(name: str, data_dir: str | Path | None = None, dedupe: bool = False, **options) -> DatasetDict:
+def load_dataset_for(
+    name: str, data_dir: str | Path | None = None, dedupe: bool = False, oversample: bool = False, **options
+) -> DatasetDict:
     """
     Load a corpus by name and report the texts that stand in more than one split.
 
     Args:
-        name: "goemotions", "sentihood", "semeval2014", "quickstart", or "files" for one's own CSV, TSV, JSONL or Parquet.
-        data_dir: local folder with the corpora; for "files" the folder or file itself. None: the folder that the
+        name: "goemotions", "emotion6", "sentihood", "semeval2014", "meld", "emorynlp", "daily_dialog", "iemocap",
+            "quickstart", or "files" ("dialogue_files") for one's own texts (dialogues) in CSV, TSV, JSONL or Parquet.
+        data_dir: local folder with the corpora; for one's own files the folder or file itself. None: the folder that the
             environment variable HF_EMOTION_DATA names, or else the Hub (the addresses that the loaders name).
         dedupe: remove from train what is in validation or test.
+        oversample: repeat training rows until all classes are equally large (after `dedupe`, train alone).
         **options: arguments of the loader, e.g. `taxonomy="ekman"` or `label_separator=","`.
 
     Returns:
-        `DatasetDict` with the columns `id`, `text`, `labels`; of aspect data those of `hf_emotion.data.aspect`.
+        `DatasetDict` with the columns `id`, `text`, `labels`; of aspect data those of `hf_emotion.data.aspect`, of dialogues
+        those of `hf_emotion.data.dialogue`.
 
     Raises:
         ValueError: unknown name or option; malformed rows.
         FileNotFoundError, OSError: no such folder or file; a download fails.
     """
     check_dataset(name, options)
-    if data_dir is None and name != "files":
+    if data_dir is None and name not in OWN_FILES:
         data_dir = os.environ.get("HF_EMOTION_DATA") or None
     if data_dir is not None and name != "quickstart" and not Path(data_dir).exists():
         raise FileNotFoundError(f"`data_dir` does not exist: {data_dir}")
     splits = LOADERS[name](data_dir=data_dir, **options)
     if dedupe:
         splits = remove_duplicates(splits)
+    if oversample:
+        splits["train"] = oversample_minorities(splits["train"])
     shared = {pair: count for pair, count in duplicates_between_splits(splits).items() if "&" in pair and count}
     if shared:
         logger.warning(
@@ -85,7 +109,8 @@ def check_dataset(name: str, options: dict) -> None:
         near = difflib.get_close_matches(str(name), LOADERS, n=1)
         hint = f" did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"unknown dataset {name!r}:{hint} the names are {sorted(LOADERS)}.")
-    known = [option for option in inspect.signature(LOADERS[name]).parameters if option != "data_dir"] + ["dedupe"]
+    known = [option for option in inspect.signature(LOADERS[name]).parameters if option != "data_dir"]
+    known += ["dedupe", "oversample"]
     for option in options:
         if option not in known:
             near = difflib.get_close_matches(option, known, n=1)
@@ -96,17 +121,24 @@ def check_dataset(name: str, options: dict) -> None:
 
 
 __all__ = [
+    "FOUR_CLASSES",
     "LOADERS",
+    "OWN_FILES",
     "TARGET_TEXTS",
     "auxiliary_sentence",
     "check_dataset",
     "context_names",
     "duplicates_between_splits",
+    "fit_tfidf_gate",
+    "flat_labels",
     "is_aspect_dataset",
+    "is_dialogue_dataset",
     "is_multi_label",
     "label_matrix",
     "label_names",
     "load_dataset_for",
+    "multi_hot",
+    "oversample_minorities",
     "read_rows",
     "remove_duplicates",
     "replace_targets",

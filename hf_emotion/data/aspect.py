@@ -8,7 +8,6 @@ no such column without targets), `aspect` (`ClassLabel`), `auxiliary` (string: t
 aspect), `context_id` (int64: target · number of aspects + aspect) and `labels` (`ClassLabel`).
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,11 +15,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
-from datasets import ClassLabel, Dataset, DatasetDict, DownloadConfig, DownloadManager, Value
+from datasets import ClassLabel, Dataset, DatasetDict, Value
 
 from ..modeling import pipeline_targeted_sentiment
 from ..modeling.pipeline_targeted_sentiment import mark_targets
-from .rows import OnBadRows, Rows
+from .rows import OnBadRows, Rows, download, local_files
 
 
 TARGET_TEXTS = {"LOCATION1": "location - 1", "LOCATION2": "location - 2"}  # what a model reads for a placeholder
@@ -255,34 +254,8 @@ def _add_opinion(opinions: dict, key: Any, label: str, name: str) -> None:
 
 def _paths(corpus: str, data_dir: str | Path | None) -> list[Path]:
     if data_dir is None:
-        return [_download(f"{DOWNLOAD_FROM}/{corpus}/{name}", sha256) for name, sha256 in FILES[corpus].items()]
-    folder = Path(data_dir) / corpus
-    paths = [folder / name for name in FILES[corpus]]
-    for path in paths:
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"`data_dir` must hold the folder `{corpus}` with {', '.join(FILES[corpus])}: {path} does not exist. "
-                "Without `data_dir` (and without HF_EMOTION_DATA) the files are downloaded."
-            )
-    return paths
-
-
-def _download(address: str, sha256: str) -> Path:
-    from aiohttp import ClientError
-
-    remedy = "download it elsewhere and name its folder with `data_dir` or HF_EMOTION_DATA."
-    try:
-        # Without an ETag what lies in the cache is used offline too; the address never changes its content.
-        path = Path(DownloadManager(download_config=DownloadConfig(use_etag=False)).download(address))
-    except (OSError, ClientError) as error:
-        raise OSError(f"cannot download {address} ({type(error).__name__}: {error}): {remedy}") from error
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != sha256:
-        raise OSError(
-            f"{address} was not downloaded whole or is another file, SHA-256 {found} instead of {sha256}: delete {path}, "
-            f"or {remedy}"
-        )
-    return path
+        return [download(f"{DOWNLOAD_FROM}/{corpus}/{name}", sha256) for name, sha256 in FILES[corpus].items()]
+    return local_files(data_dir, corpus, list(FILES[corpus]))
 
 
 def replace_targets(text: str) -> str:

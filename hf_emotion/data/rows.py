@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of one split, checked one by one."""
+"""The rows of one split, checked one by one, and the files that they come from."""
 
+import hashlib
 import logging
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from datasets import ClassLabel, Dataset, Features, List, Value
+from datasets import ClassLabel, Dataset, DownloadConfig, DownloadManager, Features, List, Value
 
 
 logger = logging.getLogger(__name__)
 
 OnBadRows = Literal["error", "skip"]
+
+DOWNLOAD_REMEDY = "download it elsewhere and name its folder with `data_dir` or HF_EMOTION_DATA."
 
 
 class Rows:
@@ -45,12 +48,15 @@ class Rows:
             text = unicodedata.normalize("NFC", text)
             self.rows.append({"id": row_id, "text": text, **columns, "labels": labels, "line": line})
 
+    def log_bad(self) -> None:
+        if self.bad:
+            logger.warning("%d bad rows skipped:\n  %s", len(self.bad), "\n  ".join(self.bad))
+
     def to_dataset(
         self, names: Sequence[str], multi_label: bool = False, columns: Mapping[str, Any] | None = None
     ) -> Dataset:
         """The dataset with the columns `id`, `text`, those of `columns` ({name: feature}), and `labels`."""
-        if self.bad:
-            logger.warning("%d bad rows skipped:\n  %s", len(self.bad), "\n  ".join(self.bad))
+        self.log_bad()
         label = ClassLabel(names=list(names))
         features = Features(
             {
@@ -62,3 +68,34 @@ class Rows:
         )
         values = {name: [row[name] for row in self.rows] for name in features}
         return Dataset.from_dict(values, features=features)
+
+
+def local_files(data_dir: str | Path, corpus: str, names: Sequence[str]) -> list[Path]:
+    """The files of a corpus in its folder in `data_dir`; FileNotFoundError for one that is not there."""
+    folder = Path(data_dir) / corpus
+    paths = [folder / name for name in names]
+    for path in paths:
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"`data_dir` must hold the folder `{corpus}` with {', '.join(names)}: {path} does not exist. "
+                "Without `data_dir` (and without HF_EMOTION_DATA) the files are downloaded."
+            )
+    return paths
+
+
+def download(address: str, sha256: str | None = None) -> Path:
+    """Download a file whose address never changes its content, or take it from the cache; OSError if that fails."""
+    from aiohttp import ClientError
+
+    try:
+        # Without an ETag what lies in the cache is used offline too.
+        path = Path(DownloadManager(download_config=DownloadConfig(use_etag=False)).download(address))
+    except (OSError, ClientError) as error:
+        raise OSError(f"cannot download {address} ({type(error).__name__}: {error}): {DOWNLOAD_REMEDY}") from error
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if sha256 is not None and found != sha256:
+        raise OSError(
+            f"{address} was not downloaded whole or is another file, SHA-256 {found} instead of {sha256}: delete {path}, "
+            f"or {DOWNLOAD_REMEDY}"
+        )
+    return path

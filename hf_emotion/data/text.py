@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text classification corpora: GoEmotions, the quickstart corpus, and one's own CSV, TSV, JSONL or Parquet files.
+"""Text classification corpora: GoEmotions, the six emotions, the quickstart corpus, and one's own CSV, TSV, JSONL or Parquet files.
 
 Every loader returns a `datasets.DatasetDict` with the columns `id` (string), `text` (string, NFC) and `labels`: a list of
 `ClassLabel` for multi-label data, one `ClassLabel` for single-label data.
@@ -9,23 +9,23 @@ import csv
 import difflib
 import json
 import logging
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from datasets import ClassLabel, Dataset, DatasetDict, load_dataset
+from datasets import DatasetDict, load_dataset
 
 from ..taxonomies import GOEMOTIONS, group_index
-from .aspect import is_aspect_dataset, split_by_text, to_aspect_dataset
+from .aspect import split_by_text, to_aspect_dataset
 from .rows import OnBadRows, Rows
 
 
 logger = logging.getLogger(__name__)
 
 GOEMOTIONS_HUB_ID = "google-research-datasets/go_emotions"
+EMOTION6_HUB_ID = "dair-ai/emotion"
+EMOTION6 = ["sadness", "joy", "love", "anger", "fear", "surprise"]  # in the order of the Hub's ids
 SPLIT_STEMS = {"train": ["train"], "validation": ["validation", "valid", "val", "dev"], "test": ["test"]}
 
 
@@ -90,6 +90,48 @@ def _read_goemotions_tsv(path: Path, rows: Rows) -> None:
             rows.reject(number, f"label ids must lie in 0..{len(GOEMOTIONS) - 1}, got {outside}")
             continue
         rows.add(number, text, labels, row_id)
+
+
+def load_emotion6(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> DatasetDict:
+    """
+    The six emotions of Saravia et al. 2018 (also known as dair-ai/emotion), 16,000 / 2,000 / 2,000 messages, one label each
+    (for education and research only).
+
+    Args:
+        data_dir: folder that holds `emotion6/{train,val,test}.txt` (text;label). None: from the Hub, `dair-ai/emotion`,
+            configuration "split".
+        on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
+    """
+    splits = {}
+    if data_dir is None:
+        hub = load_dataset(EMOTION6_HUB_ID, "split")
+        for split in SPLIT_STEMS:
+            rows = Rows(f"{EMOTION6_HUB_ID} {split}", on_bad_rows)
+            for line, row in enumerate(hub[split], 1):
+                rows.add(line, row["text"], row["label"], f"{split}-{line}")
+            splits[split] = rows.to_dataset(EMOTION6)
+        return DatasetDict(splits)
+    folder = Path(data_dir) / "emotion6"
+    for split, name in (("train", "train.txt"), ("validation", "val.txt"), ("test", "test.txt")):
+        path = folder / name
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"`data_dir` must hold the folder `emotion6` with train.txt, val.txt and test.txt: {path} does not exist. "
+                "Without `data_dir` (and without HF_EMOTION_DATA) the corpus is loaded from the Hub."
+            )
+        rows = Rows(path, on_bad_rows)
+        for line, content in enumerate(path.read_bytes().decode("utf-8").split("\n"), 1):
+            if not content.strip():
+                continue
+            text, separator, label = content.rstrip("\r").rpartition(";")
+            if not separator:
+                rows.reject(line, f"expected text;label, got {content!r}")
+            elif label not in EMOTION6:
+                rows.reject(line, f"unknown label {label!r}; the labels are {EMOTION6}")
+            else:
+                rows.add(line, text, EMOTION6.index(label), f"{split}-{line}")
+        splits[split] = rows.to_dataset(EMOTION6)
+    return DatasetDict(splits)
 
 
 def load_quickstart(data_dir: str | Path | None = None) -> DatasetDict:
@@ -362,61 +404,3 @@ def _split_files(source: Path) -> dict[str, Path]:
             f"no training file in {source}: expected train with one of the endings {sorted(FORMATS)}."
         )
     return files
-
-
-def label_names(dataset: Dataset) -> list[str]:
-    """The label names of a split, in the order of their ids."""
-    feature = dataset.features["labels"]
-    return list((feature.feature if is_multi_label(dataset) else feature).names)
-
-
-def is_multi_label(dataset: Dataset) -> bool:
-    """Whether `labels` is a list per row."""
-    return not isinstance(dataset.features["labels"], ClassLabel)
-
-
-def label_matrix(dataset: Dataset) -> np.ndarray:
-    """Gold labels: (N, C) of 0 and 1, int8, for multi-label data; (N,) class ids, int64, for single-label data."""
-    if not is_multi_label(dataset):
-        return np.asarray(dataset["labels"], dtype=np.int64)
-    return multi_hot(dataset["labels"], len(label_names(dataset)))
-
-
-def multi_hot(label_ids: Iterable[Sequence[int]], num_labels: int) -> np.ndarray:
-    """Lists of label ids -> (N, C) of 0 and 1, int8."""
-    label_ids = list(label_ids)
-    matrix = np.zeros((len(label_ids), num_labels), dtype=np.int8)
-    for row, ids in enumerate(label_ids):
-        matrix[row, list(ids)] = 1
-    return matrix
-
-
-def duplicates_between_splits(splits: DatasetDict) -> dict[str, int]:
-    """
-    Number of distinct texts that stand in both splits, for each pair of splits ("train & test": 32), and repeated rows within a
-    split ("repeated in train"); of aspect data repeated sentences, for a sentence has a row for each of its aspects.
-    """
-    texts = {split: _sentences(dataset) for split, dataset in splits.items()}
-    names = list(texts)
-    report = {f"repeated in {name}": sum(texts[name].values()) - len(texts[name]) for name in names}
-    for i, first in enumerate(names):
-        for second in names[i + 1 :]:
-            report[f"{first} & {second}"] = len(texts[first].keys() & texts[second].keys())
-    return report
-
-
-def _sentences(dataset: Dataset) -> Counter[str]:
-    """How often each text stands in a split; with several aspects it stands there once."""
-    if not is_aspect_dataset(dataset):
-        return Counter(dataset["text"])
-    texts: Counter[str] = Counter()
-    for (text, _), rows in Counter(zip(dataset["text"], dataset["context_id"], strict=True)).items():
-        texts[text] = max(texts[text], rows)
-    return texts
-
-
-def remove_duplicates(splits: DatasetDict) -> DatasetDict:
-    """Remove from train every text that stands in validation or test."""
-    held_out = {text for split, dataset in splits.items() if split != "train" for text in dataset["text"]}
-    keep = [row for row, text in enumerate(splits["train"]["text"]) if text not in held_out]
-    return DatasetDict({**splits, "train": splits["train"].select(keep)})

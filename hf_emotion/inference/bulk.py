@@ -8,7 +8,7 @@ import json
 import logging
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from tqdm.auto import tqdm
 
 from ..data.text import FORMATS, columns_of, read_rows
 from ..training.files import replacing, without_nan, write_json
+from .dialogue import DialoguePredictor
 from .predictor import Predictor
 
 
@@ -29,18 +30,24 @@ CSV_SEPARATOR = "|"
 
 
 def predict_file(
-    predictor: Predictor,
+    predictor: Predictor | DialoguePredictor,
     source: str | Path,
     output: str | Path,
-    text_column: str = "text",
+    text_column: str | None = None,
     top_k: int | None = None,
     on_bad_rows: Literal["error", "skip"] = "error",
     rows_per_part: int = ROWS_PER_PART,
     progress: bool = True,
+    dialogue_column: str = "dialogue",
+    speaker_column: str = "speaker",
 ) -> dict[str, int]:
     """
     Predict every row of a CSV, TSV, JSONL or Parquet file; the output has its columns and `predicted_labels` and
     `predicted_scores` (lists; in CSV joined by "|").
+
+    A file of dialogues has one row for each utterance, those of a dialogue one after the other; or, in JSONL and Parquet, one
+    row for each dialogue with the column `turns`, a list of {"speaker", "utterance"}: its predictions are then one label
+    and score for each turn.
 
     Predictions are kept in parts in the folder `OUTPUT.parts` until the whole is written; the same call after an
     interruption goes on behind the last finished part.
@@ -48,17 +55,20 @@ def predict_file(
     Args:
         predictor: the model.
         source, output: files; their endings give the formats, which may differ. `output` must not exist.
-        text_column: the column with the texts.
+        text_column: the column with the texts or utterances; default: "text", of dialogues "utterance".
         top_k: the k most probable labels instead of those above their thresholds.
         on_bad_rows: what to do with empty texts: "error" before anything is predicted, or "skip": the row stays in the
             output, without a prediction.
+        dialogue_column, speaker_column: of dialogues, the column that tells them apart, and, if there is one, the
+            speakers'.
 
     Returns:
         {"rows", "skipped"}: rows written, and how many of them have no prediction.
 
     Raises:
         FileExistsError: `output` exists, or a folder of parts that belongs to another job.
-        ValueError: malformed rows, no such column, a column that has the name of a prediction.
+        ValueError: malformed rows, no such column, a column that has the name of a prediction, rows of a dialogue with
+            another between them.
     """
     source, output = Path(source), Path(output)
     if output.suffix.lower() not in FORMATS:
@@ -67,36 +77,87 @@ def predict_file(
         raise ValueError(f"`on_bad_rows` must be 'error' or 'skip', got {on_bad_rows!r}.")
     if output.exists():
         raise FileExistsError(f"the output {output} exists: choose another name or remove it.")
-    total, skipped, layout = _check_rows(source, output, text_column, on_bad_rows)
+    predictor.check_top_k(top_k)
+    dialogues = isinstance(predictor, DialoguePredictor)
+    columns = _Columns(text_column or ("utterance" if dialogues else "text"))
+    if dialogues:
+        columns.dialogue, columns.speaker = dialogue_column, speaker_column
+        _, first = next(read_rows(source), (0, {}))
+        columns.nested = TURNS in first and columns.text not in first
+        if columns.nested and top_k is not None:
+            raise ValueError(
+                "`top_k` needs one row for each utterance: rows with `turns` have one label for each turn."
+            )
+    total, skipped, layout = _check_rows(source, output, columns, on_bad_rows)
 
     parts = output.with_name(output.name + ".parts")
     job = {
         "source": {"name": source.name, "bytes": source.stat().st_size, "modified": source.stat().st_mtime_ns},
         "model": _fingerprint(predictor),
         "labels": predictor.labels,
-        "text_column": text_column,
+        "columns": asdict(columns),
         "top_k": top_k,
         "on_bad_rows": on_bad_rows,
         "rows_per_part": rows_per_part,
         "max_length": predictor.max_length,
     }
-    predictor.check_top_k(top_k)
-    done = _open_parts(parts, job)
+    finished, done = _open_parts(parts, job)
     if done:
-        logger.warning("resuming: %d of %d rows are predicted already", min(done * rows_per_part, total), total)
-    rows = itertools.islice(read_rows(source), done * rows_per_part, None)
+        logger.warning("resuming: %d of %d rows are predicted already", done, total)
+    rows = (row for _, row in itertools.islice(read_rows(source), done, None))
     truncated = 0
-    with tqdm(total=total, initial=min(done * rows_per_part, total), unit="rows", disable=not progress) as bar:
-        for number in itertools.count(done):
-            texts = [row[text_column] for _, row in itertools.islice(rows, rows_per_part)]
-            if not texts:
-                break
-            truncated += _write_part(parts / f"{number:06d}.parquet", predictor, texts, top_k, bar)
+    with tqdm(total=total, initial=done, unit="rows", disable=not progress) as bar:
+        for number, part in enumerate(_split_rows(rows, columns, rows_per_part), finished):
+            truncated += _write_part(parts / f"{number:06d}.parquet", predictor, part, columns, top_k, bar)
     predictor.warn_truncated(truncated, total)
     with replacing(output) as temporary:
         _merge(source, parts, temporary, layout)
     shutil.rmtree(parts)
     return {"rows": total, "skipped": skipped}
+
+
+TURNS = "turns"
+
+
+@dataclass
+class _Columns:
+    """Where the texts are. `dialogue` is None where each row stands alone; `nested`: each row holds a dialogue in `turns`."""
+
+    text: str
+    dialogue: str | None = None
+    speaker: str | None = None
+    nested: bool = False
+
+    @property
+    def needed(self) -> list[str]:
+        return [TURNS] if self.nested else [name for name in (self.text, self.dialogue) if name is not None]
+
+    def dialogue_of(self, row: dict) -> Any:
+        """What tells the dialogue of a row from that of the row before; a row that stands alone differs from all."""
+        return object() if self.dialogue is None or self.nested else str(row[self.dialogue])
+
+    def usable(self, row: dict) -> bool:
+        """Whether there is something to predict."""
+        if not self.nested:
+            return _usable(row[self.text])
+        turns = row[TURNS]
+        return (
+            isinstance(turns, list)
+            and bool(turns)
+            and all(isinstance(turn, dict) and _usable(turn.get("utterance")) for turn in turns)
+        )
+
+
+def _split_rows(rows: Iterator[dict], columns: _Columns, rows_per_part: int) -> Iterator[list[dict]]:
+    """Parts of at least so many rows; a dialogue is never parted."""
+    part: list[dict] = []
+    for _, dialogue in itertools.groupby(rows, key=columns.dialogue_of):
+        part += dialogue
+        if len(part) >= rows_per_part:
+            yield part
+            part = []
+    if part:
+        yield part
 
 
 def _usable(text: Any) -> bool:
@@ -111,7 +172,7 @@ class _Layout:
     schema: pyarrow.Schema | None = None
 
 
-def _check_rows(source: Path, output: Path, text_column: str, on_bad_rows: str) -> tuple[int, int, _Layout]:
+def _check_rows(source: Path, output: Path, columns: _Columns, on_bad_rows: str) -> tuple[int, int, _Layout]:
     """One pass before the first prediction, so that a bad row in the middle does not end a long job."""
     to = FORMATS[output.suffix.lower()]
     rows = read_rows(source)
@@ -123,20 +184,33 @@ def _check_rows(source: Path, output: Path, text_column: str, on_bad_rows: str) 
     infer = to == "parquet" and layout.schema is None
     schemas: list[pyarrow.Schema] = []
     total = skipped = 0
+    last, finished = None, set()  # dialogues
     while chunk := list(itertools.islice(rows, ROWS_PER_PART)):
         for line, row in chunk:
-            if text_column not in row:
-                raise ValueError(f"{source}, line {line}: no column {text_column!r}; the columns are {sorted(row)}.")
+            for name in columns.needed:
+                if name not in row:
+                    raise ValueError(f"{source}, line {line}: no column {name!r}; the columns are {sorted(row)}.")
             for name in (LABELS, SCORES):
                 if name in row:
                     raise ValueError(f"{source} has a column {name!r} already: rename it first.")
-            if not _usable(row[text_column]):
+            if not columns.usable(row):
                 if on_bad_rows == "error":
+                    rule = "the text is empty or no string"
+                    if columns.nested:
+                        rule = "`turns` must be a list of {'speaker', 'utterance'}, at least one, without empty utterances"
                     raise ValueError(
-                        f"{source}, line {line}: the text is empty or no string: {row[text_column]!r} "
+                        f"{source}, line {line}: {rule}: {row[columns.needed[0]]!r} "
                         "(on_bad_rows='skip' leaves such rows without a prediction)"
                     )
                 skipped += 1
+            if columns.dialogue is not None and not columns.nested and (dialogue := columns.dialogue_of(row)) != last:
+                if hash(dialogue) in finished:
+                    raise ValueError(
+                        f"{source}, line {line}: the dialogue {dialogue!r} goes on after another one: sort the rows by the "
+                        f"column {columns.dialogue!r}."
+                    )
+                finished.add(hash(dialogue))
+                last = dialogue
             new = [name for name in row if name not in layout.columns]
             if to == "csv" and total and (new or len(row) != len(layout.columns)):
                 differing = sorted(set(row) ^ set(layout.columns))
@@ -146,9 +220,9 @@ def _check_rows(source: Path, output: Path, text_column: str, on_bad_rows: str) 
             layout.columns += new
             total += 1
         if infer:
-            columns = {name: [row.get(name) for _, row in chunk] for name in layout.columns}
+            values = {name: [row.get(name) for _, row in chunk] for name in layout.columns}
             try:
-                schemas.append(pyarrow.table(columns).schema)
+                schemas.append(pyarrow.table(values).schema)
                 pyarrow.unify_schemas(schemas, promote_options="permissive")
             except pyarrow.ArrowException as error:
                 raise ValueError(
@@ -162,48 +236,90 @@ def _check_rows(source: Path, output: Path, text_column: str, on_bad_rows: str) 
     return total, skipped, layout
 
 
-def _fingerprint(predictor: Predictor) -> str:
-    """Tells models apart: configuration and the sum of every parameter."""
+def _fingerprint(predictor: Predictor | DialoguePredictor) -> str:
+    """Tells models apart: configuration, TF-IDF gate and the sum of every parameter."""
     digest = hashlib.sha256(predictor.model.config.to_json_string().encode())
+    if getattr(predictor, "gate", None) is not None:
+        digest.update(predictor.gate.to_json().encode())
     for parameter in predictor.model.parameters():
         digest.update(str(parameter.detach().double().sum().item()).encode())
     return digest.hexdigest()
 
 
-def _open_parts(parts: Path, job: dict) -> int:
-    """Number of finished parts of this very job."""
+def _open_parts(parts: Path, job: dict) -> tuple[int, int]:
+    """Number of finished parts of this very job, and of the rows in them."""
     manifest = parts / "job.json"
     if manifest.is_file():
         if json.loads(manifest.read_text(encoding="utf-8")) != job:
             raise FileExistsError(
                 f"{parts} holds parts of another job (other input, model or options): finish that one or remove the folder."
             )
-        numbers = sorted(int(path.stem) for path in parts.glob("[0-9]*.parquet"))
-        return next((i for i, number in enumerate(numbers) if i != number), len(numbers))
+        paths = sorted(parts.glob("[0-9]*.parquet"))
+        number = next((i for i, path in enumerate(paths) if i != int(path.stem)), len(paths))
+        return number, sum(pyarrow.parquet.read_metadata(path).num_rows for path in paths[:number])
     parts.mkdir(parents=True, exist_ok=True)
     write_json(manifest, job)
-    return 0
+    return 0, 0
 
 
-def _write_part(path: Path, predictor: Predictor, texts: list, top_k: int | None, bar: tqdm) -> int:
+def _write_part(
+    path: Path,
+    predictor: Predictor | DialoguePredictor,
+    rows: list[dict],
+    columns: _Columns,
+    top_k: int | None,
+    bar: tqdm,
+) -> int:
     """Predict one part and write it; the number of texts that were cut."""
     truncated = 0
-    usable = [row for row, text in enumerate(texts) if _usable(text)]
-    labels: list[list[str] | None] = [None] * len(texts)
-    scores: list[list[float] | None] = [None] * len(texts)
-    for start in range(0, len(usable), 2048):
-        rows = usable[start : start + 2048]
-        probabilities, cut = predictor._label_probabilities([texts[row] for row in rows])
-        truncated += cut
-        for row, found in zip(rows, predictor.rank(probabilities, top_k), strict=True):
-            labels[row] = [item["label"] for item in found]
-            scores[row] = [item["score"] for item in found]
-        bar.update(len(rows))
-    bar.update(len(texts) - len(usable))
+    usable = [number for number, row in enumerate(rows) if columns.usable(row)]
+    labels: list[list[str] | None] = [None] * len(rows)
+    scores: list[list[float] | None] = [None] * len(rows)
+    if isinstance(predictor, DialoguePredictor):
+        truncated = _predict_dialogues(predictor, rows, usable, columns, top_k, labels, scores)
+        bar.update(len(usable))
+    else:
+        for start in range(0, len(usable), 2048):
+            numbers = usable[start : start + 2048]
+            probabilities, cut = predictor._label_probabilities([rows[number][columns.text] for number in numbers])
+            truncated += cut
+            for number, found in zip(numbers, predictor.rank(probabilities, top_k), strict=True):
+                labels[number] = [item["label"] for item in found]
+                scores[number] = [item["score"] for item in found]
+            bar.update(len(numbers))
+    bar.update(len(rows) - len(usable))
     table = pyarrow.table({LABELS: labels, SCORES: scores}, schema=PREDICTION_SCHEMA)
     with replacing(path) as temporary:
         pyarrow.parquet.write_table(table, temporary)
     return truncated
+
+
+def _predict_dialogues(
+    predictor: DialoguePredictor,
+    rows: list[dict],
+    usable: list[int],
+    columns: _Columns,
+    top_k: int | None,
+    labels: list,
+    scores: list,
+) -> int:
+    """Fill in labels and scores of the usable rows; the number of utterances that were cut."""
+    if columns.nested:
+        turns = [rows[number][TURNS] for number in usable]
+        utterances = [[turn["utterance"] for turn in dialogue] for dialogue in turns]
+        speakers = [[turn.get("speaker") for turn in dialogue] for dialogue in turns]
+    else:
+        groups = [list(group) for _, group in itertools.groupby(usable, key=lambda i: columns.dialogue_of(rows[i]))]
+        utterances = [[rows[number][columns.text] for number in group] for group in groups]
+        speakers = [[rows[number].get(columns.speaker) for number in group] for group in groups]
+    probabilities, cut = predictor.probabilities(utterances, speakers)
+    found = iter(predictor.rank(probabilities, top_k))
+    for position, number in enumerate(usable):
+        # A row with turns has one label for each of them.
+        items = [next(found)[0] for _ in utterances[position]] if columns.nested else next(found)
+        labels[number] = [item["label"] for item in items]
+        scores[number] = [item["score"] for item in items]
+    return int(cut.sum())
 
 
 PREDICTION_SCHEMA = pyarrow.schema({LABELS: pyarrow.list_(pyarrow.string()), SCORES: pyarrow.list_(pyarrow.float32())})

@@ -5,9 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from .. import metrics
-from ..data import is_aspect_dataset, is_multi_label, label_matrix, label_names, load_dataset_for
+from ..data import (
+    FOUR_CLASSES,
+    OWN_FILES,
+    is_aspect_dataset,
+    is_dialogue_dataset,
+    is_multi_label,
+    label_matrix,
+    label_names,
+    load_dataset_for,
+)
 from ..taxonomies import TAXONOMIES
-from .targeted import TargetedPredictor, load_predictor
+from . import DialoguePredictor, Predictor, TargetedPredictor, load_predictor
 
 
 def evaluate(
@@ -41,7 +50,7 @@ def evaluate(
         # A model trained on groups is measured on them.
         fitting = [name for name, groups in TAXONOMIES.items() if set(groups) == set(predictor.labels)]
         options["taxonomy"] = fitting[0] if fitting else "goemotions"
-    elif dataset == "files":
+    elif dataset in OWN_FILES:
         options.setdefault("labels", predictor.labels)  # a file need not have every label of the model
         if isinstance(predictor, TargetedPredictor):
             options.setdefault("aspect_column", "aspect")
@@ -49,6 +58,8 @@ def evaluate(
             if predictor.model.config.targets is not None:
                 options.setdefault("target_column", "target")
                 options.setdefault("targets", predictor.model.config.targets)
+    elif dataset in ("meld", "emorynlp", "daily_dialog") and sorted(predictor.labels) == sorted(FOUR_CLASSES):
+        options.setdefault("four_classes", True)
     splits = load_dataset_for(dataset, data_dir, **options)
     if split not in splits:
         raise ValueError(f"{dataset} has no split {split!r}: it has {list(splits)}.")
@@ -59,13 +70,23 @@ def evaluate(
             f"the labels of {dataset} and of the checkpoint differ: only in the corpus {sorted(set(names) - set(predictor.labels))}, "
             f"only in the model {sorted(set(predictor.labels) - set(names))}."
         )
-    if is_multi_label(rows) != predictor.multi_label:
+    multi_label = isinstance(predictor, Predictor) and predictor.multi_label
+    if is_multi_label(rows) != multi_label:
         raise ValueError("the corpus is multi-label and the model single-label, or the other way round.")
-    if is_aspect_dataset(rows) != isinstance(predictor, TargetedPredictor):
-        raise ValueError("the corpus has aspects and the model knows none, or the other way round.")
+    for kind, in_corpus, predictor_class in (
+        ("aspects", is_aspect_dataset(rows), TargetedPredictor),
+        ("dialogues", is_dialogue_dataset(rows), DialoguePredictor),
+    ):
+        if in_corpus != isinstance(predictor, predictor_class):
+            raise ValueError(f"the corpus has {kind} and the model knows none, or the other way round.")
     order = [predictor.labels.index(name) for name in names]
-    if isinstance(predictor, TargetedPredictor):
-        probabilities = predictor.row_probabilities(rows, progress=True)[:, order]
+    if isinstance(predictor, TargetedPredictor | DialoguePredictor):
+        if isinstance(predictor, DialoguePredictor):
+            probabilities, cut = predictor.probabilities(rows["utterances"], rows["speakers"], progress=True)
+            predictor.warn_truncated(int(cut.sum()), len(cut))
+        else:
+            probabilities = predictor.row_probabilities(rows, progress=True)
+        probabilities = probabilities[:, order]
         results = {"argmax": metrics.single_label(dataset, label_matrix(rows), probabilities, names)}
         return {"rows": len(rows), "labels": names, "metrics": results}
     own = predictor.label_probabilities(rows["text"], progress=True)
@@ -77,5 +98,5 @@ def evaluate(
             "tuned": metrics.goemotions(gold, probabilities, label_names=names, decisions=decisions),
         }
     else:
-        results = {"argmax": metrics.classification(gold, probabilities, names)}
+        results = {"argmax": metrics.single_label(dataset, gold, probabilities, names)}
     return {"rows": len(rows), "labels": names, "metrics": results}

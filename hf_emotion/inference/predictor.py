@@ -9,10 +9,20 @@ from typing import Any
 import numpy as np
 import torch
 from tqdm.auto import tqdm
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    BatchEncoding,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
+from ..modeling.tfidf_gate import TfidfGate, load_gate
+from ..modeling.usable_positions import usable_positions
 from ..taxonomies import group_index
 
 
@@ -41,6 +51,7 @@ class Predictor:
         device: str | torch.device | None = None,
         max_length: int | None = None,
         taxonomy: str | None = None,
+        gate: TfidfGate | None = None,
     ):
         """
         Args:
@@ -49,13 +60,18 @@ class Predictor:
             device: default: the GPU where there is one, else the CPU.
             max_length: tokens per text; default and upper bound: the model's positions.
             taxonomy: "ekman" or "sentiment" to roll the 28 GoEmotions labels up.
+            gate: the TF-IDF gate of a model that has one; default: the one saved with the checkpoint.
 
         Raises:
-            OSError: no such checkpoint, or one without a tokenizer.
+            OSError: no such checkpoint, or one without a tokenizer or without the gate that it needs.
             ValueError: a taxonomy that does not fit the model's labels; a model of targeted sentiment, which `TargetedPredictor`
                 takes.
         """
         self.model, self.tokenizer = load_checkpoint(checkpoint, tokenizer, device)
+        if is_dialogue_model(self.model.config):
+            raise ValueError(
+                f"{checkpoint if isinstance(checkpoint, str | Path) else 'the model'} reads dialogues: use DialoguePredictor."
+            )
         if is_targeted(self.model.config) != self.targeted:
             name = "the model" if isinstance(checkpoint, PreTrainedModel) else checkpoint
             raise ValueError(
@@ -65,10 +81,11 @@ class Predictor:
         self.model.eval()
         config = self.model.config
         self.multi_label = config.problem_type == "multi_label_classification"
-        limit = min(config.max_position_embeddings, self.tokenizer.model_max_length)
+        limit = min(usable_positions(config), self.tokenizer.model_max_length)
         if max_length is not None and not 3 <= max_length <= limit:
             raise ValueError(f"`max_length` must lie between 3 and the model's {limit} positions, got {max_length}.")
         self.max_length = max_length or limit
+        self.gate = gate or load_gate(config)
         labels = [config.id2label[i] for i in range(config.num_labels)]
         thresholds = list(getattr(config, "thresholds", None) or [0.5] * len(labels))
         self._groups = None
@@ -174,34 +191,76 @@ class Predictor:
             for start in range(0, len(texts), CHUNK):
                 part = slice(start, start + CHUNK)
                 pairs = [texts[part]] if auxiliaries is None else [texts[part], auxiliaries[part]]
-                encoded = self.tokenizer(*pairs, truncation=False, verbose=False)
-                cut[part] = [len(ids) > self.max_length for ids in encoded["input_ids"]]
-                if cut[part].any():
-                    # The auxiliary sentence says what is asked: it stays whole.
-                    encoded = self.tokenizer(*pairs, truncation="only_first", max_length=self.max_length)
+                encoded, cut[part] = encode_texts(self.tokenizer, pairs, self.max_length, self.gate, self.model.config)
                 budget = TOKENS_PER_BATCH * (1 if self.model.device.type == "cpu" else 16)
                 for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], budget):
-                    batch = {name: [encoded[name][row] for row in rows] for name in self._segments(auxiliaries)}
+                    names = [name for name in INPUT_NAMES if name in encoded]
+                    batch = {name: [encoded[name][row] for row in rows] for name in names}
                     if context_ids is not None:
                         batch["context_ids"] = [context_ids[start + row] for row in rows]
                     output[[start + row for row in rows]] = self._forward(batch)
                     bar.update(len(rows))
         return output, cut
 
-    @staticmethod
-    def _segments(auxiliaries: Sequence[str] | None) -> tuple[str, ...]:
-        return ("input_ids",) if auxiliaries is None else ("input_ids", "token_type_ids")
-
     @torch.inference_mode()
     def _forward(self, batch: dict[str, list]) -> np.ndarray:
-        inputs: Any = self.tokenizer.pad(batch, return_tensors="pt").to(self.model.device)
+        inputs: Any = pad_batch(self.tokenizer, batch).to(self.model.device)
         logits = self.model(**inputs).logits.float()
         return (logits.sigmoid() if self.multi_label else logits.softmax(dim=-1)).cpu().numpy()
+
+
+INPUT_NAMES = ("input_ids", "token_type_ids", "token_gates")
+
+
+def encode_texts(
+    tokenizer: PreTrainedTokenizerBase, segments: list[Sequence[str]], max_length: int, gate: TfidfGate | None, config
+) -> tuple[dict[str, list], np.ndarray]:
+    """
+    Texts as a model reads them, for training and prediction alike.
+
+    Args:
+        segments: the texts, and, for pairs, the second segment of each, which is never cut.
+        gate, config: the model's TF-IDF gate and its configuration, which says what the gate does.
+
+    Returns:
+        `input_ids`, for pairs `token_type_ids`, with `tfidf_gating="scale"` `token_gates`; and (N,) bool: which were cut.
+    """
+    texts, *auxiliary = segments
+    scaled = gate is not None and config.tfidf_gating == "scale"
+    if gate is not None and not scaled:
+        texts = [gate.filter(text) for text in texts]
+    options = {"return_token_type_ids": bool(auxiliary), "return_attention_mask": False, "verbose": False}
+    encoded = tokenizer(texts, *auxiliary, return_offsets_mapping=scaled, **options)
+    cut = np.array([len(ids) > max_length for ids in encoded["input_ids"]], dtype=bool)
+    if cut.any():
+        encoded = tokenizer(
+            texts, *auxiliary, truncation="only_first", max_length=max_length, return_offsets_mapping=scaled, **options
+        )
+    if scaled:
+        offsets = encoded.pop("offset_mapping")
+        encoded["token_gates"] = [gate.token_gates(*pair) for pair in zip(texts, offsets, strict=True)]
+    return dict(encoded), cut
+
+
+def pad_batch(tokenizer: PreTrainedTokenizerBase, batch: dict[str, list]) -> BatchEncoding:
+    """Rows of `encode_texts` -> tensors (B, L), padded to the longest row, with `attention_mask`."""
+    gates = batch.pop("token_gates", None)
+    inputs = tokenizer.pad(batch, return_tensors="pt")
+    if gates is not None:
+        mask = inputs["attention_mask"].bool()  # says on which side the padding is
+        inputs["token_gates"] = torch.ones(mask.shape)
+        inputs["token_gates"][mask] = torch.tensor([gate for row in gates for gate in row])
+    return inputs
 
 
 def is_targeted(config) -> bool:
     """Whether a model was trained for targeted sentiment."""
     return getattr(config, "aspects", None) is not None
+
+
+def is_dialogue_model(config) -> bool:
+    """Whether a model reads dialogues."""
+    return config.model_type == "dialogue-bilstm"
 
 
 def as_texts(texts: Sequence[str] | str) -> list[str]:
@@ -219,7 +278,7 @@ def load_checkpoint(
     device: str | torch.device | None = None,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
-    A classifier and its tokenizer. A model object stays where it is; one that is loaded goes to the GPU where there is one.
+    A classifier (of texts or of the turns of dialogues) and its tokenizer. A model object stays where it is; one that is loaded goes to the GPU where there is one.
 
     Raises:
         OSError: no such checkpoint, or one without a tokenizer.
@@ -235,7 +294,11 @@ def load_checkpoint(
         hint = f" Its folders {inner} are checkpoints." if inner else ""
         raise OSError(f"{checkpoint} is no checkpoint: it has no config.json.{hint}")
     try:
-        model, loading = AutoModelForSequenceClassification.from_pretrained(checkpoint, output_loading_info=True)
+        config = AutoConfig.from_pretrained(checkpoint)
+        auto_class = (
+            AutoModelForTokenClassification if is_dialogue_model(config) else AutoModelForSequenceClassification
+        )
+        model, loading = auto_class.from_pretrained(checkpoint, config=config, output_loading_info=True)
     except OSError as error:
         raise OSError(
             f"the checkpoint {str(checkpoint)!r} cannot be loaded, neither from a local folder nor from the Hub: "

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..data import context_names
 from ..modeling.pipeline_targeted_sentiment import auxiliary_sentence, entry, model_inputs, targets_in
-from .predictor import Predictor, as_texts, is_targeted, load_checkpoint
+from .predictor import Predictor, as_texts
 
 
 class TargetedPredictor(Predictor):
@@ -157,13 +157,3 @@ def check_room(tokenizer: PreTrainedTokenizerBase, config, max_length: int) -> N
             f"`max_length` must be at least {needed}, so that the longest auxiliary sentence and a word of the text fit in; "
             f"got {max_length}."
         )
-
-
-def load_predictor(checkpoint: str | Path, taxonomy: str | None = None, max_length: int | None = None) -> Predictor:
-    """A `TargetedPredictor` for a model of targeted sentiment, a `Predictor` for another."""
-    model, tokenizer = load_checkpoint(checkpoint)
-    if not is_targeted(model.config):
-        return Predictor(model, tokenizer, max_length=max_length, taxonomy=taxonomy)
-    if taxonomy is not None:
-        raise ValueError(f"`taxonomy` {taxonomy!r} rolls emotions up: {checkpoint} is a model of targeted sentiment.")
-    return TargetedPredictor(model, tokenizer, max_length=max_length)

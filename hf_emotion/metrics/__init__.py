@@ -6,17 +6,28 @@ from collections.abc import Sequence
 import numpy as np
 
 from .aspect import semeval2014, sentihood
+from .dialogue import dialogue
 from .multi_label import PUBLISHED_THRESHOLD, classification, goemotions, tune_thresholds
 from .significance import macro_f1, mcnemar, paired_bootstrap
 
 
 CORPUS_METRICS = {"sentihood": sentihood, "semeval2014": semeval2014}
 # What chooses the epoch on the development split, macro-F1 elsewhere: a figure that covers aspect and sentiment.
-SELECTION_METRICS = {"sentihood": "strict_accuracy", "semeval2014": "accuracy"}
+SELECTION_METRICS = {
+    "emotion6": "accuracy",
+    "sentihood": "strict_accuracy",
+    "semeval2014": "accuracy",
+    "meld": "weighted_f1",
+    "emorynlp": "weighted_f1",
+    "daily_dialog": "micro_f1_without_neutral",
+}
+DIALOGUE_CORPORA = ("meld", "emorynlp", "daily_dialog", "iemocap", "dialogue_files")
 
 
 def single_label(corpus: str, labels: np.ndarray, probabilities: np.ndarray, label_names: Sequence[str]) -> dict:
-    """`classification`, and the published metrics of the corpus where it has its own."""
+    """`classification`, and the published metrics of the corpus where it has its own. Rows without label (-1) are left out."""
+    if corpus in DIALOGUE_CORPORA:
+        return dialogue(labels, probabilities, label_names)
     result = classification(labels, probabilities, label_names)
     if corpus in CORPUS_METRICS:
         result |= CORPUS_METRICS[corpus](labels, probabilities)
@@ -28,6 +39,7 @@ __all__ = [
     "PUBLISHED_THRESHOLD",
     "SELECTION_METRICS",
     "classification",
+    "dialogue",
     "goemotions",
     "macro_f1",
     "mcnemar",

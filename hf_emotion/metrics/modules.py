@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metrics as `evaluate.Metric` modules: they work offline, where `evaluate.load` would fetch a script."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import datasets
 import evaluate
 import numpy as np
 
 from .aspect import semeval2014, sentihood
+from .dialogue import dialogue
 from .multi_label import PUBLISHED_THRESHOLD, goemotions
 
 
@@ -63,3 +64,23 @@ class SemEval2014(_AspectMetric):
     """`hf_emotion.metrics.semeval2014`: references are class ids, predictions lists of 5 probabilities."""
 
     metric = staticmethod(semeval2014)
+
+
+class DialogueEmotion(evaluate.Metric):
+    """`hf_emotion.metrics.dialogue`: references are class ids, -1 without a label; predictions lists of probabilities."""
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description="Accuracy and F1 of the emotions of utterances, with and without neutral.",
+            citation="",
+            inputs_description="predictions: rows of probabilities; references: class ids, -1 without a label.",
+            features=datasets.Features(
+                {
+                    "predictions": datasets.Sequence(datasets.Value("float32")),
+                    "references": datasets.Value("int64"),
+                }
+            ),
+        )
+
+    def _compute(self, predictions, references, label_names: Sequence[str]) -> dict:
+        return dialogue(np.asarray(references), np.asarray(predictions), label_names)

@@ -15,8 +15,14 @@ CORPORA = {  # dataset name -> (Hub id or None, terms)
     "goemotions": ("google-research-datasets/go_emotions", "CC BY 4.0; Reddit comments, Demszky et al. 2020"),
     "sentihood": (None, "no licence stated for the data: research use; Saeidi et al. 2016"),
     "semeval2014": (None, "terms of the organisers of SemEval-2014 task 4; Pontiki et al. 2014"),
+    "emotion6": ("dair-ai/emotion", "for education and research only; Saravia et al. 2018"),
+    "meld": (None, "GPL-3.0 repository, dialogue of a television series; Poria et al. 2019"),
+    "emorynlp": (None, "GPL-3.0 repository, dialogue of a television series; Zahiri and Choi 2018"),
+    "daily_dialog": (None, "CC BY-NC-SA 4.0; Li et al. 2017"),
+    "iemocap": (None, "licence of USC SAIL, not redistributable; Busso et al. 2008"),
     "quickstart": (None, "CC0 1.0; sentences written for hf-emotion"),
     "files": (None, "the user's own files: name their terms here before publishing"),
+    "dialogue_files": (None, "the user's own files: name their terms here before publishing"),
 }
 KINDS = {"fixed": "threshold {threshold}", "tuned": "thresholds tuned on dev", "argmax": "argmax"}
 SHOWN = (
@@ -35,10 +41,17 @@ SHOWN = (
     "macro_f1",
     "micro_f1",
     "weighted_f1",
+    "micro_f1_without_neutral",
+    "macro_f1_without_neutral",
+    "weighted_f1_without_neutral",
     "macro_precision",
     "macro_recall",
     "macro_average_precision",
 )
+INDEXED = {  # in the metadata for the Hub
+    **dict.fromkeys(("fixed", "tuned"), ("macro_f1", "micro_f1")),
+    "argmax": ("accuracy", "macro_f1", "weighted_f1", "micro_f1_without_neutral"),
+}
 CORPUS_SHOWN = SHOWN[:12]  # the published metrics of the aspect corpora, and accuracy
 
 
@@ -54,6 +67,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
     """
     hub_id, terms = CORPORA[recipe.dataset]
     targeted = report["contexts"] is not None
+    dialogue = recipe.model_type == "dialogue-bilstm"
     base = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}.get(recipe.base_model, recipe.base_model)
     is_local = Path(base).is_absolute() or Path(base).exists()  # a path on one's own disk means nothing to others
     split = "test" if "test" in report["summary"] else "validation"
@@ -61,7 +75,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
         model_name=recipe.name,
         license="apache-2.0",
         library_name="transformers",
-        pipeline_tag="text-classification",
+        pipeline_tag="token-classification" if dialogue else "text-classification",
         base_model=None if is_local else base,
         datasets=[hub_id] if hub_id else None,
         tags=[
@@ -72,17 +86,17 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
         metrics=["f1"],
         eval_results=[
             EvalResult(
-                task_type="text-classification",
+                task_type="text-classification",  # also of the turns of a dialogue
                 dataset_type=hub_id or recipe.dataset,
                 dataset_name=recipe.dataset,
                 dataset_split=split,
-                metric_type="f1" if metric.endswith("f1") else metric,
+                metric_type="f1" if "f1" in metric else metric,
                 metric_name=f"{metric} ({KINDS[kind].format(threshold=recipe.threshold)})",
                 metric_value=round(values["mean"], 4),
             )
             for kind, metrics in report["summary"][split].items()
             for metric, values in metrics.items()
-            if metric in (CORPUS_SHOWN if targeted else ("macro_f1", "micro_f1", "accuracy"))
+            if metric in (CORPUS_SHOWN if targeted else INDEXED[kind])
             if values["mean"] is not None and values["mean"] == values["mean"]  # undefined figures are no results
         ],
     )
@@ -98,19 +112,20 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
             _usage(recipe, report["contexts"], best["seed"]),
             "## Results\n\n" + _results(report, recipe),
             _thresholds(best),
-            f"## Training\n\nCorpus: {recipe.dataset} ({terms}), options {recipe.dataset_options or 'none'}, rows "
+            f"## Training\n\nCorpus: {recipe.dataset} ({terms}), options {recipe.dataset_options or 'none'}, "
+            + ("dialogues " if dialogue else "rows ")
             + ", ".join(f"{split} {rows:,}" for split, rows in report["rows"].items())
             + (f" (a share of {recipe.train_fraction} of the training part)" if recipe.train_fraction < 1 else "")
             + f". Texts that stand in two splits or twice in one: {_nonzero(report['duplicates'])}.\n\n"
             + f"Encoder: {base}. Seeds: {', '.join(str(run['seed']) for run in report['runs'])}; the weights are those of "
             + f"seed {best['seed']}, the epoch that was best on the development split. Texts are cut to {recipe.max_length} "
-            + f"tokens. Training arguments: {_inline(recipe.training_arguments)}. Minutes of training per seed: "
+            + f"tokens{' for each utterance' if dialogue else ''}. Training arguments: {_inline(recipe.training_arguments)}. Minutes of training per seed: "
             + ", ".join(f"{run['train_minutes']:.1f}" for run in report["runs"])
             + f" ({report['environment']['device']}, {report['environment']['threads']} threads, torch "
             + f"{report['environment']['torch']}, transformers {report['environment']['transformers']}).",
             f"## Labels\n\n{', '.join(labels)}" + _contexts(report["contexts"]),
             f"## Limits\n\nThe model gives the {'sentiments' if targeted else 'emotions'} that annotators read in short "
-            "English texts of this corpus; it does not know what a writer felt. Rare labels have few test rows, and their "
+            f"English {'dialogues' if dialogue else 'texts'} of this corpus; it does not know what a writer felt. Rare labels have few test rows, and their "
             "scores are uncertain. Texts carry the biases of their platform and of their annotators: do not use the model "
             "to judge persons." + (" It knows the aspects above and no others." if targeted else ""),
             _citation(recipe),
@@ -125,8 +140,19 @@ ABOUT = {
     "FFN([α_i H ‖ h_CLS]), with one FFN for all labels.",
     "leam": "One attention over the tokens for all labels, from the cosine similarity of label vectors and hidden states (LEAM).",
     "cg-bert": "A context, the target and the aspect, guides the queries and keys of every layer: q̂ = (1−λ_Q) q + λ_Q ĉ_Q.",
+    "roberta-esa": "Emotion-specific attention over the last hidden state of RoBERTa: Z = attention(E + P), Z_final = Z ⊙ S + P, "
+    "with positions P and a scale S that are learned; the mean over the tokens is classified.",
+    "dialogue-bilstm": "Each utterance is a vector, the mean of the encoder's last hidden states; a BiLSTM with positional "
+    "encoding and multi-head self-attention over the utterances of a dialogue gives the emotion of each.",
     "qacg-bert": "A context, the target and the aspect, adds a quasi-attention that can subtract to the attention of every "
     "layer: Â = softmax(q kᵀ/√d_h) + λ_A σ(c_Q c_Kᵀ/√d_h), with λ_A in [−1, 1].",
+}
+
+
+GATES = {
+    "none": "",
+    "filter": " Words of low tf·idf are removed before tokenisation (`tfidf_gate.json`).",
+    "scale": " Word embeddings are scaled by tf·idf (`tfidf_gate.json`).",
 }
 
 
@@ -134,9 +160,10 @@ def _about(recipe: Recipe, base: str) -> str:
     pairs = " It reads pairs: the text, and target and aspect in words." if _reads_pairs(recipe) else ""
     if recipe.model_type is None:
         each = ", one for each target and aspect" if recipe.one_model_per_context else ""
-        return f"The stock sequence classifier of transformers over `{base}`{each}.{pairs}"
+        gate = GATES[recipe.model_config.get("tfidf_gating", "none")]
+        return f"The stock sequence classifier of transformers over `{base}`{each}.{pairs}{gate}"
     leam = recipe.model_config.get("label_attention") == "leam"
-    about = ABOUT["leam" if leam else recipe.model_type]
+    about = ABOUT["leam" if leam else recipe.model_type] + GATES[recipe.model_config.get("tfidf_gating", "none")]
     return f"{about}{pairs} Encoder: `{base}`. Configuration: {_inline(recipe.model_config) or 'default'}."
 
 
@@ -145,7 +172,10 @@ def _reads_pairs(recipe: Recipe) -> bool:
 
 
 def _usage(recipe: Recipe, contexts: dict[str, Any] | None, seed: int) -> str:
-    if contexts is not None and recipe.model_type is None:
+    gated = recipe.model_type is None and recipe.model_config.get("tfidf_gating", "none") != "none"
+    if recipe.model_type is None and (
+        contexts is not None or gated
+    ):  # the stock pipeline knows no targets and no gate
         folder = "PATH_OR_REPO"
         if recipe.one_model_per_context:
             folder += f"/seed-{seed}/CONTEXT" if len(recipe.seeds) > 1 else "/CONTEXT"
@@ -154,6 +184,9 @@ def _usage(recipe: Recipe, contexts: dict[str, Any] | None, seed: int) -> str:
     returned = "the labels whose probability passes their thresholds."
     if recipe.model_type is None:
         task, trust, returned = "text-classification", "", ""
+    elif recipe.model_type == "dialogue-bilstm":
+        task, call = "dialogue-emotion", '[("Ana", "I lost my keys."), ("Ben", "Again?!")]'
+        returned = "for every turn the most probable emotion and the probabilities of all."
     elif contexts is not None:
         task, call = (
             "targeted-sentiment",
@@ -183,7 +216,9 @@ def _results(report: dict[str, Any], recipe: Recipe) -> str:
             lines.append(f"| {split} | {KINDS[kind].format(threshold=recipe.threshold)} | {' | '.join(cells)} |")
     if report["published"]:
         printed = ", ".join(f"{name} {value}" for name, value in report["published"].items())
-        lines.append(f"\nThe paper printed for its row “{recipe.table_row}”, with BERT-base: {printed}.")
+        lines.append(
+            f"\nThe paper printed for its row “{recipe.table_row}”, with its own encoder and split: {printed}."
+        )
     lines.append(
         f"\n{'One seed: no spread is known.' if seeds == 1 else f'Mean ± standard deviation over {seeds} seeds.'}"
     )

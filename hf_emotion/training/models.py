@@ -35,12 +35,19 @@ def model_config_fields(model_type: str | None) -> dict[str, Any] | None:
         return None
     if model_type not in OUR_MODEL_TYPES:
         raise ValueError(
-            f"unknown `model_type` {model_type!r}: None (the base model's own) or one of {OUR_MODEL_TYPES}."
+            f"unknown `model_type` {model_type!r}: None (the base model's own) or one of {list(OUR_MODEL_TYPES)}."
         )
     return {name: field.type for name, field in CONFIG_MAPPING[model_type].__dataclass_fields__.items()}
 
 
-OUR_MODEL_TYPES = ["label-aware-bert", "cg-bert", "qacg-bert"]
+# Our model types, and the kind of corpus that each reads; the base model's own stock classifier reads texts and aspects.
+OUR_MODEL_TYPES = {
+    "label-aware-bert": "texts",
+    "roberta-esa": "texts",
+    "cg-bert": "texts with aspects",
+    "qacg-bert": "texts with aspects",
+    "dialogue-bilstm": "dialogues",
+}
 
 
 def resolve_base_model(name: str) -> str:
@@ -73,10 +80,11 @@ def load_base_tokenizer(base_model: str) -> PreTrainedTokenizerBase:
     try:
         return AutoTokenizer.from_pretrained(path)
     except (OSError, ValueError) as error:
-        raise OSError(_not_found(base_model, error)) from error
+        raise OSError(not_found(base_model, error)) from error
 
 
-def _not_found(base_model: str, error: Exception) -> str:
+def not_found(base_model: str, error: Exception) -> str:
+    """The message for a base model that cannot be loaded."""
     return (
         f"the base model {base_model!r} cannot be loaded, neither from a local folder nor from the Hub "
         f"({str(error).splitlines()[0]}). To work offline pass --base-model with a local folder, or --base-model minilm "
@@ -116,10 +124,11 @@ def build_classifier(
         "label2id": {name: i for i, name in enumerate(label_names)},
         "problem_type": "multi_label_classification" if multi_label else "single_label_classification",
     }
-    if model_type is not None and (model_type == "label-aware-bert") == (contexts is not None):
+    corpus = "texts" if contexts is None else "texts with aspects"
+    if OUR_MODEL_TYPES.get(model_type, corpus) != corpus:
+        fitting = [name for name, kind in OUR_MODEL_TYPES.items() if kind == corpus]
         raise ValueError(
-            f"`model_type` {model_type!r} does not fit the corpus: 'label-aware-bert' takes texts without aspects, "
-            "'cg-bert' and 'qacg-bert' take texts with aspects."
+            f"`model_type` {model_type!r} reads {OUR_MODEL_TYPES[model_type]}, and the corpus holds {corpus}: {fitting} fit."
         )
     for name in ("aspects", "targets", "target_texts", "num_contexts"):
         if name in model_config:
@@ -128,7 +137,13 @@ def build_classifier(
         base = AutoConfig.from_pretrained(path)
         if model_type is None:
             kept = {} if contexts is None else {**contexts, "auxiliary_sentence": False}
+            kept["tfidf_gating"] = "none"
             kept |= {name: fields.pop(name) for name in kept if name in fields}
+            if kept["tfidf_gating"] not in ("none", "filter"):
+                raise ValueError(
+                    f"`model_config.tfidf_gating` of a stock classifier must be 'none' or 'filter', got "
+                    f"{kept['tfidf_gating']!r}: 'scale' needs `model_type: roberta-esa`."
+                )
             model = AutoModelForSequenceClassification.from_pretrained(path, dtype=torch.float32, **fields)
             for name, value in kept.items():  # a stock config keeps what it does not know
                 setattr(model.config, name, value)
@@ -136,7 +151,7 @@ def build_classifier(
             model.accepts_loss_kwargs = False
             return model
     except OSError as error:
-        raise OSError(_not_found(base_model, error)) from error
+        raise OSError(not_found(base_model, error)) from error
     config_class = CONFIG_MAPPING[model_type]
     # What ours extends: the first ancestor that transformers has.
     expected = next(c.model_type for c in config_class.__mro__ if c.__module__.startswith("transformers."))

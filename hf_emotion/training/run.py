@@ -16,10 +16,11 @@ import pyarrow
 import pyarrow.parquet
 import torch
 import transformers
-from datasets import Dataset, DatasetDict
+from datasets import ClassLabel, Dataset, DatasetDict
 from torch.utils.data import SequentialSampler, WeightedRandomSampler
 from transformers import (
     EarlyStoppingCallback,
+    PreTrainedConfig,
     PreTrainedTokenizerBase,
     Trainer,
     TrainingArguments,
@@ -32,16 +33,24 @@ from ..data import (
     TARGET_TEXTS,
     context_names,
     duplicates_between_splits,
+    fit_tfidf_gate,
     is_aspect_dataset,
+    is_dialogue_dataset,
     is_multi_label,
     label_matrix,
     label_names,
     load_dataset_for,
+    multi_hot,
 )
-from ..data.text import multi_hot
-from ..inference.predictor import Predictor, is_targeted
-from ..inference.targeted import TargetedPredictor, check_room
+from ..inference import DialoguePredictor, Predictor, TargetedPredictor
+from ..inference.predictor import INPUT_NAMES, encode_texts, is_dialogue_model, is_targeted, pad_batch
+from ..inference.targeted import check_room
+from ..modeling.pipeline_dialogue_emotion import utterance_limit
+from ..modeling.tfidf_gate import TfidfGate
+from ..modeling.usable_positions import usable_positions
 from ..recipes import Recipe
+from . import reports
+from .dialogue import build_dialogue_model, encode_dialogues
 from .files import filling, write_json, write_text
 from .models import build_classifier, load_base_tokenizer
 
@@ -75,20 +84,26 @@ class EmotionTrainer(Trainer):
 
 
 def train(
-    recipe: Recipe, output: str | Path | None = None, data_dir: str | Path | None = None, resume: bool = False
+    recipe: Recipe,
+    output: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    resume: bool = False,
+    splits: DatasetDict | None = None,
 ) -> dict[str, Any]:
     """
     Train every seed of a recipe, evaluate, and write the run folder.
 
     The folder holds a checkpoint that AutoModel can load (with several seeds: that of the best one on the development
     split, and a folder `seed-N` for each), `metrics.json`, `predictions.parquet`, `recipe.yaml`, `README.md` (the model
-    card) and two plots.
+    card), classification report and confusion matrix of the test part as text and PNG, and two plots.
 
     Args:
         recipe: the recipe.
         output: the run folder, default `runs/NAME`; must be new or empty, unless `resume`.
         data_dir: local folder with the corpora, see `load_dataset_for`.
         resume: continue an interrupted run in `output` from its last checkpoint; finished seeds are kept.
+        splits: train, validation and, if there is one, test part, in the columns of `load_dataset_for`, to use instead of what
+            the recipe's `dataset` loads.
 
     Returns:
         the content of `metrics.json`.
@@ -102,7 +117,7 @@ def train(
     recipe_file = output / "recipe.yaml"
     if main_process:
         _check_output(output, recipe_file, recipe, resume)
-    splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
+    splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options) if splits is None else splits.copy()
     if recipe.train_fraction < 1:
         rows = max(1, round(len(splits["train"]) * recipe.train_fraction))
         splits["train"] = splits["train"].shuffle(seed=TRAIN_FRACTION_SEED).select(range(rows))
@@ -149,16 +164,20 @@ def _train_seed(
     """Train one seed, write its checkpoint and predictions, and return its entry in `runs`."""
     names, multi_label = label_names(splits["train"]), is_multi_label(splits["train"])
     gold = {split: label_matrix(dataset) for split, dataset in splits.items()}
+    gate = None
+    if recipe.model_config.get("tfidf_gating", "none") != "none":
+        gate = fit_tfidf_gate(splits["train"]["text"])
     if recipe.one_model_per_context:
         run, probabilities = _fit_each_context(recipe, seed, folder, splits, resume, recipe_file)
         model = None
     else:
         contexts = contexts_of(splits["train"])
-        trainer, run = _fit(recipe, seed, folder / "checkpoints", splits, resume, recipe_file, contexts)
+        trainer, run = _fit(recipe, seed, folder / "checkpoints", splits, resume, recipe_file, contexts, gate)
         if not trainer.is_world_process_zero():
             return run
         model = trainer.accelerator.unwrap_model(trainer.model)
-        probabilities = _predict(model, trainer.processing_class, recipe, splits)
+        probabilities = _predict(model, trainer.processing_class, recipe, splits, gate)
+    thresholds = None
     if multi_label:
         thresholds = metrics.tune_thresholds(gold["validation"], probabilities["validation"])
         model.config.thresholds = thresholds
@@ -175,7 +194,15 @@ def _train_seed(
         if model is not None:
             model.save_pretrained(temporary)
             trainer.processing_class.save_pretrained(temporary)
+        if gate is not None:
+            gate.save_pretrained(temporary)
         _write_predictions(temporary / "predictions.parquet", splits, probabilities, names)
+        split = "test" if "test" in probabilities else "validation"
+        if (gold[split] > 0).any() or (
+            not multi_label and (gold[split] == 0).any()
+        ):  # without labels there is no report
+            title = f"{recipe.name}, {split}, seed {seed}"
+            reports.write_reports(temporary, title, gold[split], probabilities[split], names, thresholds)
     return run
 
 
@@ -187,39 +214,46 @@ def _fit(
     resume: bool,
     recipe_file: Path | None,
     contexts: dict | None,
+    gate: TfidfGate | None = None,
 ) -> tuple[Trainer, dict[str, Any]]:
     """Train one model; its trainer, which holds the weights that were best on dev, and what is known of the training."""
     set_seed(seed)
     names, multi_label = label_names(splits["train"]), is_multi_label(splits["train"])
+    if recipe.inverse_frequency_sampling and not isinstance(splits["train"].features["labels"], ClassLabel):
+        raise ValueError("`inverse_frequency_sampling` needs one label per row; the corpus has several.")
     tokenizer = load_base_tokenizer(recipe.base_model)
-    model = build_classifier(
-        recipe.base_model,
-        recipe.model_type,
-        recipe.model_config,
-        tokenizer,
-        names,
-        multi_label,
-        class_counts(splits["train"]),
-        recipe.label_texts,
-        contexts,
-    )
-    limit = model.config.max_position_embeddings
-    if recipe.max_length > limit:
-        raise ValueError(f"`max_length` is {recipe.max_length}, but {recipe.base_model} has {limit} positions.")
-
-    if contexts is not None:
-        check_room(tokenizer, model.config, recipe.max_length)
-    if recipe.inverse_frequency_sampling and multi_label:
-        raise ValueError("`inverse_frequency_sampling` needs one label per row; the corpus is multi-label.")
     arguments = _training_arguments(recipe, checkpoints, seed)
-    auxiliary = getattr(model.config, "auxiliary_sentence", False)
-    with arguments.main_process_first(desc="tokenization"):
-        encoded = {
-            split: tokenize(
-                splits[split], tokenizer, recipe.max_length, auxiliary, contexts=hasattr(model.config, "num_contexts")
+    parts = DatasetDict({split: splits[split] for split in ("train", "validation")})
+    if is_dialogue_dataset(splits["train"]):
+        if recipe.model_type != "dialogue-bilstm":
+            raise ValueError(
+                f"the corpus holds dialogues: `model_type` must be 'dialogue-bilstm', got {recipe.model_type!r}."
             )
-            for split in ("train", "validation")
-        }
+        model = build_dialogue_model(recipe.base_model, recipe.model_config, tokenizer, names)
+        _check_max_length(recipe, utterance_limit(model.config, tokenizer))
+        with arguments.main_process_first(desc="utterance vectors"):
+            encoded, collate = encode_dialogues(parts, model, tokenizer, recipe.max_length)
+    else:
+        model = build_classifier(
+            recipe.base_model,
+            recipe.model_type,
+            recipe.model_config,
+            tokenizer,
+            names,
+            multi_label,
+            class_counts(splits["train"]),
+            recipe.label_texts,
+            contexts,
+        )
+        _check_max_length(recipe, usable_positions(model.config))
+        if contexts is not None:
+            check_room(tokenizer, model.config, recipe.max_length)
+        with arguments.main_process_first(desc="tokenization"):
+            encoded = {
+                split: tokenize(rows, tokenizer, recipe.max_length, model.config, gate)
+                for split, rows in parts.items()
+            }
+        collate = make_collator(tokenizer, len(names), multi_label)
     # Evaluated in the order of their lengths, which saves padding; the metrics put the rows back.
     order = np.argsort(encoded["validation"]["length"], kind="stable")
     callbacks = []
@@ -231,7 +265,7 @@ def _fit(
         train_dataset=encoded["train"],
         eval_dataset=encoded["validation"].select(order),
         processing_class=tokenizer,
-        data_collator=make_collator(tokenizer, len(names), multi_label),
+        data_collator=collate,
         compute_metrics=_dev_metrics(recipe, names, multi_label, order),
         callbacks=callbacks,
     )
@@ -251,13 +285,26 @@ def _fit(
     }
 
 
-def _predict(model, tokenizer, recipe: Recipe, splits: DatasetDict) -> dict[str, np.ndarray]:
-    """Probabilities (N, C) of development and test rows."""
+def _check_max_length(recipe: Recipe, limit: int) -> None:
+    if recipe.max_length > limit:
+        raise ValueError(f"`max_length` is {recipe.max_length}, but {recipe.base_model} has {limit} positions.")
+
+
+def _predict(
+    model, tokenizer, recipe: Recipe, splits: DatasetDict, gate: TfidfGate | None = None
+) -> dict[str, np.ndarray]:
+    """Probabilities (N, C) of development and test rows; of dialogues those of all utterances."""
     held_out = {split: rows for split, rows in splits.items() if split != "train"}
+    if is_dialogue_model(model.config):
+        dialogues = DialoguePredictor(model, tokenizer, max_length=recipe.max_length)
+        return {
+            split: dialogues.probabilities(rows["utterances"], rows["speakers"], progress=True)[0]
+            for split, rows in held_out.items()
+        }
     if is_targeted(model.config):
         targeted = TargetedPredictor(model, tokenizer, max_length=recipe.max_length)
         return {split: targeted.row_probabilities(rows, progress=True) for split, rows in held_out.items()}
-    predictor = Predictor(model, tokenizer, max_length=recipe.max_length)
+    predictor = Predictor(model, tokenizer, max_length=recipe.max_length, gate=gate)
     return {split: predictor.probabilities(rows["text"], progress=True) for split, rows in held_out.items()}
 
 
@@ -335,11 +382,11 @@ def contexts_of(dataset: Dataset) -> dict[str, list[str] | None] | None:
 
 
 def class_counts(dataset: Dataset) -> list[int]:
-    """Rows of each label, in label order."""
+    """Rows (utterances) of each label, in label order."""
     gold = label_matrix(dataset)
     if is_multi_label(dataset):
         return gold.sum(axis=0, dtype=np.int64).tolist()
-    return np.bincount(gold, minlength=len(label_names(dataset))).tolist()
+    return np.bincount(gold[gold >= 0], minlength=len(label_names(dataset))).tolist()
 
 
 def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int) -> TrainingArguments:
@@ -369,24 +416,22 @@ def tokenize(
     dataset: Dataset,
     tokenizer: PreTrainedTokenizerBase,
     max_length: int,
-    auxiliary: bool = False,
-    contexts: bool = False,
+    config: PreTrainedConfig,
+    gate: TfidfGate | None = None,
 ) -> Dataset:
     """
-    Columns `input_ids`, `attention_mask`, `length`, `labels`; with `auxiliary` the auxiliary sentence as second segment and
-    `token_type_ids`, with `contexts` also `context_ids`. Texts are cut to `max_length` tokens, with one counted warning.
+    Columns `length`, `labels`, and what the model reads: those of `encode_texts`, with the auxiliary sentence as second segment
+    where the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, with one counted warning.
     """
+    auxiliary = ["auxiliary"] if getattr(config, "auxiliary_sentence", False) else []
 
     def encode(batch: dict) -> dict:
-        segments = (batch["text"], batch["auxiliary"]) if auxiliary else (batch["text"],)
-        full = tokenizer(*segments, verbose=False)["input_ids"]
-        encoded = tokenizer(*segments, truncation="only_first", max_length=max_length, return_token_type_ids=auxiliary)
-        return {
-            **encoded,
-            **({"context_ids": batch["context_id"]} if contexts else {}),
-            "length": [len(ids) for ids in encoded["input_ids"]],
-            "cut": [len(ids) > max_length for ids in full],
-        }
+        encoded, cut = encode_texts(
+            tokenizer, [batch[name] for name in ("text", *auxiliary)], max_length, gate, config
+        )
+        if hasattr(config, "num_contexts"):
+            encoded["context_ids"] = batch["context_id"]
+        return {**encoded, "length": [len(ids) for ids in encoded["input_ids"]], "cut": cut}
 
     columns = [name for name in dataset.column_names if name != "labels"]
     dataset = dataset.map(encode, batched=True, remove_columns=columns, desc="tokenizing")
@@ -402,8 +447,7 @@ def make_collator(
     """A collator that pads to the longest row of the batch and makes labels (B, C) float, or (B,) int64 for single-label data."""
 
     def collate(rows: list[dict]) -> dict:
-        names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in rows[0]]
-        batch = tokenizer.pad([{name: row[name] for name in names} for row in rows], return_tensors="pt")
+        batch = pad_batch(tokenizer, {name: [row[name] for row in rows] for name in INPUT_NAMES if name in rows[0]})
         if "context_ids" in rows[0]:
             batch["context_ids"] = torch.tensor([row["context_ids"] for row in rows])
         labels = [row["labels"] for row in rows]
@@ -422,6 +466,8 @@ def _dev_metrics(recipe: Recipe, names: list[str], multi_label: bool, order: np.
         logits = np.empty_like(prediction.predictions)
         labels = np.empty_like(prediction.label_ids)
         logits[order], labels[order] = prediction.predictions, prediction.label_ids
+        if labels.shape == logits.shape[:-1] and labels.ndim == 2:  # dialogues, filled up with -100
+            logits, labels = logits[labels != -100], labels[labels != -100]
         scores = torch.from_numpy(logits).float()
         if multi_label:
             values = metrics.goemotions(labels, scores.sigmoid().numpy(), recipe.threshold, names)
@@ -437,16 +483,26 @@ def _dev_metrics(recipe: Recipe, names: list[str], multi_label: bool, order: np.
 def _write_predictions(
     path: Path, splits: DatasetDict, probabilities: dict[str, np.ndarray], names: list[str]
 ) -> None:
-    """One row per development and test row: split, id, gold labels, probabilities in label order. No texts."""
+    """
+    One row per development and test row (utterance with a label): split, id, gold labels, probabilities in label order. No
+    texts.
+    """
     tables = []
     for split, scores in probabilities.items():
-        gold = splits[split]["labels"]
-        gold = [[names[i] for i in (ids if isinstance(ids, list) else [ids])] for ids in gold]
+        gold, ids = splits[split]["labels"], splits[split]["id"]
+        if is_dialogue_dataset(splits[split]):
+            ids = [
+                f"{row}/{turn}" for row, labels in zip(ids, gold, strict=True) for turn in range(1, len(labels) + 1)
+            ]
+            flat = label_matrix(splits[split])
+            gold, scores = flat[flat >= 0].tolist(), scores[flat >= 0]
+            ids = [row for row, label in zip(ids, flat, strict=True) if label >= 0]
+        gold = [[names[i] for i in (labels if isinstance(labels, list) else [labels])] for labels in gold]
         tables.append(
             pyarrow.table(
                 {
                     "split": [split] * len(gold),
-                    "id": splits[split]["id"],
+                    "id": ids,
                     "labels": gold,
                     "probabilities": pyarrow.array(list(scores), pyarrow.list_(pyarrow.float32())),
                 }

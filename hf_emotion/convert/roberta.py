@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A BERT encoder as a RoBERTa one: the same function under RoBERTa's architecture."""
+
+from pathlib import Path
+
+import torch
+from transformers import AutoModel, AutoTokenizer, BertModel, RobertaConfig, RobertaModel
+
+from ..training.files import filling
+from ..training.models import not_found, resolve_base_model
+
+
+SHARED_FIELDS = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "hidden_act",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "type_vocab_size",
+    "initializer_range",
+    "layer_norm_eps",
+    "pad_token_id",
+)
+
+
+def bert_to_roberta(checkpoint: str | Path, output: str | Path | None = None) -> RobertaModel:
+    """
+    The weights of a BERT encoder in a `RobertaModel` with the same hidden states.
+
+    RoBERTa counts positions from the padding index on, so that the position embeddings move down by `pad_token_id` + 1 rows. The
+    embeddings of token types are kept whole: text pairs work too.
+
+    Args:
+        checkpoint: a local folder, a Hub id, or "minilm" (extra `offline`), of BERT architecture.
+        output: a new or empty folder for the model and its tokenizer.
+
+    Raises:
+        ValueError: another architecture, or a BERT without padding token.
+        OSError: no such checkpoint; `output` is not empty.
+    """
+    if output is not None and Path(output).exists() and (not Path(output).is_dir() or any(Path(output).iterdir())):
+        raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
+    path = resolve_base_model(str(checkpoint))
+    try:
+        bert = AutoModel.from_pretrained(path, dtype=torch.float32)
+    except OSError as error:
+        raise OSError(not_found(str(checkpoint), error)) from error
+    if not isinstance(bert, BertModel) or bert.config.model_type != "bert" or bert.config.is_decoder:
+        raise ValueError(f"{checkpoint} must be a BERT encoder, got a {bert.config.model_type!r} model.")
+    pad = bert.config.pad_token_id
+    if pad is None:
+        raise ValueError(f"{checkpoint} has no `pad_token_id`, from which RoBERTa counts positions.")
+    fields = {name: getattr(bert.config, name) for name in SHARED_FIELDS}
+    tokenizer = None if output is None else AutoTokenizer.from_pretrained(path)
+    if tokenizer is not None:
+        fields |= {"bos_token_id": tokenizer.cls_token_id, "eos_token_id": tokenizer.sep_token_id}
+    shift = pad + 1
+    config = RobertaConfig(max_position_embeddings=bert.config.max_position_embeddings + shift, **fields)
+    model = RobertaModel(config, add_pooling_layer=bert.pooler is not None).eval()
+    state_dict = {name: tensor for name, tensor in bert.state_dict().items() if not name.endswith("_ids")}
+    positions = "embeddings.position_embeddings.weight"
+    state_dict[positions] = torch.nn.functional.pad(state_dict[positions], (0, 0, shift, 0))
+    expected = {name for name in model.state_dict() if not name.endswith("_ids")}
+    if set(state_dict) != expected:
+        raise ValueError(f"{checkpoint} has other parameters than BERT: {sorted(set(state_dict) ^ expected)}.")
+    model.load_state_dict(state_dict, strict=False)  # all but the buffers of positions
+    if output is not None:
+        with filling(Path(output)) as folder:
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+    return model

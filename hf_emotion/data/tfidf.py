@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fitting the TF-IDF gate."""
+
+import math
+from collections.abc import Iterable
+
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from ..modeling.tfidf_gate import TfidfGate, find_words
+
+
+def fit_tfidf_gate(texts: Iterable[str]) -> TfidfGate:
+    """
+    The gate for the distinct texts of a training split, which alone may be given: copies of texts (oversampling) do not
+    count.
+    """
+    texts = list(dict.fromkeys(texts))
+    vectorizer = TfidfVectorizer(norm=None, analyzer=lambda text: [word for _, _, word in find_words(text)])
+    vectorizer.fit(texts)
+    idf = zip(vectorizer.get_feature_names_out(), vectorizer.idf_, strict=True)
+    return TfidfGate({str(word): round(float(value), 6) for word, value in idf}, math.log(1 + len(texts)) + 1)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prediction of the emotion of every turn of dialogues: utterances in large length-sorted batches, then the dialogues."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..modeling.pipeline_dialogue_emotion import number_speakers, read_turn, utterance_limit
+from .predictor import (
+    CHUNK,
+    TOKENS_PER_BATCH,
+    Predictor,
+    encode_texts,
+    is_dialogue_model,
+    load_checkpoint,
+    token_budget_batches,
+)
+
+
+logger = logging.getLogger(__name__)
+
+UTTERANCES_PER_BATCH = 1024
+
+
+class DialoguePredictor:
+    """
+    Emotions of the turns of dialogues, from a checkpoint.
+
+    >>> predictor = DialoguePredictor("runs/meld_bilstm_attention_pe")  # doctest: +SKIP
+    >>> predictor([[("Ana", "I got the job!"), ("Ben", "No way!")]])  # doctest: +SKIP
+    [[{'speaker': 'Ana', 'utterance': 'I got the job!', 'label': 'joy', 'score': 0.91, 'scores': {...}}, ...]]
+    """
+
+    def __init__(
+        self,
+        checkpoint: str | Path | PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        device: str | torch.device | None = None,
+        max_length: int | None = None,
+    ):
+        """
+        Args:
+            checkpoint: a local folder, a Hub id, or a model (then with its tokenizer).
+            tokenizer: default: the one saved with the checkpoint.
+            device: default: the GPU where there is one, else the CPU.
+            max_length: tokens per utterance; default and upper bound: the utterance encoder's positions.
+
+        Raises:
+            OSError: no such checkpoint, or one without a tokenizer.
+            ValueError: a model that reads no dialogues, or none of text.
+        """
+        self.model, self.tokenizer = load_checkpoint(checkpoint, tokenizer, device)
+        config = self.model.config
+        if not is_dialogue_model(config):
+            raise ValueError(f"a {config.model_type!r} model reads no dialogues: use Predictor or TargetedPredictor.")
+        if config.utterance_encoder == "vectors":
+            raise ValueError(
+                "the model has no utterance encoder (`utterance_encoder='vectors'`): call it with `utterance_embeds`."
+            )
+        self.model.eval()
+        limit = utterance_limit(config, self.tokenizer)
+        if max_length is not None and not 3 <= max_length <= limit:
+            raise ValueError(f"`max_length` must lie between 3 and the encoder's {limit} positions, got {max_length}.")
+        self.max_length = max_length or limit
+        self.labels = [config.id2label[i] for i in range(config.num_labels)]
+
+    def __call__(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> list[list[dict[str, Any]]]:
+        """
+        For each dialogue, for each turn its most probable emotion.
+
+        Args:
+            dialogues: lists of turns; a turn is (speaker, utterance), a dictionary with these keys, or an utterance alone.
+            progress: show a progress bar.
+
+        Returns:
+            for each dialogue a list of {"speaker", "utterance", "label", "score", "scores"}.
+
+        Raises:
+            ValueError: an empty dialogue or utterance; one dialogue instead of a list of them.
+        """
+        for number, dialogue in enumerate(dialogues, 1):
+            if not isinstance(dialogue, list | tuple) or not dialogue:
+                raise ValueError(
+                    f"dialogue {number} of {len(dialogues)} must be a list of turns, at least one; got {dialogue!r}. "
+                    "Several dialogues are a list of such lists."
+                )
+        turns = [[read_turn(turn, number) for number, turn in enumerate(dialogue, 1)] for dialogue in dialogues]
+        utterances = [[utterance for _, utterance in dialogue] for dialogue in turns]
+        speakers = [[speaker for speaker, _ in dialogue] for dialogue in turns]
+        probabilities, cut = self.probabilities(utterances, speakers, progress)
+        self.warn_truncated(int(cut.sum()), len(cut))
+        rows = iter(probabilities.tolist())
+        results = []
+        for dialogue in turns:
+            entries = []
+            for speaker, utterance in dialogue:
+                scores = next(rows)
+                best = int(np.argmax(scores))
+                entry = {"speaker": speaker, "utterance": utterance, "label": self.labels[best], "score": scores[best]}
+                entries.append({**entry, "scores": dict(zip(self.labels, scores, strict=True))})
+            results.append(entries)
+        return results
+
+    def rank(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[dict]]:
+        """(N, C) -> for each turn the most probable label, or the `top_k` most probable, as {"label", "score"}."""
+        self.check_top_k(top_k)
+        order = np.argsort(-probabilities, axis=1, kind="stable")[:, : top_k or 1]
+        return [
+            [{"label": self.labels[i], "score": float(scores[i])} for i in best]
+            for scores, best in zip(probabilities, order, strict=True)
+        ]
+
+    def probabilities(
+        self,
+        utterances: Sequence[Sequence[str]],
+        speakers: Sequence[Sequence[str | None]] | None = None,
+        progress: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """
+        Probabilities of every turn of every dialogue, one after the other.
+
+        Args:
+            utterances: for each dialogue its utterances.
+            speakers: the same for the speakers; None: not known.
+
+        Returns:
+            (N, C) float32 for N turns in all, and (N,) bool: which utterances were cut.
+        """
+        texts = list(dict.fromkeys(text for dialogue in utterances for text in dialogue))
+        vectors, cut = utterance_vectors(self.model, self.tokenizer, texts, self.max_length, progress)
+        row_of = {text: row for row, text in enumerate(texts)}
+        rows = [np.array([row_of[text] for text in dialogue]) for dialogue in utterances]
+        starts = np.cumsum([0, *map(len, rows)])
+        output = np.empty((starts[-1], len(self.labels)), np.float32)
+        for batch in token_budget_batches([len(dialogue) for dialogue in rows], UTTERANCES_PER_BATCH):
+            speaker_ids = None
+            if self.model.config.num_speakers:
+                limit = self.model.config.num_speakers
+                names = [speakers[i] if speakers else [None] * len(rows[i]) for i in batch]
+                speaker_ids = [number_speakers(dialogue, limit) for dialogue in names]
+            scores = self._forward([torch.from_numpy(vectors[rows[i]]) for i in batch], speaker_ids)
+            for i, dialogue in zip(batch, scores, strict=True):
+                output[starts[i] : starts[i + 1]] = dialogue[: len(rows[i])]
+        return output, np.concatenate([cut[dialogue] for dialogue in rows] or [cut])
+
+    check_top_k = staticmethod(Predictor.check_top_k)
+
+    def warn_truncated(self, truncated: int, total: int) -> None:
+        """One counted warning for the utterances that were cut."""
+        if truncated:
+            logger.warning(
+                "%d of %d utterances are longer than %d tokens and were cut", truncated, total, self.max_length
+            )
+
+    @torch.inference_mode()
+    def _forward(self, vectors: list[torch.Tensor], speaker_ids: list[list[int]] | None) -> np.ndarray:
+        inputs = pad_dialogues(vectors, speaker_ids)
+        inputs = {name: tensor.to(self.model.device) for name, tensor in inputs.items()}
+        inputs["utterance_embeds"] = inputs["utterance_embeds"].to(self.model.dtype)
+        return self.model(**inputs).logits.float().softmax(dim=-1).cpu().numpy()
+
+
+def pad_dialogues(vectors: list[torch.Tensor], speaker_ids: list[list[int]] | None = None) -> dict[str, torch.Tensor]:
+    """Dialogues (U, D) -> `utterance_embeds` (B, U, D), `utterance_mask` (B, U) and, where given, `speaker_ids` (B, U)."""
+    pad = torch.nn.utils.rnn.pad_sequence
+    inputs = {
+        "utterance_embeds": pad(vectors, batch_first=True),
+        "utterance_mask": pad([torch.ones(len(dialogue), dtype=torch.long) for dialogue in vectors], batch_first=True),
+    }
+    if speaker_ids is not None:
+        inputs["speaker_ids"] = pad([torch.tensor(ids) for ids in speaker_ids], batch_first=True)
+    return inputs
+
+
+@torch.inference_mode()
+def utterance_vectors(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    max_length: int,
+    progress: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The utterance encoder's vectors (N, D) float32 of N texts, and (N,) bool: which were cut."""
+    model.eval()
+    output = np.empty((len(texts), model.config.utterance_size), np.float32)
+    cut = np.zeros(len(texts), bool)
+    budget = TOKENS_PER_BATCH * (1 if model.device.type == "cpu" else 16)
+    with tqdm(total=len(texts), unit="utterances", disable=not progress) as bar:
+        for start in range(0, len(texts), CHUNK):
+            part = slice(start, start + CHUNK)
+            encoded, cut[part] = encode_texts(tokenizer, [list(texts[part])], max_length, None, model.config)
+            for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], budget):
+                batch = {"input_ids": [encoded["input_ids"][row] for row in rows]}
+                # The BiLSTM over words expects padding behind them.
+                inputs = tokenizer.pad(batch, padding_side="right", return_tensors="pt").to(model.device)
+                vectors = model.dialogue.encode_utterances(inputs["input_ids"], inputs["attention_mask"])
+                output[[start + row for row in rows]] = vectors.float().cpu().numpy()
+                bar.update(len(rows))
+    return output, cut

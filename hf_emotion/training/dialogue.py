@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training of dialogue models: the model over an utterance encoder, and dialogues as it reads them."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import torch
+from datasets import Dataset, DatasetDict, Features, List, Value
+from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerBase
+
+from ..inference.dialogue import pad_dialogues, utterance_vectors
+from ..modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
+from ..modeling.pipeline_dialogue_emotion import number_speakers
+from .models import not_found, resolve_base_model
+
+
+def build_dialogue_model(
+    base_model: str, model_config: dict[str, Any], tokenizer: PreTrainedTokenizerBase, names: Sequence[str]
+) -> DialogueBiLSTMForEmotionRecognition:
+    """
+    A dialogue model over the pretrained utterance encoder `base_model`, frozen unless `freeze_encoder` is False; with
+    `utterance_encoder="bilstm"` over word embeddings of the base model's tokenizer.
+
+    Raises:
+        ValueError: `utterance_encoder="vectors"`, with which no text can be read.
+        OSError: no such base model.
+    """
+    fields = {
+        "utterance_encoder": "model",
+        **model_config,
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: i for i, name in enumerate(names)},
+    }
+    if fields["utterance_encoder"] == "vectors":
+        raise ValueError(
+            "`model_config.utterance_encoder` must be 'model' or 'bilstm': a run reads texts, and a model of 'vectors' none."
+        )
+    if fields["utterance_encoder"] == "bilstm":
+        fields = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **fields}
+        return DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMConfig(**fields))
+    path = resolve_base_model(base_model)
+    try:
+        config = DialogueBiLSTMConfig(encoder_config=AutoConfig.from_pretrained(path), **fields)
+        model = DialogueBiLSTMForEmotionRecognition(config)
+        encoder = AutoModel.from_pretrained(path, dtype=torch.float32)
+    except OSError as error:
+        raise OSError(not_found(base_model, error)) from error
+    model.dialogue.utterance_encoder.load_state_dict(encoder.state_dict())
+    return model
+
+
+def encode_dialogues(
+    splits: DatasetDict,
+    model: DialogueBiLSTMForEmotionRecognition,
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+) -> tuple[DatasetDict, Callable[[list[dict]], dict[str, torch.Tensor]]]:
+    """
+    Dialogues as rows for the Trainer, and their collator.
+
+    Under a frozen encoder the vectors of all utterances are computed once for each corpus and kept in the cache of
+    `datasets`, so that an epoch does not run the encoder; else the collator gives tokens.
+
+    Returns:
+        splits with the columns `utterances` (numbers of distinct texts), `speaker_ids`, `labels`, `length` (utterances).
+    """
+    texts = sorted({text for dataset in splits.values() for dialogue in dataset["utterances"] for text in dialogue})
+    number_of = {text: number for number, text in enumerate(texts)}
+    config = model.config
+
+    def encode(row: dict) -> dict:
+        return {
+            "utterances": [number_of[text] for text in row["utterances"]],
+            "speaker_ids": number_speakers(row["speakers"], max(config.num_speakers, 1)),
+            "length": len(row["utterances"]),
+        }
+
+    features = Features(
+        utterances=List(Value("int64")),
+        speaker_ids=List(Value("int64")),
+        labels=splits["train"].features["labels"],
+        length=Value("int64"),
+    )
+    encoded = DatasetDict(
+        {
+            split: dataset.map(
+                encode, remove_columns=["id", "utterances", "speakers"], features=features, desc="numbering utterances"
+            )
+            for split, dataset in splits.items()
+        }
+    )
+    if config.utterance_encoder == "model" and config.freeze_encoder:
+        vectors = cached_vectors(model, tokenizer, texts, max_length)
+        inputs_of = lambda rows: pad_dialogues([torch.from_numpy(vectors[row["utterances"]]) for row in rows])  # noqa: E731
+    else:
+        tokens = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
+        inputs_of = lambda rows: pad_tokens([[tokens[i] for i in row["utterances"]] for row in rows], tokenizer)  # noqa: E731
+
+    def collate(rows: list[dict]) -> dict[str, torch.Tensor]:
+        pad = torch.nn.utils.rnn.pad_sequence
+        batch = inputs_of(rows)
+        labels = pad([torch.tensor(row["labels"]) for row in rows], batch_first=True, padding_value=-100)
+        batch["labels"] = labels.where(labels >= 0, -100)
+        if config.num_speakers:
+            batch["speaker_ids"] = pad([torch.tensor(row["speaker_ids"]) for row in rows], batch_first=True)
+        return batch
+
+    return encoded, collate
+
+
+def pad_tokens(dialogues: list[list[list[int]]], tokenizer: PreTrainedTokenizerBase) -> dict[str, torch.Tensor]:
+    """Token ids of utterances -> `input_ids`, `attention_mask` (B, U, L) and `utterance_mask` (B, U)."""
+    shape = (len(dialogues), max(map(len, dialogues)), max(len(ids) for dialogue in dialogues for ids in dialogue))
+    input_ids = torch.full(shape, tokenizer.pad_token_id)
+    attention_mask = torch.zeros(shape, dtype=torch.long)
+    for i, dialogue in enumerate(dialogues):
+        for j, ids in enumerate(dialogue):
+            input_ids[i, j, : len(ids)] = torch.tensor(ids)
+            attention_mask[i, j, : len(ids)] = 1
+    return {
+        "input_ids": input_ids,
+        "attention_mask": attention_mask,
+        "utterance_mask": attention_mask.any(dim=-1).long(),
+    }
+
+
+def cached_vectors(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int
+) -> np.ndarray:
+    """The frozen encoder's vectors (N, D) float32 of N texts, computed once for these texts, encoder and `max_length`."""
+    digest = hashlib.sha256(f"{max_length}\n{len(texts)}\n".encode())
+    digest.update(model.config.encoder_config.to_json_string().encode())
+    for name, tensor in sorted(model.dialogue.utterance_encoder.state_dict().items()):
+        digest.update(name.encode() + tensor.cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    digest.update(repr(sorted(tokenizer.get_vocab().items())).encode())
+    for text in texts:
+        digest.update(text.encode() + b"\0")
+    fingerprint = digest.hexdigest()[:32]
+    cache = Path(datasets.config.HF_DATASETS_CACHE) / "hf_emotion" / f"utterance-vectors-{fingerprint}.arrow"
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    vectors = Dataset.from_dict({"text": list(texts)}).map(
+        lambda batch: {"vector": utterance_vectors(model, tokenizer, batch["text"], max_length)[0]},
+        batched=True,
+        batch_size=4096,
+        remove_columns="text",
+        features=Features(vector=List(Value("float32"), length=model.config.utterance_size)),
+        cache_file_name=str(cache),
+        new_fingerprint=fingerprint,
+        desc="utterance vectors",
+    )
+    return vectors.with_format("numpy")[:]["vector"]

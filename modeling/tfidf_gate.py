@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The TF-IDF gate (Scientific Reports 15, s41598-025-99515-6): which words of a text a model gets to see, or how strongly.
+
+It is fitted by `hf_emotion.data.tfidf` and lies as JSON beside the weights, where pipelines find it.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from transformers.utils import cached_file
+
+
+GATE_FILE = "tfidf_gate.json"
+EDGES = re.compile(r"^\W+|\W+$")
+
+
+def find_words(text: str) -> list[tuple[int, int, str]]:
+    """
+    (start, end, word) of what stands between blanks, in lower case and without punctuation at its edges; what is punctuation
+    or emoji alone is a word as it stands.
+    """
+    found = []
+    for match in re.finditer(r"\S+", text):
+        word = match.group().lower()
+        found.append((*match.span(), EDGES.sub("", word) or word))
+    return found
+
+
+@dataclass(frozen=True)
+class TfidfGate:
+    """
+    Attributes:
+        idf: inverse document frequency of each word of the training texts, ln((1 + n) / (1 + df)) + 1 for n texts.
+        unseen_idf: that of all other words, df = 0.
+        threshold: words whose tf·idf (not normalised) lies below are removed; the article has 3.5.
+        min_words: the best words of a text are kept all the same, up to this number; the article has 4.
+    """
+
+    idf: dict[str, float]
+    unseen_idf: float
+    threshold: float = 3.5
+    min_words: int = 4
+
+    def scores(self, words: Sequence[str]) -> list[float]:
+        """tf·idf of each word of one text."""
+        counts = Counter(words)
+        return [counts[word] * self.idf.get(word, self.unseen_idf) for word in words]
+
+    def filter(self, text: str) -> str:
+        """The text without its words of low tf·idf; a text of at most `min_words` words as it is."""
+        words = find_words(text)
+        if len(words) <= self.min_words:
+            return text
+        scores = self.scores([word for _, _, word in words])
+        best = sorted(range(len(words)), key=lambda i: -scores[i])[: self.min_words]
+        kept = {i for i, score in enumerate(scores) if score >= self.threshold}.union(best)
+        return " ".join(text[start:end] for i, (start, end, _) in enumerate(words) if i in kept)
+
+    def token_gates(self, text: str, offsets: Sequence[tuple[int, int]]) -> list[float]:
+        """
+        Factors of the word embeddings: tf·idf of a token's word, divided by the largest of the text; 1 for a token without
+        characters (special tokens).
+
+        Args:
+            text: the text.
+            offsets: (start, end) of each token in it.
+        """
+        words = find_words(text)
+        scores = self.scores([word for _, _, word in words])
+        largest = max(scores, default=1.0)
+        gates, word = [], 0
+        for start, end in offsets:
+            if start == end:
+                gates.append(1.0)
+                continue
+            while word + 1 < len(words) and words[word][1] <= start:
+                word += 1
+            gates.append(scores[word] / largest)
+        return gates
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n"
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the gate into a checkpoint's folder."""
+        (Path(folder) / GATE_FILE).write_text(self.to_json(), encoding="utf-8")
+
+
+def load_gate(config) -> TfidfGate | None:
+    """
+    The gate that lies beside the weights of a model, from its configuration; None for a model without TF-IDF gating.
+
+    Raises:
+        OSError: the checkpoint has no gate.
+    """
+    if getattr(config, "tfidf_gating", "none") == "none":
+        return None
+    path = None
+    if config._name_or_path:
+        path = cached_file(
+            config._name_or_path,
+            GATE_FILE,
+            revision=getattr(config, "_commit_hash", None),
+            _raise_exceptions_for_missing_entries=False,
+        )
+    if path is None:
+        raise OSError(
+            f"the model gates its input by TF-IDF (`tfidf_gating={config.tfidf_gating!r}`), and {GATE_FILE} is not beside its "
+            f"weights ({config._name_or_path or 'a model that was not loaded'}): copy it there from the run folder, or pass the "
+            "gate as `gate`."
+        )
+    return TfidfGate(**json.loads(Path(path).read_text(encoding="utf-8")))
+
+
+__all__ = ["GATE_FILE", "TfidfGate", "find_words", "load_gate"]

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The classification report and the confusion matrix as files."""
+
+import logging
+import re
+import struct
+import warnings
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+from toolkit_helpers import files_in
+
+from hf_emotion.training.reports import write_reports
+
+
+TEXTS = {"classification_report.txt", "confusion_matrix.txt"}
+PICTURES = {"classification_report.png", "confusion_matrix.png"}
+NAMES = ["anger", "joy", "mixed feelings", "surprise"]
+
+
+@pytest.fixture(autouse=True)
+def no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def single_label_case(rows=200, classes=4, seed=0):
+    """Gold ids with -1 and -100 among them and without the last class, and probabilities."""
+    rng = np.random.default_rng(seed)
+    gold = rng.integers(0, classes - 1, rows)
+    probabilities = rng.random((rows, classes))
+    probabilities[np.arange(rows), gold] += 0.4
+    gold[::7], gold[3::11] = -1, -100
+    return gold, probabilities / probabilities.sum(axis=1, keepdims=True)
+
+
+def multi_label_case(rows=200, seed=0):
+    rng = np.random.default_rng(seed)
+    gold = (rng.random((rows, 4)) < [0.4, 0.3, 0.2, 0.1]).astype(np.int8)  # 0 to 4 labels a row
+    return gold, np.clip(0.3 * gold + 0.7 * rng.random((rows, 4)), 0, 1)
+
+
+def read_report(folder):
+    """{name: figures as written} of the text."""
+    text = (folder / "classification_report.txt").read_text(encoding="utf-8")
+    assert text.endswith("\n") and not text.endswith("\n\n")
+    lines = [re.split(" {2,}", line.strip()) for line in text.splitlines()[2:] if line.strip()]
+    assert lines[0] == ["precision", "recall", "f1-score", "support"]
+    return {line[0]: line[1:] for line in lines[1:]}
+
+
+def read_matrix(folder):
+    """The header line, the names of the columns, {name of the row: counts}."""
+    text = (folder / "confusion_matrix.txt").read_text(encoding="utf-8")
+    assert text.endswith("\n") and not text.endswith("\n\n")
+    header, blank, *lines = text.splitlines()
+    assert blank == ""
+    assert len({cell_len(line) for line in lines}) == 1  # in columns
+    lines = [re.split(" {2,}", line.strip()) for line in lines]
+    return header, lines[0], {line[0]: [int(count) for count in line[1:]] for line in lines[1:]}
+
+
+def png_size(path):
+    content = path.read_bytes()
+    assert content[:8] == b"\x89PNG\r\n\x1a\n" and content[12:16] == b"IHDR" and content[-8:-4] == b"IEND"
+    return struct.unpack(">II", content[16:24])
+
+
+def scores(pairs):
+    """Precision, recall, F1 and support of (is gold, is predicted) pairs."""
+    hits = sum(1 for gold, predicted in pairs if gold and predicted)
+    found = sum(1 for _, predicted in pairs if predicted)
+    support = sum(1 for gold, _ in pairs if gold)
+    precision, recall = hits / found if found else 0.0, hits / support if support else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    return precision, recall, f1, support
+
+
+def check_report(lines, per_class, averages):
+    """The lines of the classes and of their averages against figures from loops."""
+    assert list(lines) == [*NAMES, *averages]
+    total = sum(figures[3] for figures in per_class)
+    for name, figures in zip(NAMES, per_class, strict=True):
+        assert lines[name] == [f"{value:.3f}" for value in figures[:3]] + [str(figures[3])]
+    for column in range(3):
+        macro = sum(figures[column] for figures in per_class) / len(per_class)
+        weighted = sum(figures[column] * figures[3] for figures in per_class) / total
+        assert float(lines["macro avg"][column]) == pytest.approx(macro, abs=0.00051)
+        assert float(lines["weighted avg"][column]) == pytest.approx(weighted, abs=0.00051)
+    assert {line[-1] for name, line in lines.items() if name not in NAMES} == {str(total)}
+
+
+class TestSingleLabel:
+    def test_figures(self, tmp_path):
+        gold, probabilities = single_label_case()
+        write_reports(tmp_path / "run", "a title", gold, probabilities, NAMES)
+        assert set(files_in(tmp_path / "run")) == TEXTS | PICTURES
+        pairs = [(g, max(range(4), key=row.__getitem__)) for g, row in zip(gold, probabilities, strict=True) if g >= 0]
+        assert len(pairs) < len(gold)
+        per_class = [scores([(g == i, p == i) for g, p in pairs]) for i in range(4)]
+        assert per_class[3][3] == 0 and any(p == 3 for _, p in pairs)
+        lines = read_report(tmp_path / "run")
+        check_report(lines, per_class, ["accuracy", "macro avg", "weighted avg"])
+        right = sum(1 for g, p in pairs if g == p)
+        assert lines["accuracy"] == [f"{right / len(pairs):.3f}", str(len(pairs))]
+
+        header, columns, rows = read_matrix(tmp_path / "run")
+        assert header == (
+            "a title: confusion matrix, rows = gold, columns = predicted (the most probable class), "
+            f"{len(pairs)} of 200 rows (those with a label)"
+        )
+        assert columns == NAMES
+        assert rows == {NAMES[i]: [sum(1 for g, p in pairs if g == i and p == j) for j in range(4)] for i in range(4)}
+        assert rows["surprise"] == [0, 0, 0, 0]
+
+    def test_gold_is_in_the_rows(self, tmp_path, monkeypatch):
+        from matplotlib.axes import Axes
+
+        drawn, draw = [], Axes.imshow
+        monkeypatch.setattr(Axes, "imshow", lambda self, X, **kw: drawn.append((self, X)) or draw(self, X, **kw))
+        gold, predicted = [0, 0, 0, 1, 2], [1, 1, 0, 1, 1]
+        write_reports(tmp_path, "t", np.array(gold), np.eye(4)[predicted], NAMES)
+        assert read_matrix(tmp_path)[2] == {
+            "anger": [1, 2, 0, 0],
+            "joy": [0, 1, 0, 0],
+            "mixed feelings": [0, 1, 0, 0],
+            "surprise": [0, 0, 0, 0],
+        }
+        axes, shares = drawn[-1]
+        assert shares.tolist() == [[1 / 3, 2 / 3, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
+        assert (axes.get_ylabel(), axes.get_xlabel()) == ("gold", "predicted")
+        numbers = {(text.get_position()[1], text.get_position()[0]): text.get_text() for text in axes.texts}
+        assert len(numbers) == 16 and (numbers[0, 1], numbers[1, 0]) == ("2", "0")
+        assert axes.get_ylim() == (3.5, -0.5)  # the first class is on top, as in the text
+
+    def test_rows_without_label_change_nothing(self, tmp_path):
+        gold, probabilities = single_label_case()
+        write_reports(tmp_path / "all", "t", gold, probabilities, NAMES)
+        write_reports(tmp_path / "labelled", "t", gold[gold >= 0], probabilities[gold >= 0], NAMES)
+        both = [files_in(tmp_path / name)["classification_report.txt"] for name in ("all", "labelled")]
+        assert both[0] == both[1]
+        assert read_matrix(tmp_path / "all")[2] == read_matrix(tmp_path / "labelled")[2]
+
+    def test_more_classes_than_half_of_the_rows(self, tmp_path):
+        gold = np.arange(30)
+        write_reports(tmp_path, "t", gold, np.eye(30), [f"label {i}" for i in gold])
+        assert read_report(tmp_path)["accuracy"] == ["1.000", "30"]
+
+
+class TestMultiLabel:
+    def test_figures(self, tmp_path):
+        gold, probabilities = multi_label_case()
+        thresholds = [0.3, 0.4, 0.5, 0.6]
+        write_reports(tmp_path, "t", gold, probabilities, NAMES, thresholds)
+        assert set(files_in(tmp_path)) == TEXTS | PICTURES
+        pairs = [
+            [(g == 1, p > thresholds[i]) for g, p in zip(gold[:, i], probabilities[:, i], strict=True)]
+            for i in range(4)
+        ]
+        lines = read_report(tmp_path)
+        averages = ["micro avg", "macro avg", "weighted avg", "samples avg"]
+        check_report(lines, [scores(column) for column in pairs], averages)
+        micro = scores([pair for column in pairs for pair in column])
+        assert lines["micro avg"] == [f"{value:.3f}" for value in micro[:3]] + [str(micro[3])]
+
+        header, columns, rows = read_matrix(tmp_path)
+        one = [(list(g).index(1), int(p.argmax())) for g, p in zip(gold, probabilities, strict=True) if sum(g) == 1]
+        assert 0 < len(one) < len(gold)
+        assert "rows = gold, columns = predicted" in header
+        assert header.endswith(f"{len(one)} of 200 rows (those with exactly one gold label)")
+        assert columns == NAMES
+        assert rows == {NAMES[i]: [one.count((i, j)) for j in range(4)] for i in range(4)}
+
+    def test_thresholds_are_strict(self, tmp_path):
+        gold, probabilities = np.array([[1, 0], [1, 1]]), np.array([[0.5, 0.25], [0.75, 0.5]])
+        write_reports(tmp_path, "t", gold, probabilities, ["a", "b"], [0.5, 0.25])
+        assert read_report(tmp_path)["a"] == ["1.000", "0.500", "0.667", "2"]
+        assert read_report(tmp_path)["b"] == ["1.000", "1.000", "1.000", "1"]
+
+    def test_no_row_with_one_label(self, tmp_path):
+        write_reports(tmp_path, "t", np.array([[1, 1], [0, 0]]), np.full((2, 2), 0.9), ["a", "b"], [0.5, 0.5])
+        header, _, rows = read_matrix(tmp_path)
+        assert "0 of 2 rows" in header and rows == {"a": [0, 0], "b": [0, 0]}
+        assert set(files_in(tmp_path)) == TEXTS | PICTURES
+
+    def test_one_label(self, tmp_path):
+        write_reports(tmp_path, "t", np.array([[1], [0], [1]]), np.array([[0.9], [0.8], [0.1]]), ["a"], [0.5])
+        assert read_report(tmp_path)["a"] == ["0.500", "0.500", "0.500", "2"]
+        assert read_matrix(tmp_path)[2] == {"a": [2]}
+
+
+class TestNames:
+    @pytest.mark.parametrize("classes", [2, 60, 64, 300])
+    def test_pictures_and_columns(self, tmp_path, monkeypatch, classes):
+        from matplotlib.axes import Axes
+
+        written, write = [], Axes.text
+        monkeypatch.setattr(Axes, "text", lambda self, *a, **kw: written.append(self) or write(self, *a, **kw))
+        kinds = ["🫠🫡", "$x_{$", r"\$\frac{a}$ [b] (c)", "悲しい", "m$n$ %s {}", "W" * 70, "two\nlines\tand a tab"]
+        names = [f"{kinds[i % 7]} {i}" for i in range(classes)]
+        gold = np.arange(3 * classes) % classes
+        write_reports(tmp_path, "🫠 $x^{$ " + "long " * 30, gold, np.eye(classes)[gold[::-1]], names)
+        _, columns, rows = read_matrix(tmp_path)
+        assert columns == list(rows) == [" ".join(name.split()) for name in names]
+        assert all(len(counts) == classes for counts in rows.values())
+        sizes = [png_size(tmp_path / name) for name in sorted(PICTURES)]
+        assert all(300 < side < 4000 for size in sizes for side in size)
+        in_matrix = sum(axes.get_ylabel() == "gold" for axes in written)
+        assert in_matrix == (classes**2 if classes <= 60 else 0)
+
+    def test_names_that_are_equal(self, tmp_path):
+        names = ["accuracy", "macro avg", "macro avg", "0"]
+        write_reports(tmp_path, "t", np.array([0, 1, 2, 3]), np.eye(4), names)
+        text = (tmp_path / "classification_report.txt").read_text(encoding="utf-8")
+        assert text.count("macro avg") == 3 and text.count("accuracy") == 2
+        assert set(files_in(tmp_path)) == TEXTS | PICTURES
+
+
+class TestFiles:
+    def test_without_matplotlib(self, tmp_path, monkeypatch, caplog):
+        import importlib.util
+
+        monkeypatch.setattr(importlib.util, "find_spec", lambda *arguments: None)
+        with caplog.at_level(logging.WARNING):
+            write_reports(tmp_path, "t", *single_label_case(), NAMES)
+        assert set(files_in(tmp_path)) == TEXTS
+        assert len(caplog.records) == 1 and "pip install 'hf-emotion[plots]'" in caplog.text
+
+    def test_nothing_half_written(self, tmp_path, monkeypatch):
+        from matplotlib.figure import Figure
+
+        (tmp_path / "confusion_matrix.png").write_bytes(b"old")
+        save = Figure.savefig
+
+        def interrupted(self, path, **options):
+            if any(axes.get_ylabel() == "gold" for axes in self.axes):
+                path.write_bytes(b"half")
+                raise KeyboardInterrupt
+            save(self, path, **options)
+
+        monkeypatch.setattr(Figure, "savefig", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            write_reports(tmp_path, "t", *single_label_case(), NAMES)
+        assert set(files_in(tmp_path)) == TEXTS | PICTURES
+        assert files_in(tmp_path)["confusion_matrix.png"] == b"old"
+
+    @pytest.mark.parametrize(
+        "gold, probabilities, thresholds, message",
+        [
+            ([-1, -100], np.eye(2), None, "no row has a gold label: the reports need at least one labelled row"),
+            (np.zeros(0, int), np.zeros((0, 2)), None, "at least one labelled row"),
+            (np.zeros((2, 2), int), np.eye(2), [0.5, 0.5], "at least one labelled row"),
+            ([0, 2], np.eye(2), None, "holds the id 2, but there are 2 labels"),
+            ([0], np.eye(2), None, "`gold` must hold one id per row"),
+            ([0, 1], np.eye(2)[0], None, r"`probabilities` must have the shape \(rows, 2 labels\)"),
+            ([0, 1, 2], np.eye(3), None, r"`probabilities` must have the shape \(rows, 2 labels\)"),
+            ([[1, -1], [0, 1]], np.eye(2), [0.5, 0.5], "must hold only 0 and 1"),
+            ([[1, 0], [0, 1]], np.eye(2), None, "`thresholds` must be 2 numbers"),
+            ([[1, 0], [0, 1]], np.eye(2), [0.5], "`thresholds` must be 2 numbers"),
+            ([[1, 0], [0, 1]], np.eye(2), 0.5, "`thresholds` must be 2 numbers"),
+            ([0, 1], np.eye(2), [0.5, 0.5], "None for single-label data"),
+            ([0, 1], np.eye(2), 0.5, "None for single-label data"),
+        ],
+    )
+    def test_wrong_inputs(self, tmp_path, gold, probabilities, thresholds, message):
+        with pytest.raises(ValueError, match=message):
+            write_reports(tmp_path, "t", np.array(gold), probabilities, ["a", "b"], thresholds)
+        assert files_in(tmp_path) == {}
