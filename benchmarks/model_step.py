@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Forward pass and train step (with AdamW) of our models against the stock BERT classifier: one process, runs interleaved
+Forward pass and train step (with AdamW) of our models against the stock BERT (RoBERTa) classifier: one process, runs interleaved
 (A B A B ...), after warm-up; median and quartiles of the paired ratios.
 
     python benchmarks/model_step.py --model qacg-bert --size base --shape 8x64 --shape 4x128
@@ -18,7 +18,7 @@ from pathlib import Path
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 import torch
 import transformers
-from transformers import AutoConfig, AutoModelForSequenceClassification, BertConfig
+from transformers import AutoConfig, AutoModelForSequenceClassification, BertConfig, RobertaConfig
 
 
 SIZES = {
@@ -30,7 +30,9 @@ EXTRA = {
     "label-aware-bert": {"num_labels": 28},
     "cg-bert": {"num_labels": 3, "num_contexts": 8},
     "qacg-bert": {"num_labels": 3, "num_contexts": 8},
+    "roberta-esa": {"num_labels": 6},
 }
+STOCK = {"roberta-esa": RobertaConfig}  # BERT elsewhere
 
 
 def inputs_for(config, batch_size: int, length: int) -> dict[str, torch.Tensor]:
@@ -39,7 +41,9 @@ def inputs_for(config, batch_size: int, length: int) -> dict[str, torch.Tensor]:
     lengths = length - torch.arange(batch_size) * (length // 4) // batch_size
     mask = (torch.arange(length) < lengths[:, None]).long()
     inputs = {
-        "input_ids": torch.randint(1000, config.vocab_size, (batch_size, length), generator=generator) * mask,
+        "input_ids": torch.randint(1000, config.vocab_size, (batch_size, length), generator=generator).where(
+            mask.bool(), config.pad_token_id
+        ),
         "attention_mask": mask,
     }
     if config.problem_type == "multi_label_classification":
@@ -81,7 +85,9 @@ def seconds(action: Callable[[], None]) -> float:
 
 def measure(model_type: str, size: str, shape: tuple[int, int], kind: str, pairs: int, overrides: dict) -> dict:
     ours = AutoConfig.for_model(model_type, **SIZES[size], **EXTRA[model_type], **overrides)
-    stock = BertConfig(**SIZES[size], num_labels=ours.num_labels, problem_type=ours.problem_type)
+    stock = STOCK.get(model_type, BertConfig)(
+        **SIZES[size], num_labels=ours.num_labels, problem_type=ours.problem_type
+    )
     actions = []
     for config in (stock, ours):
         torch.manual_seed(0)

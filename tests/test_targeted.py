@@ -656,7 +656,7 @@ class TestKindsOfModels:
         self, tmp_path, aspect_bert, base_bert, corpora, places, feelings
     ):
         """Refused before anything is written, so that the same command can be given again."""
-        message = "`model_type` '{}' does not fit the corpus: 'label-aware-bert' takes texts without aspects"
+        message = "`model_type` '{}' reads texts.*, and the corpus holds texts"
         for recipe, data in (
             (targeted_recipe(aspect_bert, model_type="label-aware-bert", model_config={}), corpora),
             (targeted_recipe(aspect_bert, model_type="label-aware-bert", model_config={}, **FILES), places),
