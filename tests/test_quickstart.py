@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
 from test_convert import ABSA_SIZES, absa_weights, save_reference
-from toolkit_helpers import write_sentihood
+from toolkit_helpers import write_dialogues, write_meld, write_sentihood
 
 import hf_emotion
 from hf_emotion.taxonomies import GOEMOTIONS
@@ -77,6 +77,17 @@ def folder(tmp_path_factory):
         ]
         (folder / "corpora" / "goemotions" / f"{split}.tsv").write_text("\n".join(lines), encoding="utf-8")
     write_sentihood(folder / "corpora", {"train": (12, 0), "dev": (8, 12), "test": (8, 20)})
+    write_meld(folder / "corpora")
+    write_dialogues(folder / "dialogues")
+    (folder / "corpora" / "emotion6").mkdir()
+    for split, rows in (("train", 48), ("val", 12), ("test", 12)):
+        lines = [
+            f"i feel {('sad', 'glad', 'tender', 'cross', 'afraid', 'startled')[i % 6]} about {split} {i};{label}"
+            for i, label in zip(range(rows), "sadness joy love anger fear surprise".split() * rows, strict=False)
+        ]
+        (folder / "corpora" / "emotion6" / f"{split}.txt").write_text("\n".join(lines), encoding="utf-8")
+    turns = [{"speaker": "Ana", "utterance": "I got the job!"}, {"speaker": "Ben", "utterance": "No way!"}]
+    (folder / "dialogues.jsonl").write_text(json.dumps({"id": 1, "turns": turns}) + "\n", encoding="utf-8")
     run(shlex.split("hf-emotion train goemotions/baseline --base-model minilm --set num_train_epochs=1"), folder)
     for name in ("reviews", "hotels"):
         (folder / name).mkdir()
@@ -101,7 +112,7 @@ def folder(tmp_path_factory):
     ):
         with (folder / name).open("w", newline="") as file:
             csv.writer(file).writerows([header, *rows])
-    for name in ("my_recipe.yaml", "my_aspects.yaml"):
+    for name in ("my_recipe.yaml", "my_aspects.yaml", "my_dialogues.yaml"):
         (recipe,) = (block for block in blocks("yaml") if f"# {name}" in block)
         (folder / name).write_text(recipe)
     # A checkpoint as the papers' own code saves it; the sizes lie beside it.
@@ -164,6 +175,11 @@ def test_every_command_of_the_readme_runs(folder, command):
         assert all(name in output for name in ("LOCATION1", "general", "price", "safety", "transit-location"))
     if "predict runs/hotels" in command:
         assert "room" in output and "staff" in output
+    if "--output turns.jsonl" in command:
+        (row,) = (json.loads(line) for line in (folder / "turns.jsonl").read_text().splitlines())
+        assert row["id"] == 1 and len(row["predicted_labels"]) == len(row["predicted_scores"]) == 2
+    if "predict runs/meld" in command and "Ana" in command:
+        assert "Ben" in output and "She left me." in output
     if "context_guidance" in command:
         assert "quasi_attention" in output
 
