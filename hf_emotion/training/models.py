@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a recipe to a model and its tokenizer."""
 
+import difflib
 import hashlib
 import importlib.util
 from collections.abc import Mapping
@@ -143,6 +144,13 @@ def build_classifier(
                 raise ValueError(
                     f"`model_config.tfidf_gating` of a stock classifier must be 'none' or 'filter', got "
                     f"{kept['tfidf_gating']!r}: 'scale' needs `model_type: roberta-esa`."
+                )
+            unknown = [name for name in model_config if name in fields and not hasattr(base, name)]
+            if unknown:
+                near = difflib.get_close_matches(unknown[0], base.to_dict(), n=1)
+                raise ValueError(
+                    f"`model_config.{unknown[0]}`: a {base.model_type!r} model has no such field"
+                    + (f"; did you mean `model_config.{near[0]}`?" if near else ": leave it out.")
                 )
             model = AutoModelForSequenceClassification.from_pretrained(path, dtype=torch.float32, **fields)
             for name, value in kept.items():  # a stock config keeps what it does not know

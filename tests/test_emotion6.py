@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The six emotions: reading their files, removing what stands in two parts, oversampling, and that nothing leaks."""
+
+import collections
+import logging
+import os
+from pathlib import Path
+
+import pytest
+from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
+from toolkit_helpers import feelings_rows, write_csv, write_meld
+
+import hf_emotion.data.text as text_module
+from hf_emotion import load_dataset_for
+from hf_emotion.data import (
+    duplicates_between_splits,
+    is_multi_label,
+    label_names,
+    oversample_minorities,
+    remove_duplicates,
+)
+
+
+EMOTIONS = ["sadness", "joy", "love", "anger", "fear", "surprise"]
+SHARED = {"validation": ["i am joy", "so calm"], "test": ["i am joy", "the rain"]}  # in train too
+COUNTS = {"sadness": 7, "joy": 11, "love": 3, "anger": 4, "fear": 1, "surprise": 2}
+
+
+def emotion6_folder(folder: Path, **content: str) -> Path:
+    """`folder/emotion6/{train,val,test}.txt`; returns `folder`."""
+    (folder / "emotion6").mkdir(parents=True)
+    for name in ("train", "val", "test"):
+        text = content.get(name, f"{name} a;joy\n{name} b;fear\n")
+        (folder / "emotion6" / f"{name}.txt").write_text(text, encoding="utf-8", newline="")
+    return folder
+
+
+def lines(rows: list[tuple[str, str]]) -> str:
+    return "".join(f"{text};{label}\n" for text, label in rows)
+
+
+def rows_of(dataset: Dataset) -> list[tuple[str, str, str]]:
+    names = label_names(dataset)
+    return [(row["id"], row["text"], names[row["labels"]]) for row in dataset]
+
+
+def label_counts(dataset: Dataset) -> dict[str, int]:
+    return dict(collections.Counter(label for *_, label in rows_of(dataset)))
+
+
+def labelled(counts: dict[str, int]) -> Dataset:
+    """A single-label data set whose classes have these sizes, one after the other by turns."""
+    rows, left = [], dict(counts)
+    while any(left.values()):
+        for name in left:
+            if left[name]:
+                left[name] -= 1
+                rows.append((f"{name} {left[name]}", list(counts).index(name)))
+    features = Features({"id": Value("string"), "text": Value("string"), "labels": ClassLabel(names=list(counts))})
+    texts, labels = zip(*rows, strict=True)
+    return Dataset.from_dict({"id": list(texts), "text": list(texts), "labels": list(labels)}, features=features)
+
+
+class TestFiles:
+    def test_rows(self, tmp_path):
+        folder = emotion6_folder(tmp_path, train="i am sad;sadness\r\nso happy ;joy\r\n\n", val="a\u2028b;love")
+        splits = load_dataset_for("emotion6", folder)
+        assert list(splits) == ["train", "validation", "test"]
+        assert rows_of(splits["train"]) == [("train-1", "i am sad", "sadness"), ("train-2", "so happy ", "joy")]
+        assert rows_of(splits["validation"]) == [("validation-1", "a\u2028b", "love")]
+        assert rows_of(splits["test"]) == [("test-1", "test a", "joy"), ("test-2", "test b", "fear")]
+
+    def test_labels_have_the_ids_of_the_hub(self, tmp_path):
+        every = lines([(f"text {label}", label) for label in sorted(EMOTIONS)])
+        splits = load_dataset_for("emotion6", emotion6_folder(tmp_path, train=every))
+        assert all(label_names(split) == EMOTIONS and not is_multi_label(split) for split in splits.values())
+        ids = dict(zip(splits["train"]["text"], splits["train"]["labels"], strict=True))
+        expected = {"sadness": 0, "joy": 1, "love": 2, "anger": 3, "fear": 4, "surprise": 5}
+        assert ids == {f"text {label}": number for label, number in expected.items()}
+
+    def test_the_last_semicolon_splits(self, tmp_path):
+        folder = emotion6_folder(tmp_path, train="so; happy;joy\n;;fear\nlove;anger;love\n")
+        texts = [(text, label) for _, text, label in rows_of(load_dataset_for("emotion6", folder)["train"])]
+        assert texts == [("so; happy", "joy"), (";", "fear"), ("love;anger", "love")]
+
+    def test_texts_are_composed(self, tmp_path):
+        folder = emotion6_folder(tmp_path, train="cafe\u0301;joy\n")
+        assert load_dataset_for("emotion6", folder)["train"]["text"][0] == "caf\u00e9"
+
+    @pytest.mark.parametrize(
+        ("line", "reason"),
+        [
+            ("i am happy;happiness", r"unknown label 'happiness'; the labels are \['sadness', 'joy'"),
+            ("i am happy;Joy", "unknown label 'Joy'"),
+            ("i am happy; joy", "unknown label ' joy'"),
+            ("i am happy;", "unknown label ''"),
+            ("i am happy", "expected text;label, got 'i am happy'"),
+            (";joy", "the text is empty"),
+            ("  ;joy", "the text is empty"),
+        ],
+    )
+    def test_malformed_rows_are_errors_with_file_and_line(self, tmp_path, line, reason):
+        folder = emotion6_folder(tmp_path, val=f"good;joy\n\n{line}\n")
+        with pytest.raises(ValueError, match=rf"emotion6.val\.txt, line 3: {reason}"):
+            load_dataset_for("emotion6", folder)
+
+    def test_malformed_rows_are_skipped_counted_and_listed(self, tmp_path, caplog):
+        folder = emotion6_folder(tmp_path, train="good;joy\nno label\nbad;happiness\nbetter;fear\n ;joy\n")
+        with caplog.at_level(logging.WARNING):
+            train = load_dataset_for("emotion6", folder, on_bad_rows="skip")["train"]
+        assert rows_of(train) == [("train-1", "good", "joy"), ("train-4", "better", "fear")]
+        assert "3 bad rows skipped" in caplog.text
+        for line in ("line 2: expected text;label", "line 3: unknown label 'happiness'", "line 5: the text is empty"):
+            assert line in caplog.text
+
+    @pytest.mark.parametrize("name", ["train.txt", "val.txt", "test.txt"])
+    def test_a_missing_file_is_named(self, tmp_path, name):
+        emotion6_folder(tmp_path)
+        (tmp_path / "emotion6" / name).unlink()
+        with pytest.raises(FileNotFoundError, match=f"emotion6.{name} does not exist") as error:
+            load_dataset_for("emotion6", tmp_path)
+        assert "train.txt, val.txt and test.txt" in str(error.value)
+
+    def test_without_folder_the_hub_is_asked(self, monkeypatch):
+        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
+        asked = []
+
+        def load_dataset(*arguments):
+            asked.append(arguments)
+            features = Features({"text": Value("string"), "label": ClassLabel(names=EMOTIONS)})
+            parts = {"test": [("c", 5)], "train": [("a", 0), ("cafe\u0301", 2)], "validation": [("b", 4)]}
+            return DatasetDict(
+                {
+                    split: Dataset.from_dict(
+                        {"text": [text for text, _ in rows], "label": [label for _, label in rows]}, features=features
+                    )
+                    for split, rows in parts.items()
+                }
+            )
+
+        monkeypatch.setattr(text_module, "load_dataset", load_dataset)
+        splits = load_dataset_for("emotion6")
+        assert asked == [("dair-ai/emotion", "split")]
+        assert list(splits) == ["train", "validation", "test"]
+        assert rows_of(splits["train"]) == [("train-1", "a", "sadness"), ("train-2", "caf\u00e9", "love")]
+        assert rows_of(splits["validation"]) == [("validation-1", "b", "fear")]
+        assert rows_of(splits["test"]) == [("test-1", "c", "surprise")]
+
+
+class TestOversampling:
+    @pytest.mark.parametrize("counts", [COUNTS, {"a": 5, "b": 5}, {"a": 1, "b": 9, "c": 8}, {"a": 0, "b": 4, "c": 2}])
+    def test_every_class_is_as_large_as_the_largest(self, counts):
+        dataset = labelled(counts)
+        sampled = oversample_minorities(dataset)
+        most = max(counts.values())
+        assert label_counts(sampled) == {name: most for name, count in counts.items() if count}
+        times = collections.Counter(sampled["text"])
+        assert set(times) == set(dataset["text"])  # no row is lost
+        for text, count in times.items():
+            own = counts[text.split()[0]]
+            assert count in (most // own, -(-most // own)), text
+
+    def test_rows_stay_whole(self):
+        dataset = labelled(COUNTS)
+        assert set(rows_of(oversample_minorities(dataset))) == set(rows_of(dataset))
+        assert oversample_minorities(dataset).features == dataset.features
+
+    def test_the_seed_alone_decides_which_rows_come_once_more(self):
+        dataset = labelled({"a": 5, "b": 12})
+        drawn = {seed: oversample_minorities(dataset, seed)["text"][:] for seed in range(6)}
+        assert drawn[3] == oversample_minorities(dataset, 3)["text"][:]
+        assert oversample_minorities(dataset)["text"][:] == drawn[0]
+        assert len({tuple(texts) for texts in drawn.values()}) > 1
+
+    def test_the_rows_that_come_once_more_are_not_the_first(self):
+        dataset = labelled({"a": 20, "b": 30})
+        times = collections.Counter(oversample_minorities(dataset)["text"])
+        twice = [text for text in dataset["text"] if text.startswith("a") and times[text] == 2]
+        assert len(twice) == 10
+        assert twice != [text for text in dataset["text"] if text.startswith("a")][:10]
+
+    def test_multi_label_data_is_refused(self, tmp_path):
+        write_csv(tmp_path / "train.csv", ["text", "label"], feelings_rows(12))
+        with pytest.raises(ValueError, match="`oversample` needs one label per row"):
+            load_dataset_for("files", tmp_path, oversample=True, label_separator="|")
+
+    def test_dialogues_are_refused(self, tmp_path):
+        with pytest.raises(ValueError, match="`oversample` needs one label per row"):
+            load_dataset_for("meld", write_meld(tmp_path), oversample=True)
+
+    def test_a_multi_label_data_set_of_single_labels_is_refused(self):
+        features = Features({"text": Value("string"), "labels": List(ClassLabel(names=["a", "b"]))})
+        with pytest.raises(ValueError, match="multi-label"):
+            oversample_minorities(Dataset.from_dict({"text": ["x", "y"], "labels": [[0], [1]]}, features=features))
+
+    def test_own_files_are_parted_before(self, tmp_path):
+        write_csv(tmp_path / "train.csv", ["text", "label"], [[f"{i}", "ab"[i % 5 == 0]] for i in range(60)])
+        plain = load_dataset_for("files", tmp_path, validation_fraction=0.25)
+        sampled = load_dataset_for("files", tmp_path, validation_fraction=0.25, oversample=True)
+        assert rows_of(sampled["validation"]) == rows_of(plain["validation"])
+        assert not set(sampled["train"]["text"]) & set(sampled["validation"]["text"])
+        assert len(set(label_counts(sampled["train"]).values())) == 1
+
+
+class TestNothingLeaks:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        train = [(f"{label} {number}", label) for label, count in COUNTS.items() for number in range(count)]
+        train += [("i am joy", "joy"), ("i am joy", "love"), ("so calm", "love"), ("the rain", "sadness")]
+        train += [("joy 0", "joy")]  # a copy within train is no leak
+        parts = {
+            "val": [(text, "joy") for text in SHARED["validation"]] + [("val a", "fear"), ("val a", "love")],
+            "test": [(text, "sadness") for text in SHARED["test"]] + [("test a", "fear"), ("test b", "anger")],
+        }
+        return emotion6_folder(tmp_path, train=lines(train), **{name: lines(rows) for name, rows in parts.items()})
+
+    @pytest.fixture
+    def plain(self, folder):
+        return load_dataset_for("emotion6", folder)
+
+    @staticmethod
+    def assert_nothing_leaks(splits, plain):
+        for split in ("validation", "test"):
+            assert not set(splits["train"]["text"]) & set(splits[split]["text"])
+            assert rows_of(splits[split]) == rows_of(plain[split])
+        held_out = {text for split in ("validation", "test") for text in plain[split]["text"]}
+        assert set(rows_of(splits["train"])) == {row for row in rows_of(plain["train"]) if row[1] not in held_out}
+
+    def test_dedupe_and_oversample(self, folder, plain):
+        assert set(plain["train"]["text"]) & set(plain["test"]["text"])  # there is something to leak
+        splits = load_dataset_for("emotion6", folder, dedupe=True, oversample=True)
+        self.assert_nothing_leaks(splits, plain)
+        # Joy is the largest class without the rows that went: they are counted after the duplicates are removed.
+        assert label_counts(splits["train"]) == dict.fromkeys(EMOTIONS, COUNTS["joy"] + 1)
+        report = duplicates_between_splits(splits)
+        assert {count for pair, count in report.items() if "train &" in pair} == {0}
+
+    def test_dedupe_alone(self, folder, plain):
+        splits = load_dataset_for("emotion6", folder, dedupe=True)
+        self.assert_nothing_leaks(splits, plain)
+        assert label_counts(splits["train"]) == {**COUNTS, "joy": COUNTS["joy"] + 1}
+
+    def test_oversample_alone_leaves_the_other_parts(self, folder, plain):
+        splits = load_dataset_for("emotion6", folder, oversample=True)
+        for split in ("validation", "test"):
+            assert rows_of(splits[split]) == rows_of(plain[split])
+        assert label_counts(splits["train"]) == dict.fromkeys(EMOTIONS, COUNTS["joy"] + 2)
+
+    def test_removing_leaves_the_given_splits(self, plain):
+        before = rows_of(plain["train"])
+        assert len(remove_duplicates(plain)["train"]) == len(before) - 4
+        assert rows_of(plain["train"]) == before
+
+    def test_leaks_are_reported(self, folder, caplog):
+        with caplog.at_level(logging.WARNING):
+            load_dataset_for("emotion6", folder)
+        assert "train & validation: 2, train & test: 2, validation & test: 1" in caplog.text
+        assert "dedupe=True removes them from train" in caplog.text
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            load_dataset_for("emotion6", folder, dedupe=True, oversample=True)
+        assert "validation & test: 1" in caplog.text and "train &" not in caplog.text
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora")
+class TestRealEmotion6:
+    @pytest.fixture(scope="class")
+    def splits(self):
+        return load_dataset_for("emotion6")
+
+    def test_rows_and_labels(self, splits):
+        assert [len(splits[split]) for split in ("train", "validation", "test")] == [16000, 2000, 2000]
+        order = ("joy", "sadness", "anger", "fear", "love", "surprise")
+        for split, counts in {
+            "train": (5362, 4666, 2159, 1937, 1304, 572),
+            "validation": (704, 550, 275, 212, 178, 81),
+            "test": (695, 581, 275, 224, 159, 66),
+        }.items():
+            assert label_counts(splits[split]) == dict(zip(order, counts, strict=True))
+
+    def test_duplicates(self, splits):
+        assert duplicates_between_splits(splits) == {
+            "repeated in train": 31,
+            "repeated in validation": 2,
+            "repeated in test": 0,
+            "train & validation": 5,
+            "train & test": 11,
+            "validation & test": 3,
+        }
+
+    def test_nothing_leaks(self, splits):
+        clean = load_dataset_for("emotion6", dedupe=True, oversample=True)
+        TestNothingLeaks.assert_nothing_leaks(clean, splits)
+        assert len(set(label_counts(clean["train"]).values())) == 1
+        times = collections.Counter(clean["train"]["id"])
+        surprise = [times[row_id] for row_id, _, label in set(rows_of(clean["train"])) if label == "surprise"]
+        assert max(surprise) - min(surprise) <= 1

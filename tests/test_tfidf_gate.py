@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The TF-IDF gate: its words, its figures, what it removes, the factors of tokens, and its file."""
+
+import json
+import math
+from collections.abc import Callable
+
+import pytest
+from hf_emotion.modeling import RobertaESAConfig
+from hf_emotion.modeling.tfidf_gate import TfidfGate, find_words, load_gate
+from model_cases import make_tokenizer
+from sklearn.feature_extraction.text import TfidfVectorizer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import BertConfig, PreTrainedTokenizerFast
+
+from hf_emotion.data import fit_tfidf_gate
+
+
+TEXTS = [
+    "the day is so calm",
+    "The rain, the rain and THE sun",
+    "i don't feel happy!",
+    "so sad... so very sad \N{CRYING FACE}",
+    "the day is so calm",  # a copy
+    "happy day :)",
+    "the day is so calm",
+]
+
+
+def words_of(text: str) -> list[str]:
+    return [word for _, _, word in find_words(text)]
+
+
+def hand_idf(texts: list[set[str]]) -> dict[str, float]:
+    found = {}
+    for word in {word for words in texts for word in words}:
+        df = sum(word in words for words in texts)
+        found[word] = math.log((1 + len(texts)) / (1 + df)) + 1
+    return found
+
+
+def gate_of(threshold: float = 3.5, min_words: int = 4, **idf: float) -> TfidfGate:
+    return TfidfGate(idf, unseen_idf=9.0, threshold=threshold, min_words=min_words)
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("I am HAPPY", ["i", "am", "happy"]),
+            ("happy, (very) happy!!", ["happy", "very", "happy"]),
+            ("don't 'don't' well-known", ["don't", "don't", "well-known"]),
+            ("so \N{CRYING FACE} sad\N{CRYING FACE}", ["so", "\N{CRYING FACE}", "sad"]),
+            (":) ... hello", [":)", "...", "hello"]),
+            ("\u00c9T\u00c9, \u0130stanbul.", ["\u00e9t\u00e9", "i\u0307stanbul"]),
+            ("4ever 2", ["4ever", "2"]),
+            (" two\t\nlines\u00a0here ", ["two", "lines", "here"]),
+            ("  ", []),
+        ],
+    )
+    def test_words(self, text, words):
+        assert words_of(text) == words
+
+    def test_places_are_those_of_the_text_as_it_stands(self):
+        text = "  (\u0130stanbul)\t so,  SAD!"  # in lower case the first word is longer
+        assert [text[start:end] for start, end, _ in find_words(text)] == ["(\u0130stanbul)", "so,", "SAD!"]
+
+
+class TestFitting:
+    def test_idf_by_hand_over_distinct_texts(self):
+        gate = fit_tfidf_gate(TEXTS)
+        distinct = [
+            {"the", "day", "is", "so", "calm"},
+            {"the", "rain", "and", "sun"},
+            {"i", "don't", "feel", "happy"},
+            {"so", "sad", "very", "\N{CRYING FACE}"},
+            {"happy", "day", ":)"},
+        ]
+        assert gate.idf == pytest.approx(hand_idf(distinct), abs=1e-6)
+        assert gate.unseen_idf == pytest.approx(math.log(6 / 1) + 1, abs=1e-9)
+        assert (gate.threshold, gate.min_words) == (3.5, 4)
+
+    def test_copies_do_not_count(self):
+        assert fit_tfidf_gate(TEXTS) == fit_tfidf_gate(TEXTS[:4] + TEXTS[5:6])
+        assert fit_tfidf_gate(text for text in TEXTS) == fit_tfidf_gate(TEXTS)  # any iterable
+
+    def test_one_letter_words_and_stop_words_count(self):
+        assert {"i", "the", "is"} <= fit_tfidf_gate(TEXTS).idf.keys()
+
+    def test_scores_are_the_unnormalised_ones_of_scikit_learn(self):
+        texts = list(dict.fromkeys(TEXTS))
+        vectorizer = TfidfVectorizer(norm=None, analyzer=words_of)
+        matrix = vectorizer.fit_transform(texts).toarray()
+        gate = fit_tfidf_gate(TEXTS)
+        for text, row in zip(texts, matrix, strict=True):
+            words = words_of(text)
+            expected = [row[vectorizer.vocabulary_[word]] for word in words]
+            assert gate.scores(words) == pytest.approx(expected, abs=1e-5)
+        rain = gate.idf["rain"]
+        assert gate.scores(["rain", "the", "rain"])[::2] == pytest.approx([2 * rain, 2 * rain])
+
+    def test_unseen_words_count_as_in_no_text(self):
+        gate = fit_tfidf_gate(TEXTS)
+        expected = [2 * (math.log(6) + 1), math.log(6 / 3) + 1, 2 * (math.log(6) + 1)]
+        assert gate.scores(["nostalgia", "so", "nostalgia"]) == pytest.approx(expected, abs=1e-5)
+
+
+class TestFilter:
+    def test_the_threshold_itself_is_kept(self):
+        gate = gate_of(a=3.5, b=3.4999, c=3.5, d=3.6, e=3.5, f=1.0)
+        assert gate.filter("a b c d e f") == "a c d e"
+
+    def test_twice_the_frequency_is_twice_the_score(self):
+        gate = gate_of(a=1.75, b=3.4, c=4.0, d=4.0, e=4.0, f=4.0)
+        assert gate.filter("a b c d e a f") == "a c d e a f"
+
+    def test_the_best_are_kept_whatever_their_scores(self):
+        gate = gate_of(a=1.1, b=1.5, c=1.2, d=1.4, e=1.3, f=1.6)
+        assert gate.filter("a b c d e f") == "b d e f"
+        assert gate.filter("a b c d e") == "b c d e"
+
+    def test_the_best_are_a_floor_and_not_an_addition(self):
+        gate = gate_of(a=5.0, b=5.0, c=1.0, d=2.0, e=1.0, f=2.5)
+        assert gate.filter("a b c d e f") == "a b d f"
+        assert gate_of(a=5.0, b=5.0, c=5.0, d=5.0, e=5.0, f=1.0).filter("a b c d e f") == "a b c d e"
+
+    def test_among_equals_the_first_are_kept(self):
+        assert gate_of(a=1.0, b=1.0, c=1.0, d=1.0, e=1.0, f=2.0).filter("a b c d e f") == "a b c f"
+
+    def test_order_and_spelling_stay(self):
+        gate = gate_of(sad=4.0, so=1.0, day=4.0, rain=5.0, home=4.0, the=1.0)
+        assert gate.filter("So SAD,  the 'day'\n\tthe (Rain)! Home?") == "SAD, 'day' (Rain)! Home?"
+
+    def test_words_that_were_never_seen_stay(self):
+        gate = gate_of(a=1.0, b=1.0, c=1.0, d=1.0, e=1.0)
+        assert gate.filter("a b c d e Unseen").split()[-1] == "Unseen"
+
+    @pytest.mark.parametrize("text", ["", "a", " a  b\tc\n d ", "A, b! a a"])
+    def test_short_texts_are_left_as_they_are(self, text):
+        assert gate_of(a=1.0, b=1.0, c=1.0, d=1.0).filter(text) == text
+
+    def test_threshold_and_floor_can_be_set(self):
+        idf = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 1.0}
+        assert gate_of(threshold=2.0, min_words=1, **idf).filter("a b c d") == "b c"
+        assert gate_of(threshold=9.0, min_words=1, **idf).filter("a b c d") == "c"
+
+
+def byte_level(trim_offsets: bool, add_prefix_space: bool = False) -> PreTrainedTokenizerFast:
+    """A byte-level BPE tokenizer of RoBERTa's kind, so small that longer words are parted."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(["the day is so calm", "the rain and the sun", "i am so sad"] * 4, trainer)
+    tokenizer.post_processor = processors.RobertaProcessing(
+        ("</s>", 2), ("<s>", 0), trim_offsets=trim_offsets, add_prefix_space=add_prefix_space
+    )
+    names = {"bos_token": "<s>", "cls_token": "<s>", "eos_token": "</s>", "sep_token": "</s>"}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", unk_token="<unk>", **names)
+
+
+TOKENIZERS: dict[str, Callable] = {
+    "word pieces": lambda folder: make_tokenizer(folder),
+    "bytes, trimmed": lambda folder: byte_level(True),
+    "bytes, with blanks": lambda folder: byte_level(False),
+    "bytes, first word too": lambda folder: byte_level(True, add_prefix_space=True),
+}
+PARTED = "I am  so nervousness, homesick day!\N{CRYING FACE} \N{CRYING FACE} \u00c9t\u00e9 today"
+
+
+class TestTokenGates:
+    @pytest.fixture(params=TOKENIZERS)
+    def tokenizer(self, request, tmp_path):
+        return TOKENIZERS[request.param](tmp_path)
+
+    @pytest.mark.parametrize("text", [PARTED, f" {PARTED}", "sad", "so sad so", "sad. \n Sad? day"])
+    def test_every_piece_of_a_word_has_its_score(self, tokenizer, text):
+        idf = {"i": 1.0, "am": 1.25, "so": 1.5, "nervousness": 4.0, "homesick": 3.0, "day": 2.0, "sad": 2.5}
+        gate = TfidfGate(idf, unseen_idf=5.0)
+        encoded = tokenizer(text, return_offsets_mapping=True)
+        words = text.split()
+        names = [word.lower().strip("!.,?\N{CRYING FACE}") or word for word in words]
+        scores = [names.count(name) * idf.get(name, 5.0) for name in names]
+        of_character, place = {}, 0  # which word a character belongs to
+        for number, word in enumerate(words):
+            place = text.index(word, place)
+            for character in range(place, place + len(word)):
+                of_character[character] = number
+            place += len(word)
+        expected = []
+        for start, end in encoded["offset_mapping"]:
+            inside = {of_character[i] for i in range(start, end) if i in of_character}
+            assert len(inside) <= 1
+            # The blanks before a word, where they are tokens of their own, go with it or count as nothing.
+            following = [of_character[i] for i in range(start, len(text)) if i in of_character]
+            expected.append(1.0 if start == end else scores[(list(inside) or following)[0]] / max(scores))
+        found = gate.token_gates(text, encoded["offset_mapping"])
+        assert found == pytest.approx(expected)
+        assert found[0] == found[-1] == 1.0  # special tokens
+        assert max(found) == 1.0 and min(found) > 0
+
+    def test_pieces_of_one_word(self, tmp_path):
+        tokenizer = make_tokenizer(tmp_path)
+        encoded = tokenizer("so nervousness, sad", return_offsets_mapping=True)
+        tokens = ["[CLS]", "so", "nervous", "##ness", ",", "sad", "[SEP]"]
+        assert tokenizer.convert_ids_to_tokens(encoded["input_ids"]) == tokens
+        gate = TfidfGate({"so": 1.0, "nervousness": 4.0, "sad": 2.0}, unseen_idf=8.0)
+        gates = gate.token_gates("so nervousness, sad", encoded["offset_mapping"])
+        assert gates == pytest.approx([1, 0.25, 1, 1, 1, 0.5, 1])
+
+    def test_the_largest_counts_though_it_is_cut_off(self, tmp_path):
+        offsets = make_tokenizer(tmp_path)(
+            "so sad rain", return_offsets_mapping=True, truncation=True, max_length=4
+        ).offset_mapping
+        gate = TfidfGate({"so": 1.0, "sad": 2.0, "rain": 4.0}, unseen_idf=8.0)
+        assert gate.token_gates("so sad rain", offsets) == pytest.approx([1, 0.25, 0.5, 1])
+
+    def test_a_text_without_characters(self, tokenizer):
+        offsets = tokenizer("", return_offsets_mapping=True)["offset_mapping"]
+        assert set(TfidfGate({"so": 1.0}, 2.0).token_gates("", offsets)) == {1.0}
+
+    @pytest.mark.parametrize(
+        "tokenizer",
+        [
+            "word pieces",
+            *(
+                pytest.param(
+                    name, marks=pytest.mark.xfail(strict=True, reason="IndexError: tokens with characters, but no words")
+                )
+                for name in TOKENIZERS
+                if name != "word pieces"
+            ),
+        ],
+        indirect=True,
+    )
+    def test_a_text_of_blanks_alone(self, tokenizer):
+        text = " \n\t  "
+        offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+        gates = TfidfGate({"so": 1.0}, 2.0).token_gates(text, offsets)
+        assert gates == [1.0] * len(offsets)
+
+
+class TestFile:
+    def test_round_trip(self, tmp_path):
+        gate = TfidfGate({"\u00e9t\u00e9": 1.5, "\N{CRYING FACE}": 2.25, "so": 1.0}, 3.75, threshold=2.0, min_words=6)
+        gate.save_pretrained(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["tfidf_gate.json"]
+        content = (tmp_path / "tfidf_gate.json").read_text(encoding="utf-8")
+        assert "\u00e9t\u00e9" in content and json.loads(content)["min_words"] == 6
+        config = RobertaESAConfig(tfidf_gating="filter")
+        config._name_or_path = str(tmp_path)
+        assert load_gate(config) == gate
+
+    def test_a_fitted_gate_decides_alike_after_loading(self, tmp_path):
+        gate = fit_tfidf_gate(TEXTS)
+        gate.save_pretrained(tmp_path)
+        config = RobertaESAConfig(tfidf_gating="scale")
+        config._name_or_path = str(tmp_path)
+        assert load_gate(config) == gate
+
+    @pytest.mark.parametrize("config", [RobertaESAConfig(), BertConfig()])
+    def test_models_without_gating_have_none(self, tmp_path, config):
+        TfidfGate({}, 1.0).save_pretrained(tmp_path)
+        config._name_or_path = str(tmp_path)
+        assert load_gate(config) is None
+
+    @pytest.mark.parametrize("gating", ["filter", "scale"])
+    def test_no_file_beside_the_weights(self, tmp_path, gating):
+        config = RobertaESAConfig(tfidf_gating=gating)
+        config._name_or_path = str(tmp_path)
+        with pytest.raises(OSError, match=f"tfidf_gating='{gating}'.*tfidf_gate.json is not beside its weights") as error:
+            load_gate(config)
+        assert str(tmp_path) in str(error.value)
+        assert "copy it there from the run folder, or pass the gate as `gate`" in str(error.value)
+
+    def test_a_model_that_was_not_loaded(self):
+        with pytest.raises(OSError, match="tfidf_gate.json .*a model that was not loaded.*pass the gate as `gate`"):
+            load_gate(RobertaESAConfig(tfidf_gating="filter"))
+
+    def test_a_repository_that_the_cache_does_not_hold(self):
+        config = RobertaESAConfig(tfidf_gating="filter")
+        config._name_or_path = "somebody/no-such-model"
+        with pytest.raises(OSError, match="tfidf_gate.json"):
+            load_gate(config)
