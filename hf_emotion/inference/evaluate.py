@@ -39,7 +39,7 @@ def evaluate(
         threshold: the fixed threshold, beside the stored ones.
 
     Returns:
-        {"rows", "labels", "metrics"}; `metrics` has "fixed" and "tuned" for multi-label data, "argmax" for single-label data.
+        {"rows" (of dialogues: utterances with a label), "labels", "metrics"}; `metrics` has "fixed" and "tuned" for multi-label data, "argmax" for single-label data.
 
     Raises:
         ValueError: no such split; labels of the corpus and of the model that differ.
@@ -86,9 +86,9 @@ def evaluate(
             predictor.warn_truncated(int(cut.sum()), len(cut))
         else:
             probabilities = predictor.row_probabilities(rows, progress=True)
-        probabilities = probabilities[:, order]
-        results = {"argmax": metrics.single_label(dataset, label_matrix(rows), probabilities, names)}
-        return {"rows": len(rows), "labels": names, "metrics": results}
+        gold = label_matrix(rows)
+        results = {"argmax": metrics.single_label(dataset, gold, probabilities[:, order], names)}
+        return {"rows": int((gold >= 0).sum()), "labels": names, "metrics": results}
     own = predictor.label_probabilities(rows["text"], progress=True)
     probabilities, decisions = predictor.roll_up(own)[:, order], predictor.decide(own)[:, order]
     gold = label_matrix(rows)
