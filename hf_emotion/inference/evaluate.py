@@ -52,7 +52,7 @@ def evaluate(
         options["taxonomy"] = fitting[0] if fitting else "goemotions"
     elif dataset in OWN_FILES:
         options.setdefault("labels", predictor.labels)  # a file need not have every label of the model
-        if isinstance(predictor, TargetedPredictor):
+        if dataset == "files" and isinstance(predictor, TargetedPredictor):
             options.setdefault("aspect_column", "aspect")
             options.setdefault("aspects", predictor.model.config.aspects)
             if predictor.model.config.targets is not None:
