@@ -2,7 +2,7 @@
 """Prediction of the emotion of every turn of dialogues: utterances in large length-sorted batches, then the dialogues."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,7 @@ class DialoguePredictor:
         utterances: Sequence[Sequence[str]],
         speakers: Sequence[Sequence[str | None]] | None = None,
         progress: bool = False,
+        encode: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """
         Probabilities of every turn of every dialogue, one after the other.
@@ -128,12 +129,13 @@ class DialoguePredictor:
         Args:
             utterances: for each dialogue its utterances.
             speakers: the same for the speakers; None: not known.
+            encode: what takes the place of `utterance_vectors`, e.g. a cache of the same vectors.
 
         Returns:
             (N, C) float32 for N turns in all, and (N,) bool: which utterances were cut.
         """
         texts = list(dict.fromkeys(text for dialogue in utterances for text in dialogue))
-        vectors, cut = utterance_vectors(self.model, self.tokenizer, texts, self.max_length, progress)
+        vectors, cut = (encode or utterance_vectors)(self.model, self.tokenizer, texts, self.max_length, progress)
         row_of = {text: row for row, text in enumerate(texts)}
         rows = [np.array([row_of[text] for text in dialogue]) for dialogue in utterances]
         starts = np.cumsum([0, *map(len, rows)])

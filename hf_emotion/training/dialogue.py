@@ -93,8 +93,8 @@ def encode_dialogues(
             for split, dataset in splits.items()
         }
     )
-    if config.utterance_encoder == "model" and config.freeze_encoder:
-        vectors = cached_vectors(model, tokenizer, texts, max_length)
+    if is_frozen(config):
+        vectors, _ = cached_vectors(model, tokenizer, texts, max_length)
         inputs_of = lambda rows: pad_dialogues([torch.from_numpy(vectors[row["utterances"]]) for row in rows])  # noqa: E731
     else:
         tokens = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
@@ -128,28 +128,49 @@ def pad_tokens(dialogues: list[list[list[int]]], tokenizer: PreTrainedTokenizerB
     }
 
 
+def is_frozen(config: DialogueBiLSTMConfig) -> bool:
+    """Whether training leaves the vectors of utterances as they are."""
+    return config.utterance_encoder == "model" and config.freeze_encoder
+
+
 def cached_vectors(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int
-) -> np.ndarray:
-    """The frozen encoder's vectors (N, D) float32 of N texts, computed once for these texts, encoder and `max_length`."""
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    max_length: int,
+    progress: bool = True,
+) -> tuple[np.ndarray, np.ndarray]:
+    """
+    As `utterance_vectors` under a frozen encoder, but computed once for these texts, encoder and `max_length`, and kept in the
+    cache of `datasets`.
+    """
     digest = hashlib.sha256(f"{max_length}\n{len(texts)}\n".encode())
     digest.update(model.config.encoder_config.to_json_string().encode())
     for name, tensor in sorted(model.dialogue.utterance_encoder.state_dict().items()):
-        digest.update(name.encode() + tensor.cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     digest.update(repr(sorted(tokenizer.get_vocab().items())).encode())
     for text in texts:
         digest.update(text.encode() + b"\0")
     fingerprint = digest.hexdigest()[:32]
     cache = Path(datasets.config.HF_DATASETS_CACHE) / "hf_emotion" / f"utterance-vectors-{fingerprint}.arrow"
     cache.parent.mkdir(parents=True, exist_ok=True)
-    vectors = Dataset.from_dict({"text": list(texts)}).map(
-        lambda batch: {"vector": utterance_vectors(model, tokenizer, batch["text"], max_length)[0]},
+
+    def encode(batch: dict) -> dict:
+        vectors, cut = utterance_vectors(model, tokenizer, batch["text"], max_length)
+        return {"vector": vectors, "cut": cut}
+
+    rows = Dataset.from_dict({"text": list(texts)}).map(
+        encode,
         batched=True,
         batch_size=4096,
         remove_columns="text",
-        features=Features(vector=List(Value("float32"), length=model.config.utterance_size)),
+        features=Features(
+            vector=List(Value("float32"), length=model.config.utterance_size),
+            cut=Value("bool"),
+        ),
         cache_file_name=str(cache),
         new_fingerprint=fingerprint,
         desc="utterance vectors",
     )
-    return vectors.with_format("numpy")[:]["vector"]
+    columns = rows.with_format("numpy")[:]
+    return columns["vector"].reshape(len(texts), -1), columns["cut"]

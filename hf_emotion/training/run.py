@@ -50,7 +50,7 @@ from ..modeling.tfidf_gate import TfidfGate
 from ..modeling.usable_positions import usable_positions
 from ..recipes import Recipe
 from . import reports
-from .dialogue import build_dialogue_model, encode_dialogues
+from .dialogue import build_dialogue_model, cached_vectors, encode_dialogues, is_frozen
 from .files import filling, write_json, write_text
 from .models import build_classifier, load_base_tokenizer
 
@@ -297,8 +297,9 @@ def _predict(
     held_out = {split: rows for split, rows in splits.items() if split != "train"}
     if is_dialogue_model(model.config):
         dialogues = DialoguePredictor(model, tokenizer, max_length=recipe.max_length)
+        encode = cached_vectors if is_frozen(model.config) else None
         return {
-            split: dialogues.probabilities(rows["utterances"], rows["speakers"], progress=True)[0]
+            split: dialogues.probabilities(rows["utterances"], rows["speakers"], progress=True, encode=encode)[0]
             for split, rows in held_out.items()
         }
     if is_targeted(model.config):
