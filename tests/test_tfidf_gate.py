@@ -230,7 +230,8 @@ class TestTokenGates:
             "word pieces",
             *(
                 pytest.param(
-                    name, marks=pytest.mark.xfail(strict=True, reason="IndexError: tokens with characters, but no words")
+                    name,
+                    marks=pytest.mark.xfail(strict=True, reason="IndexError: tokens with characters, but no words"),
                 )
                 for name in TOKENIZERS
                 if name != "word pieces"
@@ -273,7 +274,9 @@ class TestFile:
     def test_no_file_beside_the_weights(self, tmp_path, gating):
         config = RobertaESAConfig(tfidf_gating=gating)
         config._name_or_path = str(tmp_path)
-        with pytest.raises(OSError, match=f"tfidf_gating='{gating}'.*tfidf_gate.json is not beside its weights") as error:
+        with pytest.raises(
+            OSError, match=f"tfidf_gating='{gating}'.*tfidf_gate.json is not beside its weights"
+        ) as error:
             load_gate(config)
         assert str(tmp_path) in str(error.value)
         assert "copy it there from the run folder, or pass the gate as `gate`" in str(error.value)

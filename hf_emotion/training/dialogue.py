@@ -144,7 +144,7 @@ def cached_vectors(
     As `utterance_vectors` under a frozen encoder, but computed once for these texts, encoder and `max_length`, and kept in the
     cache of `datasets`.
     """
-    digest = hashlib.sha256(f"{max_length}\n{len(texts)}\n".encode())
+    digest = hashlib.sha256(f"vector, cut\n{max_length}\n{len(texts)}\n".encode())  # the columns first
     digest.update(model.config.encoder_config.to_json_string().encode())
     for name, tensor in sorted(model.dialogue.utterance_encoder.state_dict().items()):
         digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
