@@ -358,13 +358,14 @@ class TestCompare:
         output = invoke("compare", tiny_run, stock_run)
         rows = cells(output)
         assert rows[0][:3] == ["run", "encoder", "seeds"]
-        assert rows[0][3:] == ["macro_f1 (fixed)", "micro_f1 (fixed)", "macro_f1 (tuned)", "micro_f1 (tuned)"]
+        kinds = ("macro_f1", "weighted_f1", "micro_f1")
+        assert rows[0][3:] == [f"{name} ({decision})" for decision in ("fixed", "tuned") for name in kinds]
         for row, run in zip(rows[1:], (tiny_run, stock_run), strict=True):
             report = report_of(run)
             assert row[0] == report["name"] and row[2] == "1"
             summary = report["summary"]["test"]
             assert row[3] == f"{summary['fixed']['macro_f1']['mean']:.4f}"
-            assert row[6] == f"{summary['tuned']['micro_f1']['mean']:.4f}"
+            assert row[8] == f"{summary['tuned']['micro_f1']['mean']:.4f}"
         lines = [line for line in output.splitlines() if line.startswith("stock vs tiny")]
         assert [re.search(r"\((\w+)\)", line)[1] for line in lines] == ["fixed", "tuned"]
         assert all("95 % interval" in line and "McNemar p = " in line for line in lines)
@@ -402,7 +403,7 @@ class TestCompare:
 
     def test_single_label_runs(self, single_run):
         result = json.loads(invoke("compare", single_run, single_run, "--json"))
-        assert result["metrics"] == ["accuracy (argmax)", "macro_f1 (argmax)"]
+        assert result["metrics"] == ["accuracy (argmax)", "macro_f1 (argmax)", "weighted_f1 (argmax)"]
         assert [test["decision"] for test in result["tests"]] == ["argmax"]
 
     def test_runs_of_other_rows(self, argv, tiny_run, single_run):

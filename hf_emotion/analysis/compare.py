@@ -15,7 +15,7 @@ from ..metrics.significance import mean_std
 from ..training.card import CORPUS_SHOWN
 
 
-COMPARED = (*CORPUS_SHOWN, "macro_f1", "micro_f1")
+COMPARED = (*CORPUS_SHOWN, "macro_f1", "weighted_f1", "micro_f1", "micro_f1_without_neutral")
 
 
 def compare(runs: Sequence[str | Path], split: str = "test") -> dict[str, Any]:
