@@ -26,8 +26,8 @@ class Recipe:
         base_model: Hub id or local folder of the encoder, or "minilm" (the `offline` extra).
         dataset: a name that `hf_emotion.load_dataset_for` knows.
         dataset_options: arguments of its loader, e.g. {"taxonomy": "ekman"}.
-        model_type: "label-aware-bert", "cg-bert", "qacg-bert", or None for the base model's own stock
-            `AutoModelForSequenceClassification`.
+        model_type: "label-aware-bert", "roberta-esa", "cg-bert", "qacg-bert", "dialogue-bilstm", or None for the base model's
+            own stock `AutoModelForSequenceClassification`.
         model_config: fields of the model's configuration that differ from their default.
         max_length: tokens per text, special tokens included; longer texts are cut.
         training_arguments: fields of `transformers.TrainingArguments`.

@@ -76,6 +76,9 @@ class RobertaESAConfig(RobertaConfig):
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
+        if config_dict.get("model_type") != cls.model_type and config_dict.get("classifier_dropout") is None:
+            # A RoBERTa says null where nobody chose; our own default holds then.
+            config_dict = {name: value for name, value in config_dict.items() if name != "classifier_dropout"}
         # Arguments of `from_pretrained` take part in the checks, which else see only what was saved.
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
         return super().from_dict({**config_dict, **given}, **kwargs)

@@ -6,6 +6,7 @@ It is fitted by `hf_emotion.data.tfidf` and lies as JSON beside the weights, whe
 
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -15,18 +16,18 @@ from transformers.utils import cached_file
 
 
 GATE_FILE = "tfidf_gate.json"
-EDGES = re.compile(r"^\W+|\W+$")
 
 
 def find_words(text: str) -> list[tuple[int, int, str]]:
     """
-    (start, end, word) of what stands between blanks, in lower case and without punctuation at its edges; what is punctuation
-    or emoji alone is a word as it stands.
+    (start, end, word) of what stands between blanks, in lower case, NFC, and without punctuation at its edges; what is
+    punctuation or emoji alone is a word as it stands.
     """
     found = []
     for match in re.finditer(r"\S+", text):
-        word = match.group().lower()
-        found.append((*match.span(), EDGES.sub("", word) or word))
+        word = unicodedata.normalize("NFC", match.group().lower())
+        inner = [i for i, character in enumerate(word) if unicodedata.category(character)[0] in "LMN"]
+        found.append((*match.span(), word[inner[0] : inner[-1] + 1] if inner else word))
     return found
 
 
@@ -74,7 +75,7 @@ class TfidfGate:
         largest = max(scores, default=1.0)
         gates, word = [], 0
         for start, end in offsets:
-            if start == end:
+            if start == end or not words:
                 gates.append(1.0)
                 continue
             while word + 1 < len(words) and words[word][1] <= start:

@@ -4,10 +4,10 @@
 from pathlib import Path
 
 import torch
-from transformers import AutoModel, AutoTokenizer, BertModel, RobertaConfig, RobertaModel
+from transformers import AutoModel, BertModel, RobertaConfig, RobertaModel
 
 from ..training.files import filling
-from ..training.models import not_found, resolve_base_model
+from ..training.models import load_base_tokenizer, not_found, resolve_base_model
 
 
 SHARED_FIELDS = (
@@ -47,14 +47,14 @@ def bert_to_roberta(checkpoint: str | Path, output: str | Path | None = None) ->
     try:
         bert = AutoModel.from_pretrained(path, dtype=torch.float32)
     except OSError as error:
-        raise OSError(not_found(str(checkpoint), error)) from error
+        raise OSError(not_found(str(checkpoint), error, option="")) from error
     if not isinstance(bert, BertModel) or bert.config.model_type != "bert" or bert.config.is_decoder:
         raise ValueError(f"{checkpoint} must be a BERT encoder, got a {bert.config.model_type!r} model.")
     pad = bert.config.pad_token_id
     if pad is None:
         raise ValueError(f"{checkpoint} has no `pad_token_id`, from which RoBERTa counts positions.")
     fields = {name: getattr(bert.config, name) for name in SHARED_FIELDS}
-    tokenizer = None if output is None else AutoTokenizer.from_pretrained(path)
+    tokenizer = None if output is None else load_base_tokenizer(str(checkpoint), option="")
     if tokenizer is not None:
         fields |= {"bos_token_id": tokenizer.cls_token_id, "eos_token_id": tokenizer.sep_token_id}
     shift = pad + 1

@@ -109,7 +109,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
             f"# {recipe.name}",
             f"{recipe.description or recipe.name}.",
             _about(recipe, base),
-            _usage(recipe, report["contexts"], best["seed"]),
+            _usage(recipe, report["contexts"], best["seed"], "thresholds" in best),
             "## Results\n\n" + _results(report, recipe),
             _thresholds(best),
             f"## Training\n\nCorpus: {recipe.dataset} ({terms}), options {recipe.dataset_options or 'none'}, "
@@ -171,7 +171,7 @@ def _reads_pairs(recipe: Recipe) -> bool:
     return bool(recipe.model_config.get("auxiliary_sentence"))
 
 
-def _usage(recipe: Recipe, contexts: dict[str, Any] | None, seed: int) -> str:
+def _usage(recipe: Recipe, contexts: dict[str, Any] | None, seed: int, multi_label: bool) -> str:
     gated = recipe.model_type is None and recipe.model_config.get("tfidf_gating", "none") != "none"
     if recipe.model_type is None and (
         contexts is not None or gated
@@ -181,7 +181,7 @@ def _usage(recipe: Recipe, contexts: dict[str, Any] | None, seed: int) -> str:
             folder += f"/seed-{seed}/CONTEXT" if len(recipe.seeds) > 1 else "/CONTEXT"
         return f'## Use\n\n```\npip install hf-emotion\nhf-emotion predict {folder} "TEXT"\n```'
     task, trust, call = "emotion-classification", ", trust_remote_code=True", '"Thank you so much, this made my day!"'
-    returned = "the labels whose probability passes their thresholds."
+    returned = "the labels whose probability passes their thresholds." if multi_label else "the most probable label."
     if recipe.model_type is None:
         task, trust, returned = "text-classification", "", ""
     elif recipe.model_type == "dialogue-bilstm":

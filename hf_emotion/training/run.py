@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recipe -> stock Trainer -> run folder."""
 
+import dataclasses
 import json
 import logging
 import os
@@ -115,9 +116,12 @@ def train(
     output = Path("runs") / recipe.name if output is None else Path(output)
     main_process = int(os.environ.get("RANK", "0")) == 0
     recipe_file = output / "recipe.yaml"
+    if splits is not None:
+        splits, recipe = splits.copy(), dataclasses.replace(recipe, dataset_options={})  # which are not applied
     if main_process:
         _check_output(output, recipe_file, recipe, resume)
-    splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options) if splits is None else splits.copy()
+    if splits is None:
+        splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
     if recipe.train_fraction < 1:
         rows = max(1, round(len(splits["train"]) * recipe.train_fraction))
         splits["train"] = splits["train"].shuffle(seed=TRAIN_FRACTION_SEED).select(range(rows))

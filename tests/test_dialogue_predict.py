@@ -1,0 +1,703 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prediction of dialogues: lists of them against the plain model, the pipeline, files with interruptions, the command."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+import torch
+from conftest import PROCESS
+from model_cases import asymmetric_
+from test_dialogue_runs import plain_probabilities
+from toolkit_helpers import (
+    MELD_EMOTIONS,
+    cells,
+    dialogues,
+    files_in,
+    invoke,
+    one_thread,
+    save_base_bert,
+    write_csv,
+    write_jsonl,
+)
+from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer, pipeline
+
+import hf_emotion.inference.bulk as bulk
+import hf_emotion.inference.dialogue as dialogue_module
+from hf_emotion import (
+    DialogueBiLSTMConfig,
+    DialogueBiLSTMForEmotionRecognition,
+    DialoguePredictor,
+    Predictor,
+    TargetedPredictor,
+)
+from hf_emotion.cli import _turn
+from hf_emotion.inference import load_predictor
+from hf_emotion.inference.bulk import predict_file
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+LABELS = ("anger", "joy", "neutral")
+# Of 5, 2, 3, 4, 5, 2 and 1 turns: in no order of length; "a day" comes again and again.
+TALKS = [
+    *([(speaker, text) for speaker, text, _ in turns] for turns in dialogues(MELD_EMOTIONS, 6, 3)),
+    [("Cy", "a day")],
+]
+TALKS[1] = [("Bo", "a day"), ("Ann", "a day")]
+
+
+@pytest.fixture(autouse=True)
+def settings(own_verbosity):
+    with one_thread():
+        yield
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory) -> Path:
+    return save_base_bert(tmp_path_factory.mktemp("dialogue-base") / "tiny-bert")
+
+
+def save_model(base: Path, folder: Path, **config) -> Path:
+    """A dialogue model with weights far from zero, so that turns and contexts lie far apart, and its tokenizer."""
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    fields = {
+        **{"utterance_encoder": "model", "hidden_size": 6, "num_attention_heads": 3},
+        **{"id2label": dict(enumerate(LABELS)), "label2id": {name: i for i, name in enumerate(LABELS)}},
+        **config,
+    }
+    if fields["utterance_encoder"] == "model":
+        fields["encoder_config"] = AutoConfig.from_pretrained(base)
+    model = asymmetric_(DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMConfig(**fields)), seed=3)
+    with torch.no_grad():
+        model.classifier.bias.copy_(torch.tensor([0.0, 0.0, 2.4]))  # else "neutral" would have hardly any probability
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, base) -> Path:
+    return save_model(base, tmp_path_factory.mktemp("dialogue-model") / "model", num_speakers=2)
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory, base) -> Path:
+    sizes = {"utterance_encoder": "bilstm", "utterance_size": 8, "vocab_size": len(AutoTokenizer.from_pretrained(base))}
+    return save_model(base, tmp_path_factory.mktemp("words") / "model", **sizes)
+
+
+@pytest.fixture(scope="module")
+def predictor(folder) -> DialoguePredictor:
+    return DialoguePredictor(folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def plain(folder) -> np.ndarray:
+    """(turns of all dialogues, labels), one utterance and one dialogue at a time."""
+    return plain_probabilities(folder, TALKS)
+
+
+def scores_of(results: list[list[dict]]) -> np.ndarray:
+    return np.array([list(entry["scores"].values()) for entries in results for entry in entries])
+
+
+class TestPredictor:
+    def test_against_the_plain_model_one_dialogue_at_a_time(self, predictor, plain):
+        results = predictor(TALKS)
+        assert [[(entry["speaker"], entry["utterance"]) for entry in entries] for entries in results] == TALKS
+        np.testing.assert_allclose(scores_of(results), plain, atol=1e-5)
+        assert plain.std(axis=0).mean() > 0.02  # an order that is lost would show
+        assert len(np.unique(plain.argmax(axis=1))) > 1
+        for entry, row in zip([entry for entries in results for entry in entries], plain, strict=True):
+            assert list(entry["scores"]) == list(LABELS)
+            assert entry["label"] == LABELS[row.argmax()]
+            assert entry["score"] == entry["scores"][entry["label"]] == max(entry["scores"].values())
+
+    def test_words(self, words):
+        found = scores_of(DialoguePredictor(words, device="cpu")(TALKS))
+        np.testing.assert_allclose(found, plain_probabilities(words, TALKS), atol=1e-5)
+
+    def test_words_of_a_tokenizer_that_pads_on_the_left(self, words):
+        tokenizer = AutoTokenizer.from_pretrained(words, padding_side="left")
+        model = AutoModelForTokenClassification.from_pretrained(words)
+        found = scores_of(DialoguePredictor(model, tokenizer)(TALKS))
+        np.testing.assert_allclose(found, plain_probabilities(words, TALKS), atol=1e-5)
+
+    @pytest.mark.parametrize(("tokens", "chunk", "utterances"), [(1, 3, 1), (40, 4096, 6), (40, 5, 11), (4096, 1, 1024)])
+    def test_whatever_the_batches(self, predictor, plain, monkeypatch, tokens, chunk, utterances):
+        monkeypatch.setattr(dialogue_module, "TOKENS_PER_BATCH", tokens)
+        monkeypatch.setattr(dialogue_module, "CHUNK", chunk)
+        monkeypatch.setattr(dialogue_module, "UTTERANCES_PER_BATCH", utterances)
+        np.testing.assert_allclose(scores_of(predictor(TALKS)), plain, atol=1e-5)
+
+    def test_each_text_is_encoded_once_and_dialogues_go_in_batches(self, predictor, monkeypatch):
+        texts, batches = [], []
+        encode, forward = dialogue_module.utterance_vectors, predictor._forward
+        monkeypatch.setattr(dialogue_module, "utterance_vectors", lambda *a: texts.extend(a[2]) or encode(*a))
+        monkeypatch.setattr(predictor, "_forward", lambda v, s: batches.append([len(x) for x in v]) or forward(v, s))
+        monkeypatch.setattr(dialogue_module, "UTTERANCES_PER_BATCH", 10)
+        predictor(TALKS)
+        assert sorted(texts) == sorted({text for turns in TALKS for _, text in turns})
+        assert sorted(sum(batches, [])) == [1, 2, 2, 3, 4, 5, 5] and 1 < len(batches) < 7
+        assert all(len(lengths) * max(lengths) <= 10 for lengths in batches)
+
+    def test_forms_of_a_turn(self, predictor):
+        expected = predictor([[(None, "a day"), ("Bo", "so happy")]])
+        for turns in (
+            ["a day", ("Bo", "so happy")],
+            [{"utterance": "a day"}, {"speaker": "Bo", "utterance": "so happy", "label": "x"}],
+            ({"speaker": None, "utterance": "a day"}, ("Bo", "so happy")),
+        ):
+            assert predictor([turns]) == expected
+
+    def test_speakers_count(self, predictor):
+        texts = ["a day", "so happy", "the rain"]
+        one, two = (predictor([list(zip(speakers, texts, strict=True))]) for speakers in (("A", "A", "A"), ("A", "B", "A")))
+        assert np.abs(scores_of(one) - scores_of(two)).max() > 1e-3
+
+    def test_of_a_model_object(self, folder, plain):
+        model = AutoModelForTokenClassification.from_pretrained(folder).train()
+        found = DialoguePredictor(model, AutoTokenizer.from_pretrained(folder))(TALKS)
+        np.testing.assert_allclose(scores_of(found), plain, atol=1e-5)
+        assert not model.training
+        with pytest.raises(ValueError, match="pass `tokenizer` together with a model object"):
+            DialoguePredictor(model)
+
+    def test_of_a_model_in_half_precision(self, folder, plain):
+        model = AutoModelForTokenClassification.from_pretrained(folder, dtype=torch.bfloat16)
+        found = scores_of(DialoguePredictor(model, AutoTokenizer.from_pretrained(folder))(TALKS))
+        assert np.abs(found - plain).mean() < 0.05
+
+    def test_no_dialogues(self, predictor):
+        assert predictor([]) == []
+        probabilities, cut = predictor.probabilities([], [])
+        assert probabilities.shape == (0, 3) and cut.shape == (0,)
+
+    @pytest.mark.xfail(
+        strict=True,
+        reason="DialoguePredictor.__call__ reads its argument twice (the check uses a generator up): [] comes back, without a word",
+    )
+    def test_of_a_generator_of_dialogues(self, predictor):
+        assert len(predictor(turns for turns in TALKS)) == len(TALKS)
+
+    @pytest.mark.parametrize("dialogue", [[], (), "a day", {"utterance": "a day"}, None])
+    def test_what_is_no_dialogue(self, predictor, dialogue):
+        with pytest.raises(ValueError, match="dialogue 2 of 3 must be a list of turns, at least one; got .*list of such lists"):
+            predictor([TALKS[0], dialogue, TALKS[1]])
+
+    @pytest.mark.parametrize("turn", ["", "  \n", None, 3, ("Ann", ""), ("Ann", None), {"speaker": "Ann"}, ("a", "b", "c")])
+    def test_what_is_no_turn(self, predictor, turn):
+        with pytest.raises(ValueError, match=r"turn 2 must be \(speaker, utterance\), a dictionary .*not empty; got "):
+            predictor([["a day", turn]])
+
+    @pytest.mark.parametrize(
+        "turns",
+        [
+            ["a day", "so happy"],
+            [{"utterance": "a day"}, {"utterance": "so happy"}],
+            pytest.param(
+                [("Ana", "a day"), ("Ben", "so happy")],
+                marks=pytest.mark.xfail(
+                    strict=True,
+                    reason="DialoguePredictor takes the turns (speaker, utterance) of one dialogue for dialogues of two turns, "
+                    "speakers' names and all, where its docstring promises a ValueError",
+                ),
+            ),
+        ],
+        ids=["strings", "dictionaries", "pairs"],
+    )
+    def test_one_dialogue_instead_of_a_list(self, predictor, turns):
+        with pytest.raises(ValueError, match="Several dialogues are a list of such lists"):
+            predictor(turns)
+
+    def test_top_k(self, predictor):
+        rows = np.array([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2]])
+        names = [[item["label"] for item in row] for row in predictor.rank(rows, 2)]
+        assert names == [["joy", "neutral"], ["anger", "joy"]]
+        assert predictor.rank(rows) == [[{"label": "joy", "score": 0.5}], [{"label": "anger", "score": 0.4}]]
+        with pytest.raises(ValueError, match="`top_k` must be at least 1, got 0"):
+            predictor.rank(rows, 0)
+
+
+class TestLongUtterances:
+    def test_cut_with_one_counted_warning(self, predictor, caplog, monkeypatch):
+        monkeypatch.setattr(dialogue_module, "CHUNK", 2)
+        long, other = "sun " * 60, "rain " * 60
+        predictor([["a day", long], [long, "so happy", other]])
+        messages = [record.getMessage() for record in caplog.records]
+        assert messages == ["3 of 5 utterances are longer than 40 tokens and were cut"]
+
+    def test_what_is_cut_is_the_end(self, folder, caplog):
+        words = ["sun", "rain", "day", "happy"] * 5
+        predictor = DialoguePredictor(folder, device="cpu", max_length=12)  # [CLS], ten words, [SEP]
+        whole, cut, shorter = (scores_of(predictor([[" ".join(words[:n])]])) for n in (20, 10, 9))
+        np.testing.assert_allclose(whole, cut, atol=1e-6)
+        assert np.abs(whole - shorter).max() > 1e-4
+        assert caplog.text.count("longer than 12 tokens") == 1
+
+    @pytest.mark.parametrize("max_length", [2, 41, 0, -1])
+    def test_lengths_that_cannot_be(self, folder, max_length):
+        message = f"`max_length` must lie between 3 and the encoder's 40 positions, got {max_length}"
+        with pytest.raises(ValueError, match=message):
+            DialoguePredictor(folder, max_length=max_length)
+
+    def test_a_bilstm_over_words_has_no_limit(self, words, caplog):
+        predictor = DialoguePredictor(words, device="cpu")
+        long = [("Ann", "sun rain " * 100), ("Bo", "joy")]
+        np.testing.assert_allclose(scores_of(predictor([long])), plain_probabilities(words, [long]), atol=1e-5)
+        assert caplog.records == []
+        predictor = DialoguePredictor(words, device="cpu", max_length=100)
+        expected = plain_probabilities(words, [long], max_length=100)
+        np.testing.assert_allclose(scores_of(predictor([long])), expected, atol=1e-5)
+
+
+class TestKinds:
+    def test_load_predictor(self, folder, single_run):
+        loaded = load_predictor(folder, max_length=20)
+        assert type(loaded) is DialoguePredictor and loaded.max_length == 20 and loaded.labels == list(LABELS)
+        assert type(load_predictor(single_run)) is Predictor
+        with pytest.raises(ValueError, match="`taxonomy` 'ekman' rolls emotions up: .* is a model of dialogues"):
+            load_predictor(folder, taxonomy="ekman")
+
+    def test_the_wrong_predictor(self, folder, single_run):
+        for other in (Predictor, TargetedPredictor):
+            with pytest.raises(ValueError, match=f"{folder} reads dialogues: use DialoguePredictor"):
+                other(folder)
+        with pytest.raises(ValueError, match="'label-aware-bert' model reads no dialogues: use Predictor or Targeted"):
+            DialoguePredictor(single_run)
+
+    def test_a_model_of_vectors(self, base, tmp_path):
+        folder = save_model(base, tmp_path / "model", utterance_encoder="vectors")
+        with pytest.raises(ValueError, match="has no utterance encoder .*call it with `utterance_embeds`"):
+            load_predictor(folder)
+
+
+class TestPipeline:
+    @pytest.mark.parametrize("task", ["dialogue-emotion", None])
+    def test_equals_the_predictor(self, folder, predictor, task):
+        classify = pipeline(task, model=str(folder), trust_remote_code=True, device="cpu")
+        results, expected = classify(TALKS), predictor(TALKS)
+        for found, entries in zip(results, expected, strict=True):
+            for one, other in zip(found, entries, strict=True):
+                assert one.keys() == other.keys() and list(one["scores"]) == list(other["scores"])
+                for name in ("speaker", "utterance", "label"):
+                    assert one[name] == other[name]
+        np.testing.assert_allclose(scores_of(results), scores_of(expected), atol=1e-5)
+        np.testing.assert_allclose(scores_of([classify(TALKS[0])]), scores_of(expected[:1]), atol=1e-5)
+
+    def test_cuts_as_the_predictor_does(self, folder, predictor):
+        classify = pipeline("dialogue-emotion", model=str(folder), trust_remote_code=True, device="cpu")
+        turns = [("Ann", "sun rain " * 50), ("Bo", "a day")]
+        np.testing.assert_allclose(scores_of([classify(turns)]), scores_of(predictor([turns])), atol=1e-5)
+
+    def test_words_without_a_limit(self, words):
+        classify = pipeline("dialogue-emotion", model=str(words), trust_remote_code=True, device="cpu")
+        turns = [("Ann", "sun rain " * 50), ("Bo", "a day")]
+        np.testing.assert_allclose(scores_of([classify(turns)]), plain_probabilities(words, [turns]), atol=1e-5)
+
+    def test_without_the_library(self, folder, words, tmp_path, plain):
+        """A fresh process that cannot import hf-emotion, with the code beside the weights."""
+        talks = [[{"speaker": speaker, "utterance": text} for speaker, text in turns] for turns in TALKS]
+        jobs = {"load": [], "fine_tune": [], "pipelines": [{"folder": str(folder), "texts": talks}]}
+        (tmp_path / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "PYTEST"))}
+        environment |= {"HF_HOME": str(tmp_path), "HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_HUB_OFFLINE": "1"}
+        command = [sys.executable, "-P", str(PROCESS), str(tmp_path / "jobs.json")]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280)
+        assert done.returncode == 0, done.stderr
+        report = json.loads((tmp_path / "jobs.report.json").read_text(encoding="utf-8"))
+        assert report["library_is_missing"] and report["imported"] == []
+        found = report["pipelines"][folder.name]
+        assert (found["class"], found["task"]) == ("DialogueEmotionPipeline", "dialogue-emotion")
+        np.testing.assert_allclose(scores_of(found["results"]), plain, atol=1e-5)
+
+
+# Files
+
+FLAT = [
+    [f"t{number}", speaker, text, str(turn)]
+    for number, turns in enumerate(TALKS)
+    for turn, (speaker, text) in enumerate(turns)
+]  # 22 rows of dialogues with 5, 2, 3, 4, 5, 2 and 1 turns
+HEADER = ["dialogue", "speaker", "utterance", "n"]
+PARTS_OF_FOUR = [5, 5, 4, 5, 3]  # rows in parts of at least four, no dialogue parted
+NESTED = [
+    {"id": f"t{number}", "turns": [{"speaker": speaker, "utterance": text} for speaker, text in turns]}
+    for number, turns in enumerate(TALKS)
+]
+
+
+def run_file(predictor, source: Path, output: Path, rows_per_part: int = 4, **options) -> dict:
+    return predict_file(predictor, source, output, rows_per_part=rows_per_part, progress=False, **options)
+
+
+def read_rows(path: Path) -> list[dict]:
+    """Rows of an output; the predictions of CSV as lists."""
+    if path.suffix == ".parquet":
+        return pyarrow.parquet.read_table(path).to_pylist()
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, strict=True))
+    for row in rows:
+        row["predicted_labels"] = row["predicted_labels"].split("|")
+        row["predicted_scores"] = [float(score) for score in row["predicted_scores"].split("|")]
+    return rows
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    return write_csv(tmp_path / "in.csv", HEADER, FLAT)
+
+
+@pytest.fixture
+def asked(predictor, monkeypatch) -> SimpleNamespace:
+    """Dialogues that the model was asked for, call by call, and after how many calls it fails."""
+    state = SimpleNamespace(calls=[], fail_at=None)
+    original = predictor.probabilities
+
+    def watched(utterances, *arguments):
+        if state.fail_at is not None and len(state.calls) >= state.fail_at:
+            raise Interruption
+        state.calls.append([list(turns) for turns in utterances])
+        return original(utterances, *arguments)
+
+    monkeypatch.setattr(predictor, "probabilities", watched)
+    return state
+
+
+class Interruption(Exception):
+    pass
+
+
+def check_flat(rows: list[dict], plain: np.ndarray, tolerance: float = 1e-5) -> None:
+    assert [[str(row[name]) for name in HEADER] for row in rows] == FLAT
+    for row, scores in zip(rows, plain, strict=True):
+        assert row["predicted_labels"] == [LABELS[scores.argmax()]]
+        assert row["predicted_scores"] == pytest.approx([scores.max()], abs=tolerance)
+
+
+class TestFiles:
+    @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+    @pytest.mark.parametrize("to", ["csv", "jsonl", "parquet"])
+    def test_a_row_for_each_utterance(self, predictor, plain, tmp_path, asked, ending, to):
+        rows = [dict(zip(HEADER, row, strict=True)) for row in FLAT]
+        source = tmp_path / f"in.{ending}"
+        if ending == "csv":
+            write_csv(source, HEADER, FLAT)
+        elif ending == "jsonl":
+            write_jsonl(source, rows)
+        else:
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), source, row_group_size=3)
+        assert run_file(predictor, source, tmp_path / f"out.{to}") == {"rows": 22, "skipped": 0}
+        check_flat(read_rows(tmp_path / f"out.{to}"), plain, 1e-4 if to == "csv" else 1e-5)
+        # No dialogue stands in two parts.
+        texts = [[text for _, text in turns] for turns in TALKS]
+        assert [turns for call in asked.calls for turns in call] == texts
+        assert [sum(map(len, call)) for call in asked.calls] == PARTS_OF_FOUR
+
+    @pytest.mark.parametrize("rows_per_part", [1, 6, 100])
+    def test_whatever_the_parts(self, predictor, plain, source, tmp_path, rows_per_part):
+        run_file(predictor, source, tmp_path / "out.jsonl", rows_per_part)
+        check_flat(read_rows(tmp_path / "out.jsonl"), plain)
+
+    @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+    @pytest.mark.parametrize("to", ["jsonl", "parquet"])
+    def test_a_row_for_each_dialogue(self, predictor, plain, tmp_path, asked, ending, to):
+        source = tmp_path / f"in.{ending}"
+        if ending == "jsonl":
+            write_jsonl(source, NESTED)
+        else:
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(NESTED), source)
+        assert run_file(predictor, source, tmp_path / f"out.{to}", 3) == {"rows": 7, "skipped": 0}
+        assert [len(call) for call in asked.calls] == [3, 3, 1]
+        rows, scores = read_rows(tmp_path / f"out.{to}"), iter(plain)
+        assert [{name: row[name] for name in ("id", "turns")} for row in rows] == NESTED
+        for row in rows:
+            of_turns = [next(scores) for _ in row["turns"]]
+            assert row["predicted_labels"] == [LABELS[turn.argmax()] for turn in of_turns]
+            assert row["predicted_scores"] == pytest.approx([turn.max() for turn in of_turns], abs=1e-5)
+
+    def test_top_k(self, predictor, plain, source, tmp_path):
+        run_file(predictor, source, tmp_path / "out.jsonl", top_k=2)
+        for row, scores in zip(read_rows(tmp_path / "out.jsonl"), plain, strict=True):
+            best = sorted(range(3), key=lambda i: -scores[i])[:2]
+            assert row["predicted_labels"] == [LABELS[i] for i in best]
+            assert row["predicted_scores"] == pytest.approx([scores[i] for i in best], abs=1e-5)
+
+    def test_top_k_of_rows_with_turns(self, predictor, tmp_path):
+        write_jsonl(tmp_path / "in.jsonl", NESTED)
+        with pytest.raises(ValueError, match="`top_k` needs one row for each utterance: rows with `turns` have one label"):
+            run_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl", top_k=2)
+        assert sorted(files_in(tmp_path)) == ["in.jsonl"]
+
+    def test_other_columns(self, predictor, plain, tmp_path):
+        write_csv(tmp_path / "in.csv", ["scene", "who", "said", "utterance"], [row[:3] + ["x"] for row in FLAT])
+        columns = {"text_column": "said", "dialogue_column": "scene", "speaker_column": "who"}
+        run_file(predictor, tmp_path / "in.csv", tmp_path / "out.jsonl", **columns)
+        found = [row["predicted_scores"][0] for row in read_rows(tmp_path / "out.jsonl")]
+        assert found == pytest.approx(plain.max(axis=1), abs=1e-5)
+
+    def test_without_speakers(self, predictor, folder, tmp_path):
+        write_csv(tmp_path / "in.csv", ["dialogue", "utterance"], [[row[0], row[2]] for row in FLAT])
+        run_file(predictor, tmp_path / "in.csv", tmp_path / "out.jsonl")
+        expected = plain_probabilities(folder, [[(None, text) for _, text in turns] for turns in TALKS]).max(axis=1)
+        found = [row["predicted_scores"][0] for row in read_rows(tmp_path / "out.jsonl")]
+        assert found == pytest.approx(expected, abs=1e-5)
+
+    def test_numbers_tell_dialogues_apart(self, predictor, tmp_path):
+        texts = ["a day", "so happy", "the rain"]
+        for name, ids in (("one", [1, 1, 1]), ("two", [1, 1, 2])):
+            rows = [{"dialogue": number, "utterance": text} for number, text in zip(ids, texts, strict=True)]
+            write_jsonl(tmp_path / f"{name}.jsonl", rows)
+            run_file(predictor, tmp_path / f"{name}.jsonl", tmp_path / f"{name}-out.jsonl")
+        one, two = (
+            [row["predicted_scores"][0] for row in read_rows(tmp_path / f"{name}-out.jsonl")] for name in ("one", "two")
+        )
+        assert one == pytest.approx(predictor.probabilities([texts])[0].max(axis=1), abs=1e-5)
+        assert two == pytest.approx(predictor.probabilities([texts[:2], texts[2:]])[0].max(axis=1), abs=1e-5)
+        assert one != pytest.approx(two, abs=1e-4)
+
+    def test_long_utterances(self, predictor, tmp_path, caplog):
+        rows = [["t0", "", "sun " * 60, ""], ["t0", "", "a day", ""], ["t1", "", "rain " * 60, ""]]
+        run_file(predictor, write_csv(tmp_path / "in.csv", HEADER, rows), tmp_path / "out.csv", 1)
+        messages = [record.getMessage() for record in caplog.records]
+        assert messages == ["2 of 3 utterances are longer than 40 tokens and were cut"]
+
+    @pytest.mark.xfail(
+        strict=True,
+        reason="predict_file: of rows with `turns` the utterances that were cut are set against the number of rows, that is, of "
+        "dialogues: '3 of 1 utterances'",
+    )
+    def test_long_utterances_in_rows_with_turns(self, predictor, tmp_path, caplog):
+        turns = [{"utterance": text} for text in ("sun " * 60, "a day", "rain " * 60, "joy " * 60)]
+        run_file(predictor, write_jsonl(tmp_path / "in.jsonl", [{"turns": turns}]), tmp_path / "out.jsonl")
+        messages = [record.getMessage() for record in caplog.records]
+        assert messages == ["3 of 4 utterances are longer than 40 tokens and were cut"]
+
+
+class TestInterruption:
+    @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+    def test_goes_on_behind_the_last_part(self, predictor, source, tmp_path, asked, ending, caplog):
+        whole, output = tmp_path / f"whole.{ending}", tmp_path / f"out.{ending}"
+        run_file(predictor, source, whole)
+        asked.calls.clear()
+        asked.fail_at = 2  # in the third part; those before it have five rows each, not four
+        with pytest.raises(Interruption):
+            run_file(predictor, source, output)
+        assert not output.exists()
+        names = sorted(path.name for path in (tmp_path / f"{output.name}.parts").iterdir())
+        assert names == ["000000.parquet", "000001.parquet", "job.json"]
+        asked.fail_at = None
+        asked.calls.clear()
+        assert run_file(predictor, source, output) == {"rows": 22, "skipped": 0}
+        texts = [[text for _, text in turns] for turns in TALKS]
+        assert [turns for call in asked.calls for turns in call] == texts[3:]
+        assert "resuming: 10 of 22 rows are predicted already" in caplog.text
+        assert output.read_bytes() == whole.read_bytes()
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["in.csv", whole.name, output.name])
+
+    def test_rows_with_turns(self, predictor, tmp_path, asked):
+        source = write_jsonl(tmp_path / "in.jsonl", NESTED)
+        asked.fail_at = 1
+        with pytest.raises(Interruption):
+            run_file(predictor, source, tmp_path / "out.jsonl", 2)
+        asked.fail_at = None
+        run_file(predictor, source, tmp_path / "out.jsonl", 2)
+        run_file(predictor, source, tmp_path / "whole.jsonl", 2)
+        assert len(asked.calls) == 1 + 3 + 4
+        assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+    def test_with_skipped_rows(self, predictor, tmp_path, asked):
+        """A part may end with rows that have no prediction; the next one starts behind them."""
+        rows = [list(row) for row in FLAT]
+        for number in (1, 4, 5, 6):
+            rows[number][2] = ""
+        source = write_csv(tmp_path / "in.csv", HEADER, rows)
+        asked.fail_at = 2
+        with pytest.raises(Interruption):
+            run_file(predictor, source, tmp_path / "out.jsonl", 2, on_bad_rows="skip")
+        asked.fail_at = None
+        assert run_file(predictor, source, tmp_path / "out.jsonl", 2, on_bad_rows="skip") == {"rows": 22, "skipped": 4}
+        run_file(predictor, source, tmp_path / "whole.jsonl", 100, on_bad_rows="skip")
+        found, expected = read_rows(tmp_path / "out.jsonl"), read_rows(tmp_path / "whole.jsonl")
+        for one, other in zip(found, expected, strict=True):
+            assert one["predicted_labels"] == other["predicted_labels"]
+            assert one["predicted_scores"] == (other["predicted_scores"] and pytest.approx(other["predicted_scores"], abs=1e-5))
+
+    @pytest.mark.parametrize("change", ["dialogue_column", "speaker_column", "max_length", "weights"])
+    def test_parts_of_another_job(self, predictor, folder, tmp_path, asked, change):
+        rows = [[row[0], row[1], row[2], row[0]] for row in FLAT]
+        source = write_csv(tmp_path / "in.csv", ["dialogue", "speaker", "utterance", "scene"], rows)
+        asked.fail_at = 1
+        with pytest.raises(Interruption):
+            run_file(predictor, source, tmp_path / "out.csv")
+        asked.fail_at = None
+        options = {change: "scene"} if change.endswith("column") else {}
+        other = predictor
+        if change == "max_length":
+            other = DialoguePredictor(folder, device="cpu", max_length=20)
+        elif change == "weights":
+            model = AutoModelForTokenClassification.from_pretrained(folder)
+            with torch.no_grad():
+                model.dialogue.speaker_embeddings.weight += 1e-3
+            other = DialoguePredictor(model, AutoTokenizer.from_pretrained(folder))
+        with pytest.raises(FileExistsError, match="out.csv.parts holds parts of another job"):
+            run_file(other, source, tmp_path / "out.csv", **options)
+
+
+class TestBadFiles:
+    def check_untouched(self, predictor, monkeypatch, source: Path, message: str, **options) -> None:
+        monkeypatch.setattr(bulk, "_write_part", None)
+        before = files_in(source.parent)
+        with pytest.raises(ValueError, match=message):
+            run_file(predictor, source, source.parent / "out.jsonl", **options)
+        assert files_in(source.parent) == before and len(before) == 1
+
+    def test_a_dialogue_that_goes_on_after_another(self, predictor, tmp_path, monkeypatch):
+        source = write_csv(tmp_path / "in.csv", HEADER, [*FLAT[:7], ["t0", "Ann", "a day", "9"], *FLAT[7:]])
+        message = "in.csv, line 9: the dialogue 't0' goes on after another one: sort the rows by the column 'dialogue'"
+        self.check_untouched(predictor, monkeypatch, source, message)
+
+    @pytest.mark.parametrize("name", ["dialogue", "utterance"])
+    def test_a_column_is_missing(self, predictor, tmp_path, monkeypatch, name):
+        keep = [i for i, column in enumerate(HEADER) if column != name]
+        source = write_csv(tmp_path / "in.csv", [HEADER[i] for i in keep], [[row[i] for i in keep] for row in FLAT])
+        message = rf"in.csv, line 2: no column '{name}'; the columns are \["
+        self.check_untouched(predictor, monkeypatch, source, message)
+
+    def test_a_row_without_turns(self, predictor, tmp_path, monkeypatch):
+        source = write_jsonl(tmp_path / "in.jsonl", [NESTED[0], {"id": "x"}])
+        self.check_untouched(predictor, monkeypatch, source, "in.jsonl, line 2: no column 'turns'")
+
+    @pytest.mark.parametrize("text", ["", "   "])
+    def test_an_empty_utterance(self, predictor, tmp_path, monkeypatch, text):
+        source = write_csv(tmp_path / "in.csv", HEADER, [*FLAT[:3], ["t0", "Ann", text, "3"], *FLAT[4:]])
+        message = f"in.csv, line 5: the text is empty or no string: '{text}' .*on_bad_rows='skip'"
+        self.check_untouched(predictor, monkeypatch, source, message)
+
+    @pytest.mark.parametrize(
+        "turns",
+        [[], None, "a day", ["a day"], [{"speaker": "Ann"}], [{"utterance": "a day"}, {"utterance": " "}], [{"utterance": 3}]],
+    )
+    def test_turns_that_are_none(self, predictor, tmp_path, monkeypatch, turns):
+        source = write_jsonl(tmp_path / "in.jsonl", [NESTED[0], {"id": "x", "turns": turns}])
+        message = "in.jsonl, line 2: `turns` must be a list of {'speaker', 'utterance'}, at least one, without empty"
+        self.check_untouched(predictor, monkeypatch, source, message)
+
+    def test_skipped_turns_are_no_part_of_the_dialogue(self, predictor, folder, tmp_path):
+        rows = [list(row) for row in FLAT[:10]]  # three dialogues, of 5, 2 and 3 turns
+        for number in (0, 2, 5, 6):
+            rows[number][2] = " "
+        source = write_csv(tmp_path / "in.csv", HEADER, rows)
+        assert run_file(predictor, source, tmp_path / "out.jsonl", on_bad_rows="skip") == {"rows": 10, "skipped": 4}
+        kept = [[TALKS[0][i] for i in (1, 3, 4)], TALKS[2]]
+        expected = iter(plain_probabilities(folder, kept))
+        found = read_rows(tmp_path / "out.jsonl")
+        assert [row["n"] for row in found] == [row[3] for row in rows]
+        for number, row in enumerate(found):
+            if number in (0, 2, 5, 6):
+                assert row["predicted_labels"] is None and row["predicted_scores"] is None
+            else:
+                scores = next(expected)
+                assert row["predicted_labels"] == [LABELS[scores.argmax()]]
+                assert row["predicted_scores"] == pytest.approx([scores.max()], abs=1e-5)
+
+    def test_skipped_rows_with_turns(self, predictor, plain, tmp_path):
+        source = write_jsonl(tmp_path / "in.jsonl", [{"turns": []}, NESTED[0], {"turns": [{"utterance": ""}]}, NESTED[1]])
+        assert run_file(predictor, source, tmp_path / "out.jsonl", on_bad_rows="skip") == {"rows": 4, "skipped": 2}
+        found = [row["predicted_scores"] for row in read_rows(tmp_path / "out.jsonl")]
+        assert found[0] is None and found[2] is None
+        assert found[1] + found[3] == pytest.approx(plain[:7].max(axis=1), abs=1e-5)
+
+
+# Commands
+
+
+class TestCommand:
+    @pytest.mark.parametrize(
+        ("line", "turn"),
+        [
+            ("Ana: hi", ("Ana", "hi")),
+            ("Dr. Green Tea: x", ("Dr. Green Tea", "x")),
+            ("No speaker here", (None, "No speaker here")),
+            ("a b c d: x", (None, "a b c d: x")),
+            ("Ana: well: no", ("Ana", "well: no")),
+            ("at 10:30", (None, "at 10:30")),
+            ("Ana: ", (None, "Ana: ")),
+            (": x", (None, ": x")),
+            (" Ana : x", ("Ana", "x")),
+        ],
+    )
+    def test_turns(self, line, turn):
+        assert _turn(line) == turn
+
+    def test_table(self, folder):
+        lines = ["Ann: so happy today", "Bo: the rain", "a day"]
+        expected = plain_probabilities(folder, [[("Ann", "so happy today"), ("Bo", "the rain"), (None, "a day")]])
+        for arguments, k in (((), 1), (("--top-k", "2"), 2)):
+            header, *rows = cells(invoke("predict", folder, *lines, *arguments))
+            assert header == ["speaker", "utterance", "emotion"]
+            assert [row[:2] for row in rows] == [["Ann", "so happy today"], ["Bo", "the rain"], ["", "a day"]]
+            for row, scores in zip(rows, expected, strict=True):
+                best = sorted(range(3), key=lambda i: -scores[i])[:k]
+                assert row[2] == ", ".join(f"{LABELS[i]} {scores[i]:.2f}" for i in best)
+
+    def test_json_of_stdin(self, folder, predictor):
+        printed = invoke("predict", folder, "--json", stdin="Ann: so happy today\n\nBo: the rain\n  \na day\n")
+        found = [json.loads(line) for line in printed.splitlines()]
+        (expected,) = predictor([[("Ann", "so happy today"), ("Bo", "the rain"), "a day"]])
+        assert [{**entry, "score": 0, "scores": 0} for entry in found] == [
+            {**entry, "score": 0, "scores": 0} for entry in expected
+        ]
+        np.testing.assert_allclose(scores_of([found]), scores_of([expected]), atol=1e-6)
+
+    def test_max_length(self, folder):
+        printed = invoke("predict", folder, "sun rain day happy", "--json", "--max-length", "4")
+        expected = plain_probabilities(folder, [[(None, "sun rain")]])
+        assert list(json.loads(printed)["scores"].values()) == pytest.approx(expected[0], abs=1e-5)
+
+    def test_file(self, folder, plain, tmp_path):
+        rows = [[row[0], row[1], row[2]] for row in FLAT]
+        source = write_csv(tmp_path / "in.csv", ["scene", "who", "said"], [[*row[:2], row[2]] for row in rows] + [["z", "", ""]])
+        columns = ["--dialogue-column", "scene", "--speaker-column", "who", "--text-column", "said"]
+        files = ["--input", source, "--output", tmp_path / "out.jsonl"]
+        printed = invoke("predict", folder, *files, *columns, "--on-bad-rows", "skip")
+        assert printed == f"23 rows written to {tmp_path / 'out.jsonl'}, 1 without a prediction\n"
+        *found, skipped = read_rows(tmp_path / "out.jsonl")
+        assert [row["predicted_scores"][0] for row in found] == pytest.approx(plain.max(axis=1), abs=1e-5)
+        assert skipped["predicted_labels"] is None
+
+    def test_file_with_turns(self, folder, plain, tmp_path):
+        source = write_jsonl(tmp_path / "in.jsonl", NESTED)
+        invoke("predict", folder, "--input", source, "--output", tmp_path / "out.jsonl")
+        found = [score for row in read_rows(tmp_path / "out.jsonl") for score in row["predicted_scores"]]
+        assert found == pytest.approx(plain.max(axis=1), abs=1e-5)
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "message"),
+        [
+            (["Ann: a day", " "], 1, "error: turn 2 must be"),
+            (["a day", "--taxonomy", "ekman"], 1, "error: `taxonomy` 'ekman' rolls emotions up"),
+            (["a day", "--max-length", "100"], 1, "error: `max_length` must lie between 3 and the encoder's 40 positions"),
+            (["a day", "--target", "home"], 2, "--target goes with texts and a model"),
+        ],
+    )
+    def test_mistakes(self, argv, folder, arguments, code, message):
+        result = argv("predict", folder, *arguments)
+        assert result.code == code and message in " ".join(result.err.replace("│", " ").split())
+        assert result.out == "" and (code == 2 or len(result.err.splitlines()) == 1)
+
+    def test_nothing_to_predict(self, argv, folder, monkeypatch):
+        monkeypatch.setattr(sys, "stdin", io.StringIO("\n  \n"))
+        assert "error: no text: give texts" in argv("predict", folder).err
