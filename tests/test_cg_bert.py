@@ -7,12 +7,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from hf_emotion.modeling import (
-    CGBertConfig,
-    CGBertForSequenceClassification,
-    QACGBertConfig,
-    QACGBertForSequenceClassification,
-)
 from model_cases import ASPECTS, BY_ID, SENTIMENT_NAMES, TINY_BERT, asymmetric_, encoder_inputs, targeted_inputs
 from torch.testing import assert_close
 from transformers import (
@@ -24,6 +18,13 @@ from transformers import (
     TrainingArguments,
 )
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from hf_emotion.modeling import (
+    CGBertConfig,
+    CGBertForSequenceClassification,
+    QACGBertConfig,
+    QACGBertForSequenceClassification,
+)
 
 
 CONTEXTS = 7

@@ -5,11 +5,6 @@ import math
 
 import pytest
 import torch
-from hf_emotion.modeling import (
-    DialogueBiLSTMConfig,
-    DialogueBiLSTMForEmotionRecognition,
-    DialogueEmotionPipeline,
-)
 from model_cases import (
     BY_ID,
     LABEL_NAMES,
@@ -24,6 +19,12 @@ from model_cases import (
 from torch import nn
 from torch.testing import assert_close
 from transformers import AutoModelForTokenClassification, BertConfig, BertModel, pipeline
+
+from hf_emotion.modeling import (
+    DialogueBiLSTMConfig,
+    DialogueBiLSTMForEmotionRecognition,
+    DialogueEmotionPipeline,
+)
 
 
 MODEL = {"utterance_encoder": "model", "utterance_size": 16}

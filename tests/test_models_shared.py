@@ -8,7 +8,6 @@ import json
 import sys
 from pathlib import Path
 
-import hf_emotion.modeling
 import numpy as np
 import pytest
 import torch
@@ -18,6 +17,7 @@ from model_cases import (
     CASES,
     HUB_CASES,
     NO_FULLGRAPH_COMPILE,
+    NO_GENERATION,
     NO_GRADIENT_CHECKPOINTING,
     NO_HIDDEN_STATES,
     NO_INPUTS_EMBEDS,
@@ -38,6 +38,7 @@ from torch.testing import assert_close
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, Trainer, TrainingArguments, pipeline
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+import hf_emotion.modeling
 from hf_emotion.training.run import EmotionTrainer
 
 
@@ -343,7 +344,7 @@ def test_attention_implementation_can_be_changed_later(case: ModelCase):
     model.set_attn_implementation("eager")
     assert model.config._attn_implementation == "eager"
     outputs = model(**inputs, output_attentions=True)
-    assert len(outputs.attentions) == (case.attention_maps or model.config.num_hidden_layers)
+    assert len(outputs[case.attentions]) == (case.attention_maps or model.config.num_hidden_layers)
     assert_close(outputs.logits, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -466,7 +467,7 @@ def test_gradient_checkpointing_equals_plain(case: ModelCase):
             next(module.children()).register_forward_pre_hook(lambda *_: calls.append(1))
     expected, results = gradients(plain, inputs), gradients(checkpointed, inputs)
     # Recomputed in the backward pass: otherwise nothing has been checkpointed and the comparison says nothing.
-    assert len(calls) == 2 * plain.config.num_hidden_layers
+    assert len(calls) == 2 * case.stacks * plain.config.num_hidden_layers
     assert set(results[1]) == {name for name, _ in plain.named_parameters()}, "a parameter without gradient"
     assert_close(results, expected, rtol=1e-6, atol=1e-7)
 
@@ -595,7 +596,7 @@ def test_lora_attaches_trains_and_loads(case: ModelCase, tmp_path):
     inputs = case.make_inputs(4, 9, 15)
     plain_logits = base(**inputs).logits.detach()
     lora = LoraConfig(
-        task_type="SEQ_CLS",
+        task_type=case.peft_task,
         r=2,
         target_modules=list(case.lora_targets),
         modules_to_save=list(case.peft_modules_to_save),
@@ -625,7 +626,7 @@ def test_lora_on_all_linear_layers(case: ModelCase):
     model = case.build()
     inputs = case.make_inputs(4, 9, 15)
     expected = model(**inputs).logits.detach()
-    model = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", r=2, target_modules="all-linear"))
+    model = get_peft_model(model, LoraConfig(task_type=case.peft_task, r=2, target_modules="all-linear"))
     assert_close(model(**inputs).logits.detach(), expected)
 
 
@@ -646,6 +647,61 @@ def test_compiled_whole_equals_eager_with_few_recompilations(case: ModelCase):
         assert 1 <= torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 3
     finally:
         torch._dynamo.reset()
+
+
+# Generation
+
+
+def generation_inputs(case: ModelCase, batch: int = 3) -> dict[str, torch.Tensor]:
+    """What the model reads before it writes."""
+    inputs = without_labels(case.make_inputs(batch, 9, 18))
+    return {name: value for name, value in inputs.items() if not name.startswith("decoder_")}
+
+
+GENERATION = pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="greedy"),
+        pytest.param({"num_beams": 3}, id="beams"),
+        pytest.param({"num_beams": 4, "num_return_sequences": 2}, id="beams-two-replies"),
+        pytest.param({"cache_implementation": "static"}, id="static-cache"),
+        pytest.param({"cache_implementation": "static", "num_beams": 3}, id="static-cache-beams"),
+    ],
+)
+
+
+@GENERATION
+@each_case(NO_GENERATION)
+def test_generation_with_a_cache_equals_one_without(case: ModelCase, settings):
+    model = case.build().double()
+    inputs = as_double(generation_inputs(case))
+    arguments = {"do_sample": False, "max_new_tokens": 8, "return_dict_in_generate": True, "output_logits": True}
+    uncached = {name: value for name, value in settings.items() if name != "cache_implementation"}
+    expected = model.generate(**inputs, **arguments, **uncached, use_cache=False)
+    outputs = model.generate(**inputs, **arguments, **settings, use_cache=True)
+    assert torch.equal(outputs.sequences, expected.sequences)
+    assert len({tuple(row) for row in outputs.sequences.tolist()}) > 1, "replies that differ, or this compares nothing"
+    assert_close(torch.stack(outputs.logits), torch.stack(expected.logits), rtol=1e-9, atol=1e-9)
+
+
+@each_case(NO_GENERATION)
+def test_every_row_of_a_batch_is_generated_as_if_alone(case: ModelCase):
+    model = case.build().double()
+    inputs = as_double(generation_inputs(case, batch=4))
+    for settings in ({}, {"num_beams": 3}):
+        sequences = model.generate(**inputs, do_sample=False, max_new_tokens=8, use_cache=True, **settings)
+        for row, length in enumerate(inputs[case.mask].sum(dim=1).tolist()):
+            single = {name: value[row : row + 1] for name, value in inputs.items()}
+            for name in ("input_ids", case.mask):
+                single[name] = single[name][:, :length]
+            alone = model.generate(**single, do_sample=False, max_new_tokens=8, use_cache=True, **settings)[0]
+            assert torch.equal(sequences[row, : len(alone)], alone)
+
+
+@each_case(NO_GENERATION)
+def test_generate_refuses_what_it_does_not_know(case: ModelCase):
+    with pytest.raises(ValueError, match="moods"):
+        case.build().generate(**generation_inputs(case), moods=torch.zeros(3))
 
 
 # Configuration and embeddings
