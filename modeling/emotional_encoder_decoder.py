@@ -142,15 +142,14 @@ class EncoderDecoder(RefusesPlainCheckpoints):
             ValueError: both or neither of `emotion_ids` and `emotion_weights` where a side needs them, another shape, an id
                 out of range; both or neither of ids and embeddings; an encoder's mask that is not (B, L).
         """
-        side_needs = (
-            encoder_outputs is None and self.encoder.is_modulated,
-            decoder_modulation is None and self.decoder.is_modulated,
-        )
-        if any(side_needs):  # looked at once for both sides
-            tokens = [t for t in (decoder_input_ids, decoder_inputs_embeds, input_ids, inputs_embeds) if t is not None]
-            emotion_weights = check_emotions(
-                self.config, emotion_ids, emotion_weights, len(tokens[0]) if tokens else None
-            )
+        if encoder_outputs is None:
+            batch_size, _ = check_tokens("`input_ids` and `inputs_embeds`", input_ids, inputs_embeds, attention_mask)
+        else:
+            batch_size = len(encoder_outputs[0])
+        if (encoder_outputs is None and self.encoder.is_modulated) or (
+            decoder_modulation is None and self.decoder.is_modulated
+        ):  # looked at once for both sides
+            emotion_weights = check_emotions(self.config, emotion_ids, emotion_weights, batch_size)
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
                 input_ids=input_ids,

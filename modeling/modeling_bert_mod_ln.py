@@ -57,8 +57,8 @@ class BertModLNOutput(nn.Module):
         return normalise(self.LayerNorm, self.dropout(self.dense(states)) + residual, modulation, slot)
 
 
-class BertModLNAttention(nn.Module):
-    """[`BertAttention`] with a modulated norm."""
+class BertModLNSubLayer(nn.Module):
+    """Attention of either kind and what follows it: [`BertAttention`] with a modulated norm."""
 
     def __init__(self, config: BertModLNConfig, attention: nn.Module, modulated: bool):
         super().__init__()
@@ -79,11 +79,11 @@ class BertModLNLayer(GradientCheckpointingLayer):
         self.slots = {name: used.index(name) if name in used else None for name in names}
 
         attention = BertSelfAttention(config, is_causal=decoder, layer_idx=layer_idx)
-        self.attention = BertModLNAttention(config, attention, "attention" in used)
+        self.attention = BertModLNSubLayer(config, attention, "attention" in used)
         self.crossattention = None
         if decoder:
             attention = BertCrossAttention(config, layer_idx=layer_idx)
-            self.crossattention = BertModLNAttention(config, attention, "crossattention" in used)
+            self.crossattention = BertModLNSubLayer(config, attention, "crossattention" in used)
         self.intermediate = BertIntermediate(config)
         self.output = BertModLNOutput(config, config.intermediate_size, "output" in used)
 

@@ -9,20 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    BertConfig,
-    BertModel,
-    BertTokenizerFast,
-    PreTrainedConfig,
-    PreTrainedModel,
-    RobertaConfig,
-    RobertaModel,
-)
-
 from hf_emotion.modeling import (
     BertForLabelAwareClassification,
     BertModLNConfig,
@@ -45,6 +31,19 @@ from hf_emotion.modeling import (
     RobertaESAConfig,
     RobertaWithESA,
     RobertaWithESAForSequenceClassification,
+)
+from torch import nn
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    BertConfig,
+    BertModel,
+    BertTokenizerFast,
+    PreTrainedConfig,
+    PreTrainedModel,
+    RobertaConfig,
+    RobertaModel,
 )
 
 

@@ -7,6 +7,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from hf_emotion.modeling import (
+    CGBertConfig,
+    CGBertForSequenceClassification,
+    QACGBertConfig,
+    QACGBertForSequenceClassification,
+)
 from model_cases import ASPECTS, BY_ID, SENTIMENT_NAMES, TINY_BERT, asymmetric_, encoder_inputs, targeted_inputs
 from torch.testing import assert_close
 from transformers import (
@@ -18,13 +24,6 @@ from transformers import (
     TrainingArguments,
 )
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-
-from hf_emotion.modeling import (
-    CGBertConfig,
-    CGBertForSequenceClassification,
-    QACGBertConfig,
-    QACGBertForSequenceClassification,
-)
 
 
 CONTEXTS = 7

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
-from torch.testing import assert_close
-from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, BertTokenizerFast
-
-from hf_emotion.convert import convert_checkpoint, label_aware_attention, quasi_attention_absa
 from hf_emotion.modeling import (
     BertForLabelAwareClassification,
     CGBertForSequenceClassification,
     QACGBertForSequenceClassification,
 )
+from safetensors.torch import save_file
+from torch.testing import assert_close
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, BertTokenizerFast
+
+from hf_emotion.convert import convert_checkpoint, label_aware_attention, quasi_attention_absa
 
 
 # No two sizes are equal, so that a mixed-up dimension is an error and not a wrong number.

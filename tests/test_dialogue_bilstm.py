@@ -5,6 +5,11 @@ import math
 
 import pytest
 import torch
+from hf_emotion.modeling import (
+    DialogueBiLSTMConfig,
+    DialogueBiLSTMForEmotionRecognition,
+    DialogueEmotionPipeline,
+)
 from model_cases import (
     BY_ID,
     LABEL_NAMES,
@@ -19,12 +24,6 @@ from model_cases import (
 from torch import nn
 from torch.testing import assert_close
 from transformers import AutoModelForTokenClassification, BertConfig, BertModel, pipeline
-
-from hf_emotion.modeling import (
-    DialogueBiLSTMConfig,
-    DialogueBiLSTMForEmotionRecognition,
-    DialogueEmotionPipeline,
-)
 
 
 MODEL = {"utterance_encoder": "model", "utterance_size": 16}

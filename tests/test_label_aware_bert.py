@@ -7,6 +7,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from hf_emotion.modeling import (
+    BertForLabelAwareClassification,
+    EmotionClassificationPipeline,
+    LabelAwareBertConfig,
+    class_balanced_weights,
+    classification_loss,
+)
 from model_cases import (
     BY_ID,
     LABEL_NAMES,
@@ -21,14 +28,6 @@ from model_cases import (
 )
 from torch.testing import assert_close
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel, pipeline
-
-from hf_emotion.modeling import (
-    BertForLabelAwareClassification,
-    EmotionClassificationPipeline,
-    LabelAwareBertConfig,
-    class_balanced_weights,
-    classification_loss,
-)
 
 
 GOEMOTIONS_EXTREMES = [77, 14219]  # training rows of the rarest and of the most frequent label

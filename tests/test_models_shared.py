@@ -8,6 +8,7 @@ import json
 import sys
 from pathlib import Path
 
+import hf_emotion.modeling
 import numpy as np
 import pytest
 import torch
@@ -38,7 +39,6 @@ from torch.testing import assert_close
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, Trainer, TrainingArguments, pipeline
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-import hf_emotion.modeling
 from hf_emotion.training.run import EmotionTrainer
 
 
@@ -55,6 +55,12 @@ def without_labels(inputs: dict) -> dict:
 def real(case: ModelCase, logits: torch.Tensor, inputs: dict) -> torch.Tensor:
     """The logits that mean something."""
     return logits[inputs[case.mask].bool()] if case.logits_per_position else logits
+
+
+def along_tokens(case: ModelCase, inputs: dict) -> set[str]:
+    """The inputs that have a value for each token."""
+    length = inputs[case.mask].shape[1]
+    return {name for name, value in inputs.items() if value.dim() > 1 and value.shape[1] == length}
 
 
 def trained_names(model) -> set[str]:
@@ -353,17 +359,16 @@ def test_attention_implementation_can_be_changed_later(case: ModelCase):
 def test_padding_changes_nothing(case: ModelCase, implementation):
     model = case.build(attn_implementation=implementation).double()
     inputs = without_labels(case.make_inputs(3, 7, 3))
+    tokens = along_tokens(case, inputs)
     padded = {
-        name: torch.nn.functional.pad(value, (0, 0) * (value.dim() - 2) + (0, 5)) if value.dim() > 1 else value
+        name: torch.nn.functional.pad(value, (0, 0) * (value.dim() - 2) + (0, 5)) if name in tokens else value
         for name, value in inputs.items()
     }
     # Whatever stands at padded positions must not matter, so it is not left at the padding id.
     noise = case.make_inputs(3, 12, 4)
-    for name in set(padded) - {case.mask}:
-        value = padded[name]
-        if value.dim() > 1:
-            mask = padded[case.mask].bool().reshape(3, 12, *[1] * (value.dim() - 2))
-            padded[name] = torch.where(mask, value, noise[name])
+    for name in tokens - {case.mask, "decoder_attention_mask"}:
+        mask = padded[case.mask].bool().reshape(3, 12, *[1] * (padded[name].dim() - 2))
+        padded[name] = torch.where(mask, padded[name], noise[name])
     padded, inputs = as_double(padded), as_double(inputs)
     expected = real(case, model(**inputs).logits, inputs)
     assert_close(real(case, model(**padded).logits, padded), expected, rtol=1e-9, atol=1e-9)
@@ -373,10 +378,10 @@ def test_padding_changes_nothing(case: ModelCase, implementation):
 def test_batch_equals_single_rows_without_padding(case: ModelCase):
     model = case.build().double()
     inputs = as_double(without_labels(case.make_inputs(4, 9, 5)))
-    logits = model(**inputs).logits
+    logits, tokens = model(**inputs).logits, along_tokens(case, inputs)
     for row, length in enumerate(inputs[case.mask].sum(dim=1).tolist()):
         single = {name: value[row : row + 1] for name, value in inputs.items()}
-        single = {name: value[:, :length] if value.dim() > 1 else value for name, value in single.items()}
+        single = {name: value[:, :length] if name in tokens else value for name, value in single.items()}
         expected = logits[row : row + 1, :length] if case.logits_per_position else logits[row : row + 1]
         assert_close(model(**single).logits, expected, rtol=1e-9, atol=1e-9)
         del single[case.mask]
@@ -537,7 +542,7 @@ def test_bfloat16_model(case: ModelCase):
     model.to(torch.bfloat16)
     outputs = model(**{name: v.bfloat16() if v.is_floating_point() else v for name, v in inputs.items()})
     assert outputs.logits.dtype == torch.bfloat16 and outputs.loss.isfinite()
-    assert_close(outputs.logits.float(), expected.logits, rtol=0.1, atol=0.1)
+    assert_close(outputs.logits.float(), expected.logits, rtol=0.1, atol=0.1 * max(1.0, expected.logits.std().item()))
 
 
 @each_case()
@@ -569,7 +574,8 @@ def test_weight_decay_spares_norms_biases_and_what_the_model_names(case: ModelCa
     names = {name for name, _ in model.named_parameters()}
     spared = norms | case.no_decay | {name for name in names if is_bias(name)}
     assert norms and case.no_decay <= names
-    assert set(trainer.get_decay_parameter_names(model)) == names - spared
+    # It lists tied weights under both their names.
+    assert set(trainer.get_decay_parameter_names(model)) & names == names - spared
     optimizer = trainer.create_optimizer()
     decays = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
     assert len(decays) == len(trained_names(model))
@@ -585,7 +591,7 @@ def test_trainer_predicts_logits_only(case: ModelCase, tmp_path):
     trainer = make_trainer(model, tmp_path, per_device_eval_batch_size=4)
     prediction = trainer.predict(rows_of(inputs))
     assert isinstance(prediction.predictions, np.ndarray)
-    assert_close(torch.from_numpy(prediction.predictions), model(**inputs).logits.detach(), rtol=1e-5, atol=1e-6)
+    assert_close(torch.from_numpy(prediction.predictions), model(**inputs).logits.detach(), rtol=1e-5, atol=1e-5)
     assert_close(torch.from_numpy(prediction.label_ids), inputs["labels"])
 
 
@@ -607,7 +613,7 @@ def test_lora_attaches_trains_and_loads(case: ModelCase, tmp_path):
     for part in (*case.lora_targets, *case.peft_modules_to_save):
         assert any(part in name for name in trained), part
     assert all("lora_" in name or "modules_to_save" in name for name in trained)
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.05)
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.01)
     before = model(**inputs).loss
     before.backward()
     optimizer.step()
@@ -748,7 +754,7 @@ def test_token_embeddings_can_be_resized(case: ModelCase, tmp_path):
     model.resize_token_embeddings(size + 3)
     assert model.config.vocab_size == size + 3
     assert model.get_input_embeddings().weight.shape == (size + 3, model.config.hidden_size)
-    assert_close(model(**inputs).logits, expected, rtol=0, atol=0)
+    assert_close(model(**inputs).logits[..., : expected.shape[-1]], expected, rtol=1e-6, atol=1e-6)
     inputs["input_ids"][:, 1] = size + 2
     expected = model(**inputs).logits
     assert expected.isfinite().all()

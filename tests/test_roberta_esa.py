@@ -6,6 +6,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from hf_emotion.modeling import (
+    RobertaESAConfig,
+    RobertaESAModel,
+    RobertaWithESA,
+    RobertaWithESAForSequenceClassification,
+)
 from model_cases import (
     LABEL_NAMES,
     LABELS,
@@ -18,13 +24,6 @@ from model_cases import (
 from torch import nn
 from torch.testing import assert_close
 from transformers import RobertaConfig, RobertaModel, Trainer, TrainingArguments, pipeline
-
-from hf_emotion.modeling import (
-    RobertaESAConfig,
-    RobertaESAModel,
-    RobertaWithESA,
-    RobertaWithESAForSequenceClassification,
-)
 
 
 # The padding of the tests' vocabulary is 0.

@@ -3,6 +3,8 @@
 
 import pytest
 import torch
+from hf_emotion.modeling import CGBertConfig, TargetedSentimentPipeline
+from hf_emotion.modeling.pipeline_targeted_sentiment import mark_targets, model_inputs, targets_in
 from model_cases import (
     ASPECTS,
     BY_ID,
@@ -15,9 +17,6 @@ from model_cases import (
     make_tokenizer,
 )
 from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification, pipeline
-
-from hf_emotion.modeling import CGBertConfig, TargetedSentimentPipeline
-from hf_emotion.modeling.pipeline_targeted_sentiment import mark_targets, model_inputs, targets_in
 
 
 NAMES = {
