@@ -14,7 +14,7 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput, Seq2
 from transformers.utils.generic import can_return_tuple
 
 from .emotion_fields import check_emotions
-from .modulated_layer_norm import ModulatedLayerNorm
+from .modulated_layer_norm import ModulatedLayerNorm, modulations
 
 
 HUB_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token")
@@ -62,8 +62,7 @@ class ModulatedStack:
     def modulation(self, emotion_weights: torch.Tensor) -> torch.Tensor:
         """c (B, E) -> γ, β of the first modulated norm, of the second, ... (B, 2M, 1, d)."""
         norms = [self.get_submodule(name) for name in self._modulated_names]
-        emotion_weights = emotion_weights.to(norms[0].scale_in.dtype)
-        return torch.stack([part for norm in norms for part in norm.modulation(emotion_weights)], dim=1)
+        return modulations(norms, emotion_weights.to(norms[0].scale_in.dtype))
 
     def modulation_parts(
         self,

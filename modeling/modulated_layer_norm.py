@@ -4,6 +4,7 @@
 Shapes: B batch, E emotions, d hidden size.
 """
 
+from collections.abc import Sequence
 from math import exp
 
 import torch
@@ -74,15 +75,33 @@ class ModulatedLayerNorm(nn.LayerNorm):
 
     def modulation(self, emotion_weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """c (B, E) -> γ, β (B, 1, d)."""
-        scale = F.linear(F.silu(F.linear(emotion_weights, self.scale_in)), self.scale_out)
-        shift = F.linear(F.silu(F.linear(emotion_weights, self.shift_in, self.shift_bias)), self.shift_out)
-        if self.weight is not None:
-            scale, shift = self.weight + scale, self.bias + shift
-        return scale[:, None], shift[:, None]
+        scale, shift = modulations([self], emotion_weights).unbind(dim=1)
+        return scale, shift
 
     def forward(self, states: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
         """x (B, L, d), γ, β (B, 1, d) -> (B, L, d)."""
         return torch.addcmul(shift, F.layer_norm(states, self.normalized_shape, eps=self.eps), scale)
+
+
+def modulations(norms: Sequence[ModulatedLayerNorm], emotion_weights: torch.Tensor) -> torch.Tensor:
+    """
+    c (B, E) -> γ and β of the first norm, of the second, ... (B, 2M, 1, d).
+
+    The first layers of all norms, which are narrow, are computed as one.
+    """
+    hidden = norms[0].scale_in.shape[0]
+    scale_in = torch.cat([norm.scale_in for norm in norms])  # (M·d/2, E)
+    shift_in = torch.cat([norm.shift_in for norm in norms])
+    shift_bias = torch.cat([norm.shift_bias for norm in norms])
+    inner_scales = F.silu(F.linear(emotion_weights, scale_in)).split(hidden, dim=1)  # M times (B, d/2)
+    inner_shifts = F.silu(F.linear(emotion_weights, shift_in, shift_bias)).split(hidden, dim=1)
+    parts = []
+    for norm, inner_scale, inner_shift in zip(norms, inner_scales, inner_shifts, strict=True):
+        parts += [F.linear(inner_scale, norm.scale_out), F.linear(inner_shift, norm.shift_out)]
+    result = torch.stack(parts, dim=1)  # (B, 2M, d)
+    if norms[0].weight is not None:
+        result = result + torch.stack([part for norm in norms for part in (norm.weight, norm.bias)])
+    return result[:, :, None]
 
 
 def normalise(norm: nn.Module, states: torch.Tensor, modulation: tuple[torch.Tensor, ...], slot: int | None):
@@ -90,4 +109,4 @@ def normalise(norm: nn.Module, states: torch.Tensor, modulation: tuple[torch.Ten
     return norm(states) if slot is None else norm(states, modulation[2 * slot], modulation[2 * slot + 1])
 
 
-__all__ = ["ModulatedLayerNorm", "normalise"]
+__all__ = ["ModulatedLayerNorm", "modulations", "normalise"]

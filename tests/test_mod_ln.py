@@ -494,10 +494,12 @@ def test_fresh_model_decodes_as_in_the_paper(family, tmp_path):
 def test_norms_are_modulated_once_for_a_generation(family, settings, monkeypatch):
     model = build(family)
     calls = []
-    original = ModulatedLayerNorm.modulation
-    monkeypatch.setattr(ModulatedLayerNorm, "modulation", lambda self, c: calls.append(len(c)) or original(self, c))
+    for side in (model.get_encoder(), model.get_decoder()):
+        monkeypatch.setattr(
+            side, "modulation", lambda c, original=side.modulation: calls.append(len(c)) or original(c)
+        )
     model.generate(tokens(3, 6), emotion_ids=torch.tensor([0, 3, 1]), do_sample=False, max_new_tokens=6, **settings)
-    assert calls == [3] * sum(isinstance(module, ModulatedLayerNorm) for module in model.modules())
+    assert calls == [3, 3], "once for each side, before rows are repeated for beams"
 
 
 @EACH_FAMILY
