@@ -81,6 +81,10 @@ def check_emotions(
         raise ValueError(f"`{name}` must have shape ({wanted}{'' if sizes else ','}), got {tuple(given.shape)}.")
     if emotion_weights is not None:
         return emotion_weights
+    if emotion_ids.is_floating_point():
+        raise ValueError(
+            f"`emotion_ids` must be whole numbers, got {emotion_ids.dtype}: weights are `emotion_weights`."
+        )
     # Elsewhere looking at the values would wait for the device, or break the graph.
     if emotion_ids.device.type == "cpu" and not torch.compiler.is_compiling():
         outside = (emotion_ids < 0) | (emotion_ids >= config.num_emotions)
@@ -88,7 +92,7 @@ def check_emotions(
             raise ValueError(
                 f"`emotion_ids` must lie in [0, {config.num_emotions}), got {emotion_ids[outside].tolist()}.{known}"
             )
-    return F.one_hot(emotion_ids, config.num_emotions)
+    return F.one_hot(emotion_ids.long(), config.num_emotions)
 
 
 __all__ = ["check_emotions", "refuse_other_checkpoints", "set_emotion_defaults", "validate_emotion_fields"]

@@ -123,7 +123,8 @@ class BertModLNPreTrainedModel(BertPreTrainedModel):
     config: BertModLNConfig
     config_class = BertModLNConfig
     base_model_prefix = "model"
-    _no_split_modules = ["BertModLNLayer"]
+    _no_split_modules = ["BertEmbeddings", "BertModLNLayer"]
+    _skip_keys_device_placement = ["past_key_values"]
     _can_record_outputs = {}
 
     @torch.no_grad()

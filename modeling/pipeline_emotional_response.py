@@ -64,6 +64,9 @@ class EmotionalResponsePipeline(Pipeline):
     def _sanitize_parameters(self, **kwargs):
         return {}, kwargs, {}
 
+    def __call__(self, inputs, **kwargs):
+        return super().__call__(inputs, batch_size=1, **kwargs)
+
     def preprocess(self, inputs):
         context, emotion = _pair(inputs)
         config = self.model.config

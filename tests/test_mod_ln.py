@@ -757,6 +757,8 @@ def test_emotions_are_checked(family):
             call(emotion_ids=torch.tensor([0, E]))
         with pytest.raises(ValueError, match=r"`emotion_ids` must lie in .* got \[-1\]"):
             call(emotion_ids=torch.tensor([-1, 0]))
+        with pytest.raises(ValueError, match="`emotion_ids` must be whole numbers, got torch.float32"):
+            call(emotion_ids=one.float())
         with pytest.raises(ValueError, match=r"`emotion_ids` must have shape \(2,\), got \(1,\)"):
             call(emotion_ids=one[:1])
         with pytest.raises(ValueError, match=r"`emotion_ids` must have shape \(2,\), got \(2, 1\)"):
@@ -771,6 +773,9 @@ def test_emotions_are_checked(family):
 def test_inputs_are_checked(family):
     model = build(family)
     emotions, ids = {"emotion_ids": torch.tensor([1, 2])}, tokens(2, 4)
+    narrow = {"emotion_ids": emotions["emotion_ids"].int()}
+    arguments = {"decoder_input_ids": ids}
+    assert torch.equal(model(ids, **arguments, **narrow).logits, model(ids, **arguments, **emotions).logits)
     with pytest.raises(ValueError, match="exactly one of `decoder_input_ids` and `decoder_inputs_embeds`"):
         model(ids, **emotions)
     with pytest.raises(ValueError, match=r"`labels` must have shape \(2, 4\), got \(2, 3\)"):
