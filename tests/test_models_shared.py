@@ -259,7 +259,8 @@ def test_checkpoint_from_the_hub_is_self_contained_once_tuned_and_saved(fresh_pr
     # A second fresh process, without the repository, the library and the first process' caches, has loaded it.
     assert fresh_process.second_report["imported"] == []
     outputs = load_file(folder / "outputs.safetensors")
-    assert_close(outputs["head.logits"], load_file(folder / "expected.safetensors")["logits"], rtol=1e-6, atol=1e-6)
+    wanted = load_file(folder / "expected.safetensors")["logits"]
+    assert_close(outputs["head.logits"], wanted, rtol=1e-6, atol=1e-6 * max(1.0, wanted.abs().max().item()))
     assert fresh_process.second_report["pipelines"][folder.name]["results"]
 
 
