@@ -4,22 +4,34 @@
 Each file beside this one is also copied next to saved weights, where it runs without the rest of hf-emotion.
 """
 
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoModelForTokenClassification
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
 from transformers.pipelines import PIPELINE_REGISTRY
 
 from .class_balanced_loss import class_balanced_weights, classification_loss
+from .configuration_bert_mod_ln import BertModLNConfig
 from .configuration_cg_bert import CGBertConfig
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
+from .configuration_gpt2_mod_ln import GPT2ModLNConfig
 from .configuration_label_aware_bert import LabelAwareBertConfig
 from .configuration_qacg_bert import QACGBertConfig
 from .configuration_roberta_esa import RobertaESAConfig
+from .modeling_bert_mod_ln import BertModLNForConditionalGeneration, BertModLNModel
 from .modeling_cg_bert import CGBertForSequenceClassification, CGBertModel
 from .modeling_dialogue_bilstm import DialogueBiLSTMForEmotionRecognition, DialogueBiLSTMModel
+from .modeling_gpt2_mod_ln import GPT2ModLNForConditionalGeneration, GPT2ModLNModel
 from .modeling_label_aware_bert import BertForLabelAwareClassification, LabelAwareBertModel
 from .modeling_qacg_bert import QACGBertForSequenceClassification, QACGBertModel
 from .modeling_roberta_esa import RobertaESAModel, RobertaWithESA, RobertaWithESAForSequenceClassification
+from .modulated_layer_norm import ModulatedLayerNorm
 from .pipeline_dialogue_emotion import DialogueEmotionPipeline
 from .pipeline_emotion_classification import EmotionClassificationPipeline
+from .pipeline_emotional_response import EmotionalResponsePipeline
 from .pipeline_targeted_sentiment import TargetedSentimentPipeline
 
 
@@ -44,6 +56,8 @@ for config_class, model_class, head_class, auto_class in (
         DialogueBiLSTMForEmotionRecognition,
         AutoModelForTokenClassification,
     ),
+    (GPT2ModLNConfig, GPT2ModLNModel, GPT2ModLNForConditionalGeneration, AutoModelForSeq2SeqLM),
+    (BertModLNConfig, BertModLNModel, BertModLNForConditionalGeneration, AutoModelForSeq2SeqLM),
 ):
     AutoConfig.register(config_class.model_type, config_class, exist_ok=True)
     AutoModel.register(config_class, model_class, exist_ok=True)
@@ -57,11 +71,15 @@ for task, pipeline_class, auto_class in (
     ("emotion-classification", EmotionClassificationPipeline, AutoModelForSequenceClassification),
     ("targeted-sentiment", TargetedSentimentPipeline, AutoModelForSequenceClassification),
     ("dialogue-emotion", DialogueEmotionPipeline, AutoModelForTokenClassification),
+    ("emotional-response", EmotionalResponsePipeline, AutoModelForSeq2SeqLM),
 ):
     PIPELINE_REGISTRY.register_pipeline(task, pipeline_class=pipeline_class, pt_model=auto_class)
 
 __all__ = [
     "BertForLabelAwareClassification",
+    "BertModLNConfig",
+    "BertModLNForConditionalGeneration",
+    "BertModLNModel",
     "CGBertConfig",
     "CGBertForSequenceClassification",
     "CGBertModel",
@@ -70,8 +88,13 @@ __all__ = [
     "DialogueBiLSTMModel",
     "DialogueEmotionPipeline",
     "EmotionClassificationPipeline",
+    "EmotionalResponsePipeline",
+    "GPT2ModLNConfig",
+    "GPT2ModLNForConditionalGeneration",
+    "GPT2ModLNModel",
     "LabelAwareBertConfig",
     "LabelAwareBertModel",
+    "ModulatedLayerNorm",
     "QACGBertConfig",
     "QACGBertForSequenceClassification",
     "QACGBertModel",

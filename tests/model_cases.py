@@ -11,12 +11,18 @@ import pytest
 import torch
 from hf_emotion.modeling import (
     BertForLabelAwareClassification,
+    BertModLNConfig,
+    BertModLNForConditionalGeneration,
+    BertModLNModel,
     CGBertConfig,
     CGBertForSequenceClassification,
     CGBertModel,
     DialogueBiLSTMConfig,
     DialogueBiLSTMForEmotionRecognition,
     DialogueBiLSTMModel,
+    GPT2ModLNConfig,
+    GPT2ModLNForConditionalGeneration,
+    GPT2ModLNModel,
     LabelAwareBertConfig,
     LabelAwareBertModel,
     QACGBertConfig,
@@ -28,6 +34,7 @@ from hf_emotion.modeling import (
 )
 from torch import nn
 from transformers import (
+    AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     BertConfig,
@@ -143,6 +150,10 @@ class ModelCase:
         dropout: the field of the configuration with the dropout of the head.
         attention_maps: how many the model returns; None: one for each of its `num_hidden_layers`.
         hidden_states_end_with_output: the last of the hidden states is the base model's output.
+        stacks: how many stacks of `num_hidden_layers` layers the model has.
+        attentions: the output with the attention maps that `attention_maps` counts.
+        generation: settings of `generate` that make it deterministic, for models that generate.
+        peft_task: PEFT's name of the task.
     """
 
     id: str
@@ -162,7 +173,7 @@ class ModelCase:
     base_outputs: tuple[str, ...]
     head_outputs: tuple[str, ...]
     task: str
-    texts: tuple[str, ...]
+    texts: tuple[Any, ...]
     overfit_steps: int = 60
     lora_targets: tuple[str, ...] = field(default=("query", "value"))
     mask: str = "attention_mask"
@@ -170,6 +181,10 @@ class ModelCase:
     dropout: str = "classifier_dropout"
     attention_maps: int | None = None
     hidden_states_end_with_output: bool = True
+    stacks: int = 1
+    attentions: str = "attentions"
+    generation: dict[str, Any] = field(default_factory=dict)
+    peft_task: str = "SEQ_CLS"
 
     def make_config(self, **overrides) -> PreTrainedConfig:
         return self.config_class(**{**self.config, **overrides})
@@ -177,6 +192,8 @@ class ModelCase:
     def build(self, seed: int = 0, attn_implementation: str | None = None, **overrides) -> PreTrainedModel:
         """The head in eval mode, with asymmetric weights."""
         model = self.auto_class.from_config(self.make_config(**overrides), attn_implementation=attn_implementation)
+        if self.generation:
+            model.generation_config.update(**self.generation)
         return asymmetric_(model, seed).eval()
 
     def save_plain_checkpoint(self, folder: Path) -> dict[str, torch.Tensor]:
@@ -444,6 +461,84 @@ def dialogue_case(id: str, overfit_steps: int = 150, **config) -> ModelCase:
     )
 
 
+EMOTIONS = ("joy", "anger", "fear", "😂", "calm")
+TINY_GPT2: dict[str, Any] = {
+    "vocab_size": len(VOCABULARY),
+    "n_embd": 16,
+    "n_layer": 2,
+    "n_head": 2,
+    "n_inner": 24,
+    "n_positions": 32,
+    "resid_pdrop": 0.0,
+    "embd_pdrop": 0.0,
+    "attn_pdrop": 0.0,
+}
+# As in GPT-2: one token starts, ends and pads.
+GPT2_TOKENS = {"bos_token_id": VOCABULARY.index("[SEP]"), "eos_token_id": VOCABULARY.index("[SEP]")}
+BERT_TOKENS = {
+    "decoder_start_token_id": VOCABULARY.index("[CLS]"),
+    "context_start_token_id": VOCABULARY.index("[CLS]"),
+    "eos_token_id": VOCABULARY.index("[SEP]"),
+}
+MOD_LN = {"num_emotions": len(EMOTIONS), "emotions": list(EMOTIONS), "use_cache": False}
+MOD_LN_TEXTS = (
+    {"context": "I am so happy today!", "emotion": "joy"},
+    {"context": "the rain is very sad .", "emotion": "😂"},
+    {"context": "the rain is very sad .", "emotion": {"calm": 0.7, "fear": 0.5}},
+)
+
+
+def reply_inputs(batch: int, length: int, seed: int, mixtures: bool = False) -> dict[str, torch.Tensor]:
+    """
+    Context, `decoder_input_ids` with their mask, labels, -100 at padding, all (batch, length), and the emotions: ids
+    (batch,) or weights (batch, E). Row 0 is full, the others are shorter.
+    """
+    generator = torch.Generator().manual_seed(seed + 4000)
+    inputs = encoder_inputs(batch, length, seed)
+    del inputs["token_type_ids"]
+    mask = inputs["attention_mask"]
+    decoder_input_ids = torch.randint(len(SPECIAL_TOKENS), len(VOCABULARY), (batch, length), generator=generator)
+    labels = torch.randint(len(SPECIAL_TOKENS), len(VOCABULARY), (batch, length), generator=generator)
+    inputs |= {"decoder_input_ids": decoder_input_ids * mask, "decoder_attention_mask": mask.clone()}
+    if mixtures:
+        inputs["emotion_weights"] = torch.rand(batch, len(EMOTIONS), generator=generator)
+    else:
+        inputs["emotion_ids"] = torch.randint(len(EMOTIONS), (batch,), generator=generator)
+    return {**inputs, "labels": labels.masked_fill(mask == 0, -100)}
+
+
+def mod_ln_case(id: str, family: str, mixtures: bool = False, **config) -> ModelCase:
+    gpt2 = family == "gpt2"
+    return ModelCase(
+        id=id,
+        config_class=GPT2ModLNConfig if gpt2 else BertModLNConfig,
+        model_class=GPT2ModLNForConditionalGeneration if gpt2 else BertModLNForConditionalGeneration,
+        base_class=GPT2ModLNModel if gpt2 else BertModLNModel,
+        auto_class=AutoModelForSeq2SeqLM,
+        config={**(TINY_GPT2 | GPT2_TOKENS if gpt2 else TINY_BERT | BERT_TOKENS), **MOD_LN, **config},
+        make_inputs=partial(reply_inputs, mixtures=mixtures),
+        plain_class=None,
+        plain_config=None,
+        new_weights=frozenset(),
+        starts={},
+        unused_weights=frozenset(),
+        no_decay=frozenset(),
+        peft_modules_to_save=("ln_2", "ln_f") if gpt2 else ("LayerNorm",),
+        base_outputs=("last_hidden_state", "encoder_last_hidden_state"),
+        head_outputs=("loss", "logits", "encoder_last_hidden_state"),
+        task="emotional-response",
+        texts=MOD_LN_TEXTS,
+        overfit_steps=120,
+        lora_targets=("c_attn", "q_attn") if gpt2 else ("query", "value"),
+        logits_per_position=True,
+        dropout="resid_pdrop" if gpt2 else "hidden_dropout_prob",
+        stacks=2,
+        attentions="decoder_attentions",
+        generation={"do_sample": False, "top_k": None, "max_new_tokens": 6},
+        peft_task="SEQ_2_SEQ_LM",
+    )
+
+
 CASES: tuple[ModelCase, ...] = (
     label_aware_case("label-aware", LABEL_AWARE_STARTS),
     label_aware_case(
@@ -551,6 +646,19 @@ CASES: tuple[ModelCase, ...] = (
         num_speakers=2,
     ),
     dialogue_case("dialogue-words", utterance_encoder="bilstm", vocab_size=len(VOCABULARY)),
+    mod_ln_case("gpt2-mod-ln", "gpt2"),
+    mod_ln_case(
+        "gpt2-mod-ln-replace-some-norms-mixtures",
+        "gpt2",
+        mixtures=True,
+        modulation="replace",
+        modulate_encoder=False,
+        modulated_norms=["ln_1", "ln_2"],
+    ),
+    mod_ln_case("bert-mod-ln", "bert"),
+    mod_ln_case(
+        "bert-mod-ln-replace-encoder-mixtures", "bert", mixtures=True, modulation="replace", modulate_decoder=False
+    ),
 )
 BY_ID = {case.id: case for case in CASES}
 # One of each family is published on a Hub and tuned from there: its thresholds, counts and names must survive.
@@ -560,6 +668,8 @@ HUB_CASES = (
     "qacg-per-head-context-gate-bias",
     "esa-multi-label-thresholds",
     "dialogue-model",
+    "gpt2-mod-ln-replace-some-norms-mixtures",
+    "bert-mod-ln",
 )
 
 # (arguments, what the message says): wrong types, then each rule of each `validate_*` method.
@@ -693,6 +803,25 @@ BAD_DIALOGUE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"utterance_encoder": "bilstm", "utterance_size": 9}, "`utterance_size` must be even, got 9"),
     ({"num_labels": 3, "class_weights": [1.0, 2]}, "`class_weights` needs .* 3 labels, got 2"),
 )
+BAD_MOD_LN_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"num_emotions": "64"}, "'num_emotions'"),
+    ({"emotions": "joy"}, "'emotions'"),
+    ({"modulation": "add"}, "'modulation'"),
+    ({"modulate_encoder": "no"}, "'modulate_encoder'"),
+    ({"modulate_decoder": 1}, "'modulate_decoder'"),
+    ({"modulated_norms": "ln_1"}, "'modulated_norms'"),
+    ({"modulation_initializer_range": "0.2"}, "'modulation_initializer_range'"),
+    ({"decoder_start_token_id": "3"}, "'decoder_start_token_id'"),
+    ({"num_emotions": 0}, "`num_emotions` must be at least 1, got 0"),
+    ({"emotions": ["joy", "anger"]}, "`num_emotions` is 64, but `emotions` has 2 names: pass `num_emotions=2`"),
+    ({"num_emotions": 2, "emotions": ["joy", "joy"]}, r"`emotions` must be different names, got \['joy', 'joy'\]"),
+    ({"modulated_norms": ["ln_3"]}, r"`modulated_norms` must be some of .*, got \['ln_3'\]"),
+    ({"modulated_norms": []}, "`modulated_norms` is empty: .* `modulate_encoder` and `modulate_decoder`"),
+    ({"modulation_initializer_range": -0.1}, "`modulation_initializer_range` must not be negative, got -0.1"),
+    ({"vocab_size": 40}, r"`\w+_token_id` must be a token id in \[0, 40\), got \d+: pass the tokenizer's"),
+    ({"context_separator_token_id": -1}, r"`context_separator_token_id` must be a token id in .* got -1"),
+    ({"context_start_token_id": 60000}, r"`context_start_token_id` must be a token id in .* got 60000"),
+)
 BAD_CONFIGS: tuple[tuple[type[PreTrainedConfig], dict[str, Any], str], ...] = tuple(
     (config_class, arguments, message)
     for config_class, rows in (
@@ -701,24 +830,35 @@ BAD_CONFIGS: tuple[tuple[type[PreTrainedConfig], dict[str, Any], str], ...] = tu
         (QACGBertConfig, BAD_QACG_CONFIGS),
         (RobertaESAConfig, BAD_ESA_CONFIGS),
         (DialogueBiLSTMConfig, BAD_DIALOGUE_CONFIGS),
+        (GPT2ModLNConfig, BAD_MOD_LN_CONFIGS),
+        (BertModLNConfig, BAD_MOD_LN_CONFIGS),
     )
     for arguments, message in rows
 )
 
 # What a model does not support: {id: reason}. Each list skips visibly, with its reason.
 DIALOGUE_CASES = tuple(case.id for case in CASES if case.config_class is DialogueBiLSTMConfig)
+MOD_LN_CASES = tuple(case.id for case in CASES if case.config_class in (GPT2ModLNConfig, BertModLNConfig))
 NO_FULLGRAPH_COMPILE: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "TorchDynamo traces no torch.nn.LSTM")
 NO_GRADIENT_CHECKPOINTING: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "no stack of Transformer layers")
 NO_SDPA: dict[str, str] = {}
 NO_PEFT: dict[str, str] = {}
 NO_INPUTS_EMBEDS: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "takes `utterance_embeds`, which are something else")
-NO_HIDDEN_STATES: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "returns none but the last")
+NO_HIDDEN_STATES: dict[str, str] = {
+    **dict.fromkeys(DIALOGUE_CASES, "returns none but the last"),
+    **dict.fromkeys(MOD_LN_CASES, "has those of two sides: see test_mod_ln.py"),
+}
 NO_TOKEN_EMBEDDINGS: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "has none, or those of its utterance encoder")
-NO_PLAIN_CHECKPOINT: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "no stock model has its weights")
+NO_PLAIN_CHECKPOINT: dict[str, str] = {
+    **dict.fromkeys(DIALOGUE_CASES, "no stock model has its weights"),
+    **dict.fromkeys(MOD_LN_CASES, "refuses one: wrapped by `from_encoder_decoder_pretrained`, see test_mod_ln.py"),
+}
 NO_PIPELINE: dict[str, str] = {
     id: "its vectors come from elsewhere" for id in DIALOGUE_CASES if BY_ID[id].config.get("utterance_encoder") is None
 }
+NO_GENERATION: dict[str, str] = {case.id: "classifies" for case in CASES if case.id not in MOD_LN_CASES}
 UNSUPPORTED = (
+    NO_GENERATION,
     NO_FULLGRAPH_COMPILE,
     NO_GRADIENT_CHECKPOINTING,
     NO_SDPA,

@@ -18,6 +18,7 @@ from model_cases import (
     CASES,
     HUB_CASES,
     NO_FULLGRAPH_COMPILE,
+    NO_GENERATION,
     NO_GRADIENT_CHECKPOINTING,
     NO_HIDDEN_STATES,
     NO_INPUTS_EMBEDS,
@@ -54,6 +55,12 @@ def without_labels(inputs: dict) -> dict:
 def real(case: ModelCase, logits: torch.Tensor, inputs: dict) -> torch.Tensor:
     """The logits that mean something."""
     return logits[inputs[case.mask].bool()] if case.logits_per_position else logits
+
+
+def along_tokens(case: ModelCase, inputs: dict) -> set[str]:
+    """The inputs that have a value for each token."""
+    length = inputs[case.mask].shape[1]
+    return {name for name, value in inputs.items() if value.dim() > 1 and value.shape[1] == length}
 
 
 def trained_names(model) -> set[str]:
@@ -218,7 +225,8 @@ def test_remote_code_gives_the_same_numbers_without_the_library(case: ModelCase,
     assert {name for name in outputs if name.startswith("head.")} == {f"head.{name}" for name in case.head_outputs}
     for name, value in outputs.items():
         part, _, field = name.partition(".")
-        assert_close(value, expected[part][field].detach(), rtol=1e-6, atol=1e-6)
+        wanted = expected[part][field].detach()
+        assert_close(value, wanted, rtol=1e-6, atol=1e-6 * max(1.0, wanted.abs().max().item()))
 
 
 def leaves(results) -> list[str | float | None]:
@@ -251,7 +259,8 @@ def test_checkpoint_from_the_hub_is_self_contained_once_tuned_and_saved(fresh_pr
     # A second fresh process, without the repository, the library and the first process' caches, has loaded it.
     assert fresh_process.second_report["imported"] == []
     outputs = load_file(folder / "outputs.safetensors")
-    assert_close(outputs["head.logits"], load_file(folder / "expected.safetensors")["logits"], rtol=1e-6, atol=1e-6)
+    wanted = load_file(folder / "expected.safetensors")["logits"]
+    assert_close(outputs["head.logits"], wanted, rtol=1e-6, atol=1e-6 * max(1.0, wanted.abs().max().item()))
     assert fresh_process.second_report["pipelines"][folder.name]["results"]
 
 
@@ -343,7 +352,7 @@ def test_attention_implementation_can_be_changed_later(case: ModelCase):
     model.set_attn_implementation("eager")
     assert model.config._attn_implementation == "eager"
     outputs = model(**inputs, output_attentions=True)
-    assert len(outputs.attentions) == (case.attention_maps or model.config.num_hidden_layers)
+    assert len(outputs[case.attentions]) == (case.attention_maps or model.config.num_hidden_layers)
     assert_close(outputs.logits, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -352,17 +361,16 @@ def test_attention_implementation_can_be_changed_later(case: ModelCase):
 def test_padding_changes_nothing(case: ModelCase, implementation):
     model = case.build(attn_implementation=implementation).double()
     inputs = without_labels(case.make_inputs(3, 7, 3))
+    tokens = along_tokens(case, inputs)
     padded = {
-        name: torch.nn.functional.pad(value, (0, 0) * (value.dim() - 2) + (0, 5)) if value.dim() > 1 else value
+        name: torch.nn.functional.pad(value, (0, 0) * (value.dim() - 2) + (0, 5)) if name in tokens else value
         for name, value in inputs.items()
     }
     # Whatever stands at padded positions must not matter, so it is not left at the padding id.
     noise = case.make_inputs(3, 12, 4)
-    for name in set(padded) - {case.mask}:
-        value = padded[name]
-        if value.dim() > 1:
-            mask = padded[case.mask].bool().reshape(3, 12, *[1] * (value.dim() - 2))
-            padded[name] = torch.where(mask, value, noise[name])
+    for name in tokens - {case.mask, "decoder_attention_mask"}:
+        mask = padded[case.mask].bool().reshape(3, 12, *[1] * (padded[name].dim() - 2))
+        padded[name] = torch.where(mask, padded[name], noise[name])
     padded, inputs = as_double(padded), as_double(inputs)
     expected = real(case, model(**inputs).logits, inputs)
     assert_close(real(case, model(**padded).logits, padded), expected, rtol=1e-9, atol=1e-9)
@@ -372,10 +380,10 @@ def test_padding_changes_nothing(case: ModelCase, implementation):
 def test_batch_equals_single_rows_without_padding(case: ModelCase):
     model = case.build().double()
     inputs = as_double(without_labels(case.make_inputs(4, 9, 5)))
-    logits = model(**inputs).logits
+    logits, tokens = model(**inputs).logits, along_tokens(case, inputs)
     for row, length in enumerate(inputs[case.mask].sum(dim=1).tolist()):
         single = {name: value[row : row + 1] for name, value in inputs.items()}
-        single = {name: value[:, :length] if value.dim() > 1 else value for name, value in single.items()}
+        single = {name: value[:, :length] if name in tokens else value for name, value in single.items()}
         expected = logits[row : row + 1, :length] if case.logits_per_position else logits[row : row + 1]
         assert_close(model(**single).logits, expected, rtol=1e-9, atol=1e-9)
         del single[case.mask]
@@ -466,7 +474,7 @@ def test_gradient_checkpointing_equals_plain(case: ModelCase):
             next(module.children()).register_forward_pre_hook(lambda *_: calls.append(1))
     expected, results = gradients(plain, inputs), gradients(checkpointed, inputs)
     # Recomputed in the backward pass: otherwise nothing has been checkpointed and the comparison says nothing.
-    assert len(calls) == 2 * plain.config.num_hidden_layers
+    assert len(calls) == 2 * case.stacks * plain.config.num_hidden_layers
     assert set(results[1]) == {name for name, _ in plain.named_parameters()}, "a parameter without gradient"
     assert_close(results, expected, rtol=1e-6, atol=1e-7)
 
@@ -536,7 +544,7 @@ def test_bfloat16_model(case: ModelCase):
     model.to(torch.bfloat16)
     outputs = model(**{name: v.bfloat16() if v.is_floating_point() else v for name, v in inputs.items()})
     assert outputs.logits.dtype == torch.bfloat16 and outputs.loss.isfinite()
-    assert_close(outputs.logits.float(), expected.logits, rtol=0.1, atol=0.1)
+    assert_close(outputs.logits.float(), expected.logits, rtol=0.1, atol=0.1 * max(1.0, expected.logits.std().item()))
 
 
 @each_case()
@@ -568,7 +576,8 @@ def test_weight_decay_spares_norms_biases_and_what_the_model_names(case: ModelCa
     names = {name for name, _ in model.named_parameters()}
     spared = norms | case.no_decay | {name for name in names if is_bias(name)}
     assert norms and case.no_decay <= names
-    assert set(trainer.get_decay_parameter_names(model)) == names - spared
+    # It lists tied weights under both their names.
+    assert set(trainer.get_decay_parameter_names(model)) & names == names - spared
     optimizer = trainer.create_optimizer()
     decays = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
     assert len(decays) == len(trained_names(model))
@@ -584,7 +593,7 @@ def test_trainer_predicts_logits_only(case: ModelCase, tmp_path):
     trainer = make_trainer(model, tmp_path, per_device_eval_batch_size=4)
     prediction = trainer.predict(rows_of(inputs))
     assert isinstance(prediction.predictions, np.ndarray)
-    assert_close(torch.from_numpy(prediction.predictions), model(**inputs).logits.detach(), rtol=1e-5, atol=1e-6)
+    assert_close(torch.from_numpy(prediction.predictions), model(**inputs).logits.detach(), rtol=1e-5, atol=1e-5)
     assert_close(torch.from_numpy(prediction.label_ids), inputs["labels"])
 
 
@@ -595,7 +604,7 @@ def test_lora_attaches_trains_and_loads(case: ModelCase, tmp_path):
     inputs = case.make_inputs(4, 9, 15)
     plain_logits = base(**inputs).logits.detach()
     lora = LoraConfig(
-        task_type="SEQ_CLS",
+        task_type=case.peft_task,
         r=2,
         target_modules=list(case.lora_targets),
         modules_to_save=list(case.peft_modules_to_save),
@@ -606,7 +615,7 @@ def test_lora_attaches_trains_and_loads(case: ModelCase, tmp_path):
     for part in (*case.lora_targets, *case.peft_modules_to_save):
         assert any(part in name for name in trained), part
     assert all("lora_" in name or "modules_to_save" in name for name in trained)
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.05)
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.01)
     before = model(**inputs).loss
     before.backward()
     optimizer.step()
@@ -625,7 +634,7 @@ def test_lora_on_all_linear_layers(case: ModelCase):
     model = case.build()
     inputs = case.make_inputs(4, 9, 15)
     expected = model(**inputs).logits.detach()
-    model = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", r=2, target_modules="all-linear"))
+    model = get_peft_model(model, LoraConfig(task_type=case.peft_task, r=2, target_modules="all-linear"))
     assert_close(model(**inputs).logits.detach(), expected)
 
 
@@ -646,6 +655,65 @@ def test_compiled_whole_equals_eager_with_few_recompilations(case: ModelCase):
         assert 1 <= torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 3
     finally:
         torch._dynamo.reset()
+
+
+# Generation
+
+
+# No token twice in a reply: made-up weights would repeat one for ever, whatever the emotion.
+VARIED = {"do_sample": False, "max_new_tokens": 8, "no_repeat_ngram_size": 1}
+
+
+def generation_inputs(case: ModelCase, batch: int = 3) -> dict[str, torch.Tensor]:
+    """What the model reads before it writes."""
+    inputs = without_labels(case.make_inputs(batch, 9, 18))
+    return {name: value for name, value in inputs.items() if not name.startswith("decoder_")}
+
+
+GENERATION = pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="greedy"),
+        pytest.param({"num_beams": 3}, id="beams"),
+        pytest.param({"num_beams": 4, "num_return_sequences": 2}, id="beams-two-replies"),
+        pytest.param({"cache_implementation": "static"}, id="static-cache"),
+        pytest.param({"cache_implementation": "static", "num_beams": 3}, id="static-cache-beams"),
+    ],
+)
+
+
+@GENERATION
+@each_case(NO_GENERATION)
+def test_generation_with_a_cache_equals_one_without(case: ModelCase, settings):
+    model = case.build().double()
+    inputs = as_double(generation_inputs(case))
+    arguments = {**VARIED, "return_dict_in_generate": True, "output_logits": True}
+    uncached = {name: value for name, value in settings.items() if name != "cache_implementation"}
+    expected = model.generate(**inputs, **arguments, **uncached, use_cache=False)
+    outputs = model.generate(**inputs, **arguments, **settings, use_cache=True)
+    assert torch.equal(outputs.sequences, expected.sequences)
+    assert len({tuple(row) for row in outputs.sequences.tolist()}) > 1, "replies that differ, or this compares nothing"
+    assert_close(torch.stack(outputs.logits), torch.stack(expected.logits), rtol=1e-9, atol=1e-9)
+
+
+@each_case(NO_GENERATION)
+def test_every_row_of_a_batch_is_generated_as_if_alone(case: ModelCase):
+    model = case.build().double()
+    inputs = as_double(generation_inputs(case, batch=4))
+    for settings in ({}, {"num_beams": 3}):
+        sequences = model.generate(**inputs, **VARIED, use_cache=True, **settings)
+        for row, length in enumerate(inputs[case.mask].sum(dim=1).tolist()):
+            single = {name: value[row : row + 1] for name, value in inputs.items()}
+            for name in ("input_ids", case.mask):
+                single[name] = single[name][:, :length]
+            alone = model.generate(**single, **VARIED, use_cache=True, **settings)[0]
+            assert torch.equal(sequences[row, : len(alone)], alone)
+
+
+@each_case(NO_GENERATION)
+def test_generate_refuses_what_it_does_not_know(case: ModelCase):
+    with pytest.raises(ValueError, match="moods"):
+        case.build().generate(**generation_inputs(case), moods=torch.zeros(3))
 
 
 # Configuration and embeddings
@@ -692,7 +760,7 @@ def test_token_embeddings_can_be_resized(case: ModelCase, tmp_path):
     model.resize_token_embeddings(size + 3)
     assert model.config.vocab_size == size + 3
     assert model.get_input_embeddings().weight.shape == (size + 3, model.config.hidden_size)
-    assert_close(model(**inputs).logits, expected, rtol=0, atol=0)
+    assert_close(model(**inputs).logits[..., : expected.shape[-1]], expected, rtol=1e-6, atol=1e-6)
     inputs["input_ids"][:, 1] = size + 2
     expected = model(**inputs).logits
     assert expected.isfinite().all()

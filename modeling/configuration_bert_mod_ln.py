@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration of the BERT encoder-decoder with modulated layer norms."""
+
+from typing import Literal
+
+from huggingface_hub.dataclasses import strict
+from transformers import BertConfig
+
+from .emotion_fields import refuse_other_checkpoints, set_emotion_defaults, validate_emotion_fields
+
+
+@strict
+class BertModLNConfig(BertConfig):
+    r"""
+    Everything of [`BertConfig`], for both sides, and:
+
+    Args:
+        num_emotions (`int`, defaults to 64):
+            Number E of emotions.
+        emotions (`list[str]`, *optional*):
+            Their names, or emojis.
+        modulation (`"residual"` or `"replace"`, defaults to `"residual"`):
+            Scale and shift of a norm: its own plus those of the emotion, or (eq. 1) those of the emotion alone.
+        modulate_encoder, modulate_decoder (`bool`, default to `True`):
+            The sides whose norms follow the emotion.
+        modulated_norms (`list[str]`, *optional*, defaults to `["attention", "crossattention", "output"]`):
+            The sub-layers after which they do: all. The norm of the embeddings is never modulated.
+        modulation_initializer_range (`float`, defaults to 0.2):
+            Standard deviation of the start of the matrices W₁.
+        decoder_start_token_id (`int`, *optional*, defaults to 101, the [CLS] of BERT's vocabularies):
+            What every reply starts with.
+        context_separator_token_id, eos_token_id (`int`, *optional*, default to 102, [SEP]):
+            What every context and what every reply ends with.
+        context_start_token_id (`int`, *optional*, defaults to 101, [CLS]):
+            What every context starts with, if anything.
+    """
+
+    model_type = "bert-mod-ln"
+    base_model_type = "bert"  # of the checkpoints that can be wrapped
+    norm_names = ("attention", "crossattention", "output")
+    keys_to_ignore_at_inference = [
+        "past_key_values",
+        "decoder_hidden_states",
+        "decoder_attentions",
+        "cross_attentions",
+        "encoder_last_hidden_state",
+        "encoder_hidden_states",
+        "encoder_attentions",
+    ]
+
+    num_emotions: int = 64
+    emotions: list[str] | None = None
+    modulation: Literal["residual", "replace"] = "residual"
+    modulate_encoder: bool = True
+    modulate_decoder: bool = True
+    modulated_norms: list[str] | None = None
+    modulation_initializer_range: float | int = 0.2
+    decoder_start_token_id: int | None = 101
+    eos_token_id: int | list[int] | None = 102
+    context_separator_token_id: int | None = None
+    context_start_token_id: int | None = 101
+    is_encoder_decoder: bool = True
+
+    def __post_init__(self, **kwargs):
+        set_emotion_defaults(self)
+        super().__post_init__(**kwargs)
+        # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
+        # the repository they came from and would tie a fine-tuned copy to it.
+        self.auto_map = {
+            "AutoConfig": "configuration_bert_mod_ln.BertModLNConfig",
+            "AutoModel": "modeling_bert_mod_ln.BertModLNModel",
+            "AutoModelForSeq2SeqLM": "modeling_bert_mod_ln.BertModLNForConditionalGeneration",
+        }
+        self.custom_pipelines = {
+            "emotional-response": {
+                "impl": "pipeline_emotional_response.EmotionalResponsePipeline",
+                "pt": ["AutoModelForSeq2SeqLM"],
+            }
+        }
+
+    @classmethod
+    def from_dict(cls, config_dict, **kwargs):
+        refuse_other_checkpoints(cls, config_dict)
+        # Arguments of `from_pretrained` take part in the checks, which else see only what was saved.
+        given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
+        return super().from_dict({**config_dict, **given}, **kwargs)
+
+    @staticmethod
+    def token_ids(tokenizer) -> dict[str, int | None]:
+        """The special tokens of a tokenizer, as fields."""
+        return {
+            "pad_token_id": tokenizer.pad_token_id,
+            "eos_token_id": tokenizer.sep_token_id,
+            "decoder_start_token_id": tokenizer.cls_token_id,
+            "context_separator_token_id": tokenizer.sep_token_id,
+            "context_start_token_id": tokenizer.cls_token_id,
+        }
+
+    def validate_emotions(self):
+        validate_emotion_fields(self)
+
+
+__all__ = ["BertModLNConfig"]

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration of the GPT-2 encoder-decoder with modulated layer norms."""
+
+from typing import Literal
+
+from huggingface_hub.dataclasses import strict
+from transformers import GPT2Config
+
+from .emotion_fields import refuse_other_checkpoints, set_emotion_defaults, validate_emotion_fields
+
+
+@strict
+class GPT2ModLNConfig(GPT2Config):
+    r"""
+    Everything of [`GPT2Config`], for both sides, and:
+
+    Args:
+        num_emotions (`int`, defaults to 64):
+            Number E of emotions.
+        emotions (`list[str]`, *optional*):
+            Their names, or emojis.
+        modulation (`"residual"` or `"replace"`, defaults to `"residual"`):
+            Scale and shift of a norm: its own plus those of the emotion, or (eq. 1) those of the emotion alone.
+        modulate_encoder, modulate_decoder (`bool`, default to `True`):
+            The sides whose norms follow the emotion.
+        modulated_norms (`list[str]`, *optional*, defaults to `["ln_1", "ln_cross_attn", "ln_2", "ln_f"]`):
+            The norms that do.
+        modulation_initializer_range (`float`, defaults to 0.2):
+            Standard deviation of the start of the matrices W₁.
+        decoder_start_token_id (`int`, *optional*, defaults to `bos_token_id`):
+            What every reply starts with.
+        context_separator_token_id (`int`, *optional*, defaults to `eos_token_id`):
+            What every context ends with: [UNK], which is GPT-2's end of text.
+        context_start_token_id (`int`, *optional*):
+            What every context starts with, if anything.
+
+    `pad_token_id` defaults to `eos_token_id`.
+    """
+
+    model_type = "gpt2-mod-ln"
+    base_model_type = "gpt2"  # of the checkpoints that can be wrapped
+    norm_names = ("ln_1", "ln_cross_attn", "ln_2", "ln_f")
+    keys_to_ignore_at_inference = [
+        "past_key_values",
+        "decoder_hidden_states",
+        "decoder_attentions",
+        "cross_attentions",
+        "encoder_last_hidden_state",
+        "encoder_hidden_states",
+        "encoder_attentions",
+    ]
+
+    num_emotions: int = 64
+    emotions: list[str] | None = None
+    modulation: Literal["residual", "replace"] = "residual"
+    modulate_encoder: bool = True
+    modulate_decoder: bool = True
+    modulated_norms: list[str] | None = None
+    modulation_initializer_range: float | int = 0.2
+    decoder_start_token_id: int | None = None
+    context_separator_token_id: int | None = None
+    context_start_token_id: int | None = None
+    is_encoder_decoder: bool = True
+
+    def __post_init__(self, **kwargs):
+        set_emotion_defaults(self)
+        super().__post_init__(**kwargs)
+        # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
+        # the repository they came from and would tie a fine-tuned copy to it.
+        self.auto_map = {
+            "AutoConfig": "configuration_gpt2_mod_ln.GPT2ModLNConfig",
+            "AutoModel": "modeling_gpt2_mod_ln.GPT2ModLNModel",
+            "AutoModelForSeq2SeqLM": "modeling_gpt2_mod_ln.GPT2ModLNForConditionalGeneration",
+        }
+        self.custom_pipelines = {
+            "emotional-response": {
+                "impl": "pipeline_emotional_response.EmotionalResponsePipeline",
+                "pt": ["AutoModelForSeq2SeqLM"],
+            }
+        }
+
+    @classmethod
+    def from_dict(cls, config_dict, **kwargs):
+        refuse_other_checkpoints(cls, config_dict)
+        # Arguments of `from_pretrained` take part in the checks, which else see only what was saved.
+        given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
+        return super().from_dict({**config_dict, **given}, **kwargs)
+
+    @staticmethod
+    def token_ids(tokenizer) -> dict[str, int | None]:
+        """The special tokens of a tokenizer, as fields."""
+        eos = tokenizer.eos_token_id
+        start = eos if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+        return {
+            "bos_token_id": start,
+            "eos_token_id": eos,
+            "pad_token_id": eos if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
+            "decoder_start_token_id": start,
+            "context_separator_token_id": eos if tokenizer.unk_token_id is None else tokenizer.unk_token_id,
+        }
+
+    def validate_emotions(self):
+        validate_emotion_fields(self)
+
+
+__all__ = ["GPT2ModLNConfig"]

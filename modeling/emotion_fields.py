@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the configurations of models with modulated norms have in common, and the emotions as their models take them."""
+
+import torch
+from torch.nn import functional as F
+
+
+def refuse_other_checkpoints(config_class, config_dict: dict) -> None:
+    """A plain checkpoint would fill nothing in an encoder-decoder, and loading it would only warn."""
+    found = config_dict.get("model_type", config_class.model_type)
+    if found != config_class.model_type:
+        remedy = ""
+        if found == config_class.base_model_type:
+            remedy = (
+                ": wrap it with `from_encoder_decoder_pretrained`, a method of the ...ForConditionalGeneration class"
+            )
+        raise ValueError(f'the checkpoint must be one of "{config_class.model_type}", got one of "{found}"{remedy}.')
+
+
+def set_emotion_defaults(config) -> None:
+    """Fields of a configuration that follow from others when they are not given."""
+    if config.modulated_norms is None:
+        config.modulated_norms = list(config.norm_names)
+    eos = config.eos_token_id[0] if isinstance(config.eos_token_id, list) else config.eos_token_id
+    if config.pad_token_id is None:
+        config.pad_token_id = eos
+    if config.decoder_start_token_id is None:
+        config.decoder_start_token_id = config.bos_token_id
+    if config.context_separator_token_id is None:
+        config.context_separator_token_id = eos
+
+
+def validate_emotion_fields(config) -> None:
+    """The rules for the fields of a configuration that its modulated norms and its generation read."""
+    if config.num_emotions < 1:
+        raise ValueError(f"`num_emotions` must be at least 1, got {config.num_emotions}.")
+    names = config.emotions
+    if names is not None and len(set(names)) != len(names):
+        raise ValueError(f"`emotions` must be different names, got {names}.")
+    if names is not None and len(names) != config.num_emotions:
+        raise ValueError(
+            f"`num_emotions` is {config.num_emotions}, but `emotions` has {len(names)} names: pass `num_emotions={len(names)}` too."
+        )
+    unknown = [name for name in config.modulated_norms if name not in config.norm_names]
+    if unknown:
+        raise ValueError(f"`modulated_norms` must be some of {list(config.norm_names)}, got {unknown}.")
+    if (config.modulate_encoder or config.modulate_decoder) and not config.modulated_norms:
+        raise ValueError(
+            "`modulated_norms` is empty: name the norms, or set `modulate_encoder` and `modulate_decoder` to False."
+        )
+    if config.modulation_initializer_range < 0:
+        raise ValueError(
+            f"`modulation_initializer_range` must not be negative, got {config.modulation_initializer_range}."
+        )
+    for name in ("decoder_start_token_id", "context_separator_token_id", "pad_token_id", "context_start_token_id"):
+        value = getattr(config, name)
+        if value is None and name == "context_start_token_id":
+            continue
+        if value is None or not 0 <= value < config.vocab_size:
+            raise ValueError(
+                f"`{name}` must be a token id in [0, {config.vocab_size}), got {value}: pass the tokenizer's, with the other "
+                "special tokens."
+            )
+
+
+def check_emotions(
+    config, emotion_ids: torch.Tensor | None, emotion_weights: torch.Tensor | None, batch_size: int | None
+) -> torch.Tensor:
+    """The weights c (B, E) of the emotions: one-hot for ids, or those given, any mixture. `batch_size` None: as many as given."""
+    known = "" if config.emotions is None else f" The emotions are {', '.join(config.emotions)}."
+    if (emotion_ids is None) == (emotion_weights is None):
+        raise ValueError(
+            f"Pass exactly one of `emotion_ids`, one id in [0, {config.num_emotions}) for each row, and `emotion_weights` "
+            f"of shape (batch_size, {config.num_emotions}); got {'neither' if emotion_ids is None else 'both'}.{known}"
+        )
+    name, given = ("emotion_ids", emotion_ids) if emotion_weights is None else ("emotion_weights", emotion_weights)
+    sizes = () if emotion_weights is None else (config.num_emotions,)
+    rows = len(given) if batch_size is None and given.dim() else batch_size
+    if tuple(given.shape) != (rows, *sizes):
+        wanted = ", ".join(str(size) for size in ("batch_size" if batch_size is None else batch_size, *sizes))
+        raise ValueError(f"`{name}` must have shape ({wanted}{'' if sizes else ','}), got {tuple(given.shape)}.")
+    if emotion_weights is not None:
+        return emotion_weights
+    if emotion_ids.is_floating_point():
+        raise ValueError(
+            f"`emotion_ids` must be whole numbers, got {emotion_ids.dtype}: weights are `emotion_weights`."
+        )
+    # Elsewhere looking at the values would wait for the device, or break the graph.
+    if emotion_ids.device.type == "cpu" and not torch.compiler.is_compiling():
+        outside = (emotion_ids < 0) | (emotion_ids >= config.num_emotions)
+        if outside.any():
+            raise ValueError(
+                f"`emotion_ids` must lie in [0, {config.num_emotions}), got {emotion_ids[outside].tolist()}.{known}"
+            )
+    return F.one_hot(emotion_ids.long(), config.num_emotions)
+
+
+__all__ = ["check_emotions", "refuse_other_checkpoints", "set_emotion_defaults", "validate_emotion_fields"]

@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What encoder-decoders with modulated norms have in common: emotions in, replies out, and how a checkpoint is wrapped.
+
+Shapes: B batch, L tokens of the context, T of the reply, E emotions, d hidden size, M modulated norms of a side, V vocabulary.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers import GenerationMixin, PreTrainedConfig
+from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput, Seq2SeqModelOutput
+from transformers.utils.generic import can_return_tuple
+
+from .emotion_fields import check_emotions
+from .modulated_layer_norm import ModulatedLayerNorm, modulations
+
+
+HUB_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token")
+# Fields of a plain configuration that say nothing about its encoder.
+NOT_INHERITED = ("is_decoder", "add_cross_attention", "tie_word_embeddings", *PreTrainedConfig.__dataclass_fields__)
+
+
+def shift_right(labels: torch.Tensor, start: int, pad: int) -> torch.Tensor:
+    """What the decoder reads (B, T) to predict `labels` (B, T): the token before each; -100 becomes `pad`."""
+    shifted = torch.cat([torch.full_like(labels[:, :1], start), labels[:, :-1]], dim=1)
+    return shifted.masked_fill(shifted == -100, pad)
+
+
+def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, device: torch.device) -> torch.Tensor:
+    """(B, length) or (1, length), the place of each of the last tokens among the real ones, wherever the padding stands."""
+    if attention_mask is None or attention_mask.dim() != 2:
+        return torch.arange(length, device=device)[None] + past
+    return (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)[:, -length:]
+
+
+def check_tokens(names: str, input_ids, inputs_embeds, attention_mask=None) -> tuple[int, int]:
+    """(B, L) of a side's input."""
+    if (input_ids is None) == (inputs_embeds is None):
+        raise ValueError(f"Pass exactly one of {names}.")
+    if attention_mask is not None and attention_mask.dim() != 2:
+        raise ValueError(
+            f"`attention_mask` must have shape (batch_size, sequence_length), got {tuple(attention_mask.shape)}."
+        )
+    return (input_ids if inputs_embeds is None else inputs_embeds).shape[:2]
+
+
+class ModulatedStack:
+    """Of encoders and decoders: γ and β of all their modulated norms, computed in one place for a whole row."""
+
+    def post_init(self):
+        self._modulated_names = [
+            name for name, module in self.named_modules() if isinstance(module, ModulatedLayerNorm)
+        ]
+        super().post_init()
+
+    @property
+    def is_modulated(self) -> bool:
+        return bool(self._modulated_names)
+
+    def modulation(self, emotion_weights: torch.Tensor) -> torch.Tensor:
+        """c (B, E) -> γ, β of the first modulated norm, of the second, ... (B, 2M, 1, d)."""
+        norms = [self.get_submodule(name) for name in self._modulated_names]
+        return modulations(norms, emotion_weights.to(norms[0].scale_in.dtype))
+
+    def modulation_parts(
+        self,
+        batch_size: int,
+        emotion_ids: torch.Tensor | None,
+        emotion_weights: torch.Tensor | None,
+        modulation: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, ...]:
+        """2M tensors (B, 1, d); none for a side without modulated norms, which needs no emotions."""
+        if not self.is_modulated:
+            return ()
+        if modulation is None:
+            modulation = self.modulation(check_emotions(self.config, emotion_ids, emotion_weights, batch_size))
+        elif len(modulation) != batch_size:
+            raise ValueError(f"there must be emotions for each of the {batch_size} rows, got {len(modulation)}.")
+        return modulation.unbind(dim=1)
+
+
+class RefusesPlainCheckpoints:
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path, *model_args, output_loading_info=False, **kwargs):
+        model, info = super().from_pretrained(
+            pretrained_model_name_or_path, *model_args, output_loading_info=True, **kwargs
+        )
+        missing = set(info["missing_keys"])
+        prefix = f"{cls.base_model_prefix}." if hasattr(model, cls.base_model_prefix) else ""
+        # Not the encoder's: BERT's own layers have its names.
+        if all(f"{prefix}decoder.{name}" in missing for name, _ in model.get_decoder().named_parameters()):
+            raise ValueError(
+                f"{pretrained_model_name_or_path!r} has no weights of an encoder-decoder. A plain checkpoint is wrapped with "
+                "`from_encoder_decoder_pretrained`, a method of the ...ForConditionalGeneration class."
+            )
+        return (model, info) if output_loading_info else model
+
+
+class EncoderDecoder(RefusesPlainCheckpoints):
+    """`forward` of the base models, which have an `encoder` and a `decoder`."""
+
+    def get_input_embeddings(self):
+        return self.encoder.get_input_embeddings()
+
+    def set_input_embeddings(self, value):
+        self.encoder.set_input_embeddings(value)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        emotion_ids: torch.LongTensor | None = None,
+        emotion_weights: torch.FloatTensor | None = None,
+        encoder_outputs: BaseModelOutput | tuple[torch.FloatTensor, ...] | None = None,
+        past_key_values=None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        decoder_inputs_embeds: torch.FloatTensor | None = None,
+        decoder_position_ids: torch.LongTensor | None = None,
+        decoder_modulation: torch.FloatTensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs,
+    ) -> Seq2SeqModelOutput:
+        r"""
+        Args:
+            input_ids, attention_mask, inputs_embeds: (B, L), the context and which of its tokens are real; padding may stand
+                on either side.
+            decoder_input_ids, decoder_attention_mask, decoder_inputs_embeds: (B, T), what has been said of the reply.
+            emotion_ids: (B,), the emotion of each reply, in [0, `num_emotions`).
+            emotion_weights: (B, E) instead: any mixture of emotions, of any intensity.
+            encoder_outputs: of an earlier call, instead of the context.
+            past_key_values: an `EncoderDecoderCache`.
+            decoder_position_ids: (B, T); default: from the mask.
+            decoder_modulation: (B, 2M, 1, d), what `decoder.modulation` gives, instead of the emotions for this side.
+
+        Raises:
+            ValueError: both or neither of `emotion_ids` and `emotion_weights` where a side needs them, another shape, an id
+                out of range; both or neither of ids and embeddings; an encoder's mask that is not (B, L).
+        """
+        if encoder_outputs is None:
+            batch_size, _ = check_tokens("`input_ids` and `inputs_embeds`", input_ids, inputs_embeds, attention_mask)
+        else:
+            batch_size = len(encoder_outputs[0])
+        if (encoder_outputs is None and self.encoder.is_modulated) or (
+            decoder_modulation is None and self.decoder.is_modulated
+        ):  # looked at once for both sides
+            emotion_weights = check_emotions(self.config, emotion_ids, emotion_weights, batch_size)
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                inputs_embeds=inputs_embeds,
+                emotion_weights=emotion_weights,
+                **kwargs,
+            )
+        elif not isinstance(encoder_outputs, BaseModelOutput):
+            names = ("last_hidden_state", "hidden_states", "attentions")
+            encoder_outputs = BaseModelOutput(**dict(zip(names, encoder_outputs, strict=False)))
+        decoder_outputs = self.decoder(
+            input_ids=decoder_input_ids,
+            attention_mask=decoder_attention_mask,
+            encoder_hidden_states=encoder_outputs.last_hidden_state,
+            encoder_attention_mask=attention_mask,
+            inputs_embeds=decoder_inputs_embeds,
+            emotion_weights=emotion_weights,
+            modulation=decoder_modulation,
+            past_key_values=past_key_values,
+            position_ids=decoder_position_ids,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        return Seq2SeqModelOutput(
+            last_hidden_state=decoder_outputs.last_hidden_state,
+            past_key_values=decoder_outputs.past_key_values,
+            decoder_hidden_states=decoder_outputs.hidden_states,
+            decoder_attentions=decoder_outputs.attentions,
+            cross_attentions=decoder_outputs.cross_attentions,
+            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+            encoder_hidden_states=encoder_outputs.hidden_states,
+            encoder_attentions=encoder_outputs.attentions,
+        )
+
+
+class EmotionalGenerationMixin(RefusesPlainCheckpoints, GenerationMixin):
+    """
+    Of the heads: loss, generation and the wrapping of plain checkpoints. A head has a `model`, `_logits` (B, T, d) -> (B, T, V),
+    and a `plain_class`, whose weights `_wrapped` gives their places in it.
+    """
+
+    def _set_decoding(self) -> None:
+        """The paper's: top-k sampling, k = 10."""
+        self.generation_config.update(do_sample=True, top_k=10)
+
+    def get_input_embeddings(self):
+        return self.model.get_input_embeddings()
+
+    def set_input_embeddings(self, value):
+        self.model.set_input_embeddings(value)
+
+    def resize_token_embeddings(
+        self, new_num_tokens=None, pad_to_multiple_of=None, mean_resizing=True
+    ) -> nn.Embedding:
+        """Of both sides, and the head."""
+        self.get_decoder().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+        return super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+
+    def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
+        return shift_right(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        emotion_ids: torch.LongTensor | None = None,
+        emotion_weights: torch.FloatTensor | None = None,
+        labels: torch.LongTensor | None = None,
+        encoder_outputs: BaseModelOutput | tuple[torch.FloatTensor, ...] | None = None,
+        past_key_values=None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        decoder_inputs_embeds: torch.FloatTensor | None = None,
+        decoder_position_ids: torch.LongTensor | None = None,
+        decoder_modulation: torch.FloatTensor | None = None,
+        use_cache: bool | None = None,
+        num_items_in_batch: torch.Tensor | int | None = None,
+        **kwargs,
+    ) -> Seq2SeqLMOutput:
+        r"""
+        Args:
+            labels: (B, T), the tokens of the reply with the one that ends it; -100 at padding, which the attention mask tells and
+                not the padding id: in GPT-2 that is the end of text too. Without `decoder_input_ids` the decoder reads
+                them shifted to the right.
+            num_items_in_batch: number of labels over all accumulation steps, by which the loss is divided; default: those
+                of this batch.
+
+        The other arguments are those of the base model.
+        """
+        if labels is not None:
+            use_cache = False
+            if decoder_input_ids is None and decoder_inputs_embeds is None:
+                decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        outputs = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            emotion_ids=emotion_ids,
+            emotion_weights=emotion_weights,
+            encoder_outputs=encoder_outputs,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            decoder_inputs_embeds=decoder_inputs_embeds,
+            decoder_position_ids=decoder_position_ids,
+            decoder_modulation=decoder_modulation,
+            use_cache=use_cache,
+            return_dict=True,
+            **kwargs,
+        )
+        logits = self._logits(outputs.last_hidden_state)  # (B, T, V)
+        loss = None
+        if labels is not None:
+            if labels.shape != logits.shape[:2]:
+                raise ValueError(f"`labels` must have shape {tuple(logits.shape[:2])}, got {tuple(labels.shape)}.")
+            total = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=-100, reduction="sum")
+            if num_items_in_batch is None:
+                num_items_in_batch = (labels != -100).sum().clamp(min=1)
+            loss = total / num_items_in_batch
+        return Seq2SeqLMOutput(
+            loss=loss, logits=logits, **{k: v for k, v in outputs.items() if k != "last_hidden_state"}
+        )
+
+    @torch.no_grad()
+    def generate(self, inputs: torch.Tensor | None = None, *args, **kwargs):
+        """[`GenerationMixin.generate`] with `emotion_ids` (B,) or `emotion_weights` (B, E); γ and β are computed once."""
+        decoder = self.get_decoder()
+        if decoder.is_modulated and kwargs.get("decoder_modulation") is None:
+            rows = [t for t in (inputs, kwargs.get("input_ids"), kwargs.get("inputs_embeds")) if t is not None]
+            weights = check_emotions(
+                self.config, kwargs.get("emotion_ids"), kwargs.get("emotion_weights"), len(rows[0]) if rows else None
+            )
+            # A tensor with the batch in front, which `generate` repeats for each beam or sample of a row.
+            kwargs["decoder_modulation"] = decoder.modulation(weights.to(self.device))
+        return super().generate(inputs, *args, **kwargs)
+
+    def prepare_inputs_for_generation(self, input_ids, *args, **kwargs):
+        # Before a static cache turns the mask into one of four dimensions, from which no place can be read.
+        mask = kwargs.get("decoder_attention_mask")
+        if mask is not None and mask.dim() == 2 and kwargs.get("decoder_position_ids") is None:
+            kwargs["decoder_position_ids"] = positions_of(mask, mask.shape[1], 0, mask.device)
+        return super().prepare_inputs_for_generation(input_ids, *args, **kwargs)
+
+    def generate_all_emotions(
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs
+    ) -> torch.LongTensor:
+        """
+        A reply in every emotion, all in one batch; the encoder runs once for each context where it is not modulated.
+
+        Args:
+            input_ids, attention_mask: (L,), one context, or (B, L).
+            kwargs: of `generate`.
+
+        Returns:
+            (E, T) for one context, (B, E, T) for several; (E, R, T) or (B, E, R, T) with `num_return_sequences` R > 1.
+        """
+        decoder, encoder = self.get_decoder(), self.get_encoder()
+        if not decoder.is_modulated and not encoder.is_modulated:
+            raise ValueError("no norm of the model is modulated: its reply is the same for every emotion.")
+        one = input_ids.dim() == 1
+        if one:
+            input_ids, attention_mask = input_ids[None], None if attention_mask is None else attention_mask[None]
+        contexts, emotions = len(input_ids), self.config.num_emotions
+        if attention_mask is not None:
+            kwargs["attention_mask"] = attention_mask.repeat_interleave(emotions, dim=0)
+        if not encoder.is_modulated:
+            with torch.no_grad():
+                states = encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+            kwargs["encoder_outputs"] = BaseModelOutput(
+                last_hidden_state=states.repeat_interleave(emotions, dim=0)  # (B·E, L, d)
+            )
+        outputs = self.generate(
+            input_ids=input_ids.repeat_interleave(emotions, dim=0),
+            emotion_ids=torch.arange(emotions, device=input_ids.device).repeat(contexts),
+            **kwargs,
+        )
+        sequences = outputs if isinstance(outputs, torch.Tensor) else outputs.sequences  # (B·E·R, T)
+        replies = len(sequences) // (contexts * emotions)
+        sizes = (() if one else (contexts,)) + (emotions,) + ((replies,) if replies > 1 else ())
+        return sequences.view(*sizes, sequences.shape[-1])
+
+    @classmethod
+    def from_encoder_decoder_pretrained(
+        cls, base: str, *, tokenizer=None, output_loading_info: bool = False, attn_implementation=None, **kwargs
+    ) -> Any:
+        """
+        An encoder-decoder, both sides of which start as the plain checkpoint `base`; what it has no weights for is new: the
+        modulation of the norms, cross-attention, and the head's own layers where the checkpoint has no head.
+
+        With `modulation="residual"` every emotion starts with the norms of the checkpoint, with `"replace"` every emotion
+        whose weights sum to 1.
+
+        Args:
+            base (`str`): folder or Hub id.
+            tokenizer: gives the ids of the special tokens, for checkpoints whose vocabulary is not the published one.
+            output_loading_info (`bool`): return (model, report); `missing_keys` of the report are the new parameters.
+            attn_implementation (`str`, *optional*): as in `from_pretrained`.
+            kwargs: fields of the configuration (`num_emotions=...`); the others go to `from_pretrained` (`dtype`, `revision`, ...).
+        """
+        config_class = cls.config_class
+        hub = {name: kwargs[name] for name in HUB_ARGUMENTS if name in kwargs}
+        plain_type = PreTrainedConfig.get_config_dict(base, **hub)[0].get("model_type")
+        if plain_type != config_class.base_model_type:
+            remedy = "; load it with `from_pretrained`" if plain_type == config_class.model_type else ""
+            raise ValueError(
+                f'{base!r} must be a checkpoint of type "{config_class.base_model_type}", got "{plain_type}"{remedy}.'
+            )
+        given = {} if tokenizer is None else config_class.token_ids(tokenizer)
+        for name in list(kwargs):
+            if name in config_class.__dataclass_fields__ and name != "dtype":
+                given[name] = kwargs.pop(name)
+        plain, info = cls.plain_class.from_pretrained(base, output_loading_info=True, **kwargs)
+        inherited = {
+            name: getattr(plain.config, name)
+            for name in plain.config.__dataclass_fields__
+            if name in config_class.__dataclass_fields__ and name not in NOT_INHERITED
+        }
+        inherited = {name: value for name, value in inherited.items() if value is not None}
+        config = config_class(**{**inherited, **given})
+        with torch.device("meta"):
+            places = set(cls(config).state_dict())
+        state = {}
+        for name, value in plain.state_dict().items():
+            if name in info["missing_keys"]:
+                continue
+            for place in cls._wrapped(name):
+                owner, _, part = place.rpartition(".")
+                if place not in places and f"{owner}.scale_out" in places:  # a norm whose scale and shift are replaced
+                    place = f"{owner}.{'scale' if part == 'weight' else 'shift'}_out"
+                    state[place] = ModulatedLayerNorm.carrying(value)
+                elif place in places:
+                    state[place] = value.clone()  # the sides share no memory
+        return cls.from_pretrained(
+            None,
+            config=config,
+            state_dict=state,
+            dtype=plain.dtype,
+            attn_implementation=attn_implementation,
+            output_loading_info=output_loading_info,
+        )
+
+
+__all__ = [
+    "EmotionalGenerationMixin",
+    "EncoderDecoder",
+    "ModulatedStack",
+    "RefusesPlainCheckpoints",
+    "check_tokens",
+    "positions_of",
+    "shift_right",
+]

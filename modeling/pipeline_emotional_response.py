@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipeline `emotional-response`: a context and an emotion to replies. And how a context becomes tokens, in training too."""
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import torch
+from transformers import Pipeline
+
+
+def encode_contexts(tokenizer, contexts: Sequence[str], config, max_length: int | None = None) -> list[list[int]]:
+    """
+    What the encoder reads of each context: the start token if the model has one, the text, the separator. The end of a text
+    is cut where all of it would be longer than `max_length`, by default the model's positions.
+    """
+    limit = min(max_length or config.max_position_embeddings, config.max_position_embeddings)
+    start = [] if config.context_start_token_id is None else [config.context_start_token_id]
+    room = limit - len(start) - 1
+    if room < 1:
+        raise ValueError(f"`max_length` must leave room for the text, got {max_length}.")
+    encoded = tokenizer(list(contexts), add_special_tokens=False, truncation=True, max_length=room)["input_ids"]
+    return [[*start, *ids, config.context_separator_token_id] for ids in encoded]
+
+
+def emotion_vector(emotion: str | Mapping[str, float], config) -> list[float]:
+    """The weights of an emotion's name or emoji, or of a mixture {name: weight}."""
+    names = config.emotions
+    if names is None:
+        raise ValueError("the model's configuration names no `emotions`: set `config.emotions`, one name for each.")
+    mixture = {emotion: 1.0} if isinstance(emotion, str) else emotion
+    if not isinstance(mixture, Mapping) or not mixture:
+        raise ValueError(f"an emotion must be a name, or a mixture such as {{{names[0]!r}: 1.0}}; got {emotion!r}.")
+    weights = [0.0] * len(names)
+    for name, weight in mixture.items():
+        if name not in names:
+            near = get_close_matches(str(name), names, n=3, cutoff=0.5) or names[:3]
+            raise ValueError(
+                f"unknown emotion {name!r}: did you mean {' or '.join(map(repr, near))}? The model knows {len(names)}."
+            )
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)):
+            raise ValueError(f"the weight of {name!r} must be a number, got {weight!r}.")
+        weights[names.index(name)] = float(weight)
+    return weights
+
+
+class EmotionalResponsePipeline(Pipeline):
+    r"""
+    For a context and an emotion (for each of several) a list of `{"emotion", "generated_text"}`: one reply, or as many as
+    `num_return_sequences`.
+
+    An input is a pair (context, emotion) or a dictionary with the keys `context` and `emotion`. An emotion is a name or an
+    emoji of the model, or a mixture such as `{"joy": 0.7, "surprise": 0.3}`; weights that sum to more than 1 make it stronger.
+
+    Other arguments are those of `generate`; without a length, a reply has at most 40 new tokens.
+    """
+
+    _load_processor = False
+    _load_image_processor = False
+    _load_feature_extractor = False
+    _load_tokenizer = True
+    default_max_new_tokens = 40
+
+    def _sanitize_parameters(self, **kwargs):
+        return {}, kwargs, {}
+
+    def __call__(self, inputs, **kwargs):
+        return super().__call__(inputs, batch_size=1, **kwargs)
+
+    def preprocess(self, inputs):
+        context, emotion = _pair(inputs)
+        config = self.model.config
+        weights = emotion_vector(emotion, config)
+        ids = encode_contexts(self.tokenizer, [context], config)
+        return {
+            "emotion": emotion,
+            "inputs": {
+                "input_ids": torch.tensor(ids),
+                "attention_mask": torch.ones(1, len(ids[0]), dtype=torch.long),
+                "emotion_weights": torch.tensor([weights]),
+            },
+        }
+
+    def _forward(self, model_inputs, **generate_kwargs):
+        lengths = ("max_length", "max_new_tokens")
+        settings = generate_kwargs.get("generation_config") or self.model.generation_config
+        if all(generate_kwargs.get(name) is None and getattr(settings, name) is None for name in lengths):
+            generate_kwargs["max_new_tokens"] = self.default_max_new_tokens
+        output = self.model.generate(**model_inputs["inputs"], **generate_kwargs)
+        sequences = output if isinstance(output, torch.Tensor) else output.sequences
+        return {"emotion": model_inputs["emotion"], "sequences": sequences}
+
+    def postprocess(self, model_outputs):
+        texts = self.tokenizer.batch_decode(model_outputs["sequences"], skip_special_tokens=True)
+        return [{"emotion": model_outputs["emotion"], "generated_text": text.strip()} for text in texts]
+
+
+def _pair(inputs: Any) -> tuple[str, str | Mapping[str, float]]:
+    """(context, emotion) of one input."""
+    context = emotion = None
+    if isinstance(inputs, Mapping) and set(inputs) == {"context", "emotion"}:
+        context, emotion = inputs["context"], inputs["emotion"]
+    elif isinstance(inputs, tuple) and len(inputs) == 2:
+        context, emotion = inputs
+    if not isinstance(context, str) or not context.strip():
+        raise ValueError(
+            "an input must be (context, emotion), or a dictionary with these keys, and the context a string that is not empty; "
+            f"got {inputs!r}."
+        )
+    return context, emotion
+
+
+__all__ = ["EmotionalResponsePipeline", "emotion_vector", "encode_contexts"]

@@ -1,0 +1,908 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modulated layer norms, the encoder-decoders that have them, and their pipeline. What every model can do is tested elsewhere."""
+
+import copy
+import math
+
+import pytest
+import torch
+from hf_emotion.modeling import (
+    BertModLNConfig,
+    BertModLNForConditionalGeneration,
+    EmotionalResponsePipeline,
+    GPT2ModLNConfig,
+    GPT2ModLNForConditionalGeneration,
+    ModulatedLayerNorm,
+)
+from hf_emotion.modeling.pipeline_emotional_response import encode_contexts
+from model_cases import (
+    BERT_TOKENS,
+    BY_ID,
+    EMOTIONS,
+    GPT2_TOKENS,
+    TINY_BERT,
+    TINY_GPT2,
+    VOCABULARY,
+    asymmetric_,
+    make_tokenizer,
+    reply_inputs,
+)
+from torch import nn
+from torch.testing import assert_close
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    BertConfig,
+    BertForMaskedLM,
+    BertLMHeadModel,
+    BertModel,
+    DataCollatorForSeq2Seq,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPT2Model,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+    pipeline,
+)
+
+
+FAMILIES = {
+    "gpt2": (GPT2ModLNConfig, GPT2ModLNForConditionalGeneration, {**TINY_GPT2, **GPT2_TOKENS}),
+    "bert": (BertModLNConfig, BertModLNForConditionalGeneration, {**TINY_BERT, **BERT_TOKENS}),
+}
+EACH_FAMILY = pytest.mark.parametrize("family", list(FAMILIES))
+EACH_MODULATION = pytest.mark.parametrize("modulation", ["residual", "replace"])
+E = len(EMOTIONS)
+
+
+def build(family: str, seed: int = 0, **config):
+    """A tiny model in float64 and eval mode, with asymmetric weights."""
+    config_class, model_class, sizes = FAMILIES[family]
+    model = model_class(config_class(**{**sizes, "num_emotions": E, "emotions": list(EMOTIONS), **config}))
+    return asymmetric_(model, seed).double().eval()
+
+
+def tokens(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(5, len(VOCABULARY), shape, generator=torch.Generator().manual_seed(seed))
+
+
+def doubles(inputs: dict) -> dict:
+    return {name: value.double() if value.is_floating_point() else value for name, value in inputs.items()}
+
+
+# The layer
+
+
+def make_norm(modulation: str, size: int = 6, emotions: int = 4) -> ModulatedLayerNorm:
+    return asymmetric_(ModulatedLayerNorm(size, emotions, eps=1e-3, modulation=modulation)).double()
+
+
+def silu(x):
+    return x / (1 + torch.exp(-x))
+
+
+def naive(norm: ModulatedLayerNorm, states, weights):
+    """Eqs. 1-3, number by number."""
+    (rows, length, size), hidden = states.shape, len(norm.scale_in)
+    result = torch.zeros_like(states)
+    for row in range(rows):
+        gamma, beta = [], []
+        for i in range(size):
+            g, b = states.new_zeros(()), states.new_zeros(())
+            for j in range(hidden):
+                inner_g = sum(norm.scale_in[j, e] * weights[row, e] for e in range(weights.shape[1]))
+                inner_b = sum(norm.shift_in[j, e] * weights[row, e] for e in range(weights.shape[1]))
+                g = g + norm.scale_out[i, j] * silu(inner_g)
+                b = b + norm.shift_out[i, j] * silu(inner_b + norm.shift_bias[j])
+            gamma.append(g + norm.weight[i] if norm.weight is not None else g)
+            beta.append(b + norm.bias[i] if norm.bias is not None else b)
+        for token in range(length):
+            x = states[row, token]
+            mean = sum(x) / size
+            variance = sum((value - mean) ** 2 for value in x) / size
+            for i in range(size):
+                result[row, token, i] = gamma[i] * (x[i] - mean) / (variance + 1e-3) ** 0.5 + beta[i]
+    return result
+
+
+@EACH_MODULATION
+def test_layer_equals_the_formulas(modulation):
+    norm = make_norm(modulation)
+    torch.manual_seed(0)
+    weights = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
+    states = torch.randn(3, 2, 6, dtype=torch.float64, requires_grad=True)
+    factors = torch.randn(3, 2, 6, dtype=torch.float64)
+    leaves = [states, weights, *norm.parameters()]
+    assert len(leaves) == (9 if modulation == "residual" else 7)
+    output = norm(states, *norm.modulation(weights))
+    expected = naive(norm, states, weights)
+    assert_close(output, expected, rtol=1e-12, atol=1e-12)
+    found = torch.autograd.grad((output * factors).sum(), leaves)
+    assert_close(found, torch.autograd.grad((expected * factors).sum(), leaves), rtol=1e-10, atol=1e-11)
+    assert all(gradient.abs().max() > 1e-3 for gradient in found)
+
+
+@EACH_MODULATION
+def test_the_bias_stands_in_the_shift(modulation):
+    norm = make_norm(modulation)
+    weights = torch.rand(2, 4, dtype=torch.float64)
+    scale, shift = norm.modulation(weights)
+    # Without an emotion, only b is left.
+    nothing, only_b = norm.modulation(torch.zeros(1, 4, dtype=torch.float64))
+    own = (norm.weight, norm.bias) if modulation == "residual" else (torch.zeros(6).double(), torch.zeros(6).double())
+    assert_close(nothing[0, 0], own[0])
+    assert_close(only_b[0, 0], own[1] + norm.shift_out @ silu(norm.shift_bias))
+    with torch.no_grad():
+        norm.shift_bias += 0.5
+    changed_scale, changed_shift = norm.modulation(weights)
+    assert torch.equal(changed_scale, scale)
+    assert (changed_shift - shift).abs().min() > 1e-3
+
+
+@EACH_MODULATION
+def test_layer_starts_as_a_plain_norm(modulation):
+    norm, plain = ModulatedLayerNorm(8, 5, modulation=modulation), nn.LayerNorm(8)
+    states = torch.randn(3, 4, 8)
+    weights = torch.tensor([[0.0, 1, 0, 0, 0], [0.2, 0.3, 0, 0.4, 0.1], [0, 0, 0, 0, 1.0]])
+    assert_close(norm(states, *norm.modulation(weights)), plain(states), rtol=1e-6, atol=1e-6)
+    # Training can leave the start: what depends on the emotion has a gradient.
+    (norm(states, *norm.modulation(weights)) * torch.randn(3, 4, 8)).sum().backward()
+    for parameter in (norm.scale_out, norm.shift_out):
+        assert parameter.grad[:, 1:].abs().max() > 1e-3
+    spread = torch.cat([norm.scale_in[1:], norm.shift_in[1:]]).std()
+    assert 0.1 < spread < 0.3
+
+
+@EACH_MODULATION
+def test_rows_have_the_norms_of_their_own_emotions(modulation):
+    norm = make_norm(modulation)
+    states, weights = torch.randn(3, 5, 6).double(), torch.eye(4).double()[[2, 0, 2]]
+    scale, shift = norm.modulation(weights)
+    assert scale.shape == shift.shape == (3, 1, 6)
+    output = norm(states, scale, shift)
+    for row in range(3):
+        alone = norm(states[row : row + 1], *norm.modulation(weights[row : row + 1]))
+        assert_close(output[row : row + 1], alone, rtol=1e-12, atol=1e-12)
+    assert_close(scale[0], scale[2])
+    assert (scale[0] - scale[1]).abs().min() > 1e-4
+
+
+def test_mixtures_are_linear_before_the_activation():
+    norm = make_norm("replace")
+    joy, fear = torch.eye(4).double()[:2]
+    mixture = 0.7 * joy + 0.3 * fear
+    scale, _ = norm.modulation(torch.stack([mixture, joy, fear, 2 * joy]))
+    inner = 0.7 * norm.scale_in[:, 0] + 0.3 * norm.scale_in[:, 1]
+    assert_close(scale[0, 0], norm.scale_out @ silu(inner), rtol=1e-12, atol=1e-12)
+    assert_close(scale[3, 0], norm.scale_out @ silu(2 * norm.scale_in[:, 0]), rtol=1e-12, atol=1e-12)
+    assert (scale[0] - (0.7 * scale[1] + 0.3 * scale[2])).abs().max() > 1e-3, "not a mixture of norms"
+
+
+def test_layer_refuses():
+    with pytest.raises(ValueError, match="`modulation` must be .* got 'add'"):
+        ModulatedLayerNorm(8, 5, modulation="add")
+    with pytest.raises(ValueError, match="`size` must be at least 2"):
+        ModulatedLayerNorm(1, 5)
+
+
+# The models, against stock ones whose norms hold what the formulas give
+
+
+def stock(family: str, side: str, head: bool = False):
+    """Stock GPT-2 or BERT with the tiny sizes, as an encoder, or as a decoder with cross-attention; in float64."""
+    decoder = side == "decoder"
+    if family == "gpt2":
+        model = (GPT2LMHeadModel if head else GPT2Model)(
+            GPT2Config(**TINY_GPT2, **GPT2_TOKENS, add_cross_attention=decoder)
+        )
+    else:
+        config = BertConfig(**TINY_BERT, is_decoder=decoder, add_cross_attention=decoder)
+        model = BertLMHeadModel(config) if head else BertModel(config, add_pooling_layer=False)
+    return model.double().eval()
+
+
+def copy_side(family: str, model, side: str, target, weights: torch.Tensor | None) -> None:
+    """One side of ours into a stock model. Modulated norms get the γ and β of the emotion weights (E,)."""
+    source = model.get_submodule(f"model.{side}")
+    state = {}
+    for name, module in source.named_modules():
+        stock_name = (
+            name.replace("layer.", "encoder.layer.", 1) if family == "bert" and name.startswith("layer.") else name
+        )
+        if isinstance(module, ModulatedLayerNorm):
+            gamma = module.scale_out @ silu(module.scale_in @ weights)
+            beta = module.shift_out @ silu(module.shift_in @ weights + module.shift_bias)
+            residual = module.weight is not None
+            state[f"{stock_name}.weight"] = module.weight + gamma if residual else gamma
+            state[f"{stock_name}.bias"] = module.bias + beta if residual else beta
+        else:
+            for part, value in module.named_parameters(recurse=False):
+                state[f"{stock_name}.{part}"] = value
+    missing, unexpected = target.load_state_dict(state, strict=False)
+    assert not unexpected and all("position_ids" in name or "token_type_ids" in name for name in missing)
+
+
+@torch.no_grad()
+def stock_logits(family: str, model, inputs: dict, weights: torch.Tensor | None) -> torch.Tensor:
+    """The logits of a batch whose rows all have one emotion, by stock models."""
+    encoder, decoder = stock(family, "encoder"), stock(family, "decoder", head=True)
+    copy_side(family, model, "encoder", encoder, weights)
+    copy_side(family, model, "decoder", decoder.transformer if family == "gpt2" else decoder.bert, weights)
+    if family == "bert":
+        decoder.cls.load_state_dict(model.cls.state_dict())
+    decoder.tie_weights()
+    states = encoder(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).last_hidden_state
+    return decoder(
+        input_ids=inputs["decoder_input_ids"],
+        attention_mask=inputs["decoder_attention_mask"],
+        encoder_hidden_states=states,
+        encoder_attention_mask=inputs["attention_mask"],
+    ).logits
+
+
+def two_lengths() -> dict[str, torch.Tensor]:
+    """Contexts of 7 tokens at most, replies of 5, each with lengths of its own."""
+    inputs = reply_inputs(3, 7, 1)
+    inputs["decoder_input_ids"], inputs["labels"] = tokens(3, 5, seed=1), tokens(3, 5, seed=2)
+    inputs["decoder_attention_mask"] = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
+    inputs["labels"] = inputs["labels"].masked_fill(inputs["decoder_attention_mask"] == 0, -100)
+    return inputs
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"modulation": "replace"},
+        {"modulate_encoder": False},
+        {"modulate_decoder": False, "modulation": "replace"},
+        {"modulate_encoder": False, "modulate_decoder": False},
+        {"modulated_norms": 1},
+    ],
+    ids=["residual", "replace", "decoder-only", "encoder-only", "none", "one-norm"],
+)
+def test_model_equals_stock_models_with_the_norms_of_each_emotion(family, config):
+    if "modulated_norms" in config:
+        config = {"modulated_norms": ["ln_cross_attn" if family == "gpt2" else "crossattention"]}
+    model = build(family, **config)
+    inputs = two_lengths()
+    real = inputs["decoder_attention_mask"].bool()
+    emotions = torch.eye(E).double()
+    mixture = torch.tensor([0.7, 0.0, 0.3, 0.0, 0.6]).double()
+    given = torch.stack([emotions[3], mixture, emotions[1]])
+    del inputs["emotion_ids"]
+    logits = model(**inputs, emotion_weights=given).logits
+    different = set()
+    for row, weights in enumerate(given):
+        expected = stock_logits(family, model, inputs, weights)
+        assert_close(logits[row][real[row]], expected[row][real[row]], rtol=1e-10, atol=1e-10)
+        different.add(round(expected[0, 0, 0].item(), 9))
+    assert len(different) == (1 if config.get("modulate_decoder") is config.get("modulate_encoder") is False else 3)
+
+
+@EACH_FAMILY
+def test_model_without_modulation_needs_and_heeds_no_emotion(family):
+    model = build(family, modulate_encoder=False, modulate_decoder=False)
+    assert not any(isinstance(module, ModulatedLayerNorm) for module in model.modules())
+    inputs = two_lengths()
+    logits = model(**inputs).logits
+    del inputs["emotion_ids"]
+    assert torch.equal(model(**inputs).logits, logits)
+    assert len(model.generate(inputs["input_ids"], do_sample=False, max_new_tokens=3)) == 3
+    with pytest.raises(ValueError, match="no norm of the model is modulated"):
+        model.generate_all_emotions(inputs["input_ids"])
+
+
+@EACH_FAMILY
+def test_default_norms_are_all_but_those_of_embeddings_and_head(family):
+    model = build(family)
+    plain = {name for name, module in model.named_modules() if type(module) is nn.LayerNorm}
+    modulated = {name for name, module in model.named_modules() if isinstance(module, ModulatedLayerNorm)}
+    layers = 2
+    if family == "gpt2":
+        assert plain == set() and len(modulated) == layers * (2 + 3) + 2
+    else:
+        embeddings = {f"model.{side}.embeddings.LayerNorm" for side in ("encoder", "decoder")}
+        assert plain == embeddings | {"cls.predictions.transform.LayerNorm"}
+        assert len(modulated) == layers * (2 + 3)
+
+
+@EACH_FAMILY
+def test_encoder_does_not_see_the_reply(family):
+    model = build(family)
+    inputs = two_lengths()
+    first = model(**inputs)
+    inputs["decoder_input_ids"] = tokens(3, 5, seed=9)
+    second = model(**inputs)
+    assert torch.equal(first.encoder_last_hidden_state, second.encoder_last_hidden_state)
+    assert (first.logits - second.logits).abs().max() > 0.01
+
+
+@EACH_FAMILY
+def test_replies_see_no_later_token_and_all_of_the_context(family):
+    model = build(family)
+    inputs = two_lengths()
+    inputs["decoder_attention_mask"] = None
+    logits = model(**inputs).logits
+    changed = copy.copy(inputs)
+    changed["decoder_input_ids"] = inputs["decoder_input_ids"].clone()
+    changed["decoder_input_ids"][:, 3] = 6
+    found = model(**changed).logits
+    assert_close(found[:, :3], logits[:, :3], rtol=1e-12, atol=1e-12)
+    assert (found[:, 3:] - logits[:, 3:]).abs().amax(dim=(0, 2)).min() > 1e-4
+    encoder = model.get_encoder()
+    states = encoder(inputs["input_ids"], inputs["attention_mask"], emotion_ids=inputs["emotion_ids"])[0]
+    for position in range(7):
+        shifted = states.clone()
+        shifted[0, position] += torch.linspace(0, 1, states.shape[-1])
+        changed = {**inputs, "input_ids": None, "encoder_outputs": (shifted,)}
+        assert (model(**changed).logits[0] - logits[0]).abs().max() > 1e-6
+
+
+@EACH_FAMILY
+def test_encoder_states_given_as_a_tuple(family):
+    model = build(family)
+    inputs = two_lengths()
+    logits = model(**inputs).logits
+    states = model.get_encoder()(inputs["input_ids"], inputs["attention_mask"], emotion_ids=inputs["emotion_ids"])
+    del inputs["input_ids"]
+    assert_close(model(**inputs, encoder_outputs=(states.last_hidden_state,)).logits, logits, rtol=1e-12, atol=1e-12)
+
+
+def left_padded(inputs: dict) -> dict:
+    """The context's padding moved to the front."""
+    moved = dict(inputs)
+    for name in ("input_ids", "attention_mask"):
+        lengths = inputs["attention_mask"].sum(dim=1).tolist()
+        moved[name] = torch.stack([row.roll(len(row) - n) for row, n in zip(inputs[name], lengths, strict=True)])
+    return moved
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_padding_on_the_left_equals_padding_on_the_right(family, implementation):
+    model = build(family)
+    model.set_attn_implementation(implementation)
+    inputs = two_lengths()
+    moved = left_padded(inputs)
+    assert moved["attention_mask"][:, 0].tolist() == [1, 0, 0]
+    assert_close(model(**moved).loss, model(**inputs).loss, rtol=1e-12, atol=1e-12)
+    assert_close(model(**moved).logits, model(**inputs).logits, rtol=1e-10, atol=1e-10)
+    model.zero_grad()
+    model(**moved).loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+    inputs, moved = (
+        {name: value[name] for name in ("input_ids", "attention_mask", "emotion_ids")} for value in (inputs, moved)
+    )
+    arguments = {"do_sample": False, "max_new_tokens": 6, "no_repeat_ngram_size": 1}
+    assert torch.equal(model.generate(**moved, **arguments), model.generate(**inputs, **arguments))
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize("settings", [{}, {"cache_implementation": "static"}, {"use_cache": False}], ids=str)
+def test_begun_replies_padded_on_the_left(family, settings):
+    model = build(family)
+    start = model.config.decoder_start_token_id
+    inputs = {
+        name: value for name, value in two_lengths().items() if name in ("input_ids", "attention_mask", "emotion_ids")
+    }
+    arguments = {"do_sample": False, "max_new_tokens": 5, "no_repeat_ngram_size": 1, **settings}
+    begun = torch.tensor([[start, 8, 9], [0, start, 8], [0, 0, start]])
+    mask = torch.tensor([[1, 1, 1], [0, 1, 1], [0, 0, 1]])
+    # The mask begins with the start token, or `generate` puts one in front.
+    begun = torch.cat([torch.full((3, 1), start), begun], dim=1)
+    mask = torch.cat([torch.tensor([[0], [0], [0]]), mask], dim=1)
+    replies = model.generate(**inputs, decoder_input_ids=begun, decoder_attention_mask=mask, **arguments)[:, 4:]
+    for row in range(3):
+        single = {name: value[row : row + 1] for name, value in inputs.items()}
+        prefix = begun[row : row + 1, 1 + row :]
+        # The same tokens are forbidden, or the replies would differ for that reason.
+        alone = model.generate(**single, decoder_input_ids=prefix, **arguments)[0, prefix.shape[1] :]
+        assert replies[row].tolist() == alone.tolist()
+
+
+# Loss
+
+
+@EACH_FAMILY
+def test_loss_is_the_unshifted_cross_entropy_of_the_labels(family):
+    model = build(family)
+    inputs = two_lengths()
+    labels = inputs["labels"]
+    eos, pad, start = (getattr(model.config, f"{name}_token_id") for name in ("eos", "pad", "decoder_start"))
+    assert (eos == pad == start) is (family == "gpt2")
+    labels[0, 2], labels[1, 4], labels[2, 1] = eos, eos, eos  # every reply ends with a token that may also pad
+    del inputs["decoder_input_ids"], inputs["decoder_attention_mask"]
+    outputs = model(**inputs)
+    read = model.prepare_decoder_input_ids_from_labels(labels)
+    assert read[0].tolist() == [start, *labels[0, :2].tolist(), eos, pad]
+    expected = 0.0
+    for row, length in enumerate((3, 5, 2)):
+        shown = torch.tensor([[start, *labels[row, : length - 1].tolist()]])
+        single = {name: inputs[name][row : row + 1] for name in ("input_ids", "attention_mask", "emotion_ids")}
+        logits = model(**single, decoder_input_ids=shown).logits[0]
+        for position in range(length):
+            exponentials = logits[position].exp()
+            expected -= math.log(exponentials[labels[row, position]] / exponentials.sum())
+    assert_close(outputs.loss.item(), expected / 10, rtol=1e-6, atol=1e-6)
+    assert_close(model(**inputs, num_items_in_batch=40).loss, outputs.loss / 4)
+    # The first token contributes, and the last, which has the padding's id.
+    for row, position in ((0, 0), (0, 2)):
+        fewer = labels.clone()
+        fewer[row, position] = -100
+        loss = model(**{**inputs, "labels": fewer}, decoder_input_ids=read).loss
+        assert abs(loss * 9 - outputs.loss * 10) > 1e-3
+    nothing = model(**{**inputs, "labels": torch.full_like(labels, -100)})
+    assert nothing.loss == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
+@EACH_FAMILY
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_both_kinds_of_checkpointing_keep_all_gradients(family, use_reentrant):
+    model = build(family).train()
+    inputs = two_lengths()
+    model(**inputs).loss.backward()
+    expected = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    model.gradient_checkpointing_enable({"use_reentrant": use_reentrant})
+    model(**inputs).loss.backward()
+    assert_close({name: p.grad for name, p in model.named_parameters()}, expected, rtol=1e-9, atol=1e-12)
+
+
+@EACH_FAMILY
+def test_hidden_states_and_attentions_of_both_sides(family):
+    model = build(family)
+    model.set_attn_implementation("eager")
+    inputs = two_lengths()
+    outputs = model(**inputs, output_hidden_states=True, output_attentions=True)
+    assert len(outputs.encoder_hidden_states) == len(outputs.decoder_hidden_states) == 3
+    assert_close(outputs.encoder_hidden_states[-1], outputs.encoder_last_hidden_state)
+    assert [value.shape for value in outputs.encoder_attentions] == [(3, 2, 7, 7)] * 2
+    assert [value.shape for value in outputs.decoder_attentions] == [(3, 2, 5, 5)] * 2
+    assert [value.shape for value in outputs.cross_attentions] == [(3, 2, 5, 7)] * 2
+    for value in outputs.cross_attentions:
+        assert value.masked_select((inputs["attention_mask"] == 0)[:, None, None]).abs().max() == 0
+    assert (outputs.decoder_attentions[0].triu(1) == 0).all()
+    one_way = (outputs.encoder_attentions[0].triu(1) == 0).all()
+    assert one_way if family == "gpt2" else not one_way
+
+
+# Generation
+
+
+@EACH_FAMILY
+def test_fresh_model_decodes_as_in_the_paper(family, tmp_path):
+    model = build(family)
+    assert model.generation_config.do_sample is True and model.generation_config.top_k == 10
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    assert loaded.generation_config.do_sample is True and loaded.generation_config.top_k == 10
+    inputs = {"input_ids": tokens(1, 4), "emotion_ids": torch.tensor([1])}
+    torch.manual_seed(0)
+    replies = model.generate(**inputs, max_new_tokens=1, min_new_tokens=1, num_return_sequences=400)
+    logits = model(**inputs, decoder_input_ids=replies[:1, :1]).logits[0, -1]
+    logits[model.config.eos_token_id] = -math.inf
+    assert set(replies[:, 1].tolist()) <= set(logits.topk(10).indices.tolist())
+    assert len(set(replies[:, 1].tolist())) > 2
+    nucleus = model.generate(**inputs, max_new_tokens=4, top_k=None, top_p=0.9)
+    assert nucleus.shape[0] == 1
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize("settings", [{}, {"num_beams": 3}, {"num_beams": 2, "num_return_sequences": 2}], ids=str)
+def test_norms_are_modulated_once_for_a_generation(family, settings, monkeypatch):
+    model = build(family)
+    calls = []
+    for side in (model.get_encoder(), model.get_decoder()):
+        monkeypatch.setattr(
+            side, "modulation", lambda c, original=side.modulation: calls.append(len(c)) or original(c)
+        )
+    model.generate(tokens(3, 6), emotion_ids=torch.tensor([0, 3, 1]), do_sample=False, max_new_tokens=6, **settings)
+    assert calls == [3, 3], "once for each side, before rows are repeated for beams"
+
+
+@EACH_FAMILY
+def test_mixtures_and_intensity_in_generation(family):
+    model = build(family)
+    ids, arguments = tokens(1, 6), {"do_sample": False, "max_new_tokens": 8, "no_repeat_ngram_size": 1}
+    one_hot = torch.eye(E).double()
+    for emotion in range(E):
+        by_id = model.generate(ids, emotion_ids=torch.tensor([emotion]), **arguments)
+        assert torch.equal(by_id, model.generate(ids, emotion_weights=one_hot[emotion : emotion + 1], **arguments))
+    inputs = {"input_ids": ids.expand(3, -1), "decoder_input_ids": tokens(3, 1)[:1].expand(3, -1)}
+    weights = torch.stack([one_hot[0], 2 * one_hot[0], 0.7 * one_hot[0] + 0.3 * one_hot[1]])
+    logits = model(**inputs, emotion_weights=weights).logits
+    assert min((logits[i] - logits[j]).abs().max() for i, j in ((0, 1), (0, 2), (1, 2))) > 1e-3
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize("modulate_encoder", [True, False])
+def test_all_emotions_at_once_equal_one_after_the_other(family, modulate_encoder):
+    model = build(family, seed=2, num_emotions=64, emotions=None, modulate_encoder=modulate_encoder)
+    arguments = {"do_sample": False, "max_new_tokens": 6, "no_repeat_ngram_size": 1}
+    ids = tokens(2, 7)
+    mask = torch.tensor([[1] * 7, [1] * 5 + [0] * 2])
+    encoded = []
+    model.get_encoder().register_forward_hook(lambda *_: encoded.append(1))
+    together = model.generate_all_emotions(ids, mask, **arguments)
+    assert together.shape[:2] == (2, 64) and len(encoded) == 1
+    one = model.generate_all_emotions(ids[0], mask[0], **arguments)
+    assert one.shape == (64, together.shape[-1])
+    assert torch.equal(one, together[0])
+    different = set()
+    for context in range(2):
+        for emotion in range(64):
+            alone = model.generate(
+                ids[context : context + 1],
+                attention_mask=mask[context : context + 1],
+                emotion_ids=torch.tensor([emotion]),
+                **arguments,
+            )[0]
+            assert torch.equal(together[context, emotion, : len(alone)], alone)
+            different.add(tuple(alone.tolist()))
+    assert len(different) > 10
+    several = model.generate_all_emotions(ids, mask, num_return_sequences=2, num_beams=2, **arguments)
+    assert several.shape[:3] == (2, 64, 2)
+
+
+def test_encoder_without_modulation_runs_once_for_each_context():
+    model = build("gpt2", modulate_encoder=False)
+    rows = []
+    model.get_encoder().register_forward_hook(
+        lambda module, args, kwargs, output: rows.append(len(output[0])), with_kwargs=True
+    )
+    model.generate_all_emotions(tokens(2, 7), do_sample=False, max_new_tokens=2)
+    assert rows == [2]
+
+
+# Wrapping a checkpoint
+
+
+PLAIN = {
+    "gpt2": lambda: GPT2Model(GPT2Config(**TINY_GPT2, **GPT2_TOKENS)),
+    "gpt2-head": lambda: GPT2LMHeadModel(GPT2Config(**TINY_GPT2, **GPT2_TOKENS)),
+    "bert": lambda: BertModel(BertConfig(**TINY_BERT)),
+    "bert-head": lambda: BertForMaskedLM(BertConfig(**TINY_BERT)),
+}
+MODULATION = {
+    "residual": ("scale_in", "scale_out", "shift_in", "shift_bias", "shift_out"),
+    "replace": ("scale_in", "shift_in", "shift_bias"),
+}
+ATTENTION = {
+    "gpt2": [f"{layer}.{part}" for layer in ("c_attn", "q_attn", "c_proj") for part in ("weight", "bias")],
+    "bert": [
+        f"{layer}.{part}"
+        for layer in ("self.query", "self.key", "self.value", "output.dense")
+        for part in ("weight", "bias")
+    ],
+}
+
+
+def new_parameters(name: str, modulation: str) -> set[str]:
+    """Exactly what a wrapped checkpoint has no weights for."""
+    family, parts, expected = name.partition("-")[0], MODULATION[modulation], set()
+    for layer in range(2):
+        if family == "gpt2":
+            own = [f"model.{side}.h.{layer}.{norm}" for side in ("encoder", "decoder") for norm in ("ln_1", "ln_2")]
+            cross, cross_norm = f"model.decoder.h.{layer}.crossattention", f"model.decoder.h.{layer}.ln_cross_attn"
+        else:
+            own = [
+                f"model.{side}.layer.{layer}.{norm}.LayerNorm"
+                for side in ("encoder", "decoder")
+                for norm in ("attention.output", "output")
+            ]
+            cross = f"model.decoder.layer.{layer}.crossattention"
+            cross_norm = f"{cross}.output.LayerNorm"
+        expected |= {f"{norm}.{part}" for norm in own for part in parts}
+        expected |= {f"{cross}.{part}" for part in ATTENTION[family]}
+        every = MODULATION["residual"] + (("weight", "bias") if modulation == "residual" else ())
+        expected |= {f"{cross_norm}.{part}" for part in every}
+    if family == "gpt2":
+        expected |= {f"model.{side}.ln_f.{part}" for side in ("encoder", "decoder") for part in parts}
+    if name == "bert":
+        head = "cls.predictions"
+        expected |= {
+            f"{head}.transform.{layer}.{part}" for layer in ("dense", "LayerNorm") for part in ("weight", "bias")
+        }
+        expected |= {f"{head}.bias", f"{head}.decoder.bias"}
+    return expected
+
+
+@pytest.fixture
+def poisoned_memory(monkeypatch):
+    """Memory that nobody has written holds NaN instead of what happens to lie there."""
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def wrap(name: str, folder, **arguments):
+    """(plain model, wrapped model, report), both in float64."""
+    family = name.partition("-")[0]
+    plain = asymmetric_(PLAIN[name](), seed=11).double().eval()
+    plain.save_pretrained(folder)
+    tokens = {} if family == "gpt2" else BERT_TOKENS
+    wrapped, report = FAMILIES[family][1].from_encoder_decoder_pretrained(
+        folder, num_emotions=E, output_loading_info=True, **{**tokens, **arguments}
+    )
+    return plain, wrapped.eval(), report
+
+
+@EACH_MODULATION
+@pytest.mark.parametrize("name", list(PLAIN))
+def test_wrapped_checkpoint_equals_the_original(name, modulation, tmp_path, poisoned_memory):
+    torch.manual_seed(0)
+    family = name.partition("-")[0]
+    plain, wrapped, report = wrap(name, tmp_path, modulation=modulation)
+    assert set(report["missing_keys"]) == new_parameters(name, modulation)
+    assert not report["unexpected_keys"] and not report["mismatched_keys"]
+    for parameter in (*wrapped.parameters(), *wrapped.buffers()):
+        assert parameter.isfinite().all()
+    assert wrapped.dtype == torch.float64
+    inputs = two_lengths()
+    outputs = wrapped(**inputs)
+    body = {"gpt2-head": "transformer", "bert-head": "bert"}.get(name)
+    body = plain if body is None else getattr(plain, body)
+    ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    expected = body(input_ids=ids, attention_mask=mask).last_hidden_state
+    real = mask.bool()
+    assert_close(outputs.encoder_last_hidden_state[real], expected[real], rtol=1e-12, atol=1e-12)
+
+    # The decoder: a stock one with the same cross-attention; for GPT-2 also the original, once that says nothing.
+    reference = stock(family, "decoder")
+    missing, _ = reference.load_state_dict(body.state_dict(), strict=False)
+    assert all("cross" in key for key in missing)
+    cross = {key: value for key, value in wrapped.get_decoder().state_dict().items() if "cross" in key}
+    if family == "bert":
+        cross = {key.replace("layer.", "encoder.layer.", 1): value for key, value in cross.items()}
+    if modulation == "replace":  # the new norm in between starts as a plain one
+        new = [key for key in reference.state_dict() if "cross" in key and ("ln_" in key or "LayerNorm" in key)]
+        cross |= {key: torch.full_like(reference.state_dict()[key], float(key.endswith("weight"))) for key in new}
+    reference.load_state_dict(cross, strict=False)
+    reply, states = inputs["decoder_input_ids"], outputs.encoder_last_hidden_state
+    emotions = {"emotion_ids": inputs["emotion_ids"]}
+    found = wrapped.get_decoder()(reply, None, states, mask, **emotions).last_hidden_state
+    expected = reference(reply, encoder_hidden_states=states, encoder_attention_mask=mask).last_hidden_state
+    assert_close(found, expected, rtol=1e-11, atol=1e-11)
+    if family == "gpt2":
+        with torch.no_grad():
+            for block in wrapped.get_decoder().h:
+                block.crossattention.c_proj.weight.zero_()
+                block.crossattention.c_proj.bias.zero_()
+        found = wrapped.get_decoder()(reply, None, states, mask, **emotions).last_hidden_state
+        assert_close(found, body(reply).last_hidden_state, rtol=1e-12, atol=1e-12)
+    if name == "bert-head":
+        assert_close(wrapped.cls.state_dict(), plain.cls.state_dict())
+
+
+@EACH_FAMILY
+def test_wrapped_sides_share_no_memory(family, tmp_path):
+    _, wrapped, _ = wrap(family, tmp_path / "plain")
+    places = [p.untyped_storage().data_ptr() for p in wrapped.parameters()]
+    assert len(set(places)) == len(places)
+    before = wrapped.get_encoder().get_input_embeddings().weight.clone()
+    with torch.no_grad():
+        wrapped.get_decoder().get_input_embeddings().weight += 1
+    assert torch.equal(wrapped.get_encoder().get_input_embeddings().weight, before)
+    assert torch.equal(wrapped.get_output_embeddings().weight, wrapped.get_decoder().get_input_embeddings().weight)
+    wrapped.save_pretrained(tmp_path / "wrapped")
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "wrapped")
+    assert_close(loaded.state_dict(), wrapped.state_dict(), rtol=0, atol=0)
+
+
+@EACH_FAMILY
+def test_wrapping_takes_fields_tokens_and_dtype(family, tmp_path):
+    asymmetric_(PLAIN[family]()).save_pretrained(tmp_path)
+    roles = {"bos_token": "[CLS]", "eos_token": "[SEP]"} if family == "gpt2" else {}
+    tokenizer = make_tokenizer(tmp_path / "tokenizer", **roles)
+    model = FAMILIES[family][1].from_encoder_decoder_pretrained(
+        tmp_path,
+        tokenizer=tokenizer,
+        num_emotions=E,
+        emotions=list(EMOTIONS),
+        modulate_encoder=False,
+        dtype=torch.bfloat16,
+        attn_implementation="eager",
+        **({"resid_pdrop": 0.3} if family == "gpt2" else {"hidden_dropout_prob": 0.3}),
+    )
+    config = model.config
+    assert model.dtype == torch.bfloat16 and config._attn_implementation == "eager"
+    assert config.emotions == list(EMOTIONS) and config.modulate_encoder is False
+    assert (config.resid_pdrop if family == "gpt2" else config.hidden_dropout_prob) == 0.3
+    cls, sep, unk = (VOCABULARY.index(token) for token in ("[CLS]", "[SEP]", "[UNK]"))
+    assert (config.decoder_start_token_id, config.eos_token_id) == (cls, sep)
+    assert config.context_separator_token_id == (unk if family == "gpt2" else sep)
+    assert model.generation_config.decoder_start_token_id == cls
+    assert model.generation_config.eos_token_id == sep and model.generation_config.top_k == 10
+
+
+@EACH_FAMILY
+def test_plain_and_other_checkpoints_are_refused(family, tmp_path):
+    config_class, model_class, sizes = FAMILIES[family]
+    other = "bert" if family == "gpt2" else "gpt2"
+    for name in (family, other):
+        asymmetric_(PLAIN[name]()).save_pretrained(tmp_path / name)
+    asymmetric_(PLAIN[f"{family}-head"]()).save_pretrained(tmp_path / "head")
+    build(family).save_pretrained(tmp_path / "ours")
+    for folder in (family, "head"):
+        with pytest.raises(ValueError, match=f'"{family}-mod-ln", got one of "{family}": wrap it with `from_encoder'):
+            model_class.from_pretrained(tmp_path / folder)
+        with pytest.raises(ValueError, match="no weights of an encoder-decoder.*`from_encoder_decoder_pretrained`"):
+            model_class.from_pretrained(tmp_path / folder, config=config_class(**sizes))
+    with pytest.raises(ValueError, match=f'of type "{family}", got "{other}"'):
+        model_class.from_encoder_decoder_pretrained(tmp_path / other)
+    with pytest.raises(ValueError, match="load it with `from_pretrained`"):
+        model_class.from_encoder_decoder_pretrained(tmp_path / "ours")
+
+
+# Errors
+
+
+@EACH_FAMILY
+def test_emotions_are_checked(family):
+    model = build(family)
+    ids = {"input_ids": tokens(2, 4), "decoder_input_ids": tokens(2, 3)}
+    one = torch.tensor([1, 2])
+    weights = torch.rand(2, E).double()
+    for call in (lambda **emotions: model(**ids, **emotions), lambda **e: model.generate(ids["input_ids"], **e)):
+        with pytest.raises(
+            ValueError, match="exactly one of `emotion_ids`.* got neither. The emotions are joy, anger"
+        ):
+            call()
+        with pytest.raises(ValueError, match="exactly one of `emotion_ids`.* got both"):
+            call(emotion_ids=one, emotion_weights=weights)
+        with pytest.raises(ValueError, match=rf"`emotion_ids` must lie in \[0, {E}\), got \[{E}\]"):
+            call(emotion_ids=torch.tensor([0, E]))
+        with pytest.raises(ValueError, match=r"`emotion_ids` must lie in .* got \[-1\]"):
+            call(emotion_ids=torch.tensor([-1, 0]))
+        with pytest.raises(ValueError, match="`emotion_ids` must be whole numbers, got torch.float32"):
+            call(emotion_ids=one.float())
+        with pytest.raises(ValueError, match=r"`emotion_ids` must have shape \(2,\), got \(1,\)"):
+            call(emotion_ids=one[:1])
+        with pytest.raises(ValueError, match=r"`emotion_ids` must have shape \(2,\), got \(2, 1\)"):
+            call(emotion_ids=one[:, None])
+        with pytest.raises(ValueError, match=rf"`emotion_weights` must have shape \(2, {E}\), got \(2, 3\)"):
+            call(emotion_weights=weights[:, :3])
+        with pytest.raises(ValueError, match=rf"`emotion_weights` must have shape \(2, {E}\), got \({E},\)"):
+            call(emotion_weights=weights[0])
+
+
+@EACH_FAMILY
+def test_inputs_are_checked(family):
+    model = build(family)
+    emotions, ids = {"emotion_ids": torch.tensor([1, 2])}, tokens(2, 4)
+    narrow = {"emotion_ids": emotions["emotion_ids"].int()}
+    arguments = {"decoder_input_ids": ids}
+    assert torch.equal(model(ids, **arguments, **narrow).logits, model(ids, **arguments, **emotions).logits)
+    with pytest.raises(ValueError, match="exactly one of `decoder_input_ids` and `decoder_inputs_embeds`"):
+        model(ids, **emotions)
+    with pytest.raises(ValueError, match=r"`labels` must have shape \(2, 4\), got \(2, 3\)"):
+        model(ids, decoder_input_ids=ids, labels=ids[:, :3], **emotions)
+    modulation = model.get_decoder().modulation(torch.eye(E).double()[:1])
+    with pytest.raises(ValueError, match="emotions for each of the 2 rows, got 1"):
+        model(ids, decoder_input_ids=ids, decoder_modulation=modulation, **emotions)
+
+
+# Training with what the Trainer offers
+
+
+@EACH_FAMILY
+def test_seq2seq_trainer_smooths_labels_and_generates(family, tmp_path, tokenizer):
+    model = build(family).float()
+    model.generation_config.update(do_sample=False, top_k=None)
+    rows = [
+        {
+            "input_ids": [5, 6, 7, 8][: 2 + i % 3],
+            "attention_mask": [1] * (2 + i % 3),
+            "labels": [9, 10, 3][i % 2 :],
+            "emotion_ids": i,
+        }
+        for i in range(4)
+    ]
+    collator = DataCollatorForSeq2Seq(tokenizer, model=model)
+    batch = collator(copy.deepcopy(rows))
+    assert (batch["labels"] == -100).sum() == 2
+    assert torch.equal(batch["decoder_input_ids"], model.prepare_decoder_input_ids_from_labels(batch["labels"]))
+    trainer = Seq2SeqTrainer(
+        model=model,
+        args=Seq2SeqTrainingArguments(
+            output_dir=str(tmp_path),
+            use_cpu=True,
+            report_to="none",
+            save_strategy="no",
+            disable_tqdm=True,
+            max_steps=2,
+            per_device_train_batch_size=2,
+            label_smoothing_factor=0.1,
+            predict_with_generate=True,
+            generation_max_length=6,
+        ),
+        data_collator=collator,
+        train_dataset=rows,
+    )
+    assert math.isfinite(trainer.train().training_loss)
+    predictions = trainer.predict(rows).predictions
+    expected = model.generate(
+        **{name: batch[name] for name in ("input_ids", "attention_mask", "emotion_ids")}, max_length=6
+    )
+    width = expected.shape[1]
+    assert predictions[:, :width].tolist() == expected.tolist()
+    assert (predictions[:, width:] == model.config.pad_token_id).all()
+
+
+# Pipeline
+
+
+@pytest.fixture
+def respond(tokenizer) -> EmotionalResponsePipeline:
+    return pipeline("emotional-response", model=BY_ID["bert-mod-ln"].build(), tokenizer=tokenizer, device="cpu")
+
+
+@EACH_FAMILY
+def test_context_ends_with_the_separator(family, tokenizer):
+    config = build(family).config
+    texts = ["I am happy", "rain"]
+    words = [[VOCABULARY.index(word) for word in text.lower().split()] for text in texts]
+    start, separator = ([VOCABULARY.index("[CLS]")] if family == "bert" else []), VOCABULARY.index("[SEP]")
+    assert encode_contexts(tokenizer, texts, config) == [[*start, *ids, separator] for ids in words]
+    long = encode_contexts(tokenizer, ["sun " * 100], config)[0]
+    assert (
+        len(long) == config.max_position_embeddings and long[-1] == separator and long[-2] == VOCABULARY.index("sun")
+    )
+    assert encode_contexts(tokenizer, ["sun rain sun"], config, max_length=3)[0][-1] == separator
+    with pytest.raises(ValueError, match="`max_length` must leave room"):
+        encode_contexts(tokenizer, texts, config, max_length=1)
+
+
+def test_pipeline_gives_replies_in_the_emotion(respond, tokenizer):
+    model = respond.model
+    context, ids = "I am so happy today!", encode_contexts(tokenizer, ["I am so happy today!"], model.config)
+    for emotion, weights in (
+        ("anger", [0, 1, 0, 0, 0]),
+        ("😂", [0, 0, 0, 1, 0]),
+        ({"joy": 0.7, "fear": 0.3}, [0.7, 0, 0.3, 0, 0]),
+        ({"joy": 2}, [2, 0, 0, 0, 0]),
+    ):
+        replies = model.generate(torch.tensor(ids), emotion_weights=torch.tensor([weights]).float())
+        expected = [
+            {"emotion": emotion, "generated_text": tokenizer.decode(replies[0], skip_special_tokens=True).strip()}
+        ]
+        assert respond((context, emotion)) == expected
+        assert respond({"context": context, "emotion": emotion}) == expected
+    several = respond([(context, "joy"), ("rain", "fear")], num_beams=3, num_return_sequences=2)
+    assert [[reply["emotion"] for reply in replies] for replies in several] == [["joy"] * 2, ["fear"] * 2]
+
+
+def test_pipeline_limits_the_length_where_nothing_else_does(respond, monkeypatch):
+    settings = []
+    monkeypatch.setattr(
+        respond.model,
+        "generate",
+        lambda **kwargs: settings.append(kwargs.get("max_new_tokens")) or torch.tensor([[2, 5, 3]]),
+    )
+    respond(("rain", "joy"))
+    respond(("rain", "joy"), max_new_tokens=7)
+    respond.model.generation_config.max_new_tokens = None
+    respond(("rain", "joy"), max_length=9)
+    respond(("rain", "joy"))
+    assert settings == [None, 7, None, 40]
+
+
+def test_pipeline_refuses(respond):
+    with pytest.raises(ValueError, match="unknown emotion 'joyy': did you mean 'joy'"):
+        respond(("rain", "joyy"))
+    with pytest.raises(ValueError, match="unknown emotion 'surprise': did you mean .*The model knows 5"):
+        respond(("rain", {"joy": 0.5, "surprise": 0.5}))
+    with pytest.raises(ValueError, match="weight of 'joy' must be a number, got '1'"):
+        respond(("rain", {"joy": "1"}))
+    for emotion in ({}, 3, None):
+        with pytest.raises(ValueError, match="an emotion must be a name, or a mixture"):
+            respond(("rain", emotion))
+    for wrong in ("rain", ("rain",), ("", "joy"), {"context": "rain"}, {"text": "rain", "emotion": "joy"}):
+        with pytest.raises(ValueError, match=r"an input must be \(context, emotion\)"):
+            respond(wrong)
+    respond.model.config.emotions = None
+    with pytest.raises(ValueError, match="names no `emotions`"):
+        respond(("rain", "joy"))
