@@ -28,6 +28,17 @@ from .dialogue import (
     load_iemocap,
     load_meld,
 )
+from .replies import (
+    MOJITALK_EMOJIS,
+    dialogue_replies,
+    is_reply_dataset,
+    load_daily_dialog_replies,
+    load_empathetic_replies,
+    load_mojitalk,
+    load_reply_files,
+    mojitalk_part,
+    strip_emojis,
+)
 from .splits import (
     duplicates_between_splits,
     is_multi_label,
@@ -52,11 +63,15 @@ LOADERS = {
     "emorynlp": load_emorynlp,
     "daily_dialog": load_daily_dialog,
     "iemocap": load_iemocap,
+    "mojitalk": load_mojitalk,
+    "daily_dialog_replies": load_daily_dialog_replies,
+    "empathetic_dialogues": load_empathetic_replies,
     "quickstart": load_quickstart,
     "files": load_files,
     "dialogue_files": load_dialogue_files,
+    "reply_files": load_reply_files,
 }
-OWN_FILES = ("files", "dialogue_files")
+OWN_FILES = ("files", "dialogue_files", "reply_files")
 
 
 def load_dataset_for(
@@ -67,16 +82,17 @@ def load_dataset_for(
 
     Args:
         name: "goemotions", "emotion6", "sentihood", "semeval2014", "meld", "emorynlp", "daily_dialog", "iemocap",
-            "quickstart", or "files" ("dialogue_files") for one's own texts (dialogues) in CSV, TSV, JSONL or Parquet.
+            "mojitalk", "daily_dialog_replies", "empathetic_dialogues", "quickstart", or "files" ("dialogue_files",
+            "reply_files") for one's own texts (dialogues, pairs of context and reply) in CSV, TSV, JSONL or Parquet.
         data_dir: local folder with the corpora; for one's own files the folder or file itself. None: the folder that the
             environment variable HF_EMOTION_DATA names, or else the Hub (the addresses that the loaders name).
-        dedupe: remove from train what is in validation or test.
+        dedupe: remove from train what is in validation or test; of replies every pair whose context is there.
         oversample: repeat training rows until all classes are equally large (after `dedupe`, train alone).
         **options: arguments of the loader, e.g. `taxonomy="ekman"` or `label_separator=","`.
 
     Returns:
         `DatasetDict` with the columns `id`, `text`, `labels`; of aspect data those of `hf_emotion.data.aspect`, of dialogues
-        those of `hf_emotion.data.dialogue`.
+        those of `hf_emotion.data.dialogue`, of replies those of `hf_emotion.data.replies`.
 
     Raises:
         ValueError: unknown name or option; malformed rows.
@@ -123,23 +139,28 @@ def check_dataset(name: str, options: dict) -> None:
 __all__ = [
     "FOUR_CLASSES",
     "LOADERS",
+    "MOJITALK_EMOJIS",
     "OWN_FILES",
     "TARGET_TEXTS",
     "auxiliary_sentence",
     "check_dataset",
     "context_names",
+    "dialogue_replies",
     "duplicates_between_splits",
     "fit_tfidf_gate",
     "flat_labels",
     "is_aspect_dataset",
     "is_dialogue_dataset",
     "is_multi_label",
+    "is_reply_dataset",
     "label_matrix",
     "label_names",
     "load_dataset_for",
+    "mojitalk_part",
     "multi_hot",
     "oversample_minorities",
     "read_rows",
     "remove_duplicates",
     "replace_targets",
+    "strip_emojis",
 ]

@@ -300,14 +300,15 @@ def to_aspect_dataset(
     return rows.to_dataset(names, columns=columns)
 
 
-def split_by_text(dataset: Dataset, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
+def split_by_text(dataset: Dataset, fraction: float, seed: int = 0, column: str = "text") -> tuple[Dataset, Dataset]:
     """
-    Set aside a share of the distinct texts, drawn at the seed, with all their rows; both parts keep the order of the rows.
+    Set aside a share of the distinct texts of a column, drawn at the seed, with all their rows; both parts keep the order of
+    the rows.
 
     Returns:
         (the rest, what is set aside).
     """
-    texts = list(dict.fromkeys(dataset["text"]))
+    texts = list(dict.fromkeys(dataset[column]))
     count = round(fraction * len(texts)) if 0 < fraction < 1 else 0
     if not 0 < count < len(texts):
         raise ValueError(
@@ -315,7 +316,7 @@ def split_by_text(dataset: Dataset, fraction: float, seed: int = 0) -> tuple[Dat
             f"{len(texts)} distinct texts."
         )
     drawn = {texts[i] for i in np.random.default_rng(seed).permutation(len(texts))[:count]}
-    aside = np.array([text in drawn for text in dataset["text"]])
+    aside = np.array([text in drawn for text in dataset[column]])
     return dataset.select(np.flatnonzero(~aside)), dataset.select(np.flatnonzero(aside))
 
 

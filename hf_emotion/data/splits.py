@@ -9,6 +9,7 @@ from datasets import ClassLabel, Dataset, DatasetDict
 
 from .aspect import is_aspect_dataset
 from .dialogue import flat_labels, is_dialogue_dataset
+from .replies import is_reply_dataset
 
 
 def label_names(dataset: Dataset) -> list[str]:
@@ -44,17 +45,19 @@ def multi_hot(label_ids: Iterable[Sequence[int]], num_labels: int) -> np.ndarray
 
 
 def row_texts(dataset: Dataset) -> list[str]:
-    """The text of each row; of a dialogue its utterances, one a line."""
+    """The text of each row; of a dialogue its utterances, one a line; of a reply its context, a line break and the reply."""
     if is_dialogue_dataset(dataset):
         return ["\n".join(utterances) for utterances in dataset["utterances"]]
+    if is_reply_dataset(dataset):
+        return [f"{context}\n{reply}" for context, reply in zip(dataset["context"], dataset["reply"], strict=True)]
     return list(dataset["text"])
 
 
 def duplicates_between_splits(splits: DatasetDict) -> dict[str, int]:
     """
-    Number of distinct texts (whole dialogues) that stand in both splits, for each pair of splits ("train & test": 32), and
-    repeated rows within a split ("repeated in train"); of aspect data repeated sentences, for a sentence has a row for each of
-    its aspects.
+    Number of distinct texts (whole dialogues, pairs of context and reply) that stand in both splits, for each pair of splits
+    ("train & test": 32), and repeated rows within a split ("repeated in train"); of aspect data repeated sentences, for a
+    sentence has a row for each of its aspects.
     """
     texts = {split: _sentences(dataset) for split, dataset in splits.items()}
     names = list(texts)
@@ -76,9 +79,13 @@ def _sentences(dataset: Dataset) -> Counter[str]:
 
 
 def remove_duplicates(splits: DatasetDict) -> DatasetDict:
-    """Remove from train every text (whole dialogue) that stands in validation or test."""
-    held_out = {text for split, dataset in splits.items() if split != "train" for text in row_texts(dataset)}
-    keep = [row for row, text in enumerate(row_texts(splits["train"])) if text not in held_out]
+    """
+    Remove from train every text (whole dialogue) that stands in validation or test; of replies every pair whose context stands
+    there, whatever the reply, which are more than the pairs that `duplicates_between_splits` counts.
+    """
+    of_rows = (lambda dataset: dataset["context"]) if is_reply_dataset(splits["train"]) else row_texts
+    held_out = {text for split, dataset in splits.items() if split != "train" for text in of_rows(dataset)}
+    keep = [row for row, text in enumerate(of_rows(splits["train"])) if text not in held_out]
     return DatasetDict({**splits, "train": splits["train"].select(keep)})
 
 

@@ -20,9 +20,13 @@ CORPORA = {  # dataset name -> (Hub id or None, terms)
     "emorynlp": (None, "GPL-3.0 repository, dialogue of a television series; Zahiri and Choi 2018"),
     "daily_dialog": (None, "CC BY-NC-SA 4.0; Li et al. 2017"),
     "iemocap": (None, "licence of USC SAIL, not redistributable; Busso et al. 2008"),
+    "mojitalk": (None, "no licence stated for the tweets, terms of Twitter: research use; Zhou and Wang 2018"),
+    "daily_dialog_replies": (None, "CC BY-NC-SA 4.0; Li et al. 2017"),
+    "empathetic_dialogues": ("facebook/empathetic_dialogues", "CC BY-NC 4.0; Rashkin et al. 2019"),
     "quickstart": (None, "CC0 1.0; sentences written for hf-emotion"),
     "files": (None, "the user's own files: name their terms here before publishing"),
     "dialogue_files": (None, "the user's own files: name their terms here before publishing"),
+    "reply_files": (None, "the user's own files: name their terms here before publishing"),
 }
 KINDS = {"fixed": "threshold {threshold}", "tuned": "thresholds tuned on dev", "argmax": "argmax"}
 SHOWN = (

@@ -1,0 +1,506 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Corpora of replies with an emotion: MojiTalk, DailyDialog, EmpatheticDialogues and one's own pairs.
+
+A row is a context and the reply to it. Columns: `id` (string; no other row of the split has it), `context` and `reply`
+(strings, NFC, stripped) and `labels` (`ClassLabel`: the emotion of the reply; in EmpatheticDialogues that of the situation
+which the speaker tells of).
+"""
+
+import functools
+import hashlib
+import logging
+import re
+import tarfile
+import unicodedata
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
+
+from .aspect import split_by_text
+from .dialogue import _BadRow, _lines, _name, load_daily_dialog
+from .rows import DOWNLOAD_REMEDY, OnBadRows, Rows, download
+from .text import SPLIT_STEMS, _known_names, _split_files, read_rows
+
+
+logger = logging.getLogger(__name__)
+
+MOJITALK_ADDRESS = "https://github.com/zlinao/Variational-Transformer (data/mojitalk_data)"
+# In the order of the ids, that of emoji-test.txt of github.com/claude-zhou/MojiTalk.
+MOJITALK_EMOJIS = list(
+    "😁😂😄😅😉😊😋😎😍😘☺😐😑😏😣😪😫😴😌😜😒😓😔😕😖😞😤😢😭😩😬😳😡😠😷😈💀🙈🙊🙅💁💪✌✋👌👍👊👏🙌🙏👀❤💔💕💖💙💜💟✨♥🎶🎧🔫💯"
+)
+PERCENT_OF_PART = {"generator": 60, "judge_a": 15, "judge_b": 15, "validation": 10}  # of MojiTalk's dev part
+
+EMPATHETIC_EMOTIONS = (  # in the order of the ids
+    "afraid angry annoyed anticipating anxious apprehensive ashamed caring confident content devastated disappointed "
+    "disgusted embarrassed excited faithful furious grateful guilty hopeful impressed jealous joyful lonely nostalgic "
+    "prepared proud sad sentimental surprised terrified trusting"
+).split()
+EMPATHETIC_STEMS = {"train": "train", "validation": "valid", "test": "test"}
+EMPATHETIC_ARCHIVE = "https://dl.fbaipublicfiles.com/parlai/empatheticdialogues/empatheticdialogues.tar.gz"
+EMPATHETIC_SHA256 = "56f234d77b7dd1f005fd365bb17769cfe346c3c84295b69bc069c8ccb83be03d"
+EMPATHETIC_COLUMNS = ["conv_id", "utterance_idx", "context", "prompt", "speaker_idx", "utterance", "selfeval", "tags"]
+
+
+def load_mojitalk(
+    data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error", train_part: str = "generator"
+) -> DatasetDict:
+    """
+    MojiTalk (Zhou and Wang 2018): posts of Twitter and replies, each with one of 64 emojis as its emotion.
+
+    The label names are the emojis. They are stripped from the replies, not from the contexts; rows whose reply holds nothing
+    else are dropped, and counted in one line of the log. The test part is the published one.
+
+    Where the published training part is missing, the published dev part is divided by `mojitalk_part`, a hash of the context,
+    so that the replies to one post stay together: 60 % train the generator, 15 % and 15 % two judges, 10 % are the validation
+    part of all three. Where it is there, generators train on it and have the whole dev part for validation; what judges get
+    is cut from the dev part as before.
+
+    Args:
+        data_dir: folder that holds `mojitalk/{dev,test}.{ori,rep}`, perhaps `train.ori` and `train.rep`. A line of `.ori` is
+            the emoji of the reply, a blank, the post; the same line of `.rep` is the reply. The emojis are those of
+            `emojis64.txt` (emoji, tab, name; the line tells the id), or without this file those of `MOJITALK_EMOJIS`. Nothing
+            is downloaded, for no licence is stated for the tweets.
+        on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
+        train_part: what the training part is for: "generator", "judge_a" or "judge_b".
+
+    Raises:
+        FileNotFoundError: no `data_dir`, no such folder or file.
+        ValueError: unknown `train_part`; a malformed file or row, with file, line and reason.
+    """
+    trained = [part for part in PERCENT_OF_PART if part != "validation"]
+    if train_part not in trained:
+        raise ValueError(f"`train_part` must be one of {trained}, got {train_part!r}.")
+    if data_dir is None:
+        raise FileNotFoundError(
+            "MojiTalk is not downloaded, for no licence is stated for its tweets: take dev.ori, dev.rep, test.ori and test.rep "
+            f"from {MOJITALK_ADDRESS}, and pass `data_dir` (or HF_EMOTION_DATA), the folder that holds them in `mojitalk`."
+        )
+    folder = Path(data_dir) / "mojitalk"
+    has_train = any((folder / f"train.{ending}").exists() for ending in ("ori", "rep"))
+    published = has_train and train_part == "generator"
+    emojis = _mojitalk_emojis(folder / "emojis64.txt")
+    parts, dropped = {}, {}
+    for stem in ("train", "dev", "test") if published else ("dev", "test"):
+        parts[stem], dropped[stem] = _read_mojitalk(folder, stem, emojis, on_bad_rows)
+    if any(dropped.values()):
+        logger.warning(
+            "mojitalk: rows left out, for their replies hold nothing but emojis: %s",
+            ", ".join(f"{stem} {count}" for stem, count in dropped.items()),
+        )
+    if published:
+        train, validation = parts["train"], parts["dev"]
+    else:
+        part_of = [mojitalk_part(context) for context in parts["dev"]["context"]]
+        train, validation = (
+            parts["dev"].select([row for row, found in enumerate(part_of) if found == part])
+            for part in (train_part, "validation")
+        )
+        for part, dataset in ((train_part, train), ("validation", validation)):
+            if not len(dataset):
+                raise ValueError(
+                    f"{folder / 'dev.ori'}: of {len(part_of)} rows none falls to {part!r}: use the whole file."
+                )
+    return DatasetDict({"train": train, "validation": validation, "test": parts["test"]})
+
+
+def mojitalk_part(context: str) -> str:
+    """
+    The part of MojiTalk's dev file that a context belongs to: "generator" (60 %), "judge_a", "judge_b" (15 % each) or
+    "validation" (10 %). It is told by the first 8 bytes of the SHA-256 of its UTF-8, a big-endian number, modulo 100.
+    """
+    number = int.from_bytes(hashlib.sha256(context.encode("utf-8")).digest()[:8], "big") % 100
+    for part, percent in PERCENT_OF_PART.items():
+        if number < percent:
+            return part
+        number -= percent
+    raise AssertionError("the percentages make 100")
+
+
+def _mojitalk_emojis(path: Path) -> list[str]:
+    if not path.is_file():
+        return MOJITALK_EMOJIS
+    emojis: list[str] = []
+    for number, line in enumerate(_lines(path.read_bytes(), path), 1):
+        emoji = _bare(line.split("\t")[0].strip())
+        if not emoji or emoji in emojis:
+            raise ValueError(
+                f"{path}, line {number}: expected an emoji that no line before it has, a tab and its name, got {line!r}: use "
+                "the corpus' own list, or delete the file."
+            )
+        emojis.append(emoji)
+    if not emojis:
+        raise ValueError(f"{path} has no rows: use the corpus' own list, or delete the file.")
+    return emojis
+
+
+def _read_mojitalk(folder: Path, stem: str, emojis: Sequence[str], on_bad_rows: OnBadRows) -> tuple[Dataset, int]:
+    """The rows of two files, and how many more had a reply of nothing but emojis."""
+    paths = posts_path, replies_path = [folder / f"{stem}.ori", folder / f"{stem}.rep"]
+    for path in paths:
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"`data_dir` must hold the folder `mojitalk` with {stem}.ori and {stem}.rep: {path} does not exist. Nothing is "
+                f"downloaded, for no licence is stated for the tweets: take it from {MOJITALK_ADDRESS}."
+            )
+    posts, replies = (_lines(path.read_bytes(), path) for path in paths)
+    if len(posts) != len(replies):
+        raise ValueError(
+            f"{posts_path} and {replies_path} must have one line per pair each, got {len(posts)} and {len(replies)}: use the "
+            "two files of one release."
+        )
+    rows, dropped = Rows(posts_path, on_bad_rows), 0
+    ids = {emoji: number for number, emoji in enumerate(emojis)}
+    for number, (post, reply) in enumerate(zip(posts, replies, strict=True), 1):
+        emoji, _, context = post.partition(" ")
+        stripped = strip_emojis(reply, emojis)
+        rows.source = posts_path
+        if _bare(emoji) not in ids:
+            rows.reject(number, f"expected one of the {len(ids)} emojis, a blank and a post, got {post!r}")
+        elif not context.strip():
+            rows.reject(number, f"no post follows the emoji: {post!r}")
+        elif reply.strip() and not stripped:
+            dropped += 1
+        else:
+            rows.source = replies_path
+            _add(rows, number, context, stripped, ids[_bare(emoji)], f"{stem}-{number}")
+    rows.source = posts_path
+    return _to_dataset(rows, emojis), dropped
+
+
+VARIANTS = "\ufe0e\ufe0f\U0001f3fb-\U0001f3ff"  # variation selectors and skin tones
+PICTOGRAPHS = f"\u2190-\u2bff\U0001f000-\U0001faff{VARIANTS}"  # of what joined emojis are made
+
+
+def _bare(emoji: str) -> str:
+    return re.sub(f"[{VARIANTS}]", "", emoji)
+
+
+def strip_emojis(text: str, emojis: Iterable[str]) -> str:
+    """
+    The text without these emojis, with whatever variation selectors and skin tones, and with the blanks around them made one;
+    none stays at the ends of the text. All other characters stay as they are.
+
+    Of emojis joined by U+200D a man's or a woman's variant of one of the emojis (it, U+200D and ♂ or ♀) goes too; other joined
+    emojis, such as the heart on fire, are emojis of their own and stay whole.
+
+    Args:
+        text: a reply.
+        emojis: a list of emojis, such as the label names of MojiTalk.
+
+    Raises:
+        ValueError: a string or an empty list instead of a list of emojis.
+    """
+    if isinstance(emojis, str):
+        raise ValueError(f"`emojis` must be a list of emojis, got the string {emojis!r}: write list(...) or [...].")
+    return _emoji_run(tuple(emojis)).sub(_gap, text).strip()
+
+
+def _gap(found: re.Match) -> str:
+    before, after = found.string[: found.start()][-1:], found.string[found.end() :][:1]
+    if not before or not after:
+        return ""
+    return " " if re.search(r"\s", found[0]) or (before.isalnum() and after.isalnum()) else ""
+
+
+@functools.lru_cache(maxsize=8)
+def _emoji_run(emojis: tuple[str, ...]) -> re.Pattern:
+    """Matches a run of the emojis, with the blanks around and between them."""
+    names = sorted({_bare(emoji) for emoji in emojis}, key=len, reverse=True)
+    if not all(names) or not names:
+        raise ValueError(
+            f"`emojis` must be a list of emojis, at least one and none of them empty, got {list(emojis)}."
+        )
+    # Possessive, so that no shorter match is tried where a joined emoji is to stay whole.
+    one = f"(?:{'|'.join(map(re.escape, names))})[{VARIANTS}]*+"
+    joined = (
+        f"(?<![{PICTOGRAPHS}]\u200d){one}(?:\u200d(?:{one}|[♀♂][{VARIANTS}]*+))*+(?!\u200d[{PICTOGRAPHS}])\u200d*+"
+    )
+    return re.compile(rf"\s*(?:{joined}\s*+)+")
+
+
+def load_daily_dialog_replies(
+    data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error", context_turns: int = 3
+) -> DatasetDict:
+    """
+    DailyDialog as replies: every turn of a dialogue from the second on, with its emotion, 7 of them (CC BY-NC-SA 4.0).
+
+    See `dialogue_replies` for the context and the ids. Most replies are neutral.
+
+    Args:
+        data_dir, on_bad_rows: see `load_daily_dialog`. A malformed utterance that is skipped is in no context.
+        context_turns: how many turns before the reply are its context, at most.
+
+    Raises:
+        FileNotFoundError, OSError: no such folder or file; the download fails.
+        ValueError: no positive whole number of turns; a malformed file, dialogue or utterance, with file, line and reason.
+    """
+    _check_context_turns(context_turns)
+    dialogues = load_daily_dialog(data_dir, on_bad_rows=on_bad_rows)
+    return DatasetDict({split: dialogue_replies(dialogues[split], context_turns) for split in dialogues})
+
+
+def dialogue_replies(dialogues: Dataset, context_turns: int = 3) -> Dataset:
+    """
+    The replies in a split of dialogues (`hf_emotion.data.dialogue`): every turn from the second on that has a label.
+
+    The context is the up to `context_turns` turns before it, those without a label too, joined by a blank: one text, as the
+    encoder of a generator reads it, with no marks of who spoke. The id is that of the dialogue, "-" and the number of the
+    turn, from 1.
+    """
+    _check_context_turns(context_turns)
+    values: dict[str, list] = {"id": [], "context": [], "reply": [], "labels": []}
+    for dialogue in dialogues:
+        utterances = dialogue["utterances"]
+        for turn, label in enumerate(dialogue["labels"]):
+            if turn and label != -1:
+                values["id"].append(f"{dialogue['id']}-{turn + 1}")
+                values["context"].append(_context(utterances, turn, context_turns))
+                values["reply"].append(utterances[turn])
+                values["labels"].append(label)
+    return Dataset.from_dict(values, features=_features(dialogues.features["labels"].feature.names))
+
+
+def _context(turns: Sequence[str], turn: int, context_turns: int) -> str:
+    return " ".join(turns[max(turn - context_turns, 0) : turn])
+
+
+def _check_context_turns(context_turns: int) -> None:
+    if not isinstance(context_turns, int) or isinstance(context_turns, bool) or context_turns < 1:
+        raise ValueError(f"`context_turns` must be a whole number from 1, got {context_turns!r}.")
+
+
+def load_empathetic_replies(
+    data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error", context_turns: int = 3
+) -> DatasetDict:
+    """
+    EmpatheticDialogues (Rashkin et al. 2019) as replies: the turns of the listener, who hears of a situation (CC BY-NC 4.0).
+
+    The label is the emotion of the situation, 32 of them in alphabetical order, and not that of the reply. The context is the
+    up to `context_turns` turns before the reply, joined by a blank. The id is that of the conversation, "-" and the number of
+    the turn, from 1.
+
+    Args:
+        data_dir: folder that holds `empathetic_dialogues/{train,valid,test}`, either `.csv`, the files of the release, or
+            `.jsonl`, a conversation a line: `conv_id`, `emotion` and `turns`, a list of [actor, text] with the actor
+            "speaker" or "listener". None: the release is downloaded from dl.fbaipublicfiles.com, checked and cached.
+        on_bad_rows: "error", or "skip" to drop, count and list malformed rows: of CSV turns, of JSONL conversations.
+        context_turns: how many turns before the reply are its context, at most.
+
+    Raises:
+        FileNotFoundError, OSError: no such folder or file; the download fails.
+        ValueError: no positive whole number of turns; a malformed file or row, with file, line and reason.
+    """
+    _check_context_turns(context_turns)
+    splits = {}
+    for split, (source, content) in _empathetic_files(data_dir).items():
+        rows = Rows(source, on_bad_rows)
+        read = _read_empathetic_jsonl(rows) if content is None else _read_empathetic_csv(rows, content)
+        for conversation, emotion, turns in read:
+            texts = [text for *_, text in turns]
+            for turn, (line, number, actor, text) in enumerate(turns):
+                if turn and actor == "listener":
+                    context, label = _context(texts, turn, context_turns), EMPATHETIC_EMOTIONS.index(emotion)
+                    _add(rows, line, context, text, label, f"{conversation}-{number}")
+        splits[split] = _to_dataset(rows, EMPATHETIC_EMOTIONS)
+    return DatasetDict(splits)
+
+
+def _empathetic_files(data_dir: str | Path | None) -> dict[str, tuple[Path | str, bytes | None]]:
+    """For each split the name of the file, and its content where it is CSV."""
+    if data_dir is None:
+        archive = download(EMPATHETIC_ARCHIVE, EMPATHETIC_SHA256)
+        return {split: _member(archive, f"{stem}.csv") for split, stem in EMPATHETIC_STEMS.items()}
+    folder = Path(data_dir) / "empathetic_dialogues"
+    for ending in ("jsonl", "csv"):
+        paths = {split: folder / f"{stem}.{ending}" for split, stem in EMPATHETIC_STEMS.items()}
+        if all(path.is_file() for path in paths.values()):
+            return {split: (path, path.read_bytes() if ending == "csv" else None) for split, path in paths.items()}
+    raise FileNotFoundError(
+        "`data_dir` must hold the folder `empathetic_dialogues` with train.csv, valid.csv and test.csv of the release, or with "
+        f"train.jsonl, valid.jsonl and test.jsonl: {folder} has not all three. Without `data_dir` (and without "
+        "HF_EMOTION_DATA) the release is downloaded."
+    )
+
+
+def _member(archive: Path, name: str) -> tuple[str, bytes]:
+    try:
+        with tarfile.open(archive) as file:
+            for member in file:
+                if member.isfile() and PurePosixPath(member.name).name == name:
+                    return f"{EMPATHETIC_ARCHIVE}/{name}", file.extractfile(member).read()
+    except (tarfile.TarError, zlib.error, EOFError) as error:
+        raise OSError(
+            f"{EMPATHETIC_ARCHIVE} is no whole TAR file ({error}): delete {archive}, or {DOWNLOAD_REMEDY}"
+        ) from error
+    raise OSError(f"{EMPATHETIC_ARCHIVE} holds no {name}: delete {archive}, or {DOWNLOAD_REMEDY}")
+
+
+# A conversation: its id, its emotion, and (line, number from 1, actor, text) of each turn in their order.
+Conversation = tuple[str, str, list[tuple[int, int, str, str]]]
+
+
+def _read_empathetic_jsonl(rows: Rows) -> Iterator[Conversation]:
+    seen: set[str] = set()
+    for line, row in read_rows(rows.source):
+        try:
+            conversation = _name(row.get("conv_id"), "conv_id")
+            if conversation in seen:
+                raise _BadRow(f"a conversation before it has the id {conversation!r} too")
+            emotion, turns = _empathetic_emotion(row.get("emotion")), row.get("turns")
+            if not isinstance(turns, list) or not turns:
+                raise _BadRow(f"the column 'turns' must hold a list of turns, at least one, got {turns!r}")
+            result = []
+            for number, turn in enumerate(turns, 1):
+                if not isinstance(turn, list) or len(turn) != 2 or turn[0] not in ("speaker", "listener"):
+                    raise _BadRow(f"turn {number} must be ['speaker' or 'listener', text], got {turn!r}")
+                result.append((line, number, turn[0], _empathetic_text(turn[1])))
+        except _BadRow as reason:
+            rows.reject(line, str(reason))
+            continue
+        seen.add(conversation)
+        yield conversation, emotion, result
+
+
+def _read_empathetic_csv(rows: Rows, content: bytes) -> Iterator[Conversation]:
+    """The release: columns are split at every comma, quotes mean nothing, and a comma of the text is `_comma_`."""
+    header, *lines = _lines(content, rows.source) or [""]
+    if header.split(",") != EMPATHETIC_COLUMNS:
+        raise ValueError(
+            f"{rows.source} must start with {','.join(EMPATHETIC_COLUMNS)}, got {header!r}: use the file of the release."
+        )
+    conversations: dict[str, tuple[str, dict[int, tuple[int, int, str, str]]]] = {}
+    for line, values in enumerate((text.split(",") for text in lines), 2):
+        try:
+            if len(values) not in (8, 9):  # the ninth holds candidates for other tasks
+                raise _BadRow(f"expected 8 or 9 columns, found {len(values)}")
+            conversation, number, emotion = values[0], values[1], _empathetic_emotion(values[2])
+            if not conversation.strip() or not re.fullmatch("[1-9][0-9]*", number):
+                raise _BadRow(f"expected a conversation and the number of its turn from 1, got {values[:2]}")
+            known, turns = conversations.get(conversation, (emotion, {}))
+            if emotion != known:
+                raise _BadRow(
+                    f"the conversation {conversation} has the emotion {known!r} before, and {emotion!r} here"
+                )
+            if int(number) in turns:
+                raise _BadRow(f"the conversation {conversation} has a turn {number} already")
+            # The speaker, who tells of the situation, starts, and the two take turns.
+            actor = "listener" if int(number) % 2 == 0 else "speaker"
+            turns[int(number)] = (line, int(number), actor, _empathetic_text(values[5]))
+        except _BadRow as reason:
+            rows.reject(line, str(reason))
+            continue
+        conversations[conversation] = (known, turns)
+    for conversation, (emotion, turns) in conversations.items():
+        yield conversation, emotion, [turns[number] for number in sorted(turns)]
+
+
+def _empathetic_emotion(emotion: Any) -> str:
+    if emotion not in EMPATHETIC_EMOTIONS:
+        raise _BadRow(f"unknown emotion {emotion!r}; known are {EMPATHETIC_EMOTIONS}")
+    return emotion
+
+
+def _empathetic_text(text: Any) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise _BadRow(f"the text of the turn is empty or no string: {text!r}")
+    return text.replace("_comma_", ",").strip()
+
+
+def load_reply_files(
+    data_dir: str | Path | None = None,
+    context_column: str = "context",
+    reply_column: str = "reply",
+    label_column: str = "emotion",
+    labels: Sequence[str] | None = None,
+    id_column: str | None = None,
+    validation_fraction: float = 0.1,
+    on_bad_rows: OnBadRows = "error",
+) -> DatasetDict:
+    """
+    One's own pairs of context and reply in CSV, TSV, JSONL or Parquet files. The texts stay as they are: see `strip_emojis`.
+
+    Args:
+        data_dir: a folder with `train.*` and, where there are any, `validation.*` (also valid, val, dev) and `test.*`; or
+            one file, which is then the training part.
+        context_column, reply_column, label_column, id_column: column names.
+        labels: the label names in their order. None: those that occur, sorted.
+        validation_fraction: share of the distinct training contexts, with all their replies, set aside at a fixed seed where
+            there is no validation file.
+        on_bad_rows: "error", or "skip" to drop, count and list rows without context or reply, or without a known label.
+
+    Raises:
+        FileNotFoundError, ValueError: no file, no such column, an empty context or reply, an id that occurs twice in a file,
+            an unknown label (with the nearest one).
+    """
+    if data_dir is None:
+        raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
+    if isinstance(labels, str):
+        raise ValueError(f"`labels` must be a list of names, got the string {labels!r}: write [{labels}].")
+    parsed: dict[str, Rows] = {}
+    for split, path in _split_files(Path(data_dir)).items():
+        parsed[split] = rows = Rows(path, on_bad_rows)
+        seen: set[str] = set()
+        for line, row in read_rows(path):
+            _check_columns(path, line, row, [context_column, reply_column, label_column, id_column])
+            try:
+                label = _name(row[label_column], label_column)
+                row_id = f"{split}-{line}" if id_column is None else _name(row[id_column], id_column)
+                if row_id in seen:
+                    raise _BadRow(f"a row before it has the id {row_id!r} too")
+            except _BadRow as reason:
+                rows.reject(line, str(reason))
+                continue
+            seen.add(row_id)
+            _add(rows, line, row[context_column], row[reply_column], label, row_id)
+    names = _known_names(parsed, "labels", labels)
+    ids = {name: number for number, name in enumerate(names)}
+    splits = {}
+    for split, rows in parsed.items():
+        for row in rows.rows:
+            row["labels"] = ids[row["labels"]]
+        splits[split] = _to_dataset(rows, names)
+    if "validation" not in splits:
+        splits["train"], splits["validation"] = split_by_text(splits["train"], validation_fraction, column="context")
+        logger.warning("no validation file: %d training rows set aside for validation", len(splits["validation"]))
+    return DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
+
+
+def _check_columns(path: Path, line: int, row: Mapping[str, Any], columns: Iterable[str | None]) -> None:
+    missing = [name for name in columns if name is not None and name not in row]
+    if missing:
+        raise ValueError(
+            f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with context_column, "
+            "reply_column, label_column or id_column."
+        )
+
+
+def _add(rows: Rows, line: int, context: Any, reply: Any, label: Any, row_id: str) -> None:
+    for name, text in (("context", context), ("reply", reply)):
+        if not isinstance(text, str) or not text.strip():
+            rows.reject(line, f"the {name} is empty or no string: {text!r}")
+            return
+    context, reply = (unicodedata.normalize("NFC", text).strip() for text in (context, reply))
+    rows.rows.append({"id": row_id, "context": context, "reply": reply, "labels": label, "line": line})
+
+
+def _to_dataset(rows: Rows, names: Sequence[str]) -> Dataset:
+    if not rows.rows:
+        raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
+    rows.log_bad()
+    features = _features(names)
+    return Dataset.from_dict({name: [row[name] for row in rows.rows] for name in features}, features=features)
+
+
+def _features(names: Sequence[str]) -> Features:
+    text = Value("string")
+    return Features({"id": text, "context": text, "reply": text, "labels": ClassLabel(names=list(names))})
+
+
+def is_reply_dataset(dataset: Dataset) -> bool:
+    """Whether a row is a reply: the columns `context` and `reply` are there."""
+    return {"context", "reply"} <= set(dataset.column_names)
