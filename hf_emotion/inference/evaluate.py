@@ -11,6 +11,7 @@ from ..data import (
     is_aspect_dataset,
     is_dialogue_dataset,
     is_multi_label,
+    is_reply_dataset,
     label_matrix,
     label_names,
     load_dataset_for,
@@ -64,6 +65,10 @@ def evaluate(
     if split not in splits:
         raise ValueError(f"{dataset} has no split {split!r}: it has {list(splits)}.")
     rows = splits[split]
+    if is_reply_dataset(rows):
+        raise ValueError(
+            f"`dataset` {dataset!r} holds contexts and replies: only classifiers of texts or dialogues are measured."
+        )
     names = label_names(rows)
     if sorted(names) != sorted(predictor.labels):
         raise ValueError(

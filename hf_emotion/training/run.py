@@ -38,6 +38,7 @@ from ..data import (
     is_aspect_dataset,
     is_dialogue_dataset,
     is_multi_label,
+    is_reply_dataset,
     label_matrix,
     label_names,
     load_dataset_for,
@@ -122,6 +123,10 @@ def train(
         _check_output(output, recipe_file, recipe, resume)
     if splits is None:
         splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
+    if is_reply_dataset(splits["train"]):
+        raise ValueError(
+            f"`dataset` {recipe.dataset!r} holds contexts and replies: recipes train classifiers of texts or dialogues."
+        )
     if recipe.train_fraction < 1:
         rows = max(1, round(len(splits["train"]) * recipe.train_fraction))
         splits["train"] = splits["train"].shuffle(seed=TRAIN_FRACTION_SEED).select(range(rows))
