@@ -92,7 +92,11 @@ def folder(tmp_path_factory, base) -> Path:
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory, base) -> Path:
-    sizes = {"utterance_encoder": "bilstm", "utterance_size": 8, "vocab_size": len(AutoTokenizer.from_pretrained(base))}
+    sizes = {
+        "utterance_encoder": "bilstm",
+        "utterance_size": 8,
+        "vocab_size": len(AutoTokenizer.from_pretrained(base)),
+    }
     return save_model(base, tmp_path_factory.mktemp("words") / "model", **sizes)
 
 
@@ -133,7 +137,9 @@ class TestPredictor:
         found = scores_of(DialoguePredictor(model, tokenizer)(TALKS))
         np.testing.assert_allclose(found, plain_probabilities(words, TALKS), atol=1e-5)
 
-    @pytest.mark.parametrize(("tokens", "chunk", "utterances"), [(1, 3, 1), (40, 4096, 6), (40, 5, 11), (4096, 1, 1024)])
+    @pytest.mark.parametrize(
+        ("tokens", "chunk", "utterances"), [(1, 3, 1), (40, 4096, 6), (40, 5, 11), (4096, 1, 1024)]
+    )
     def test_whatever_the_batches(self, predictor, plain, monkeypatch, tokens, chunk, utterances):
         monkeypatch.setattr(dialogue_module, "TOKENS_PER_BATCH", tokens)
         monkeypatch.setattr(dialogue_module, "CHUNK", chunk)
@@ -162,7 +168,9 @@ class TestPredictor:
 
     def test_speakers_count(self, predictor):
         texts = ["a day", "so happy", "the rain"]
-        one, two = (predictor([list(zip(speakers, texts, strict=True))]) for speakers in (("A", "A", "A"), ("A", "B", "A")))
+        one, two = (
+            predictor([list(zip(speakers, texts, strict=True))]) for speakers in (("A", "A", "A"), ("A", "B", "A"))
+        )
         assert np.abs(scores_of(one) - scores_of(two)).max() > 1e-3
 
     def test_of_a_model_object(self, folder, plain):
@@ -183,19 +191,19 @@ class TestPredictor:
         probabilities, cut = predictor.probabilities([], [])
         assert probabilities.shape == (0, 3) and cut.shape == (0,)
 
-    @pytest.mark.xfail(
-        strict=True,
-        reason="DialoguePredictor.__call__ reads its argument twice (the check uses a generator up): [] comes back, without a word",
-    )
     def test_of_a_generator_of_dialogues(self, predictor):
         assert len(predictor(turns for turns in TALKS)) == len(TALKS)
 
     @pytest.mark.parametrize("dialogue", [[], (), "a day", {"utterance": "a day"}, None])
     def test_what_is_no_dialogue(self, predictor, dialogue):
-        with pytest.raises(ValueError, match="dialogue 2 of 3 must be a list of turns, at least one; got .*list of such lists"):
+        with pytest.raises(
+            ValueError, match="dialogue 2 of 3 must be a list of turns, at least one; got .*list of such lists"
+        ):
             predictor([TALKS[0], dialogue, TALKS[1]])
 
-    @pytest.mark.parametrize("turn", ["", "  \n", None, 3, ("Ann", ""), ("Ann", None), {"speaker": "Ann"}, ("a", "b", "c")])
+    @pytest.mark.parametrize(
+        "turn", ["", "  \n", None, 3, ("Ann", ""), ("Ann", None), {"speaker": "Ann"}, ("a", "b", "c")]
+    )
     def test_what_is_no_turn(self, predictor, turn):
         with pytest.raises(ValueError, match=r"turn 2 must be \(speaker, utterance\), a dictionary .*not empty; got "):
             predictor([["a day", turn]])
@@ -205,14 +213,7 @@ class TestPredictor:
         [
             ["a day", "so happy"],
             [{"utterance": "a day"}, {"utterance": "so happy"}],
-            pytest.param(
-                [("Ana", "a day"), ("Ben", "so happy")],
-                marks=pytest.mark.xfail(
-                    strict=True,
-                    reason="DialoguePredictor takes the turns (speaker, utterance) of one dialogue for dialogues of two turns, "
-                    "speakers' names and all, where its docstring promises a ValueError",
-                ),
-            ),
+            [("Ana", "a day"), ("Ben", "so happy")],
         ],
         ids=["strings", "dictionaries", "pairs"],
     )
@@ -437,7 +438,9 @@ class TestFiles:
 
     def test_top_k_of_rows_with_turns(self, predictor, tmp_path):
         write_jsonl(tmp_path / "in.jsonl", NESTED)
-        with pytest.raises(ValueError, match="`top_k` needs one row for each utterance: rows with `turns` have one label"):
+        with pytest.raises(
+            ValueError, match="`top_k` needs one row for each utterance: rows with `turns` have one label"
+        ):
             run_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl", top_k=2)
         assert sorted(files_in(tmp_path)) == ["in.jsonl"]
 
@@ -462,7 +465,8 @@ class TestFiles:
             write_jsonl(tmp_path / f"{name}.jsonl", rows)
             run_file(predictor, tmp_path / f"{name}.jsonl", tmp_path / f"{name}-out.jsonl")
         one, two = (
-            [row["predicted_scores"][0] for row in read_rows(tmp_path / f"{name}-out.jsonl")] for name in ("one", "two")
+            [row["predicted_scores"][0] for row in read_rows(tmp_path / f"{name}-out.jsonl")]
+            for name in ("one", "two")
         )
         assert one == pytest.approx(predictor.probabilities([texts])[0].max(axis=1), abs=1e-5)
         assert two == pytest.approx(predictor.probabilities([texts[:2], texts[2:]])[0].max(axis=1), abs=1e-5)
@@ -474,11 +478,6 @@ class TestFiles:
         messages = [record.getMessage() for record in caplog.records]
         assert messages == ["2 of 3 utterances are longer than 40 tokens and were cut"]
 
-    @pytest.mark.xfail(
-        strict=True,
-        reason="predict_file: of rows with `turns` the utterances that were cut are set against the number of rows, that is, of "
-        "dialogues: '3 of 1 utterances'",
-    )
     def test_long_utterances_in_rows_with_turns(self, predictor, tmp_path, caplog):
         turns = [{"utterance": text} for text in ("sun " * 60, "a day", "rain " * 60, "joy " * 60)]
         run_file(predictor, write_jsonl(tmp_path / "in.jsonl", [{"turns": turns}]), tmp_path / "out.jsonl")
@@ -533,7 +532,9 @@ class TestInterruption:
         found, expected = read_rows(tmp_path / "out.jsonl"), read_rows(tmp_path / "whole.jsonl")
         for one, other in zip(found, expected, strict=True):
             assert one["predicted_labels"] == other["predicted_labels"]
-            assert one["predicted_scores"] == (other["predicted_scores"] and pytest.approx(other["predicted_scores"], abs=1e-5))
+            assert one["predicted_scores"] == (
+                other["predicted_scores"] and pytest.approx(other["predicted_scores"], abs=1e-5)
+            )
 
     @pytest.mark.parametrize("change", ["dialogue_column", "speaker_column", "max_length", "weights"])
     def test_parts_of_another_job(self, predictor, folder, tmp_path, asked, change):
@@ -588,7 +589,15 @@ class TestBadFiles:
 
     @pytest.mark.parametrize(
         "turns",
-        [[], None, "a day", ["a day"], [{"speaker": "Ann"}], [{"utterance": "a day"}, {"utterance": " "}], [{"utterance": 3}]],
+        [
+            [],
+            None,
+            "a day",
+            ["a day"],
+            [{"speaker": "Ann"}],
+            [{"utterance": "a day"}, {"utterance": " "}],
+            [{"utterance": 3}],
+        ],
     )
     def test_turns_that_are_none(self, predictor, tmp_path, monkeypatch, turns):
         source = write_jsonl(tmp_path / "in.jsonl", [NESTED[0], {"id": "x", "turns": turns}])
@@ -614,7 +623,9 @@ class TestBadFiles:
                 assert row["predicted_scores"] == pytest.approx([scores.max()], abs=1e-5)
 
     def test_skipped_rows_with_turns(self, predictor, plain, tmp_path):
-        source = write_jsonl(tmp_path / "in.jsonl", [{"turns": []}, NESTED[0], {"turns": [{"utterance": ""}]}, NESTED[1]])
+        source = write_jsonl(
+            tmp_path / "in.jsonl", [{"turns": []}, NESTED[0], {"turns": [{"utterance": ""}]}, NESTED[1]]
+        )
         assert run_file(predictor, source, tmp_path / "out.jsonl", on_bad_rows="skip") == {"rows": 4, "skipped": 2}
         found = [row["predicted_scores"] for row in read_rows(tmp_path / "out.jsonl")]
         assert found[0] is None and found[2] is None
@@ -669,7 +680,9 @@ class TestCommand:
 
     def test_file(self, folder, plain, tmp_path):
         rows = [[row[0], row[1], row[2]] for row in FLAT]
-        source = write_csv(tmp_path / "in.csv", ["scene", "who", "said"], [[*row[:2], row[2]] for row in rows] + [["z", "", ""]])
+        source = write_csv(
+            tmp_path / "in.csv", ["scene", "who", "said"], [[*row[:2], row[2]] for row in rows] + [["z", "", ""]]
+        )
         columns = ["--dialogue-column", "scene", "--speaker-column", "who", "--text-column", "said"]
         files = ["--input", source, "--output", tmp_path / "out.jsonl"]
         printed = invoke("predict", folder, *files, *columns, "--on-bad-rows", "skip")
@@ -689,7 +702,11 @@ class TestCommand:
         [
             (["Ann: a day", " "], 1, "error: turn 2 must be"),
             (["a day", "--taxonomy", "ekman"], 1, "error: `taxonomy` 'ekman' rolls emotions up"),
-            (["a day", "--max-length", "100"], 1, "error: `max_length` must lie between 3 and the encoder's 40 positions"),
+            (
+                ["a day", "--max-length", "100"],
+                1,
+                "error: `max_length` must lie between 3 and the encoder's 40 positions",
+            ),
             (["a day", "--target", "home"], 2, "--target goes with texts and a model"),
         ],
     )

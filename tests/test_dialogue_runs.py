@@ -315,14 +315,7 @@ class TestRunFolder:
         [
             "README.md",
             "tokenizer_config.json",
-            pytest.param(
-                "config.json",
-                marks=pytest.mark.xfail(
-                    strict=True,
-                    reason="build_dialogue_model: `encoder_config` keeps `_name_or_path`, the folder of the base model on the "
-                    "user's disk, and so does every config.json that is published",
-                ),
-            ),
+            "config.json",
         ],
     )
     def test_nothing_names_a_place_on_the_disk(self, full_run, base, meld, name):
@@ -458,7 +451,9 @@ class TestOtherForms:
         moved = {}
         for causal in (True, False):
             config = {**WIDE, "causal": causal}
-            run = fit(dialogue_recipe(base, {"num_train_epochs": 1}, model_config=config), tmp_path / str(causal), meld)
+            run = fit(
+                dialogue_recipe(base, {"num_train_epochs": 1}, model_config=config), tmp_path / str(causal), meld
+            )
             predictor = DialoguePredictor(run, device="cpu")
             whole = [entry["scores"] for entry in predictor([turns])[0]]
             ends = [predictor([turns[:number]])[0][-1]["scores"] for number in range(1, 6)]
@@ -517,7 +512,9 @@ class TestOtherForms:
 
     def test_vectors_are_refused(self, base, meld, tmp_path):
         recipe = dialogue_recipe(base, model_config={"utterance_encoder": "vectors"})
-        with pytest.raises(ValueError, match="`model_config.utterance_encoder` must be 'model' or 'bilstm'.*reads texts"):
+        with pytest.raises(
+            ValueError, match="`model_config.utterance_encoder` must be 'model' or 'bilstm'.*reads texts"
+        ):
             train(recipe, tmp_path / "run", data_dir=meld)
         assert files_in(tmp_path) == {}
 
@@ -525,10 +522,18 @@ class TestOtherForms:
         ("changes", "error", "message"),
         [
             ({"model_type": None, "model_config": {}}, ValueError, "`model_type` must be 'dialogue-bilstm', got None"),
-            ({"model_type": "label-aware-bert", "model_config": {}}, ValueError, "corpus holds dialogues.*label-aware"),
+            (
+                {"model_type": "label-aware-bert", "model_config": {}},
+                ValueError,
+                "corpus holds dialogues.*label-aware",
+            ),
             ({"max_length": 41}, ValueError, "`max_length` is 41, but .* has 40 positions"),
             ({"inverse_frequency_sampling": True}, ValueError, "needs one label per row"),
-            ({"base_model": "nobody/no-such-model"}, OSError, "the base model 'nobody/no-such-model' cannot be loaded"),
+            (
+                {"base_model": "nobody/no-such-model"},
+                OSError,
+                "the base model 'nobody/no-such-model' cannot be loaded",
+            ),
         ],
         ids=["stock", "label-aware", "too-long", "sampling", "no-model"],
     )
@@ -548,12 +553,6 @@ class TestOtherForms:
         with pytest.raises(ValueError, match="'dialogue-bilstm' reads dialogues, and the corpus holds texts"):
             train(recipe, tmp_path / "run", data_dir=feelings)
 
-    @pytest.mark.xfail(
-        strict=True,
-        raises=RuntimeError,
-        reason="build_dialogue_model: the nested encoder takes its dtype from `encoder_config.dtype` (float16), though its "
-        "weights are read in float32: prediction ends in `mat1 and mat2 must have the same dtype`",
-    )
     def test_an_encoder_that_was_saved_in_half_precision(self, base, meld, tmp_path):
         AutoModel.from_pretrained(base).half().save_pretrained(tmp_path / "half")
         AutoTokenizer.from_pretrained(base).save_pretrained(tmp_path / "half")
@@ -566,7 +565,9 @@ class TestOtherForms:
     def test_it_learns(self, base, tmp_path):
         meld = write_meld(tmp_path / "data", {**PARTS, "train": (35, 0)})
         config = {"hidden_size": 32, "hidden_dropout_prob": 0.0}
-        report = report_of(fit(dialogue_recipe(base, {"num_train_epochs": 8}, model_config=config), tmp_path / "run", meld))
+        report = report_of(
+            fit(dialogue_recipe(base, {"num_train_epochs": 8}, model_config=config), tmp_path / "run", meld)
+        )
         assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] > 0.7  # seven emotions
 
     def test_gradient_accumulation_is_one_large_batch(self, base, own_files, tmp_path, no_plots):
@@ -684,7 +685,9 @@ class TestCorpora:
 
     def test_iemocap_counts_labelled_utterances(self, base, tmp_path):
         write_iemocap(tmp_path)
-        run = fit(dialogue_recipe(base, {"num_train_epochs": 1}, "iemocap/bilstm_attention_pe"), tmp_path / "run", tmp_path)
+        run = fit(
+            dialogue_recipe(base, {"num_train_epochs": 1}, "iemocap/bilstm_attention_pe"), tmp_path / "run", tmp_path
+        )
         splits = load_dataset_for("iemocap", tmp_path)
         report = report_of(run)
         assert report["rows"] == {"train": 14, "validation": 2, "test": 4}
@@ -711,7 +714,11 @@ class TestCorpora:
             ("full_run", "quickstart", "the labels of quickstart and of the checkpoint differ"),
             ("own_run", "meld", "the labels of meld and of the checkpoint differ"),
             ("own_run", "files", "the corpus has dialogues and the model knows none, or the other way round"),
-            ("single_run", "dialogue_files", "the corpus has dialogues and the model knows none, or the other way round"),
+            (
+                "single_run",
+                "dialogue_files",
+                "the corpus has dialogues and the model knows none, or the other way round",
+            ),
         ],
     )
     def test_a_corpus_of_another_kind(self, request, meld, own_files, single_label, checkpoint, dataset, message):
@@ -723,9 +730,7 @@ class TestCorpora:
         settings = ["max_length=16", *(f"{key}={json.dumps(value)}" for key, value in QUICK_ARGUMENTS.items())]
         arguments = [part for setting in settings for part in ("--set", setting)]
         output = tmp_path / "run"
-        printed = invoke(
-            "train", "meld/bilstm", "--base-model", base, "--data-dir", meld, "-o", output, *arguments
-        )
+        printed = invoke("train", "meld/bilstm", "--base-model", base, "--data-dir", meld, "-o", output, *arguments)
         assert "meld_bilstm, test" in printed and "weighted_f1" in printed
         assert report_of(output)["rows"]["train"] == 16
 
@@ -733,7 +738,9 @@ class TestCorpora:
 # What the model is given
 
 
-def one_split(utterances: list[list[str]], speakers: list[list[str]] | None = None, labels=None) -> datasets.DatasetDict:
+def one_split(
+    utterances: list[list[str]], speakers: list[list[str]] | None = None, labels=None
+) -> datasets.DatasetDict:
     values = {
         "id": [str(number) for number in range(len(utterances))],
         "utterances": utterances,
@@ -794,7 +801,9 @@ class TestVectors:
         first, _ = cached_vectors(model, tokenizer, texts, 12)
         assert sum(calls) == 3
         calls.clear()
-        other, tokenizer = tiny_model(base, causal=True, num_hidden_layers=2)  # what lies behind the encoder is no matter
+        other, tokenizer = tiny_model(
+            base, causal=True, num_hidden_layers=2
+        )  # what lies behind the encoder is no matter
         assert np.array_equal(cached_vectors(other, tokenizer, texts, 12)[0], first)
         assert calls == []
 
@@ -829,11 +838,6 @@ class TestVectors:
         assert sum(calls) == len(texts)
         assert found.shape != first.shape or np.abs(found - first).max() > 1e-4
 
-    @pytest.mark.xfail(
-        strict=True,
-        reason="cached_vectors: its digest has the vocabulary and not how the tokenizer cuts words (do_lower_case, accents): "
-        "vectors of another tokenizer with the same vocabulary are taken from the cache",
-    )
     def test_again_when_the_tokenizer_reads_letters_otherwise(self, base, calls):
         model, tokenizer = tiny_model(base)
         first, _ = cached_vectors(model, tokenizer, ["Joy and RAIN"], 12)
@@ -861,11 +865,6 @@ class TestVectors:
         train(dialogue_recipe(base, one_epoch, max_length=6), tmp_path / "length", data_dir=meld)
         assert sum(calls) == len(training | dev) + len(dev) + len(test)
 
-    @pytest.mark.xfail(
-        strict=True,
-        reason="cached_vectors: a base model without a pooler in its file (DistilBERT has none, RoBERTa's checkpoints lack it) "
-        "gets a random one, which is in the digest though no vector reads it: computed anew for each seed or recipe",
-    )
     def test_a_pooler_that_is_new_is_no_other_encoder(self, base, meld, tmp_path, no_plots, calls):
         shutil.copytree(base, tmp_path / "base")
         weights = load_file(base / "model.safetensors")
@@ -919,7 +918,9 @@ class TestCollator:
                 torch.testing.assert_close(batch["utterance_embeds"][row, turn], expected, atol=1e-5, rtol=0)
 
     @pytest.mark.parametrize(
-        "config", [{"freeze_encoder": False}, {"utterance_encoder": "bilstm", "utterance_size": 8}], ids=["model", "words"]
+        "config",
+        [{"freeze_encoder": False}, {"utterance_encoder": "bilstm", "utterance_size": 8}],
+        ids=["model", "words"],
     )
     def test_tokens(self, base, config):
         model, tokenizer = tiny_model(base, **config)
@@ -1030,11 +1031,6 @@ class TestCard:
         assert shown["split"] == "test" and shown["weighted_f1"] == f"{figures['weighted_f1']['mean']:.4f}"
         assert "micro_f1_without_neutral" in shown
 
-    @pytest.mark.xfail(
-        strict=True,
-        reason="card.ABOUT['dialogue-bilstm'] is the same for all recipes: the card of meld/utterance tells of a BiLSTM, a "
-        "positional encoding and self-attention, none of which that model has",
-    )
     def test_text_of_a_model_without_context(self, runs):
         text = (runs["utterance"] / "README.md").read_text(encoding="utf-8")
         about = text.split("# meld_utterance\n\n")[1].split("## Use")[0]

@@ -109,7 +109,11 @@ def predict_file(
     with tqdm(total=total, initial=done, unit="rows", disable=not progress) as bar:
         for number, part in enumerate(_split_rows(rows, columns, rows_per_part), finished):
             truncated += _write_part(parts / f"{number:06d}.parquet", predictor, part, columns, top_k, bar)
-    predictor.warn_truncated(truncated, total)
+    if columns.nested:  # a row is a dialogue
+        texts = sum(len(row[TURNS]) for _, row in read_rows(source) if columns.usable(row)) if truncated else 0
+    else:
+        texts = total
+    predictor.warn_truncated(truncated, texts)
     with replacing(output) as temporary:
         _merge(source, parts, temporary, layout)
     shutil.rmtree(parts)

@@ -84,8 +84,11 @@ class DialoguePredictor:
         Raises:
             ValueError: an empty dialogue or utterance; one dialogue instead of a list of them.
         """
+        dialogues = list(dialogues)
         for number, dialogue in enumerate(dialogues, 1):
-            if not isinstance(dialogue, list | tuple) or not dialogue:
+            if (
+                not isinstance(dialogue, list) or not dialogue
+            ):  # a tuple is a turn: of one dialogue instead of a list of them
                 raise ValueError(
                     f"dialogue {number} of {len(dialogues)} must be a list of turns, at least one; got {dialogue!r}. "
                     "Several dialogues are a list of such lists."

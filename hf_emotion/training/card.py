@@ -146,8 +146,6 @@ ABOUT = {
     "cg-bert": "A context, the target and the aspect, guides the queries and keys of every layer: q̂ = (1−λ_Q) q + λ_Q ĉ_Q.",
     "roberta-esa": "Emotion-specific attention over the last hidden state of RoBERTa: Z = attention(E + P), Z_final = Z ⊙ S + P, "
     "with positions P and a scale S that are learned; the mean over the tokens is classified.",
-    "dialogue-bilstm": "Each utterance is a vector, the mean of the encoder's last hidden states; a BiLSTM with positional "
-    "encoding and multi-head self-attention over the utterances of a dialogue gives the emotion of each.",
     "qacg-bert": "A context, the target and the aspect, adds a quasi-attention that can subtract to the attention of every "
     "layer: Â = softmax(q kᵀ/√d_h) + λ_A σ(c_Q c_Kᵀ/√d_h), with λ_A in [−1, 1].",
 }
@@ -166,9 +164,30 @@ def _about(recipe: Recipe, base: str) -> str:
         each = ", one for each target and aspect" if recipe.one_model_per_context else ""
         gate = GATES[recipe.model_config.get("tfidf_gating", "none")]
         return f"The stock sequence classifier of transformers over `{base}`{each}.{pairs}{gate}"
+    if recipe.model_type == "dialogue-bilstm":
+        return (
+            f"{_dialogue_about(recipe.model_config, base)} Configuration: {_inline(recipe.model_config) or 'default'}."
+        )
     leam = recipe.model_config.get("label_attention") == "leam"
     about = ABOUT["leam" if leam else recipe.model_type] + GATES[recipe.model_config.get("tfidf_gating", "none")]
     return f"{about}{pairs} Encoder: `{base}`. Configuration: {_inline(recipe.model_config) or 'default'}."
+
+
+def _dialogue_about(config: dict[str, Any], base: str) -> str:
+    words = config.get("utterance_encoder") == "bilstm"
+    vector = "a BiLSTM over its words" if words else f"the mean of the last hidden states of `{base}`"
+    layers = []
+    if config.get("num_hidden_layers") != 0:
+        layers.append("a BiLSTM")
+    if config.get("num_attention_heads") != 0:
+        layers.append("multi-head self-attention")
+    if not layers:
+        return f"Each utterance is a vector, {vector}, which is classified by itself, without its dialogue."
+    positions = "" if config.get("positional_encoding") == "none" else ", with positional encoding,"
+    return (
+        f"Each utterance is a vector, {vector}; {' and '.join(layers)} over the utterances of a dialogue{positions} "
+        f"give{'s' if len(layers) == 1 else ''} the emotion of each."
+    )
 
 
 def _reads_pairs(recipe: Recipe) -> bool:

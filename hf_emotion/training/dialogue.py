@@ -2,6 +2,8 @@
 """Training of dialogue models: the model over an utterance encoder, and dialogues as it reads them."""
 
 import hashlib
+import json
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,9 @@ from ..inference.dialogue import pad_dialogues, utterance_vectors
 from ..modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
 from ..modeling.pipeline_dialogue_emotion import number_speakers
 from .models import not_found, resolve_base_model
+
+
+logger = logging.getLogger(__name__)
 
 
 def build_dialogue_model(
@@ -44,7 +49,10 @@ def build_dialogue_model(
         return DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMConfig(**fields))
     path = resolve_base_model(base_model)
     try:
-        config = DialogueBiLSTMConfig(encoder_config=AutoConfig.from_pretrained(path), **fields)
+        encoder_config = AutoConfig.from_pretrained(path)
+        encoder_config._name_or_path = ""  # the encoder's weights lie with the model from here on
+        encoder_config.dtype = torch.float32
+        config = DialogueBiLSTMConfig(encoder_config=encoder_config, **fields)
         model = DialogueBiLSTMForEmotionRecognition(config)
         encoder = AutoModel.from_pretrained(path, dtype=torch.float32)
     except OSError as error:
@@ -94,7 +102,11 @@ def encode_dialogues(
         }
     )
     if is_frozen(config):
-        vectors, _ = cached_vectors(model, tokenizer, texts, max_length)
+        vectors, cut = cached_vectors(model, tokenizer, texts, max_length)
+        if cut.any():
+            logger.warning(
+                "%d of %d utterances are longer than %d tokens and are cut", cut.sum(), len(cut), max_length
+            )
         inputs_of = lambda rows: pad_dialogues([torch.from_numpy(vectors[row["utterances"]]) for row in rows])  # noqa: E731
     else:
         tokens = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
@@ -147,8 +159,16 @@ def cached_vectors(
     digest = hashlib.sha256(f"vector, cut\n{max_length}\n{len(texts)}\n".encode())  # the columns first
     digest.update(model.config.encoder_config.to_json_string().encode())
     for name, tensor in sorted(model.dialogue.utterance_encoder.state_dict().items()):
-        digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
-    digest.update(repr(sorted(tokenizer.get_vocab().items())).encode())
+        if not name.startswith("pooler"):  # no part of the vectors, and made up where the base model has none
+            digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+    if tokenizer.is_fast:
+        rules = json.loads(tokenizer.backend_tokenizer.to_str())
+        rules = {
+            name: rule for name, rule in rules.items() if name not in ("truncation", "padding")
+        }  # of the last call
+        digest.update(json.dumps(rules, sort_keys=True).encode())
+    else:
+        digest.update(repr((type(tokenizer), sorted(tokenizer.get_vocab().items()))).encode())
     for text in texts:
         digest.update(text.encode() + b"\0")
     fingerprint = digest.hexdigest()[:32]
