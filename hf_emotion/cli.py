@@ -26,6 +26,13 @@ DataDir = Annotated[
 Taxonomy = Annotated[
     Literal["goemotions", "ekman", "sentiment"] | None, typer.Option(help="Roll the 28 GoEmotions labels up.")
 ]
+human_eval = typer.Typer(
+    help="Human evaluation of replies: blinded rating sheets out, ratings in.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(human_eval, name="human-eval")
+
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 
@@ -327,6 +334,74 @@ def convert(
     print(f"{done.model_class} written to {output}: {done.read} tensors read{ignored}")
     if not done.tokenizer:
         print("no tokenizer beside the checkpoint: save the one it was trained with into the folder before `predict`")
+
+
+@human_eval.command("export")
+def human_eval_export(
+    replies: Annotated[
+        list[Path],
+        typer.Argument(
+            help="JSONL files with context, emotion and reply, the same rows in each; one per source, named after it."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="New or empty folder.")],
+    raters: Annotated[int, typer.Option(min=1, help="Number of raters.")],
+    seed: Annotated[int, typer.Option(help="Of the ids and of each rater's order.")] = 0,
+) -> None:
+    """Write for each rater a blinded sheet (CSV) and the same as a form to print (HTML), and the key of the sources."""
+    from .analysis.human_eval import KEY, export_sheets, read_replies
+
+    sheets = export_sheets(*read_replies(replies), output, raters, seed)
+    print(f"{len(sheets)} sheets written to {sheets[0].parent}; keep {output / KEY} from the raters")
+
+
+@human_eval.command("analyze")
+def human_eval_analyze(
+    folder: Annotated[Path, typer.Argument(help="Folder of `export`, with the sheets filled in.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
+) -> None:
+    """Mean ± standard error per source, Cronbach's alpha, repeated-measures ANOVA and paired tests of the ratings."""
+    from .analysis.human_eval import HIGHEST, LOWEST, analyze_ratings
+
+    result = analyze_ratings(folder)
+    if as_json:
+        _print_json(result)
+        return
+    items = list(next(iter(result["sources"].values())))
+    print(f"{result['raters']} raters, {result['replies']} replies; {LOWEST} = worst, {HIGHEST} = best; mean (SE)")
+    _print_table(
+        ["source", *items],
+        [
+            [source, *(f"{values[item]['mean']:.2f} ({_figure(values[item]['se'], '.2f')})" for item in items)]
+            for source, values in result["sources"].items()
+        ],
+    )
+    print(f"Cronbach's alpha of the readability items: {_figure(result['cronbach_alpha'], '.2f')}")
+    for measure, test in result["anova"].items():
+        print(
+            f"ANOVA of {measure}: F({test['df_sources']}, {test['df_error']}) = {_figure(test['f'], '.2f')}, "
+            f"p = {_figure(test['p_value'], '.3g')}"
+        )
+    _print_table(
+        ["measure", "first", "second", "difference", "t", "df", "p", "p (Holm)"],
+        [
+            [
+                *(
+                    test["measure"],
+                    test["first"],
+                    test["second"],
+                    f"{test['difference']:+.2f}",
+                    _figure(test["t"], ".2f"),
+                ),
+                *(str(test["df"]), _figure(test["p_value"], ".3g"), _figure(test["p_value_holm"], ".3g")),
+            ]
+            for test in result["post_hoc"]
+        ],
+    )
+
+
+def _figure(value: float, form: str) -> str:
+    return "-" if value != value else format(value, form)
 
 
 def _options(pairs: list[str] | None, name: str = "--option") -> dict[str, Any]:

@@ -7,6 +7,17 @@ import numpy as np
 
 from .aspect import semeval2014, sentihood
 from .dialogue import dialogue
+from .generation import (
+    NgramPerplexity,
+    average_length,
+    bertscore,
+    hits_at_k,
+    identical_share,
+    repetition_rate,
+    reply_metrics,
+    stop_word_share,
+    type_token_ratio,
+)
 from .multi_label import PUBLISHED_THRESHOLD, classification, goemotions, tune_thresholds
 from .significance import macro_f1, mcnemar, paired_bootstrap
 
@@ -36,16 +47,25 @@ def single_label(corpus: str, labels: np.ndarray, probabilities: np.ndarray, lab
 
 __all__ = [
     "CORPUS_METRICS",
+    "NgramPerplexity",
     "PUBLISHED_THRESHOLD",
     "SELECTION_METRICS",
+    "average_length",
+    "bertscore",
     "classification",
     "dialogue",
     "goemotions",
+    "hits_at_k",
+    "identical_share",
     "macro_f1",
     "mcnemar",
     "paired_bootstrap",
+    "repetition_rate",
+    "reply_metrics",
     "semeval2014",
     "sentihood",
     "single_label",
+    "stop_word_share",
     "tune_thresholds",
+    "type_token_ratio",
 ]

@@ -1,0 +1,458 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics of replies against plain loops; Kneser-Ney also against nltk and a hand computation, BERTScore against bert-score."""
+
+import json
+import math
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from model_cases import TINY_BERT, WORDS, asymmetric_
+from nltk.lm import KneserNeyInterpolated
+from nltk.util import everygrams
+from transformers import BertConfig, BertModel
+
+from hf_emotion import metrics
+from hf_emotion.metrics import generation
+from hf_emotion.metrics.generation import PUBLISHED, NgramPerplexity, bertscore, hits_at_k, words
+
+
+# Some words more than twice, some twice, and in each list some once, which stand for the rare ones.
+HUMAN = [
+    "i am so happy today",
+    "i am so sad today",
+    "you are so kind",
+    "happy happy day",
+    "i am happy for you",
+    "what a day",
+    "",
+    "i am so happy today",
+]
+REPLIES = ["i am so kind", "happy day for me", "so so so", "", "today you are sad", "nothing known here"]
+
+
+def random_replies(seed: int, count: int = 60) -> list[str]:
+    draw = random.Random(seed)
+    vocabulary = "i you am are so happy sad day today . !".split()
+    return [" ".join(draw.choices(vocabulary, range(11, 0, -1), k=draw.randint(0, 8))) for _ in range(count)]
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("", []),
+            ("I LOVE you", ["i", "love", "you"]),
+            ("don't", ["don", "'t"]),
+            ("don 't", ["don", "'t"]),
+            ("don ' t", ["don", "'t"]),
+            ("it’s", ["it", "'s"]),
+            ("'tis the 'end'", ["'", "tis", "the", "'", "end", "'"]),
+            ("wait... what?!", ["wait", "...", "what", "?", "!"]),
+            ("<dgt> times", ["<dgt>", "times"]),
+            ("a < b", ["a", "<", "b"]),
+            ("🎶🎶 é", ["🎶🎶", "é"]),
+        ],
+    )
+    def test_by_hand(self, text, expected):
+        assert words(text) == expected
+
+
+class TestHits:
+    def test_by_hand(self):
+        probabilities = np.array(
+            [[0.1, 0.6, 0.3, 0.0], [0.5, 0.2, 0.2, 0.1], [0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]]
+        )
+        result = hits_at_k(probabilities, [1, 2, 2, 3], ks=(1, 2, 3), label_names=["joy", "fear", "calm", "anger"])
+        assert (result["hits@1"], result["hits@2"], result["hits@3"]) == (0.5, 0.5, 1.0)
+        # Fear 1, calm 0, anger 1; joy was never asked for and is left out.
+        assert result["macro_hits@1"] == pytest.approx(2 / 3)
+        assert result["per_emotion"]["calm"] == {"hits@1": 0.0, "hits@2": 0.0, "hits@3": 1.0, "support": 2}
+        joy = result["per_emotion"]["joy"]
+        assert joy["support"] == 0 and math.isnan(joy["hits@3"])
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_against_loops(self, seed):
+        generator = np.random.default_rng(seed)
+        scores = generator.integers(0, 6, (50, 9)) / 7  # with ties
+        labels = generator.integers(0, 7, 50)  # two emotions without rows
+        result = hits_at_k(scores, labels)
+        for k in (1, 3, 5):
+            hits = {}
+            for row, label in zip(scores.tolist(), labels.tolist(), strict=True):
+                before = sum(p > row[label] or (p == row[label] and i < label) for i, p in enumerate(row))
+                hits.setdefault(label, []).append(before < k)
+            every = [hit for row in hits.values() for hit in row]
+            shares = {label: sum(row) / len(row) for label, row in hits.items()}
+            assert result[f"hits@{k}"] == pytest.approx(sum(every) / len(every))
+            assert result[f"macro_hits@{k}"] == pytest.approx(sum(shares.values()) / len(shares))
+            for label, share in shares.items():
+                assert result["per_emotion"][str(label)][f"hits@{k}"] == pytest.approx(share)
+
+    def test_a_ranking_is_the_same_as_its_probabilities(self):
+        probabilities = np.random.default_rng(0).random((30, 6))
+        labels = np.arange(30) % 6
+        assert hits_at_k(probabilities.argsort(axis=1)[:, ::-1], labels) == hits_at_k(probabilities, labels)
+
+    def test_ties_are_broken_by_the_ids(self):
+        result = hits_at_k(np.full((2, 40), 0.025), [0, 39], ks=(1, 39, 40))
+        assert (result["hits@1"], result["hits@39"], result["hits@40"]) == (0.5, 0.5, 1.0)
+
+    def test_no_rows(self):
+        result = hits_at_k(np.zeros((0, 5)), [])
+        assert math.isnan(result["hits@1"]) and math.isnan(result["macro_hits@5"])
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ((np.zeros((2, 5)), [0]), r"one row per reply, got \(2, 5\) and \(1,\)"),
+            ((np.zeros((1, 5)), [5]), r"`labels` must lie in 0\.\.4, got 5"),
+            ((np.zeros((1, 5)), [0.5]), "`labels` must be integers"),
+            ((np.zeros((1, 4)), [0]), r"`ks` must lie in 1\.\.4.*got \(1, 3, 5\)"),
+            ((np.array([[0, 1, 1, 2, 3]]), [0]), "a ranking must hold each id .* in row 0"),
+            ((np.full((1, 5), np.nan), [0]), "must be finite"),
+            ((np.zeros((1, 5)), [0], (1,), ["joy"]), "`label_names` must be 5 names"),
+        ],
+    )
+    def test_errors(self, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            hits_at_k(*arguments)
+
+
+class TestDiversity:
+    def test_by_hand(self):
+        texts = ["so so happy", "so happy", "i don't"]
+        assert metrics.type_token_ratio(texts, 1) == pytest.approx(5 / 8)  # so happy i don 't
+        assert metrics.type_token_ratio(texts, 2) == pytest.approx(4 / 5)  # so so, so happy (2), i don, don 't
+        assert metrics.average_length(texts) == pytest.approx(8 / 3)
+        assert metrics.stop_word_share(texts) == pytest.approx(6 / 8)
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_against_loops(self, seed):
+        texts = random_replies(seed)
+        tokens = [text.split() for text in texts]
+        for n in (1, 2):
+            grams = Counter()
+            for row in tokens:
+                for start in range(len(row)):
+                    if start + n <= len(row):
+                        grams[" ".join(row[start : start + n])] += 1
+            assert metrics.type_token_ratio(texts, n) == pytest.approx(len(grams) / sum(grams.values()))
+        assert metrics.average_length(texts) == pytest.approx(sum(map(len, tokens)) / len(tokens))
+
+    @pytest.mark.parametrize(
+        ("text", "loops"),
+        [
+            ("so so happy", True),
+            ("i am i am", True),
+            ("a b c d e a b c d e", False),  # five words
+            ("a b c d a b c d", True),
+            ("i am so i am", False),
+            ("what ! !", False),
+            ("", False),
+        ],
+    )
+    def test_repetition(self, text, loops):
+        assert metrics.repetition_rate([text]) == loops
+        assert metrics.repetition_rate([text, "so sad", "so happy", "calm"]) == loops / 4
+
+    def test_identical_share(self):
+        # One pair of three; all three pairs, in other writing; none.
+        replies = [["a", "a", "b"], ["so  Happy", "so happy", "SO happy"], ["a", "b", "c"]]
+        assert metrics.identical_share(replies) == pytest.approx((1 / 3 + 1 + 0) / 3)
+        for wrong in (["a"], "ab"):
+            with pytest.raises(ValueError, match="at least two replies.*context 0"):
+                metrics.identical_share([wrong])
+
+    def test_undefined(self):
+        for value in (
+            metrics.type_token_ratio(["word"], 2),
+            metrics.average_length([]),
+            metrics.stop_word_share([""]),
+            metrics.repetition_rate([]),
+            metrics.identical_share([]),
+        ):
+            assert math.isnan(value)
+
+    def test_wrong_n(self):
+        with pytest.raises(ValueError, match="`n` must be at least 1, got 0"):
+            metrics.type_token_ratio(["a"], 0)
+
+
+def marked(replies: list[str], human: list[str], order: int) -> list[list[str]]:
+    """Words with rare ones replaced, between marks."""
+    counts = Counter(word for reply in human for word in reply.split())
+    return [
+        ["<s>"] * (order - 1) + [word if counts[word] > 1 else "<rare>" for word in reply.split()] + ["</s>"]
+        for reply in replies
+    ]
+
+
+def plain_kneser_ney(human: list[list[str]], order: int, discount: float | None):
+    """P(word, context) with dictionaries, from the definition; the discount of each order from its counts if None."""
+    grams = {k: Counter() for k in range(1, order + 1)}
+    for row in human:
+        for i in range(order - 1, len(row)):
+            for k in grams:
+                grams[k][tuple(row[i - k + 1 : i + 1])] += 1
+    counts = {order: grams[order]}
+    for k in range(1, order):
+        counts[k] = Counter(gram[1:] for gram in grams[k + 1])
+
+    def probability(word, context):
+        k = len(context) + 1
+        mine = {gram[-1]: count for gram, count in counts[k].items() if gram[:-1] == tuple(context)}
+        if k == 1:
+            return mine[word] / sum(mine.values())
+        lower = probability(word, context[1:])
+        if not mine:
+            return lower
+        d = discount
+        if d is None:
+            once, twice = (sum(count == n for count in counts[k].values()) for n in (1, 2))
+            d = once / (once + 2 * twice) if once and twice else 0.5
+        return (max(mine.get(word, 0) - d, 0) + d * len(mine) * lower) / sum(mine.values())
+
+    return probability
+
+
+class TestKneserNey:
+    def test_bigrams_by_hand(self):
+        # Three replies "a b", one "a a" and two with a rare word: bigrams <s>a 4, ab 3, b</s> 3, aa 1, a</s> 1, <s>r 2, r</s> 2.
+        model = NgramPerplexity(order=2, backend="interpolated", discount=0.5)
+        model.fit(["a b", "a b", "a b", "a a", "x", "y"])
+        # Distinct words before: of a <s>, a; of b a; of the rare word <s>; of the end b, a, rare: 7 bigrams in all.
+        p_a, p_b, p_rare, p_end = 2 / 7, 1 / 7, 1 / 7, 3 / 7
+        start_a = (4 - 0.5) / 6 + 0.5 * 2 / 6 * p_a
+        a_b = (3 - 0.5) / 5 + 0.5 * 3 / 5 * p_b
+        b_end = (3 - 0.5) / 3 + 0.5 * 1 / 3 * p_end
+        b_rare = 0.5 * 1 / 3 * p_rare  # never seen
+        rare_end = (2 - 0.5) / 2 + 0.5 * 1 / 2 * p_end
+        expected = [start_a, a_b, b_end, start_a, a_b, b_rare, rare_end]
+        torch.testing.assert_close(model.log_probabilities(["a b", "a b z"]), np.log(expected))
+        assert model.perplexity(["a b", "a b z"]) == pytest.approx(math.prod(expected) ** (-1 / 7))
+
+    @pytest.mark.parametrize("order", [2, 3, 5])
+    @pytest.mark.parametrize("discount", [0.1, 0.75])
+    def test_against_nltk(self, order, discount):
+        human, replies = random_replies(1) + HUMAN, random_replies(2, 20) + REPLIES
+        model = NgramPerplexity(order, "interpolated", discount).fit(human)
+        reference = KneserNeyInterpolated(order, discount)
+        rows = marked(human, human, order)
+        # The marks at the start are never predicted.
+        grams = [[gram for gram in everygrams(row, max_len=order) if gram[-1] != "<s>"] for row in rows]
+        reference.fit(grams, sorted({word for row in rows for word in row}))
+        expected = [
+            reference.score(row[i], row[i - order + 1 : i])
+            for row in marked(replies, human, order)
+            for i in range(order - 1, len(row))
+        ]
+        np.testing.assert_allclose(np.exp(model.log_probabilities(replies)), expected, rtol=1e-9, atol=1e-12)
+
+    @pytest.mark.parametrize("order", [2, 3, 5])
+    @pytest.mark.parametrize("discount", [None, 0.4])
+    def test_against_dictionaries(self, order, discount):
+        human, replies = random_replies(3) + HUMAN, random_replies(4, 10) + REPLIES
+        model = NgramPerplexity(order, "interpolated", discount).fit(human)
+        probability = plain_kneser_ney(marked(human, human, order), order, discount)
+        expected = [
+            probability(row[i], row[i - order + 1 : i])
+            for row in marked(replies, human, order)
+            for i in range(order - 1, len(row))
+        ]
+        np.testing.assert_allclose(np.exp(model.log_probabilities(replies)), expected, rtol=1e-12)
+
+    def test_probabilities_sum_to_one(self):
+        model = NgramPerplexity(backend="interpolated").fit(HUMAN)
+        known = ["i", "am", "so", "happy", "today", "you", "day", "never-seen".replace("-", "")]
+        for context in ("", "i am", "you you you you you", "unknown so"):
+            length = len(context.split())
+            values = model.log_probabilities([f"{context} {word}" for word in known])
+            total = np.exp(values.reshape(len(known), length + 2)[:, length]).sum()
+            end = np.exp(model.log_probabilities([context])[-1])
+            assert total + end == pytest.approx(1)
+
+    def test_unknown_words_count_as_rare_ones(self):
+        model = NgramPerplexity(backend="interpolated").fit(HUMAN)
+        values = [model.perplexity([f"so {word}"]) for word in ("unknown", "kind", "<unk>", "<s>", "<rare>")]
+        assert len(set(values)) == 1 and math.isfinite(values[0])
+        # Even where no word is rare.
+        assert math.isfinite(NgramPerplexity(backend="interpolated").fit(["a b", "a b"]).perplexity(["c"]))
+
+    def test_perplexity_is_per_token_of_all_replies(self):
+        model = NgramPerplexity(backend="interpolated").fit(HUMAN)
+        values = model.log_probabilities(REPLIES)
+        assert len(values) == sum(len(reply.split()) + 1 for reply in REPLIES)
+        assert model.perplexity(REPLIES) == pytest.approx(math.exp(-values.sum() / len(values)))
+        assert math.isnan(model.perplexity([]))
+        assert model.perplexity(HUMAN) < model.perplexity(REPLIES)
+
+    def test_backend(self, monkeypatch):
+        monkeypatch.setattr(generation, "_has_kenlm", lambda: True)
+        assert NgramPerplexity().backend == "kenlm"
+        assert NgramPerplexity(discount=0.5).backend == "interpolated"
+        monkeypatch.setattr(generation, "_has_kenlm", lambda: False)
+        assert NgramPerplexity().backend == "interpolated"
+        with pytest.raises(ImportError, match="lmplz"):
+            NgramPerplexity(backend="kenlm")
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"order": 1}, "`order` must be at least 2, got 1"),
+            ({"backend": "srilm"}, "`backend` must be .* got 'srilm'"),
+            ({"discount": 1.5}, r"`discount` must lie in \[0, 1\], got 1.5"),
+            ({"discount": 0.5, "backend": "kenlm"}, "leave it out"),
+        ],
+    )
+    def test_errors(self, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            NgramPerplexity(**arguments)
+
+    def test_no_replies(self):
+        with pytest.raises(ValueError, match="at least one human reply"):
+            NgramPerplexity(backend="interpolated").fit([])
+        with pytest.raises(RuntimeError, match="call `fit`"):
+            NgramPerplexity(backend="interpolated").perplexity(REPLIES)
+
+    @pytest.mark.skipif(not generation._has_kenlm(), reason="needs the package kenlm and KenLM's lmplz")
+    def test_kenlm(self):
+        human = random_replies(5, 400)
+        replies = [*random_replies(6), "never seen words", "<s> </s> <unk>"]
+        model, other = (NgramPerplexity(3, backend).fit(human) for backend in ("kenlm", "interpolated"))
+        assert NgramPerplexity().backend == "kenlm"
+        assert len(model.log_probabilities(replies)) == len(other.log_probabilities(replies))
+        known = replies[:-2]
+        assert model.perplexity(known) == pytest.approx(other.perplexity(known), rel=0.1)
+        assert math.isfinite(model.perplexity(replies))
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    config = BertConfig(**{**TINY_BERT, "hidden_dropout_prob": 0.5})
+    return asymmetric_(BertModel(config), seed=3)
+
+
+TEXTS = [" ".join(WORDS[start : start + length]) for start, length in [(0, 3), (4, 1), (2, 6), (9, 4), (1, 5), (3, 3)]]
+OTHERS = [
+    " ".join(WORDS[start : start + length]) for start, length in [(1, 4), (4, 2), (7, 2), (9, 4), (0, 7), (12, 3)]
+]
+
+
+def plain_bertscore(candidate, reference, model, tokenizer, layer):
+    """Precision, recall and F1 of one pair, token by token."""
+    sides = []
+    for text in (candidate, reference):
+        ids = tokenizer(text)["input_ids"]
+        with torch.no_grad():
+            states = model(torch.tensor([ids]), output_hidden_states=True).hidden_states[layer][0]
+        sides.append((ids, [state.double() for state in states]))
+    averages = []
+    for (ids, mine), (_, others) in (sides, sides[::-1]):
+        best = []
+        for number, state in zip(ids, mine, strict=True):
+            if number in (tokenizer.cls_token_id, tokenizer.sep_token_id):
+                continue
+            best.append(max(float(state @ other / (state.norm() * other.norm())) for other in others))
+        averages.append(sum(best) / len(best))
+    precision, recall = averages
+    return precision, recall, 2 * precision * recall / (precision + recall)
+
+
+class TestBertScore:
+    def test_equal_texts(self, encoder, tokenizer):
+        result = bertscore(TEXTS, TEXTS, encoder, tokenizer)
+        assert result == {name: pytest.approx(1) for name in ("precision", "recall", "f1")}
+
+    @pytest.mark.parametrize("layer", [0, 1, 2, None])
+    def test_against_loops(self, encoder, tokenizer, layer, monkeypatch):
+        monkeypatch.setattr(generation, "_TOKENS_PER_BATCH", 20)  # several batches, with padding
+        encoder.train()
+        result = bertscore(TEXTS, OTHERS, encoder, tokenizer, layer)
+        assert encoder.training
+        encoder.eval()
+        pairs = [
+            plain_bertscore(text, other, encoder, tokenizer, -1 if layer is None else layer)
+            for text, other in zip(TEXTS, OTHERS, strict=True)
+        ]
+        for column, name in enumerate(("precision", "recall", "f1")):
+            assert result[name] == pytest.approx(sum(pair[column] for pair in pairs) / len(pairs), abs=1e-6)
+        assert result["precision"] < 0.999 and result["precision"] != pytest.approx(result["recall"], abs=1e-4)
+
+    def test_against_the_package(self, encoder, tokenizer):
+        utils = pytest.importorskip("bert_score.utils")
+        tokenizer.model_max_length, length = 32, tokenizer.model_max_length
+        weights = {tokenizer.cls_token_id: 0, tokenizer.sep_token_id: 0}
+        idf = {number: weights.get(number, 1.0) for number in range(encoder.config.vocab_size)}
+        try:
+            scores = utils.bert_cos_score_idf(encoder.eval(), OTHERS, TEXTS, tokenizer, idf, device="cpu")
+        finally:
+            tokenizer.model_max_length = length
+        result = bertscore(TEXTS, OTHERS, encoder, tokenizer)
+        assert list(result.values()) == pytest.approx(scores.mean(dim=0).tolist(), abs=1e-6)
+
+    def test_empty_texts_score_nothing(self, encoder, tokenizer):
+        one = bertscore(TEXTS[:1], OTHERS[:1], encoder, tokenizer)
+        result = bertscore([TEXTS[0], "", TEXTS[1], ""], [OTHERS[0], "the day", " ", ""], encoder, tokenizer)
+        assert result == {name: pytest.approx(value / 4, abs=1e-6) for name, value in one.items()}
+
+    def test_long_texts_are_cut_off(self, encoder, tokenizer):
+        assert bertscore(["the day " * 40], ["the day " * 50], encoder, tokenizer)["f1"] == pytest.approx(1)
+
+    def test_no_pairs(self, encoder, tokenizer):
+        assert all(math.isnan(value) for value in bertscore([], [], encoder, tokenizer).values())
+
+    def test_errors(self, encoder, tokenizer):
+        with pytest.raises(ValueError, match="must be pairs, got 1 and 2"):
+            bertscore(["a"], ["a", "b"], encoder, tokenizer)
+        with pytest.raises(ValueError, match=r"`layer` must lie in 0\.\.2, the model's layers, got 3"):
+            bertscore(["a"], ["a"], encoder, tokenizer, layer=3)
+
+
+class TestReplyMetrics:
+    def test_joins(self, encoder, tokenizer):
+        model = NgramPerplexity(backend="interpolated").fit(HUMAN)
+        labels = [0, 1, 2, 3, 4, 0]
+        probabilities = np.random.default_rng(0).random((6, 5))
+        names = ["joy", "fear", "calm", "anger", "love"]
+        result = metrics.reply_metrics(
+            REPLIES, OTHERS, labels, probabilities, model, (encoder, tokenizer, 1), label_names=names
+        )
+        assert result["ttr_2"] == metrics.type_token_ratio(REPLIES, 2)
+        assert result["stop_words"] == metrics.stop_word_share(REPLIES)
+        assert result["average_length"] == metrics.average_length(REPLIES)
+        assert result["repetition_rate"] == pytest.approx(1 / 6)
+        assert result["perplexity"] == model.perplexity(REPLIES) and result["perplexity_backend"] == "interpolated"
+        assert result["bertscore_f1"] == bertscore(REPLIES, OTHERS, encoder, tokenizer, 1)["f1"]
+        assert {name: result[name] for name in result if "hits" in name or name == "per_emotion"} == hits_at_k(
+            probabilities, labels, label_names=names
+        )
+        assert set(PUBLISHED["R-CVAE, 10 %"]) < set(result)
+        json.dumps(result)
+
+    def test_only_what_was_given(self):
+        assert set(metrics.reply_metrics(REPLIES, OTHERS, [0] * 6)) == {
+            *("ttr_1", "ttr_2", "average_length", "stop_words", "repetition_rate")
+        }
+
+    def test_rows_must_agree(self):
+        with pytest.raises(ValueError, match="one row per reply, got 6, 6 and 1"):
+            metrics.reply_metrics(REPLIES, OTHERS, [0])
+
+    def test_published(self):
+        assert PUBLISHED["Mod-LN GPT-2, 100 %"] == {
+            **{
+                "hits@1": 0.344,
+                "hits@3": 0.603,
+                "hits@5": 0.825,
+                "ttr_1": 0.057,
+                "ttr_2": 0.40,
+                "average_length": 12.5,
+            },
+            **{"stop_words": 0.485, "perplexity": 36.31},
+            **{"bertscore_precision": 0.847, "bertscore_recall": 0.862, "bertscore_f1": 0.854},
+        }
+        assert set(PUBLISHED["human"]) == {"ttr_1", "ttr_2", "average_length", "stop_words"}
+        assert len(PUBLISHED) == 7

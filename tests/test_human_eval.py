@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rating sheets out, simulated ratings in: blinding, escaping, and statistics with known answers."""
+
+import csv
+import json
+import math
+import random
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from toolkit_helpers import cells, invoke, write_jsonl
+from typer.testing import CliRunner
+
+from hf_emotion.analysis.human_eval import (
+    COLUMNS,
+    ITEMS,
+    PUBLISHED,
+    READABILITY,
+    analyze_ratings,
+    cronbach_alpha,
+    export_sheets,
+    read_replies,
+)
+from hf_emotion.cli import app
+
+
+CONTEXTS = ["what a day", "my cat\nis <b>sick</b> & sad", "=1+1", 'see you, "soon"']
+EMOTIONS = ["😂", "😢", "🎶", "joy"]
+SOURCES = {
+    "zebra-net": ["lol same", "<script>alert('x')</script>", "two lines\nof text", "-5 degrees"],
+    "qqq-human": ["haha yes", "oh no , poor cat", "@you", "bye"],
+    "xenon": ["i am so happy", "so sad", "so so", "ok , good"],
+}
+
+
+def export(folder: Path, raters: int = 2, seed: int = 0) -> Path:
+    export_sheets(SOURCES, CONTEXTS, EMOTIONS, folder, raters, seed)
+    return folder
+
+
+def read_csv(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.reader(file))
+
+
+def write_rows(path: Path, rows: list[list[str]], delimiter: str = ",") -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=delimiter).writerows(rows)
+
+
+def key_of(folder: Path) -> dict[str, tuple[str, int]]:
+    header, *rows = read_csv(folder / "key.csv")
+    assert header == ["id", "source", "row"]
+    return {number: (source, int(row) - 1) for number, source, row in rows}
+
+
+def rate(folder: Path, rating) -> dict[tuple[int, str], list[list[int]]]:
+    """Fill all sheets in: rating(rater, source, row) -> 6 ratings. Returns {(rater, source): rows of ratings}."""
+    key, given = key_of(folder), {}
+    for rater, path in enumerate(sorted((folder / "sheets").glob("*.csv"))):
+        header, *rows = read_csv(path)
+        for cells_ in rows:
+            source, row = key[cells_[0]]
+            values = rating(rater, source, row)
+            cells_[4:] = map(str, values)
+            given.setdefault((rater, source), []).append(list(values))
+        write_rows(path, [header, *rows])
+    return given
+
+
+def opinions(means: dict[str, float], seed: int = 0, spread: float = 0.7):
+    """Ratings around the mean of the source, with some liking of each rater."""
+    draw = random.Random(seed)
+    liking = [draw.gauss(0, 0.5) for _ in range(100)]
+
+    def rating(rater, source, row):
+        return [min(7, max(1, round(draw.gauss(means[source] + liking[rater], spread)))) for _ in ITEMS]
+
+    return rating
+
+
+class TestExport:
+    def test_sheets_are_whole(self, tmp_path):
+        paths = export_sheets(SOURCES, CONTEXTS, EMOTIONS, tmp_path / "new", raters=3, seed=1)
+        assert [path.name for path in paths] == ["rater-01.csv", "rater-02.csv", "rater-03.csv"]
+        key = key_of(tmp_path / "new")
+        assert sorted(key.values()) == sorted((source, row) for source in SOURCES for row in range(4))
+        orders = []
+        for path in paths:
+            header, *rows = read_csv(path)
+            assert header == list(COLUMNS)
+            assert all("1 = worst to 7 = best" in name for name in header[4:])
+            orders.append([row[0] for row in rows])
+            assert sorted(orders[-1]) == sorted(key)
+            for number, context, emotion, reply, *ratings in rows:
+                source, row = key[number]
+                assert emotion == EMOTIONS[row] and ratings == [""] * 6
+                assert context == ("'=1+1" if row == 2 else CONTEXTS[row])  # no formula for a spreadsheet
+                assert reply == ("'" if SOURCES[source][row][0] in "-@" else "") + SOURCES[source][row]
+        assert len({tuple(order) for order in orders}) == 3
+
+    def test_items_are_the_paper_s(self):
+        assert list(ITEMS) == ["emotion_control", "well_written", "concise", "comprehensive", "coherent", "clear"]
+        assert PUBLISHED["R-CVAE"]["readability"] == (4.67, 0.10)
+
+    def test_no_source_can_be_told(self, tmp_path):
+        folder = export(tmp_path, raters=3)
+        names = [path.name for path in folder.iterdir()]
+        assert sorted(names) == ["key.csv", "sheets"]
+        for path in (folder / "sheets").iterdir():
+            content = path.read_text(encoding="utf-8")
+            assert not any(source in content or source in path.name for source in SOURCES)
+        # Nor from the ids: none of the orders of the sources is that of the ids.
+        sources = [source for _, (source, _) in sorted(key_of(folder).items())]
+        assert sum(first == second for first, second in zip(sources, sources[1:], strict=False)) < 9
+
+    def test_html_escapes_everything(self, tmp_path):
+        folder = export(tmp_path)
+        for path in (folder / "sheets").glob("*.html"):
+            page = path.read_text(encoding="utf-8")
+            assert "<script" not in page and "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;" in page
+            assert "<b>" not in page and "&lt;b&gt;sick&lt;/b&gt; &amp; sad" in page
+            assert "&quot;soon&quot;" in page
+            assert "1 = worst to 7 = best" in page
+            assert all(question in page for question in ITEMS.values())
+            assert page.count("<section>") == 12 and page.count('class="box"') == 12 * 6 * 7
+            assert "http:" not in page and "https:" not in page and "src=" not in page.replace("style-src", "")
+            # The form has the order of the sheet.
+            order = [row[0] for row in read_csv(path.with_suffix(".csv"))[1:]]
+            assert [part.split("<")[0] for part in page.split("<h2>")[1:]] == order
+
+    def test_the_seed_decides(self, tmp_path):
+        folders = [export(tmp_path / name, seed=seed) for name, seed in (("a", 3), ("b", 3), ("c", 4))]
+        files = [{path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*")} for folder in folders]
+        assert files[0] == files[1]
+        assert set(files[0]) == set(files[2]) and all(files[0][name] != files[2][name] for name in files[0])
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"replies_by_source": {"human": ["a"] * 4}}, "at least two sources"),
+            ({"replies_by_source": {"human": ["a"] * 4, " ": ["a"] * 4}}, "must have a name"),
+            (
+                {"replies_by_source": {"human": ["a"] * 4, "model": ["a"] * 3}},
+                "one row per context, 4, got 3 for 'model'",
+            ),
+            ({"emotions": ["joy"]}, "got 1 for 'emotions'"),
+            ({"contexts": []}, "at least one context"),
+            ({"raters": 0}, "`raters` must be at least 1, got 0"),
+        ],
+    )
+    def test_errors_leave_nothing_behind(self, tmp_path, changes, message):
+        arguments = {
+            **{"replies_by_source": SOURCES, "contexts": CONTEXTS, "emotions": EMOTIONS},
+            **{"folder": tmp_path / "new", "raters": 1, "seed": 0},
+        }
+        with pytest.raises(ValueError, match=message):
+            export_sheets(**{**arguments, **changes})
+        assert not (tmp_path / "new").exists()
+
+    def test_a_failure_leaves_nothing_half_written(self, tmp_path):
+        with pytest.raises(UnicodeEncodeError):
+            export_sheets({"a": ["fine"], "b": ["\ud800"]}, ["c"], ["joy"], tmp_path / "new", 2, 0)
+        assert list((tmp_path / "new").iterdir()) == []
+
+    def test_old_sheets_stay(self, tmp_path):
+        export(tmp_path)
+        before = (tmp_path / "key.csv").read_bytes()
+        with pytest.raises(FileExistsError, match="new or an empty folder"):
+            export(tmp_path, seed=9)
+        assert (tmp_path / "key.csv").read_bytes() == before
+
+
+class TestReadReplies:
+    def rows(self, *replies):
+        return [{"context": f"c{i}", "emotion": "joy", "reply": reply} for i, reply in enumerate(replies)]
+
+    def test_files_become_sources(self, tmp_path):
+        paths = [
+            write_jsonl(tmp_path / f"{name}.jsonl", self.rows(f"{name}-a", f"{name}-b")) for name in ("one", "two")
+        ]
+        assert read_replies(paths) == (
+            {"one": ["one-a", "one-b"], "two": ["two-a", "two-b"]},
+            ["c0", "c1"],
+            ["joy", "joy"],
+        )
+
+    @pytest.mark.parametrize(
+        ("rows", "message"),
+        [
+            ([{"context": "c0", "emotion": "joy"}], "two.jsonl, line 1: must be an object with the strings context"),
+            ([{"context": "c0", "emotion": "fear", "reply": "a"}], "line 1: context and emotion must be those"),
+            ([{"context": "c0", "emotion": "joy", "reply": "a"}], "has 1 replies and .*one.jsonl has 2"),
+            (
+                [*({"context": f"c{i}", "emotion": "joy", "reply": "a"} for i in range(3))],
+                "line 3: context and emotion",
+            ),
+        ],
+    )
+    def test_errors(self, tmp_path, rows, message):
+        one = write_jsonl(tmp_path / "one.jsonl", self.rows("a", "b"))
+        with pytest.raises(ValueError, match=message):
+            read_replies([one, write_jsonl(tmp_path / "two.jsonl", rows)])
+
+    def test_broken_files(self, tmp_path):
+        one = write_jsonl(tmp_path / "one.jsonl", self.rows("a", "b"))
+        (tmp_path / "bad.jsonl").write_text("\n{no json\n")
+        with pytest.raises(ValueError, match="bad.jsonl, line 2: no JSON"):
+            read_replies([tmp_path / "bad.jsonl"])
+        with pytest.raises(ValueError, match="two files are called 'one'"):
+            read_replies([one, write_jsonl(tmp_path / "more" / "one.jsonl", self.rows("a", "b"))])
+        with pytest.raises(FileNotFoundError, match="none.jsonl does not exist"):
+            read_replies([tmp_path / "none.jsonl"])
+
+
+def plain_anova(means: list[list[float]]) -> tuple[float, float]:
+    """F and p of (raters, sources): sums of squares one by one."""
+    raters, sources = len(means), len(means[0])
+    grand = sum(map(sum, means)) / (raters * sources)
+    of_source = [sum(row[s] for row in means) / raters for s in range(sources)]
+    of_rater = [sum(row) / sources for row in means]
+    between = rest = 0.0
+    for s in range(sources):
+        between += raters * (of_source[s] - grand) ** 2
+        for r in range(raters):
+            rest += (means[r][s] - of_source[s] - of_rater[r] + grand) ** 2
+    f = (between / (sources - 1)) / (rest / ((sources - 1) * (raters - 1)))
+    return f, float(stats.f.sf(f, sources - 1, (sources - 1) * (raters - 1)))
+
+
+class TestAnalyze:
+    @pytest.fixture(scope="class")
+    def rated(self, tmp_path_factory):
+        folder = export(tmp_path_factory.mktemp("rated"), raters=12)
+        given = rate(folder, opinions({"zebra-net": 3.0, "qqq-human": 5.0, "xenon": 5.0}))
+        return given, analyze_ratings(folder)
+
+    def test_means_and_errors(self, rated):
+        given, result = rated
+        assert (result["raters"], result["replies"]) == (12, 12)
+        for source in SOURCES:
+            for column, item in enumerate([*ITEMS, "readability"]):
+                by_rater = []
+                for rater in range(12):
+                    rows = given[rater, source]
+                    values = [sum(row[1:]) / 5 if item == "readability" else row[column] for row in rows]
+                    by_rater.append(sum(values) / len(values))
+                mean = sum(by_rater) / 12
+                error = math.sqrt(sum((value - mean) ** 2 for value in by_rater) / 11) / math.sqrt(12)
+                assert result["sources"][source][item] == {"mean": pytest.approx(mean), "se": pytest.approx(error)}
+
+    def test_alpha(self, rated):
+        given, result = rated
+        rows = [row[1:] for rows in given.values() for row in rows]
+
+        def variance(values):
+            return sum((value - sum(values) / len(values)) ** 2 for value in values) / (len(values) - 1)
+
+        items = sum(variance([row[i] for row in rows]) for i in range(5))
+        assert result["cronbach_alpha"] == pytest.approx(5 / 4 * (1 - items / variance([sum(row) for row in rows])))
+
+    def test_anova_and_post_hoc(self, rated):
+        given, result = rated
+        for measure, part in (("emotion_control", slice(0, 1)), ("readability", slice(1, 6))):
+            means = [
+                [float(np.mean([row[part] for row in given[rater, source]])) for source in sorted(SOURCES)]
+                for rater in range(12)
+            ]
+            f, p_value = plain_anova(means)
+            assert result["anova"][measure] == {
+                **{"f": pytest.approx(f), "df_sources": 2, "df_error": 22, "p_value": pytest.approx(p_value)}
+            }
+            tests = [row for row in result["post_hoc"] if row["measure"] == measure]
+            assert [(row["first"], row["second"]) for row in tests] == list(combinations(sorted(SOURCES), 2))
+            for row, (a, b) in zip(tests, combinations(range(3), 2), strict=True):
+                differences = [mean[a] - mean[b] for mean in means]
+                mean = sum(differences) / 12
+                deviation = math.sqrt(sum((value - mean) ** 2 for value in differences) / 11)
+                t = mean / (deviation / math.sqrt(12))
+                assert row["difference"] == pytest.approx(mean) and row["t"] == pytest.approx(t)
+                assert row["p_value"] == pytest.approx(2 * stats.t.sf(abs(t), 11)) and row["df"] == 11
+            # Holm: the smallest times 3, the next times 2, the largest times 1; never falling, never above 1.
+            least = 0.0
+            for rank, row in enumerate(sorted(tests, key=lambda row: row["p_value"])):
+                least = max(least, min(1.0, row["p_value"] * (3 - rank)))
+                assert row["p_value_holm"] == pytest.approx(least)
+
+    def test_known_differences_are_found_and_no_others(self, rated):
+        _, result = rated
+        for test in result["anova"].values():
+            assert test["p_value"] < 1e-6
+        for row in result["post_hoc"]:
+            assert (row["p_value_holm"] < 0.001) == ("zebra-net" in (row["first"], row["second"]))
+            if "zebra-net" not in (row["first"], row["second"]):
+                assert row["p_value_holm"] > 0.05
+            elif row["second"] == "zebra-net":
+                assert row["difference"] == pytest.approx(2, abs=0.5)
+
+    def test_without_an_effect_five_percent_are_found(self, tmp_path):
+        """p-values of the null lie evenly in (0, 1)."""
+        from hf_emotion.analysis.human_eval import _anova
+
+        generator = np.random.default_rng(0)
+        p_values = [
+            _anova(generator.normal(size=(8, 1)) + generator.normal(size=(8, 3)))["p_value"] for _ in range(200)
+        ]
+        assert stats.kstest(p_values, "uniform").pvalue > 0.01
+
+    def test_anova_by_hand(self):
+        from hf_emotion.analysis.human_eval import _anova
+
+        # Means of the sources 2, 13/3, 17/3, of the raters 3, 4, 5, of all 4. Between the sources 3·(4 + 1/9 + 25/9) = 62/3; what
+        # is left: (0, -1/3, 1/3), (0, -1/3, 1/3), (0, 2/3, -2/3), squared and summed 4/3.
+        result = _anova(np.array([[1.0, 3.0, 5.0], [2.0, 4.0, 6.0], [3.0, 6.0, 6.0]]))
+        assert result["f"] == pytest.approx((62 / 3 / 2) / (4 / 3 / 4))
+        assert (result["df_sources"], result["df_error"]) == (2, 4)
+
+    @pytest.mark.parametrize("items", [2, 5])
+    def test_alpha_of_items_that_agree_is_one(self, items):
+        column = np.array([1.0, 4.0, 7.0, 2.0])
+        assert cronbach_alpha(np.stack([column] * items, axis=1)) == pytest.approx(1)
+
+    def test_alpha_of_independent_items_is_nothing(self):
+        assert cronbach_alpha(np.random.default_rng(0).normal(size=(20000, 5))) == pytest.approx(0, abs=0.05)
+        assert math.isnan(cronbach_alpha(np.full((4, 5), 3.0)))
+
+    def test_undefined_is_nan(self, tmp_path):
+        folder = export(tmp_path / "one", raters=1)
+        rate(folder, opinions(dict.fromkeys(SOURCES, 4.0)))
+        result = analyze_ratings(folder)
+        assert math.isnan(result["anova"]["readability"]["f"]) and math.isnan(
+            result["sources"]["xenon"]["clear"]["se"]
+        )
+        assert all(math.isnan(row["p_value_holm"]) for row in result["post_hoc"])
+        folder = export(tmp_path / "same", raters=3)
+        rate(folder, lambda rater, source, row: [4] * 6)
+        result = analyze_ratings(folder)
+        assert math.isnan(result["cronbach_alpha"]) and math.isnan(result["anova"]["emotion_control"]["p_value"])
+        assert result["sources"]["xenon"]["clear"] == {"mean": 4.0, "se": 0.0}
+
+    def test_a_sheet_that_did_not_come_back(self, tmp_path):
+        folder = export(tmp_path, raters=4)
+        rate(folder, opinions(dict.fromkeys(SOURCES, 4.0)))
+        (folder / "sheets" / "rater-02.csv").unlink()
+        assert analyze_ratings(folder)["raters"] == 3
+
+    @pytest.mark.parametrize("delimiter", [";", "\t"])
+    def test_sheets_from_spreadsheets(self, tmp_path, delimiter):
+        folder = export(tmp_path)
+        rate(folder, opinions(dict.fromkeys(SOURCES, 4.0)))
+        before = analyze_ratings(folder)
+        for path in (folder / "sheets").glob("*.csv"):
+            rows = read_csv(path)
+            write_rows(path, [*rows, [""] * len(COLUMNS)], delimiter)
+        assert json.dumps(analyze_ratings(folder)) == json.dumps(before)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (
+                lambda rows: rows[3].__setitem__(4, "8"),
+                "line 4: emotion_control of r.* from 1 .* to 7 .*, got '8': mend it",
+            ),
+            (lambda rows: rows[3].__setitem__(9, "0"), "line 4: clear of r.*, got '0'"),
+            (lambda rows: rows[2].__setitem__(5, "4.5"), "line 3: well_written of r.* a whole number .*'4.5'"),
+            (lambda rows: rows[5].__setitem__(8, " "), "line 6: coherent of r.*, got '': ask the rater"),
+            (lambda rows: rows[1].__setitem__(0, "r99"), "line 2: the id 'r99' is not in key.csv"),
+            (lambda rows: rows[2].__setitem__(0, rows[1][0]), "line 3: the id 'r.*' stands there twice"),
+            (lambda rows: rows.pop(4), "all 12 replies must be rated, 1 are missing, first r"),
+            (lambda rows: rows[4].pop(), "line 5: a row must have 10 cells, got 9"),
+            (lambda rows: rows[0].__setitem__(5, "clear"), "line 1: the columns must be id, context"),
+            (lambda rows: rows.clear(), "line 1: the columns must be .* got none"),
+        ],
+    )
+    def test_bad_sheets(self, tmp_path, change, message):
+        texts = {name: ["x"] * 4 for name in SOURCES}  # no line ends within cells
+        export_sheets(texts, ["c"] * 4, EMOTIONS, tmp_path, 2, 0)
+        rate(tmp_path, opinions(dict.fromkeys(SOURCES, 4.0)))
+        path = tmp_path / "sheets" / "rater-02.csv"
+        rows = read_csv(path)
+        change(rows)
+        write_rows(path, rows)
+        with pytest.raises(ValueError, match=f"rater-02.csv.*{message}"):
+            analyze_ratings(tmp_path)
+
+    def test_no_sheets_no_key(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="key.csv does not exist"):
+            analyze_ratings(tmp_path)
+        export(tmp_path / "a", raters=1)
+        (tmp_path / "a" / "sheets" / "rater-01.csv").unlink()
+        with pytest.raises(FileNotFoundError, match="holds no sheets"):
+            analyze_ratings(tmp_path / "a")
+
+    def test_a_key_that_was_cut(self, tmp_path):
+        folder = export(tmp_path)
+        write_rows(folder / "key.csv", read_csv(folder / "key.csv")[:-1])
+        with pytest.raises(ValueError, match="must hold the same rows for each"):
+            analyze_ratings(folder)
+
+
+class TestCommands:
+    def test_export_and_analyze(self, tmp_path):
+        paths = [
+            write_jsonl(
+                tmp_path / f"{source}.jsonl",
+                [
+                    dict(zip(("context", "emotion", "reply"), row, strict=True))
+                    for row in zip(CONTEXTS, EMOTIONS, replies, strict=True)
+                ],
+            )
+            for source, replies in SOURCES.items()
+        ]
+        folder = tmp_path / "out"
+        printed = invoke("human-eval", "export", *paths, "--output", folder, "--raters", 5, "--seed", 2)
+        assert "5 sheets written" in printed and "key.csv" in printed
+        assert (folder / "key.csv").read_bytes() == (export(tmp_path / "same", 5, 2) / "key.csv").read_bytes()
+        rate(folder, opinions({"zebra-net": 3.0, "qqq-human": 5.0, "xenon": 5.0}))
+        result = json.loads(invoke("human-eval", "analyze", folder, "--json"))
+        assert result == analyze_ratings(folder)
+        printed = invoke("human-eval", "analyze", folder)
+        table = cells(printed)
+        assert table[0] == ["source", "emotion_control", *READABILITY, "readability"]
+        row = next(row for row in table if row[0] == "xenon")
+        clear = result["sources"]["xenon"]["clear"]
+        assert row[6] == f"{clear['mean']:.2f} ({clear['se']:.2f})"
+        assert (
+            "1 = worst, 7 = best" in printed
+            and f"alpha of the readability items: {result['cronbach_alpha']:.2f}" in printed
+        )
+        assert f"ANOVA of readability: F(2, 8) = {result['anova']['readability']['f']:.2f}" in printed
+
+    def test_wrong_usage(self, tmp_path):
+        path = write_jsonl(tmp_path / "a.jsonl", [])
+        for arguments in (
+            ["export", path],
+            ["export", path, "--output", tmp_path / "b", "--raters", "0"],
+            ["analyze"],
+        ):
+            result = CliRunner().invoke(app, ["human-eval", *map(str, arguments)])
+            assert result.exit_code == 2
