@@ -86,9 +86,11 @@ class DialoguePredictor:
         """
         dialogues = list(dialogues)
         for number, dialogue in enumerate(dialogues, 1):
-            if (
-                not isinstance(dialogue, list) or not dialogue
-            ):  # a tuple is a turn: of one dialogue instead of a list of them
+            # A pair of strings is a turn: of one dialogue that was given instead of a list of them.
+            pair = (
+                isinstance(dialogue, tuple) and len(dialogue) == 2 and all(isinstance(part, str) for part in dialogue)
+            )
+            if not isinstance(dialogue, list | tuple) or not dialogue or pair:
                 raise ValueError(
                     f"dialogue {number} of {len(dialogues)} must be a list of turns, at least one; got {dialogue!r}. "
                     "Several dialogues are a list of such lists."
