@@ -405,7 +405,7 @@ class TestInputs:
         batch = make_collator(aspect_tokenizer, 3, multi_label=False)(rows)
         width = max(row["length"] for row in rows)
         assert len({row["length"] for row in rows}) > 2
-        assert set(batch) == {"input_ids", "token_type_ids", "context_ids", "labels"}
+        assert set(batch) == {"input_ids", "token_type_ids", "attention_mask", "context_ids", "labels"}
         for i, row in enumerate(rows):
             padding = [0] * (width - row["length"])
             assert batch["input_ids"][i].tolist() == row["input_ids"] + padding
@@ -988,7 +988,7 @@ class TestCompare:
     def test_published_metrics_and_tests(self, qacg_run, pair_run):
         output = invoke("compare", pair_run, qacg_run)
         names = ["strict_accuracy", "aspect_macro_f1", "aspect_auc", "sentiment_accuracy", "sentiment_auc"]
-        names += ["accuracy", "macro_f1"]
+        names += ["accuracy", "macro_f1", "weighted_f1"]
         head = zip(*cells("\n".join(line for line in output.splitlines() if line[0] == "┃")), strict=True)
         header = [" ".join(part for part in column if part) for column in head]  # long names are folded
         assert header == ["run", "encoder", "seeds", *(f"{name} (argmax)" for name in names)]
@@ -1016,7 +1016,7 @@ class TestCompare:
     def test_metrics_of_semeval2014(self, cg_run):
         result = json.loads(invoke("compare", cg_run, cg_run, "--json"))
         names = ["precision", "recall", "f1", "accuracy_2way", "accuracy_3way", "accuracy_4way", "accuracy"]
-        assert result["metrics"] == [f"{name} (argmax)" for name in [*names, "macro_f1"]]
+        assert result["metrics"] == [f"{name} (argmax)" for name in [*names, "macro_f1", "weighted_f1"]]
 
     def test_runs_of_other_corpora(self, argv, qacg_run, cg_run):
         result = argv("compare", qacg_run, cg_run)
