@@ -20,6 +20,7 @@ from .aspect import (
 )
 from .dialogue import (
     FOUR_CLASSES,
+    FOUR_OF,
     flat_labels,
     is_dialogue_dataset,
     load_daily_dialog,
@@ -138,6 +139,7 @@ def check_dataset(name: str, options: dict) -> None:
 
 __all__ = [
     "FOUR_CLASSES",
+    "FOUR_OF",
     "LOADERS",
     "MOJITALK_EMOJIS",
     "OWN_FILES",

@@ -19,7 +19,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Value
 
 from ..modeling import pipeline_targeted_sentiment
 from ..modeling.pipeline_targeted_sentiment import mark_targets
-from .rows import OnBadRows, Rows, download, local_files
+from .rows import BadRow, OnBadRows, Rows, download, local_files
 
 
 TARGET_TEXTS = {"LOCATION1": "location - 1", "LOCATION2": "location - 2"}  # what a model reads for a placeholder
@@ -54,10 +54,6 @@ FILES = {
 }
 
 
-class _BadRow(ValueError):
-    """Why a sentence is rejected."""
-
-
 def load_sentihood(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> DatasetDict:
     """
     SentiHood: 2,977 / 747 / 1,491 sentences about neighbourhoods, 15,008 / 3,748 / 7,516 rows.
@@ -87,7 +83,7 @@ def load_sentihood(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = 
             try:
                 opinions = _sentihood_opinions(sentence)
                 _check_new(str(sentence_id), sentence_ids)
-            except _BadRow as reason:
+            except BadRow as reason:
                 rows.reject(line, str(reason))
                 continue
             for target in TARGET_TEXTS:
@@ -100,29 +96,29 @@ def load_sentihood(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = 
 
 
 def _sentihood_opinions(sentence: Any) -> dict[tuple[str, str], str]:
-    """{(target, aspect): label} of a sentence; `_BadRow` if anything in it is malformed."""
+    """{(target, aspect): label} of a sentence; `BadRow` if anything in it is malformed."""
     if not isinstance(sentence, dict):
-        raise _BadRow(f"a sentence must be an object with id, text and opinions, got {type(sentence).__name__}")
+        raise BadRow(f"a sentence must be an object with id, text and opinions, got {type(sentence).__name__}")
     _check_keys(sentence, ("id", "text", "opinions"), "the sentence")
     text = sentence["text"]
     _check_text(text)
     if isinstance(sentence["id"], bool) or not isinstance(sentence["id"], int | str):
-        raise _BadRow(f"the id must be a number or a string, got {sentence['id']!r}")
+        raise BadRow(f"the id must be a number or a string, got {sentence['id']!r}")
     if not any(target in text for target in TARGET_TEXTS):
-        raise _BadRow(f"the text has no target; the targets are {list(TARGET_TEXTS)}")
+        raise BadRow(f"the text has no target; the targets are {list(TARGET_TEXTS)}")
     if not isinstance(sentence["opinions"], list):
-        raise _BadRow(f"opinions must be a list, got {type(sentence['opinions']).__name__}")
+        raise BadRow(f"opinions must be a list, got {type(sentence['opinions']).__name__}")
     opinions: dict[tuple[str, str], str] = {}
     for opinion in sentence["opinions"]:
         if not isinstance(opinion, dict):
-            raise _BadRow(f"an opinion must be an object, got {type(opinion).__name__}")
+            raise BadRow(f"an opinion must be an object, got {type(opinion).__name__}")
         _check_keys(opinion, ("target_entity", "aspect", "sentiment"), "an opinion")
         target, aspect, sentiment = opinion["target_entity"], opinion["aspect"], opinion["sentiment"]
         _check_known(target, list(TARGET_TEXTS), "target")
         _check_known(aspect, [*SENTIHOOD_ASPECTS, *SENTIHOOD_OTHER_ASPECTS], "aspect")
         _check_known(sentiment, list(SENTIHOOD_SENTIMENTS), "sentiment")
         if target not in text:
-            raise _BadRow(f"an opinion is about {target}, which the text lacks")
+            raise BadRow(f"an opinion is about {target}, which the text lacks")
         _add_opinion(opinions, (target, aspect), SENTIHOOD_SENTIMENTS[sentiment], f"{target}, {aspect}")
     return opinions
 
@@ -172,7 +168,7 @@ def load_semeval2014(
             try:
                 opinions = _semeval2014_opinions(sentence)
                 _check_new(sentence_id, sentence_ids)
-            except _BadRow as reason:
+            except BadRow as reason:
                 rows.reject(line, str(reason))
                 continue
             for aspect in SEMEVAL2014_ASPECTS:
@@ -183,19 +179,19 @@ def load_semeval2014(
 
 
 def _semeval2014_opinions(sentence: ElementTree.Element) -> dict[str, str]:
-    """{aspect: label} of a sentence; `_BadRow` if anything in it is malformed."""
+    """{aspect: label} of a sentence; `BadRow` if anything in it is malformed."""
     _check_keys(sentence, ("id",), "the sentence")
     text = sentence.find("text")
     if text is None or len(text):
-        raise _BadRow("the sentence must have a <text> without elements in it")
+        raise BadRow("the sentence must have a <text> without elements in it")
     _check_text(text.text)
     categories = sentence.find("aspectCategories")
     if categories is None:
-        raise _BadRow("the sentence has no <aspectCategories> (a file without gold labels?)")
+        raise BadRow("the sentence has no <aspectCategories> (a file without gold labels?)")
     opinions: dict[str, str] = {}
     for category in categories:
         if category.tag != "aspectCategory":
-            raise _BadRow(f"<aspectCategories> must hold <aspectCategory> alone, got <{category.tag}>")
+            raise BadRow(f"<aspectCategories> must hold <aspectCategory> alone, got <{category.tag}>")
         _check_keys(category, ("category", "polarity"), "an aspectCategory")
         name, polarity = category.get("category"), category.get("polarity")
         _check_known(name, list(SEMEVAL2014_CATEGORIES), "category")
@@ -227,29 +223,29 @@ def _read_sentences(path: Path) -> Iterator[ElementTree.Element]:
 def _check_keys(item: Any, keys: Sequence[str], what: str) -> None:
     missing = [key for key in keys if item.get(key) is None]
     if missing:
-        raise _BadRow(f"{what} has no {missing[0]!r}")
+        raise BadRow(f"{what} has no {missing[0]!r}")
 
 
 def _check_text(text: Any) -> None:
     if not isinstance(text, str) or not text.strip():
-        raise _BadRow(f"the text is empty or no string: {text!r}")
+        raise BadRow(f"the text is empty or no string: {text!r}")
 
 
 def _check_known(value: Any, known: Sequence[str], what: str) -> None:
     if value not in known:
-        raise _BadRow(f"unknown {what} {value!r}; known are {list(known)}")
+        raise BadRow(f"unknown {what} {value!r}; known are {list(known)}")
 
 
 def _check_new(sentence_id: str, seen: set[str]) -> None:
     if sentence_id in seen:
-        raise _BadRow(f"a sentence before it has the id {sentence_id!r} too")
+        raise BadRow(f"a sentence before it has the id {sentence_id!r} too")
     seen.add(sentence_id)
 
 
 def _add_opinion(opinions: dict, key: Any, label: str, name: str) -> None:
     """The same opinion twice counts once; two labels for one key are an error."""
     if opinions.setdefault(key, label) != label:
-        raise _BadRow(f"two opinions on {name}: {opinions[key]} and {label}")
+        raise BadRow(f"two opinions on {name}: {opinions[key]} and {label}")
 
 
 def _paths(corpus: str, data_dir: str | Path | None) -> list[Path]:

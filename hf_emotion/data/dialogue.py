@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 
-from .rows import DOWNLOAD_REMEDY, OnBadRows, Rows, download, local_files
+from .rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, download, local_files
 from .text import SPLIT_STEMS, _split_files, read_rows
 
 
@@ -84,10 +84,6 @@ FILES = {
 DAILY_DIALOG_FAULT = ("train", 7852, 12, 11)
 
 
-class _BadRow(ValueError):
-    """Why a row is rejected."""
-
-
 def load_meld(
     data_dir: str | Path | None = None, four_classes: bool = False, on_bad_rows: OnBadRows = "error"
 ) -> DatasetDict:
@@ -141,7 +137,7 @@ def _listed_speakers(row: Mapping[str, str]) -> str:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         names = None
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise _BadRow(f"the column 'Speaker' must hold a list of names such as ['A', 'B'], got {row['Speaker']!r}")
+        raise BadRow(f"the column 'Speaker' must hold a list of names such as ['A', 'B'], got {row['Speaker']!r}")
     return " & ".join(name.strip() for name in names)
 
 
@@ -163,12 +159,12 @@ def _load_csv(
                 *dialogue, order = (_whole_number(row, name) for name in [*dialogue_columns, "Utterance_ID"])
                 dialogue_id = "-".join(map(str, dialogue))
                 if (dialogue_id, order) in seen:
-                    raise _BadRow(f"the dialogue {dialogue_id} has an utterance {order} already")
+                    raise BadRow(f"the dialogue {dialogue_id} has an utterance {order} already")
                 emotion = row["Emotion"].strip().lower()
                 if emotion not in ids:
-                    raise _BadRow(f"unknown emotion {row['Emotion']!r}; known are {list(ids)}")
+                    raise BadRow(f"unknown emotion {row['Emotion']!r}; known are {list(ids)}")
                 speaker = speaker_of(row)
-            except _BadRow as reason:
+            except BadRow as reason:
                 rows.reject(line, str(reason))
                 continue
             seen.add((dialogue_id, order))
@@ -200,7 +196,7 @@ def _read_csv(rows: Rows, columns: Sequence[str]) -> Iterator[tuple[int, dict[st
 
 def _whole_number(row: Mapping[str, str], column: str) -> int:
     if not re.fullmatch(r"\s*[0-9]+\s*", row[column]):
-        raise _BadRow(f"the column {column!r} must hold a whole number, got {row[column]!r}")
+        raise BadRow(f"the column {column!r} must hold a whole number, got {row[column]!r}")
     return int(row[column])
 
 
@@ -464,13 +460,13 @@ def load_dialogue_files(
                 if whole_dialogues:
                     dialogue_id = f"{split}-{line}" if row.get("id") is None else _name(row["id"], "id")
                     if dialogue_id in seen:
-                        raise _BadRow(f"a dialogue before it has the id {dialogue_id!r} too")
+                        raise BadRow(f"a dialogue before it has the id {dialogue_id!r} too")
                     turns = _turns(row, columns, labels)
                     seen.add(dialogue_id)
                 else:
                     dialogue_id = _name(row[dialogue_column], dialogue_column)
                     turns = [_turn(row, columns, labels)]
-            except _BadRow as reason:
+            except BadRow as reason:
                 rows.reject(line, str(reason))
                 continue
             for text, speaker, label in turns:
@@ -510,15 +506,15 @@ def _turns(
 ) -> list[tuple[str, str, str | None]]:
     turns = row.get("turns")
     if not isinstance(turns, list) or not turns:
-        raise _BadRow(f"the column 'turns' must hold a list of turns, at least one, got {turns!r}")
+        raise BadRow(f"the column 'turns' must hold a list of turns, at least one, got {turns!r}")
     result = []
     for number, turn in enumerate(turns, 1):
         if not isinstance(turn, dict):
-            raise _BadRow(f"turn {number} must be an object, got {type(turn).__name__}")
+            raise BadRow(f"turn {number} must be an object, got {type(turn).__name__}")
         try:
             result.append(_turn(turn, columns, labels))
-        except _BadRow as reason:
-            raise _BadRow(f"turn {number}: {reason}") from None
+        except BadRow as reason:
+            raise BadRow(f"turn {number}: {reason}") from None
     return result
 
 
@@ -528,19 +524,19 @@ def _turn(
     """Utterance, speaker ("" where there is none) and label (None where there is none)."""
     text, speaker, label = (turn.get(columns[name]) for name in ("utterance", "speaker", "label"))
     if not isinstance(text, str) or not text.strip():
-        raise _BadRow(f"the utterance in {columns['utterance']!r} is empty or no string: {text!r}")
+        raise BadRow(f"the utterance in {columns['utterance']!r} is empty or no string: {text!r}")
     speaker = "" if speaker is None or speaker == "" else _name(speaker, columns["speaker"])
     label = None if label is None or not str(label).strip() else _name(label, columns["label"])
     if labels is not None and label is not None and label not in labels:
         near = difflib.get_close_matches(label, labels, n=1)
         hint = f"did you mean {near[0]!r}? The" if near else "the"
-        raise _BadRow(f"unknown label {label!r}; {hint} labels are {list(labels)}")
+        raise BadRow(f"unknown label {label!r}; {hint} labels are {list(labels)}")
     return text, speaker, label
 
 
 def _name(value: Any, column: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
-        raise _BadRow(f"{column!r} must hold one name or number, got {value!r}")
+        raise BadRow(f"{column!r} must hold one name or number, got {value!r}")
     return str(value).strip()
 
 

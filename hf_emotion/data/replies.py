@@ -21,8 +21,8 @@ from typing import Any
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 
 from .aspect import split_by_text
-from .dialogue import _BadRow, _lines, _name, load_daily_dialog
-from .rows import DOWNLOAD_REMEDY, OnBadRows, Rows, download
+from .dialogue import _lines, _name, load_daily_dialog
+from .rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, download
 from .text import SPLIT_STEMS, _known_names, _split_files, read_rows
 
 
@@ -350,16 +350,16 @@ def _read_empathetic_jsonl(rows: Rows) -> Iterator[Conversation]:
         try:
             conversation = _name(row.get("conv_id"), "conv_id")
             if conversation in seen:
-                raise _BadRow(f"a conversation before it has the id {conversation!r} too")
+                raise BadRow(f"a conversation before it has the id {conversation!r} too")
             emotion, turns = _empathetic_emotion(row.get("emotion")), row.get("turns")
             if not isinstance(turns, list) or not turns:
-                raise _BadRow(f"the column 'turns' must hold a list of turns, at least one, got {turns!r}")
+                raise BadRow(f"the column 'turns' must hold a list of turns, at least one, got {turns!r}")
             result = []
             for number, turn in enumerate(turns, 1):
                 if not isinstance(turn, list) or len(turn) != 2 or turn[0] not in ("speaker", "listener"):
-                    raise _BadRow(f"turn {number} must be ['speaker' or 'listener', text], got {turn!r}")
+                    raise BadRow(f"turn {number} must be ['speaker' or 'listener', text], got {turn!r}")
                 result.append((line, number, turn[0], _empathetic_text(turn[1])))
-        except _BadRow as reason:
+        except BadRow as reason:
             rows.reject(line, str(reason))
             continue
         seen.add(conversation)
@@ -377,21 +377,19 @@ def _read_empathetic_csv(rows: Rows, content: bytes) -> Iterator[Conversation]:
     for line, values in enumerate((text.split(",") for text in lines), 2):
         try:
             if len(values) not in (8, 9):  # the ninth holds candidates for other tasks
-                raise _BadRow(f"expected 8 or 9 columns, found {len(values)}")
+                raise BadRow(f"expected 8 or 9 columns, found {len(values)}")
             conversation, number, emotion = values[0], values[1], _empathetic_emotion(values[2])
             if not conversation.strip() or not re.fullmatch("[1-9][0-9]*", number):
-                raise _BadRow(f"expected a conversation and the number of its turn from 1, got {values[:2]}")
+                raise BadRow(f"expected a conversation and the number of its turn from 1, got {values[:2]}")
             known, turns = conversations.get(conversation, (emotion, {}))
             if emotion != known:
-                raise _BadRow(
-                    f"the conversation {conversation} has the emotion {known!r} before, and {emotion!r} here"
-                )
+                raise BadRow(f"the conversation {conversation} has the emotion {known!r} before, and {emotion!r} here")
             if int(number) in turns:
-                raise _BadRow(f"the conversation {conversation} has a turn {number} already")
+                raise BadRow(f"the conversation {conversation} has a turn {number} already")
             # The speaker, who tells of the situation, starts, and the two take turns.
             actor = "listener" if int(number) % 2 == 0 else "speaker"
             turns[int(number)] = (line, int(number), actor, _empathetic_text(values[5]))
-        except _BadRow as reason:
+        except BadRow as reason:
             rows.reject(line, str(reason))
             continue
         conversations[conversation] = (known, turns)
@@ -401,13 +399,13 @@ def _read_empathetic_csv(rows: Rows, content: bytes) -> Iterator[Conversation]:
 
 def _empathetic_emotion(emotion: Any) -> str:
     if emotion not in EMPATHETIC_EMOTIONS:
-        raise _BadRow(f"unknown emotion {emotion!r}; known are {EMPATHETIC_EMOTIONS}")
+        raise BadRow(f"unknown emotion {emotion!r}; known are {EMPATHETIC_EMOTIONS}")
     return emotion
 
 
 def _empathetic_text(text: Any) -> str:
     if not isinstance(text, str) or not text.strip():
-        raise _BadRow(f"the text of the turn is empty or no string: {text!r}")
+        raise BadRow(f"the text of the turn is empty or no string: {text!r}")
     return text.replace("_comma_", ",").strip()
 
 
@@ -451,8 +449,8 @@ def load_reply_files(
                 label = _name(row[label_column], label_column)
                 row_id = f"{split}-{line}" if id_column is None else _name(row[id_column], id_column)
                 if row_id in seen:
-                    raise _BadRow(f"a row before it has the id {row_id!r} too")
-            except _BadRow as reason:
+                    raise BadRow(f"a row before it has the id {row_id!r} too")
+            except BadRow as reason:
                 rows.reject(line, str(reason))
                 continue
             seen.add(row_id)

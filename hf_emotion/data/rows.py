@@ -18,6 +18,10 @@ OnBadRows = Literal["error", "skip"]
 DOWNLOAD_REMEDY = "download it elsewhere and name its folder with `data_dir` or HF_EMOTION_DATA."
 
 
+class BadRow(ValueError):
+    """Why a row is rejected."""
+
+
 class Rows:
     """
     Collects the valid rows of one split, and does with the others what `on_bad_rows` says.

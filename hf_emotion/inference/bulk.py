@@ -88,7 +88,7 @@ def predict_file(
             raise ValueError(
                 "`top_k` needs one row for each utterance: rows with `turns` have one label for each turn."
             )
-    total, skipped, layout = _check_rows(source, output, columns, on_bad_rows)
+    total, texts, skipped, layout = _check_rows(source, output, columns, on_bad_rows)
 
     parts = output.with_name(output.name + ".parts")
     job = {
@@ -109,10 +109,6 @@ def predict_file(
     with tqdm(total=total, initial=done, unit="rows", disable=not progress) as bar:
         for number, part in enumerate(_split_rows(rows, columns, rows_per_part), finished):
             truncated += _write_part(parts / f"{number:06d}.parquet", predictor, part, columns, top_k, bar)
-    if columns.nested:  # a row is a dialogue
-        texts = sum(len(row[TURNS]) for _, row in read_rows(source) if columns.usable(row)) if truncated else 0
-    else:
-        texts = total
     predictor.warn_truncated(truncated, texts)
     with replacing(output) as temporary:
         _merge(source, parts, temporary, layout)
@@ -176,8 +172,11 @@ class _Layout:
     schema: pyarrow.Schema | None = None
 
 
-def _check_rows(source: Path, output: Path, columns: _Columns, on_bad_rows: str) -> tuple[int, int, _Layout]:
-    """One pass before the first prediction, so that a bad row in the middle does not end a long job."""
+def _check_rows(source: Path, output: Path, columns: _Columns, on_bad_rows: str) -> tuple[int, int, int, _Layout]:
+    """
+    Rows, texts in them, rows to skip, and layout. One pass before the first prediction, so that a bad row in the middle
+    does not end a long job.
+    """
     to = FORMATS[output.suffix.lower()]
     rows = read_rows(source)
     first = next(rows, None)  # also says what is wrong with the file
@@ -187,7 +186,7 @@ def _check_rows(source: Path, output: Path, columns: _Columns, on_bad_rows: str)
         layout.schema = pyarrow.parquet.read_schema(source)
     infer = to == "parquet" and layout.schema is None
     schemas: list[pyarrow.Schema] = []
-    total = skipped = 0
+    total = texts = skipped = 0
     last, finished = None, set()  # dialogues
     while chunk := list(itertools.islice(rows, ROWS_PER_PART)):
         for line, row in chunk:
@@ -197,7 +196,8 @@ def _check_rows(source: Path, output: Path, columns: _Columns, on_bad_rows: str)
             for name in (LABELS, SCORES):
                 if name in row:
                     raise ValueError(f"{source} has a column {name!r} already: rename it first.")
-            if not columns.usable(row):
+            usable = columns.usable(row)
+            if not usable:
                 if on_bad_rows == "error":
                     rule = "the text is empty or no string"
                     if columns.nested:
@@ -223,6 +223,7 @@ def _check_rows(source: Path, output: Path, columns: _Columns, on_bad_rows: str)
                 )
             layout.columns += new
             total += 1
+            texts += (len(row[TURNS]) if usable else 0) if columns.nested else 1
         if infer:
             values = {name: [row.get(name) for _, row in chunk] for name in layout.columns}
             try:
@@ -237,7 +238,7 @@ def _check_rows(source: Path, output: Path, columns: _Columns, on_bad_rows: str)
         for name in layout.columns:
             if name not in layout.schema.names:  # a CSV file without rows
                 layout.schema = layout.schema.append(pyarrow.field(name, pyarrow.string()))
-    return total, skipped, layout
+    return total, texts, skipped, layout
 
 
 def _fingerprint(predictor: Predictor | DialoguePredictor) -> str:

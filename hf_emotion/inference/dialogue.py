@@ -16,6 +16,7 @@ from .predictor import (
     CHUNK,
     TOKENS_PER_BATCH,
     Predictor,
+    check_max_length,
     encode_texts,
     is_dialogue_model,
     load_checkpoint,
@@ -64,10 +65,7 @@ class DialoguePredictor:
                 "the model has no utterance encoder (`utterance_encoder='vectors'`): call it with `utterance_embeds`."
             )
         self.model.eval()
-        limit = utterance_limit(config, self.tokenizer)
-        if max_length is not None and not 3 <= max_length <= limit:
-            raise ValueError(f"`max_length` must lie between 3 and the encoder's {limit} positions, got {max_length}.")
-        self.max_length = max_length or limit
+        self.max_length = check_max_length(max_length, utterance_limit(config, self.tokenizer), "encoder")
         self.labels = [config.id2label[i] for i in range(config.num_labels)]
 
     def __call__(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> list[list[dict[str, Any]]]:

@@ -7,6 +7,7 @@ from typing import Any
 from .. import metrics
 from ..data import (
     FOUR_CLASSES,
+    FOUR_OF,
     OWN_FILES,
     is_aspect_dataset,
     is_dialogue_dataset,
@@ -59,7 +60,7 @@ def evaluate(
             if predictor.model.config.targets is not None:
                 options.setdefault("target_column", "target")
                 options.setdefault("targets", predictor.model.config.targets)
-    elif dataset in ("meld", "emorynlp", "daily_dialog") and sorted(predictor.labels) == sorted(FOUR_CLASSES):
+    elif dataset in FOUR_OF and sorted(predictor.labels) == sorted(FOUR_CLASSES):
         options.setdefault("four_classes", True)
     splits = load_dataset_for(dataset, data_dir, **options)
     if split not in splits:
@@ -85,23 +86,22 @@ def evaluate(
         if in_corpus != isinstance(predictor, predictor_class):
             raise ValueError(f"the corpus has {kind} and the model knows none, or the other way round.")
     order = [predictor.labels.index(name) for name in names]
-    if isinstance(predictor, TargetedPredictor | DialoguePredictor):
-        if isinstance(predictor, DialoguePredictor):
-            probabilities, cut = predictor.probabilities(rows["utterances"], rows["speakers"], progress=True)
-            predictor.warn_truncated(int(cut.sum()), len(cut))
-        else:
-            probabilities = predictor.row_probabilities(rows, progress=True)
-        gold = label_matrix(rows)
-        results = {"argmax": metrics.single_label(dataset, gold, probabilities[:, order], names)}
-        return {"rows": int((gold >= 0).sum()), "labels": names, "metrics": results}
-    own = predictor.label_probabilities(rows["text"], progress=True)
-    probabilities, decisions = predictor.roll_up(own)[:, order], predictor.decide(own)[:, order]
     gold = label_matrix(rows)
-    if predictor.multi_label:
+    decisions = None
+    if isinstance(predictor, DialoguePredictor):
+        probabilities, cut = predictor.probabilities(rows["utterances"], rows["speakers"], progress=True)
+        predictor.warn_truncated(int(cut.sum()), len(cut))
+    elif isinstance(predictor, TargetedPredictor):
+        probabilities = predictor.row_probabilities(rows, progress=True)
+    else:
+        own = predictor.label_probabilities(rows["text"], progress=True)
+        probabilities, decisions = predictor.roll_up(own), predictor.decide(own)[:, order]
+    probabilities = probabilities[:, order]
+    if multi_label:
         results = {
             "fixed": metrics.goemotions(gold, probabilities, threshold, names),
             "tuned": metrics.goemotions(gold, probabilities, label_names=names, decisions=decisions),
         }
-    else:
-        results = {"argmax": metrics.single_label(dataset, gold, probabilities, names)}
-    return {"rows": len(rows), "labels": names, "metrics": results}
+        return {"rows": len(gold), "labels": names, "metrics": results}
+    results = {"argmax": metrics.single_label(dataset, gold, probabilities, names)}
+    return {"rows": int((gold >= 0).sum()), "labels": names, "metrics": results}

@@ -82,9 +82,7 @@ class Predictor:
         config = self.model.config
         self.multi_label = config.problem_type == "multi_label_classification"
         limit = min(usable_positions(config), self.tokenizer.model_max_length)
-        if max_length is not None and not 3 <= max_length <= limit:
-            raise ValueError(f"`max_length` must lie between 3 and the model's {limit} positions, got {max_length}.")
-        self.max_length = max_length or limit
+        self.max_length = check_max_length(max_length, limit, "model")
         self.gate = gate or load_gate(config)
         labels = [config.id2label[i] for i in range(config.num_labels)]
         thresholds = list(getattr(config, "thresholds", None) or [0.5] * len(labels))
@@ -207,6 +205,13 @@ class Predictor:
         inputs: Any = pad_batch(self.tokenizer, batch).to(self.model.device)
         logits = self.model(**inputs).logits.float()
         return (logits.sigmoid() if self.multi_label else logits.softmax(dim=-1)).cpu().numpy()
+
+
+def check_max_length(max_length: int | None, limit: int, of: str) -> int:
+    """`max_length`, by default the limit; ValueError unless it lies between 3 and the limit of the model or encoder."""
+    if max_length is not None and not 3 <= max_length <= limit:
+        raise ValueError(f"`max_length` must lie between 3 and the {of}'s {limit} positions, got {max_length}.")
+    return max_length or limit
 
 
 INPUT_NAMES = ("input_ids", "token_type_ids", "token_gates")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metrics as `evaluate.Metric` modules: they work offline, where `evaluate.load` would fetch a script."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import datasets
 import evaluate
@@ -32,10 +32,10 @@ class GoEmotions(evaluate.Metric):
         return goemotions(np.asarray(references), np.asarray(predictions), thresholds, label_names)
 
 
-class _AspectMetric(evaluate.Metric):
+class _SingleLabelMetric(evaluate.Metric):
     """Of class ids and rows of probabilities, in the order of the corpus."""
 
-    metric: Callable[..., dict[str, float]]
+    metric: Callable[..., dict]
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
@@ -50,37 +50,26 @@ class _AspectMetric(evaluate.Metric):
             ),
         )
 
-    def _compute(self, predictions, references) -> dict[str, float]:
-        return type(self).metric(np.asarray(references), np.asarray(predictions))
+    def _compute(self, predictions, references, **options) -> dict:
+        return type(self).metric(np.asarray(references), np.asarray(predictions), **options)
 
 
-class SentiHood(_AspectMetric):
+class SentiHood(_SingleLabelMetric):
     """`hf_emotion.metrics.sentihood`: references are class ids, predictions lists of 3 probabilities."""
 
     metric = staticmethod(sentihood)
 
 
-class SemEval2014(_AspectMetric):
+class SemEval2014(_SingleLabelMetric):
     """`hf_emotion.metrics.semeval2014`: references are class ids, predictions lists of 5 probabilities."""
 
     metric = staticmethod(semeval2014)
 
 
-class DialogueEmotion(evaluate.Metric):
-    """`hf_emotion.metrics.dialogue`: references are class ids, -1 without a label; predictions lists of probabilities."""
+class DialogueEmotion(_SingleLabelMetric):
+    """
+    `hf_emotion.metrics.dialogue`: references are class ids, -1 without a label; predictions lists of probabilities; and
+    `label_names`.
+    """
 
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            description="Accuracy and F1 of the emotions of utterances, with and without neutral.",
-            citation="",
-            inputs_description="predictions: rows of probabilities; references: class ids, -1 without a label.",
-            features=datasets.Features(
-                {
-                    "predictions": datasets.Sequence(datasets.Value("float32")),
-                    "references": datasets.Value("int64"),
-                }
-            ),
-        )
-
-    def _compute(self, predictions, references, label_names: Sequence[str]) -> dict:
-        return dialogue(np.asarray(references), np.asarray(predictions), label_names)
+    metric = staticmethod(dialogue)

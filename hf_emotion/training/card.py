@@ -196,9 +196,8 @@ def _reads_pairs(recipe: Recipe) -> bool:
 
 def _usage(recipe: Recipe, contexts: dict[str, Any] | None, seed: int, multi_label: bool) -> str:
     gated = recipe.model_type is None and recipe.model_config.get("tfidf_gating", "none") != "none"
-    if recipe.model_type is None and (
-        contexts is not None or gated
-    ):  # the stock pipeline knows no targets and no gate
+    # The stock pipeline knows no targets and no gate.
+    if recipe.model_type is None and (contexts is not None or gated):
         folder = "PATH_OR_REPO"
         if recipe.one_model_per_context:
             folder += f"/seed-{seed}/CONTEXT" if len(recipe.seeds) > 1 else "/CONTEXT"
