@@ -34,6 +34,7 @@ _HOMES = {
     "QACGBertForSequenceClassification": ".modeling",
     "QACGBertModel": ".modeling",
     "Recipe": ".recipes",
+    "ReplyGenerator": ".inference.replies",
     "RobertaESAConfig": ".modeling",
     "RobertaESAModel": ".modeling",
     "RobertaWithESA": ".modeling",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from .data import load_dataset_for  # noqa: F401
     from .inference.dialogue import DialoguePredictor  # noqa: F401
     from .inference.predictor import Predictor  # noqa: F401
+    from .inference.replies import ReplyGenerator  # noqa: F401
     from .inference.targeted import TargetedPredictor  # noqa: F401
     from .modeling import (  # noqa: F401
         BertForLabelAwareClassification,

@@ -13,7 +13,7 @@ import typer
 # Everything else is imported inside the commands: `--help` must not wait for torch.
 
 app = typer.Typer(
-    help="Emotion and aspect-sentiment models: train, evaluate, predict, compare, convert.",
+    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, compare, convert.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -108,8 +108,8 @@ def evaluate(
     dataset: Annotated[
         str,
         typer.Option(
-            help="goemotions, emotion6, sentihood, semeval2014, meld, emorynlp, daily_dialog, iemocap, quickstart, files or "
-            "dialogue_files."
+            help="goemotions, emotion6, sentihood, semeval2014, meld, emorynlp, daily_dialog, iemocap, mojitalk, "
+            "daily_dialog_replies, empathetic_dialogues, quickstart, files, dialogue_files or reply_files."
         ),
     ],
     split: Annotated[Literal["train", "validation", "test"], typer.Option(help="Part of the corpus.")] = "test",
@@ -118,22 +118,47 @@ def evaluate(
     option: Annotated[list[str] | None, typer.Option(help="Argument of the dataset's loader, key=value.")] = None,
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Fixed threshold, beside the tuned ones.")] = 0.3,
     max_length: Annotated[int | None, typer.Option(help="Tokens per text; default: the model's positions.")] = None,
+    judge: Annotated[
+        list[str] | None,
+        typer.Option(help="Generators: a classifier of replies that tells their emotion; may be given several times."),
+    ] = None,
+    contexts: Annotated[int, typer.Option(min=1, help="Generators: size of the fixed sample of contexts.")] = 1000,
+    bertscore_model: Annotated[
+        str | None, typer.Option(help="Generators: encoder for BERTScore, a Hub id, folder or minilm.")
+    ] = None,
+    replies: Annotated[
+        Path | None, typer.Option(help="Generators: JSONL file for context, emotion and reply.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
 ) -> None:
-    """Measure a checkpoint on a split of a corpus, at the fixed and at the stored thresholds."""
+    """
+    Measure a checkpoint on a split of a corpus: a classifier at the fixed and at the stored thresholds; a generator of replies
+    as in Tables 1-3 of its paper.
+    """
     _quiet()
+    from .inference import ReplyGenerator, load_predictor
     from .inference.evaluate import evaluate as run
 
-    result = run(
-        checkpoint,
-        dataset,
-        split,
-        data_dir,
-        taxonomy=taxonomy,
-        options=_options(option),
-        threshold=threshold,
-        max_length=max_length,
-    )
+    predictor = load_predictor(checkpoint, taxonomy, max_length)
+    if isinstance(predictor, ReplyGenerator):
+        from .inference.evaluate_replies import evaluate_replies
+
+        result = evaluate_replies(
+            predictor, dataset, split, data_dir, judge or [], contexts, bertscore_model, _options(option)
+        )
+        if replies is not None:
+            _write_jsonl(
+                replies, [{key: row[key] for key in ("context", "emotion", "reply")} for row in result["replies"]]
+            )
+        if as_json:
+            _print_json({key: value for key, value in result.items() if key != "replies"})
+        else:
+            _print_reply_tables(result)
+        return
+    if judge or bertscore_model or replies:
+        raise typer.BadParameter("--judge, --bertscore-model and --replies go with a generator of replies.")
+
+    result = run(predictor, dataset, split, data_dir, options=_options(option), threshold=threshold)
     if as_json:
         _print_json(result)
         return
@@ -184,9 +209,11 @@ def predict(
     if input_ is not None and texts:
         raise typer.BadParameter("give texts or --input, not both.")
     _quiet()
-    from .inference import DialoguePredictor, TargetedPredictor, load_predictor
+    from .inference import DialoguePredictor, ReplyGenerator, TargetedPredictor, load_predictor
 
     predictor = load_predictor(checkpoint, taxonomy, max_length)
+    if isinstance(predictor, ReplyGenerator):
+        raise ValueError(f"{checkpoint} generates replies: use `hf-emotion generate`.")
     targeted = isinstance(predictor, TargetedPredictor)
     if targeted and top_k is not None:
         raise typer.BadParameter(
@@ -271,6 +298,180 @@ def _print_sentiments(texts: list[str], results: list[list[dict[str, Any]]], as_
             _print_table(["target", *aspects], [[target, *cells] for target, cells in rows.items()])
         else:
             _print_table(aspects, list(rows.values()))
+
+
+@app.command()
+def generate(
+    checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id of a generator of replies.")],
+    contexts: Annotated[
+        list[str] | None, typer.Argument(help="Contexts; without any, and without --input: lines of stdin.")
+    ] = None,
+    emotion: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--emotion",
+            "-e",
+            help="Name or emoji of an emotion, or a mixture, e.g. joy=0.7,surprise=0.3; several give a reply each.",
+        ),
+    ] = None,
+    all_emotions: Annotated[
+        bool, typer.Option("--all-emotions", help="A reply in every emotion of the model.")
+    ] = False,
+    input_: Annotated[
+        Path | None,
+        typer.Option("--input", help="CSV, TSV, JSONL or Parquet file with the columns context and emotion."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="JSONL file for context, emotion and reply.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the sampling.")] = None,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="The most probable token each time, not a sampled one.")
+    ] = False,
+    num_beams: Annotated[int | None, typer.Option(min=1, help="Beams, instead of sampling.")] = None,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, help="Sample from this many tokens; default: the checkpoint's, 10.")
+    ] = None,
+    top_p: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Sample from this share of the probability.")
+    ] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Length of a reply; default: 40.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Reply to contexts in chosen emotions."""
+    if (input_ is None) != (output is None):
+        raise typer.BadParameter("--input and --output go together.")
+    if input_ is not None and (contexts or emotion or all_emotions):
+        raise typer.BadParameter(
+            "--input brings contexts and emotions: leave out CONTEXTS, --emotion and --all-emotions."
+        )
+    if input_ is None and bool(emotion) == all_emotions:
+        raise typer.BadParameter("give --emotion, once or several times, or --all-emotions.")
+    if greedy and (top_k or top_p or (num_beams or 1) > 1):
+        raise typer.BadParameter("--greedy goes without --top-k, --top-p and --num-beams.")
+    options: dict[str, Any] = {
+        "top_k": top_k,
+        "top_p": top_p,
+        "num_beams": num_beams,
+        "max_new_tokens": max_new_tokens,
+    }
+    options = {name: value for name, value in options.items() if value is not None}
+    if greedy or (num_beams or 1) > 1:
+        options["do_sample"] = False
+    if top_p is not None and top_k is None:
+        options["top_k"] = 0  # else the checkpoint's would cut first
+    _quiet()
+    from .inference import ReplyGenerator
+
+    generator = ReplyGenerator(checkpoint)
+    if input_ is not None and output is not None:
+        from .data.text import read_rows
+
+        rows = []
+        for line, row in read_rows(input_):
+            if not all(isinstance(row.get(name), str) and row[name].strip() for name in ("context", "emotion")):
+                raise ValueError(
+                    f"{input_}, line {line}: `context` and `emotion` must be texts that are not empty, got {row}."
+                )
+            rows.append((row["context"], _emotion(row["emotion"])))
+        replies = generator([row[0] for row in rows], [row[1] for row in rows], seed=seed, progress=True, **options)
+        _write_jsonl(
+            output,
+            [
+                {"context": context, "emotion": mixture, "reply": reply}
+                for (context, mixture), reply in zip(rows, replies, strict=True)
+            ],
+        )
+        print(f"{len(rows)} replies written to {output}")
+        return
+    lines = contexts or [line.rstrip("\n") for line in sys.stdin if line.strip()]
+    if not lines:
+        raise ValueError("no context: give contexts as arguments, lines on stdin, or --input with --output.")
+    asked = [_emotion(name) for name in emotion or generator.emotions]
+    flat = generator(
+        [line for line in lines for _ in asked],
+        asked * len(lines),
+        seed=seed,
+        progress=len(lines) * len(asked) > 1000,
+        **options,
+    )
+    names = list(emotion or generator.emotions)
+    for number, line in enumerate(lines):
+        own = list(zip(asked, names, flat[number * len(asked) : (number + 1) * len(asked)], strict=True))
+        if as_json:
+            for mixture, _, reply in own:
+                print(json.dumps({"context": line, "emotion": mixture, "reply": reply}, ensure_ascii=False))
+        elif len(asked) == 1 and len(lines) == 1:
+            print(flat[0])
+        else:
+            _print_table(["emotion", line], [[name, reply] for _, name, reply in own])
+
+
+def _emotion(text: str) -> str | dict[str, float]:
+    """A name, or a mixture "joy=0.7,surprise=0.3"."""
+    if "=" not in text:
+        return text
+    mixture = {}
+    for part in text.split(","):
+        name, _, weight = part.rpartition("=")
+        try:
+            mixture[name.strip()] = float(weight)
+        except ValueError:
+            raise ValueError(f"a mixture of emotions has the form joy=0.7,surprise=0.3, got {text!r}.") from None
+    return mixture
+
+
+def _write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
+    from .training.files import write_text
+
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def _print_reply_tables(result: dict[str, Any]) -> None:
+    """Tables 1-3 of the paper: hits of each judge, shape of the replies, likeness to human ones."""
+    rows, published = result["rows"], result["published"]
+    percent = lambda value: f"{100 * value:.1f}"  # noqa: E731
+    hits = [f"{prefix}hits@{k}" for prefix in ("", "macro_") for k in (1, 3, 5)]
+    print(f"{result['contexts']} contexts, {len(result['emotions'])} emotions, {result['settings']}")
+    for judge in next(iter(rows.values()))["judges"]:
+        table = []
+        for row, values in rows.items():
+            for kind, figures in values["judges"][judge].items():
+                table.append([f"{row}, {kind.replace('_', ' ')}", *(percent(figures[name]) for name in hits)])
+        table += [
+            [f"published: {row}", *(percent(values[name]) for name in hits[:3]), "", "", ""]
+            for row, values in published.items()
+            if "hits@1" in values
+        ]
+        _print_table(
+            [f"Table 1, % by {judge}", "Hits@1", "Hits@3", "Hits@5", "macro @1", "macro @3", "macro @5"], table
+        )
+    shape = [
+        ("ttr_1", ".3f"),
+        ("ttr_2", ".2f"),
+        ("average_length", ".1f"),
+        ("stop_words", "%"),
+        ("repetition_rate", "%"),
+        ("identical_share", "%"),
+    ]
+    likeness = [(f"bertscore_{name}", "%") for name in ("precision", "recall", "f1")]
+    likeness = [("perplexity", ".1f"), *likeness, ("token_perplexity", ".1f"), ("token_perplexity_ngram", ".1f")]
+    for title, columns in (("Table 2", shape), ("Table 3", likeness)):
+        table = []
+        named = [*rows.items(), *((f"published: {row}", values) for row, values in published.items())]
+        for row, values in named:
+            cells = [
+                (
+                    ""
+                    if values.get(name) is None
+                    else percent(values[name])
+                    if form == "%"
+                    else format(values[name], form)
+                )
+                for name, form in columns
+            ]
+            if any(cells):
+                table.append([row, *cells])
+        _print_table([title, *(f"{name}{', %' if form == '%' else ''}" for name, form in columns)], table)
+    print(f"perplexity: 5-gram, backend {rows['model']['perplexity_backend']}")
 
 
 @app.command()
@@ -422,6 +623,7 @@ def _print_report(report: dict[str, Any]) -> None:
     split = "test" if "test" in report["summary"] else "validation"
     kinds = report["summary"][split]
     titles = {"fixed": f"threshold {report['threshold']}", "tuned": "tuned on dev", "argmax": "argmax"}
+    titles["teacher_forcing"] = "teacher forcing"
     rows = []
     for name in next(iter(kinds.values())):
         cells = [mean_std(values.get(name)) for values in kinds.values()]

@@ -23,13 +23,14 @@ class Recipe:
     Attributes:
         name: name of the run.
         description: one line.
-        base_model: Hub id or local folder of the encoder, or "minilm" (the `offline` extra).
+        base_model: Hub id or local folder of the encoder, or "minilm" (the `offline` extra); of a language model also "scratch".
         dataset: a name that `hf_emotion.load_dataset_for` knows.
         dataset_options: arguments of its loader, e.g. {"taxonomy": "ekman"}.
-        model_type: "label-aware-bert", "roberta-esa", "cg-bert", "qacg-bert", "dialogue-bilstm", or None for the base model's
-            own stock `AutoModelForSequenceClassification`.
+        model_type: "label-aware-bert", "roberta-esa", "cg-bert", "qacg-bert", "dialogue-bilstm"; "gpt2-mod-ln" or "bert-mod-ln"
+            for replies; "gpt2", a language model, for conversations; or None for the base model's own stock
+            `AutoModelForSequenceClassification`. Classifiers read the replies of a corpus of replies as texts.
         model_config: fields of the model's configuration that differ from their default.
-        max_length: tokens per text, special tokens included; longer texts are cut.
+        max_length: tokens per text (context, reply), special tokens included; longer texts are cut.
         training_arguments: fields of `transformers.TrainingArguments`.
         early_stopping_patience: evaluations without improvement on dev before training stops; None: never.
         seeds: one run for each.
@@ -37,6 +38,7 @@ class Recipe:
         inverse_frequency_sampling: draw training rows with replacement, each with a probability inverse to the number of
             rows of its class (single-label data).
         one_model_per_context: targeted sentiment: one model for each target and aspect, each on its own rows.
+        emotion_tokens: replies: a special token for each emotion stands in front of the context.
         label_texts: words that a label's vector starts from, for labels whose names are no words ({"\N{BROKEN HEART}": "heartbreak"}).
         threshold: the fixed decision threshold that is reported beside the tuned ones.
         paper, table_row, published: source, row and scores that the paper printed, for the comparison.
@@ -56,6 +58,7 @@ class Recipe:
     train_fraction: float | int = 1.0
     inverse_frequency_sampling: bool = False
     one_model_per_context: bool = False
+    emotion_tokens: bool = False
     label_texts: dict[str, str] = dataclasses.field(default_factory=dict)
     threshold: float | int = 0.3
     paper: str | None = None

@@ -33,6 +33,9 @@ class BertModLNConfig(BertConfig):
             What every context and what every reply ends with.
         context_start_token_id (`int`, *optional*, defaults to 101, [CLS]):
             What every context starts with, if anything.
+        emotion_token_ids (`list[int]`, *optional*):
+            A token for each emotion, which stands in front of the context: how a model without modulated norms can be told the
+            emotion.
     """
 
     model_type = "bert-mod-ln"
@@ -59,6 +62,7 @@ class BertModLNConfig(BertConfig):
     eos_token_id: int | list[int] | None = 102
     context_separator_token_id: int | None = None
     context_start_token_id: int | None = 101
+    emotion_token_ids: list[int] | None = None
     is_encoder_decoder: bool = True
 
     def __post_init__(self, **kwargs):

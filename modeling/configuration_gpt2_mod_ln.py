@@ -33,6 +33,9 @@ class GPT2ModLNConfig(GPT2Config):
             What every context ends with: [UNK], which is GPT-2's end of text.
         context_start_token_id (`int`, *optional*):
             What every context starts with, if anything.
+        emotion_token_ids (`list[int]`, *optional*):
+            A token for each emotion, which stands in front of the context: how a model without modulated norms can be told the
+            emotion.
 
     `pad_token_id` defaults to `eos_token_id`.
     """
@@ -60,6 +63,7 @@ class GPT2ModLNConfig(GPT2Config):
     decoder_start_token_id: int | None = None
     context_separator_token_id: int | None = None
     context_start_token_id: int | None = None
+    emotion_token_ids: list[int] | None = None
     is_encoder_decoder: bool = True
 
     def __post_init__(self, **kwargs):

@@ -52,6 +52,11 @@ def validate_emotion_fields(config) -> None:
         raise ValueError(
             f"`modulation_initializer_range` must not be negative, got {config.modulation_initializer_range}."
         )
+    tokens = config.emotion_token_ids
+    if tokens is not None and (len(tokens) != config.num_emotions or len(set(tokens)) != len(tokens)):
+        raise ValueError(
+            f"`emotion_token_ids` must be {config.num_emotions} different token ids, one for each emotion, got {tokens}."
+        )
     for name in ("decoder_start_token_id", "context_separator_token_id", "pad_token_id", "context_start_token_id"):
         value = getattr(config, name)
         if value is None and name == "context_start_token_id":

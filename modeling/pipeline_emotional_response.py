@@ -9,18 +9,32 @@ import torch
 from transformers import Pipeline
 
 
-def encode_contexts(tokenizer, contexts: Sequence[str], config, max_length: int | None = None) -> list[list[int]]:
+def encode_contexts(
+    tokenizer,
+    contexts: Sequence[str],
+    config,
+    max_length: int | None = None,
+    emotion_ids: Sequence[int] | None = None,
+) -> list[list[int]]:
     """
-    What the encoder reads of each context: the start token if the model has one, the text, the separator. The end of a text
-    is cut where all of it would be longer than `max_length`, by default the model's positions.
+    What the encoder reads of each context: the start token and the token of the emotion if the model has them, the text, the
+    separator. The end of a text is cut where all of it would be longer than `max_length`, by default the model's positions.
+    `emotion_ids`, one for each context, are needed by a model with tokens for emotions, and by no other.
     """
     limit = min(max_length or config.max_position_embeddings, config.max_position_embeddings)
     start = [] if config.context_start_token_id is None else [config.context_start_token_id]
-    room = limit - len(start) - 1
+    starts = [start] * len(contexts)
+    if config.emotion_token_ids is not None:
+        if emotion_ids is None or len(emotion_ids) != len(contexts):
+            raise ValueError(
+                "`emotion_ids` must have one id for each context: the model reads a token for the emotion."
+            )
+        starts = [[*start, config.emotion_token_ids[emotion]] for emotion in emotion_ids]
+    room = limit - max(map(len, starts), default=0) - 1
     if room < 1:
         raise ValueError(f"`max_length` must leave room for the text, got {max_length}.")
     encoded = tokenizer(list(contexts), add_special_tokens=False, truncation=True, max_length=room)["input_ids"]
-    return [[*start, *ids, config.context_separator_token_id] for ids in encoded]
+    return [[*start, *ids, config.context_separator_token_id] for start, ids in zip(starts, encoded, strict=True)]
 
 
 def emotion_vector(emotion: str | Mapping[str, float], config) -> list[float]:
@@ -42,6 +56,18 @@ def emotion_vector(emotion: str | Mapping[str, float], config) -> list[float]:
             raise ValueError(f"the weight of {name!r} must be a number, got {weight!r}.")
         weights[names.index(name)] = float(weight)
     return weights
+
+
+def emotion_ids_of(weights: Sequence[Sequence[float]], config) -> list[int] | None:
+    """The emotion of each row of weights, for a model that reads a token for it; None for the others."""
+    if config.emotion_token_ids is None:
+        return None
+    for row in weights:
+        if sorted(row)[-1] != 1 or sum(map(abs, row)) != 1:
+            raise ValueError(
+                "the model reads a token for the emotion: it takes one emotion of weight 1, neither mixtures nor intensities."
+            )
+    return [list(row).index(1) for row in weights]
 
 
 class EmotionalResponsePipeline(Pipeline):
@@ -71,7 +97,7 @@ class EmotionalResponsePipeline(Pipeline):
         context, emotion = _pair(inputs)
         config = self.model.config
         weights = emotion_vector(emotion, config)
-        ids = encode_contexts(self.tokenizer, [context], config)
+        ids = encode_contexts(self.tokenizer, [context], config, emotion_ids=emotion_ids_of([weights], config))
         return {
             "emotion": emotion,
             "inputs": {
@@ -110,4 +136,4 @@ def _pair(inputs: Any) -> tuple[str, str | Mapping[str, float]]:
     return context, emotion
 
 
-__all__ = ["EmotionalResponsePipeline", "emotion_vector", "encode_contexts"]
+__all__ = ["EmotionalResponsePipeline", "emotion_ids_of", "emotion_vector", "encode_contexts"]

@@ -49,6 +49,7 @@ from hf_emotion import (
     train,
 )
 from hf_emotion.analysis.compare import compare
+from hf_emotion.inference import load_predictor
 from hf_emotion.inference.evaluate import evaluate
 from hf_emotion.recipes import Recipe, packaged_recipes, recipe_name
 from hf_emotion.training.dialogue import build_dialogue_model, cached_vectors, encode_dialogues, pad_tokens
@@ -390,7 +391,7 @@ class TestUnlabelled:
         assert entry["validation"]["argmax"]["accuracy"] == pytest.approx(dev[entry["best_step"]], abs=1e-6)
 
     def test_evaluate(self, own_run, own_files):
-        found = evaluate(own_run, "dialogue_files", data_dir=own_files)
+        found = evaluate(load_predictor(own_run), "dialogue_files", data_dir=own_files)
         (run,) = report_of(own_run)["runs"]
         expected = run["test"]["argmax"]
         assert found["rows"] == len(rows_of(own_run, "test")) and found["labels"] == list(FEELINGS)
@@ -398,14 +399,14 @@ class TestUnlabelled:
 
     def test_evaluate_with_labels_in_another_order(self, own_run, own_files):
         options = {"labels": list(reversed(FEELINGS))}
-        found = evaluate(own_run, "dialogue_files", data_dir=own_files, options=options)
+        found = evaluate(load_predictor(own_run), "dialogue_files", data_dir=own_files, options=options)
         assert found["labels"] == options["labels"]
         expected = report_of(own_run)["runs"][0]["test"]["argmax"]["per_label"]
         assert found["metrics"]["argmax"]["per_label"] == {name: pytest.approx(v) for name, v in expected.items()}
 
     def test_evaluate_a_file_that_lacks_a_label(self, own_run, tmp_path):
         (tmp_path / "train.csv").write_text("dialogue,utterance,label\n1,so happy,joy\n1,the day,\n2,a day,joy\n")
-        found = evaluate(own_run, "dialogue_files", "train", tmp_path)
+        found = evaluate(load_predictor(own_run), "dialogue_files", "train", tmp_path)
         assert found["labels"] == list(FEELINGS) and found["rows"] == 1  # the other dialogue is set aside
 
 
@@ -478,7 +479,7 @@ class TestOtherForms:
         for split in SPLITS:
             expected = plain_probabilities(run, meld_part(split))
             np.testing.assert_allclose(probabilities_of(run, split), expected, atol=1e-5)
-        found = evaluate(run, "meld", data_dir=meld)["metrics"]["argmax"]
+        found = evaluate(load_predictor(run), "meld", data_dir=meld)["metrics"]["argmax"]
         assert found["accuracy"] == pytest.approx(report_of(run)["runs"][0]["test"]["argmax"]["accuracy"])
 
     def test_words_are_learned(self, base, meld, tmp_path, no_plots, monkeypatch):
@@ -639,7 +640,7 @@ class TestCorpora:
             if emotion in FOUR
         ]
         assert [(row["id"], row["labels"]) for row in rows_of(run, "test")] == gold
-        found = evaluate(run, "meld", data_dir=meld)  # finds out by itself
+        found = evaluate(load_predictor(run), "meld", data_dir=meld)  # finds out by itself
         assert found["labels"] == names
         expected = report["runs"][0]["test"]["argmax"]
         assert {n: v for n, v in found["metrics"]["argmax"].items() if n != "per_label"} == pytest.approx(
@@ -663,7 +664,7 @@ class TestCorpora:
         (entry,) = report["runs"]
         values = [part[f"eval_{metric}"] for part in entry["history"] if "eval_loss" in part]
         assert entry["best_dev_metric"] == max(values)
-        found = evaluate(run, corpus, data_dir=tmp_path / "data")
+        found = evaluate(load_predictor(run), corpus, data_dir=tmp_path / "data")
         assert found["rows"] == len(rows_of(run, "test"))
         for name, value in entry["test"]["argmax"].items():
             if name != "per_label":
@@ -699,7 +700,7 @@ class TestCorpora:
     def test_evaluate_gives_the_figures_of_the_run(self, full_run, meld):
         (entry,) = report_of(full_run)["runs"]
         for split in SPLITS:
-            found = evaluate(full_run, "meld", split, meld)
+            found = evaluate(load_predictor(full_run), "meld", split, meld)
             assert found["rows"] == sum(map(len, meld_part(split))) and found["labels"] == list(MELD_EMOTIONS)
             figures, expected = found["metrics"]["argmax"], entry[split]["argmax"]
             assert figures.keys() == expected.keys()
@@ -724,7 +725,7 @@ class TestCorpora:
     def test_a_corpus_of_another_kind(self, request, meld, own_files, single_label, checkpoint, dataset, message):
         folder = {"files": single_label, "dialogue_files": own_files}.get(dataset, meld)
         with pytest.raises(ValueError, match=message):
-            evaluate(request.getfixturevalue(checkpoint), dataset, data_dir=folder)
+            evaluate(load_predictor(request.getfixturevalue(checkpoint)), dataset, data_dir=folder)
 
     def test_train_command(self, base, meld, tmp_path, no_plots):
         settings = ["max_length=16", *(f"{key}={json.dumps(value)}" for key, value in QUICK_ARGUMENTS.items())]

@@ -40,6 +40,7 @@ import hf_emotion.inference.bulk as bulk_module
 import hf_emotion.training.run as run_module
 from hf_emotion import Predictor, load_dataset_for, load_recipe, train
 from hf_emotion.convert import bert_to_roberta
+from hf_emotion.inference import load_predictor
 from hf_emotion.inference.bulk import predict_file
 from hf_emotion.inference.evaluate import evaluate
 from hf_emotion.training.models import build_classifier
@@ -467,7 +468,7 @@ class TestCommands:
         expected = report_of(run)["runs"][0]["test"]["argmax"]
         for name in ("accuracy", "macro_f1", "weighted_f1"):
             assert found["metrics"]["argmax"][name] == pytest.approx(expected[name], abs=1e-6)
-        assert evaluate(run, "emotion6", "validation", emotion6)["rows"] == 20
+        assert evaluate(load_predictor(run), "emotion6", "validation", emotion6)["rows"] == 20
 
     def test_predict_file(self, run, emotion6, tmp_path):
         texts = held_out_texts(emotion6)

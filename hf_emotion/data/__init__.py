@@ -18,6 +18,7 @@ from .aspect import (
     load_sentihood,
     replace_targets,
 )
+from .conversations import is_conversation_dataset, load_conversations
 from .dialogue import (
     FOUR_CLASSES,
     FOUR_OF,
@@ -38,6 +39,7 @@ from .replies import (
     load_mojitalk,
     load_reply_files,
     mojitalk_part,
+    replies_as_texts,
     strip_emojis,
 )
 from .splits import (
@@ -67,6 +69,7 @@ LOADERS = {
     "mojitalk": load_mojitalk,
     "daily_dialog_replies": load_daily_dialog_replies,
     "empathetic_dialogues": load_empathetic_replies,
+    "conversations": load_conversations,
     "quickstart": load_quickstart,
     "files": load_files,
     "dialogue_files": load_dialogue_files,
@@ -83,7 +86,7 @@ def load_dataset_for(
 
     Args:
         name: "goemotions", "emotion6", "sentihood", "semeval2014", "meld", "emorynlp", "daily_dialog", "iemocap",
-            "mojitalk", "daily_dialog_replies", "empathetic_dialogues", "quickstart", or "files" ("dialogue_files",
+            "mojitalk", "daily_dialog_replies", "empathetic_dialogues", "conversations", "quickstart", or "files" ("dialogue_files",
             "reply_files") for one's own texts (dialogues, pairs of context and reply) in CSV, TSV, JSONL or Parquet.
         data_dir: local folder with the corpora; for one's own files the folder or file itself. None: the folder that the
             environment variable HF_EMOTION_DATA names, or else the Hub (the addresses that the loaders name).
@@ -93,7 +96,7 @@ def load_dataset_for(
 
     Returns:
         `DatasetDict` with the columns `id`, `text`, `labels`; of aspect data those of `hf_emotion.data.aspect`, of dialogues
-        those of `hf_emotion.data.dialogue`, of replies those of `hf_emotion.data.replies`.
+        those of `hf_emotion.data.dialogue`, of replies those of `hf_emotion.data.replies`, of conversations `id` and `turns`.
 
     Raises:
         ValueError: unknown name or option; malformed rows.
@@ -152,6 +155,7 @@ __all__ = [
     "fit_tfidf_gate",
     "flat_labels",
     "is_aspect_dataset",
+    "is_conversation_dataset",
     "is_dialogue_dataset",
     "is_multi_label",
     "is_reply_dataset",
@@ -163,6 +167,7 @@ __all__ = [
     "oversample_minorities",
     "read_rows",
     "remove_duplicates",
+    "replies_as_texts",
     "replace_targets",
     "strip_emojis",
 ]

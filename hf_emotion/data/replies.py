@@ -297,10 +297,8 @@ def load_empathetic_replies(
     """
     _check_context_turns(context_turns)
     splits = {}
-    for split, (source, content) in _empathetic_files(data_dir).items():
-        rows = Rows(source, on_bad_rows)
-        read = _read_empathetic_jsonl(rows) if content is None else _read_empathetic_csv(rows, content)
-        for conversation, emotion, turns in read:
+    for split, rows, conversations in _read_empathetic(data_dir, on_bad_rows):
+        for conversation, emotion, turns in conversations:
             texts = [text for *_, text in turns]
             for turn, (line, number, actor, text) in enumerate(turns):
                 if turn and actor == "listener":
@@ -308,6 +306,28 @@ def load_empathetic_replies(
                     _add(rows, line, context, text, label, f"{conversation}-{number}")
         splits[split] = _to_dataset(rows, EMPATHETIC_EMOTIONS)
     return DatasetDict(splits)
+
+
+def load_empathetic_conversations(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> DatasetDict:
+    """The whole conversations of EmpatheticDialogues (`load_empathetic_replies`), in the columns `id` and `turns`."""
+    splits = {}
+    for split, rows, conversations in _read_empathetic(data_dir, on_bad_rows):
+        values: dict[str, list] = {"id": [], "turns": []}
+        for conversation, _, turns in conversations:
+            values["id"].append(conversation)
+            values["turns"].append([unicodedata.normalize("NFC", text) for *_, text in turns])
+        rows.log_bad()
+        splits[split] = Dataset.from_dict(values)
+    return DatasetDict(splits)
+
+
+def _read_empathetic(
+    data_dir: str | Path | None, on_bad_rows: OnBadRows
+) -> Iterator[tuple[str, Rows, "Iterator[Conversation]"]]:
+    """Of each split its name, where its bad rows are counted, and its conversations."""
+    for split, (source, content) in _empathetic_files(data_dir).items():
+        rows = Rows(source, on_bad_rows)
+        yield split, rows, _read_empathetic_jsonl(rows) if content is None else _read_empathetic_csv(rows, content)
 
 
 def _empathetic_files(data_dir: str | Path | None) -> dict[str, tuple[Path | str, bytes | None]]:
@@ -502,3 +522,8 @@ def _features(names: Sequence[str]) -> Features:
 def is_reply_dataset(dataset: Dataset) -> bool:
     """Whether a row is a reply: the columns `context` and `reply` are there."""
     return {"context", "reply"} <= set(dataset.column_names)
+
+
+def replies_as_texts(splits: DatasetDict) -> DatasetDict:
+    """The replies as the texts of a classifier, such as a judge of emotional replies: columns `id`, `text`, `labels`."""
+    return splits.remove_columns("context").rename_column("reply", "text")

@@ -8,6 +8,7 @@ import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict
 
 from .aspect import is_aspect_dataset
+from .conversations import is_conversation_dataset
 from .dialogue import flat_labels, is_dialogue_dataset
 from .replies import is_reply_dataset
 
@@ -45,7 +46,9 @@ def multi_hot(label_ids: Iterable[Sequence[int]], num_labels: int) -> np.ndarray
 
 
 def row_texts(dataset: Dataset) -> list[str]:
-    """The text of each row; of a dialogue its utterances, one a line; of a reply its context, a line break and the reply."""
+    """The text of each row; of a dialogue its turns, one a line; of a reply its context, a line break and the reply."""
+    if is_conversation_dataset(dataset):
+        return ["\n".join(turns) for turns in dataset["turns"]]
     if is_dialogue_dataset(dataset):
         return ["\n".join(utterances) for utterances in dataset["utterances"]]
     if is_reply_dataset(dataset):

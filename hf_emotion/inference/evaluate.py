@@ -10,34 +10,33 @@ from ..data import (
     FOUR_OF,
     OWN_FILES,
     is_aspect_dataset,
+    is_conversation_dataset,
     is_dialogue_dataset,
     is_multi_label,
     is_reply_dataset,
     label_matrix,
     label_names,
     load_dataset_for,
+    replies_as_texts,
 )
 from ..taxonomies import TAXONOMIES
-from . import DialoguePredictor, Predictor, TargetedPredictor, load_predictor
+from . import DialoguePredictor, Predictor, TargetedPredictor
 
 
 def evaluate(
-    checkpoint: str | Path,
+    predictor: Predictor | TargetedPredictor | DialoguePredictor,
     dataset: str,
     split: str = "test",
     data_dir: str | Path | None = None,
-    taxonomy: str | None = None,
     options: dict[str, Any] | None = None,
     threshold: float = metrics.PUBLISHED_THRESHOLD,
-    max_length: int | None = None,
 ) -> dict[str, Any]:
     """
-    Metrics of a checkpoint on one split.
+    Metrics of a classifier on one split. (Generators: `evaluate_replies`.)
 
     Args:
-        checkpoint, max_length: see `Predictor`.
-        dataset, data_dir, options: see `load_dataset_for`.
-        taxonomy: "ekman" or "sentiment": roll a 28-label model up before measuring.
+        predictor: what `load_predictor` gives.
+        dataset, data_dir, options: see `load_dataset_for`. Of a corpus of replies the replies are classified.
         threshold: the fixed threshold, beside the stored ones.
 
     Returns:
@@ -47,7 +46,6 @@ def evaluate(
         ValueError: no such split; labels of the corpus and of the model that differ.
     """
     options = dict(options or {})
-    predictor = load_predictor(checkpoint, taxonomy, max_length)
     if dataset == "goemotions" and "taxonomy" not in options:
         # A model trained on groups is measured on them.
         fitting = [name for name, groups in TAXONOMIES.items() if set(groups) == set(predictor.labels)]
@@ -65,11 +63,11 @@ def evaluate(
     splits = load_dataset_for(dataset, data_dir, **options)
     if split not in splits:
         raise ValueError(f"{dataset} has no split {split!r}: it has {list(splits)}.")
+    if is_conversation_dataset(splits[split]):
+        raise ValueError(f"`dataset` {dataset!r} has no labels to measure a classifier on.")
+    if is_reply_dataset(splits[split]):
+        splits = replies_as_texts(splits)
     rows = splits[split]
-    if is_reply_dataset(rows):
-        raise ValueError(
-            f"`dataset` {dataset!r} holds contexts and replies: only classifiers of texts or dialogues are measured."
-        )
     names = label_names(rows)
     if sorted(names) != sorted(predictor.labels):
         raise ValueError(

@@ -11,6 +11,7 @@ import torch
 from tqdm.auto import tqdm
 from transformers import (
     AutoConfig,
+    AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     AutoTokenizer,
@@ -68,6 +69,11 @@ class Predictor:
                 takes.
         """
         self.model, self.tokenizer = load_checkpoint(checkpoint, tokenizer, device)
+        if is_generator(self.model.config):
+            raise ValueError(
+                f"{checkpoint if isinstance(checkpoint, str | Path) else 'the model'} generates replies: use ReplyGenerator, or "
+                "`hf-emotion generate`."
+            )
         if is_dialogue_model(self.model.config):
             raise ValueError(
                 f"{checkpoint if isinstance(checkpoint, str | Path) else 'the model'} reads dialogues: use DialoguePredictor."
@@ -268,6 +274,11 @@ def is_dialogue_model(config) -> bool:
     return config.model_type == "dialogue-bilstm"
 
 
+def is_generator(config) -> bool:
+    """Whether a model generates replies in chosen emotions."""
+    return hasattr(config, "modulated_norms")
+
+
 def as_texts(texts: Sequence[str] | str) -> list[str]:
     """A list of texts (a string is a list of one); ValueError where one is empty or no string."""
     texts = [texts] if isinstance(texts, str) else list(texts)
@@ -283,7 +294,7 @@ def load_checkpoint(
     device: str | torch.device | None = None,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
-    A classifier (of texts or of the turns of dialogues) and its tokenizer. A model object stays where it is; one that is loaded goes to the GPU where there is one.
+    A classifier (of texts or of the turns of dialogues) or generator and its tokenizer. A model object stays where it is; one that is loaded goes to the GPU where there is one.
 
     Raises:
         OSError: no such checkpoint, or one without a tokenizer.
@@ -300,9 +311,11 @@ def load_checkpoint(
         raise OSError(f"{checkpoint} is no checkpoint: it has no config.json.{hint}")
     try:
         config = AutoConfig.from_pretrained(checkpoint)
-        auto_class = (
-            AutoModelForTokenClassification if is_dialogue_model(config) else AutoModelForSequenceClassification
-        )
+        auto_class = AutoModelForSequenceClassification
+        if is_dialogue_model(config):
+            auto_class = AutoModelForTokenClassification
+        elif is_generator(config):
+            auto_class = AutoModelForSeq2SeqLM
         model, loading = auto_class.from_pretrained(checkpoint, config=config, output_loading_info=True)
     except OSError as error:
         raise OSError(
@@ -311,7 +324,7 @@ def load_checkpoint(
         ) from error
     if loading["missing_keys"]:
         raise ValueError(
-            f"{checkpoint} is no trained classifier: it lacks {sorted(loading['missing_keys'])}. Train it first."
+            f"{checkpoint} is no trained model: it lacks {sorted(loading['missing_keys'])}. Train it first."
         )
     if tokenizer is None:
         if Path(checkpoint).is_dir() and not (Path(checkpoint) / "tokenizer_config.json").is_file():

@@ -41,13 +41,16 @@ def model_config_fields(model_type: str | None) -> dict[str, Any] | None:
     return {name: field.type for name, field in CONFIG_MAPPING[model_type].__dataclass_fields__.items()}
 
 
-# Our model types, and the kind of corpus that each reads; the base model's own stock classifier reads texts and aspects.
+# The model types of recipes, and the kind of corpus that each reads; the base model's own stock classifier reads texts and aspects.
 OUR_MODEL_TYPES = {
     "label-aware-bert": "texts",
     "roberta-esa": "texts",
     "cg-bert": "texts with aspects",
     "qacg-bert": "texts with aspects",
     "dialogue-bilstm": "dialogues",
+    "gpt2-mod-ln": "replies",
+    "bert-mod-ln": "replies",
+    "gpt2": "conversations",  # the stock language model
 }
 
 

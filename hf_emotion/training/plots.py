@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 def write_plots(folder: Path, report: dict[str, Any], run: dict[str, Any]) -> None:
     """
-    Write `training_curve.png` and `per_label_f1.png` of one seed; without matplotlib, say so and go on.
+    Write `training_curve.png` and, of classifiers, `per_label_f1.png` of one seed; without matplotlib, say so and go on.
 
     Args:
         folder: the run folder.
@@ -28,22 +28,25 @@ def write_plots(folder: Path, report: dict[str, Any], run: dict[str, Any]) -> No
 
     figure = Figure(figsize=(7, 4), layout="constrained")
     losses = [(entry["step"], entry["loss"]) for entry in run["history"] if "loss" in entry]
-    dev = [
-        (entry["step"], entry["eval_loss"], entry["eval_macro_f1"]) for entry in run["history"] if "eval_loss" in entry
-    ]
+    split = "test" if "test" in run else "validation"
+    kinds = list(run[split])
+    metric, name = ("eval_macro_f1", "macro-F1")
+    if "teacher_forcing" in kinds:
+        metric, name = ("eval_perplexity", "perplexity")
+    dev = [(entry["step"], entry["eval_loss"], entry[metric]) for entry in run["history"] if "eval_loss" in entry]
     left = figure.subplots()
     left.plot(*zip(*losses, strict=True) if losses else ([], []), label="training loss", color="tab:blue", alpha=0.6)
     left.plot([step for step, _, _ in dev], [loss for _, loss, _ in dev], "o-", label="dev loss", color="tab:blue")
     left.set(xlabel="step", ylabel="loss", title=f"{report['name']}, seed {run['seed']}")
     right = left.twinx()
-    right.plot([step for step, _, _ in dev], [f1 for _, _, f1 in dev], "s-", color="tab:orange", label="dev macro-F1")
-    right.set(ylabel="macro-F1", ylim=(0, 1))
+    right.plot([step for step, *_ in dev], [value for *_, value in dev], "s-", color="tab:orange", label=f"dev {name}")
+    right.set(ylabel=name, ylim=(0, 1) if name == "macro-F1" else None)
     figure.legend(loc="outside lower center", ncols=3)
     with replacing(folder / "training_curve.png") as temporary:
         figure.savefig(temporary, dpi=120)
+    if name == "perplexity":
+        return
 
-    split = "test" if "test" in run else "validation"
-    kinds = list(run[split])
     last = run[split][kinds[-1]]["per_label"]
     names = sorted(last, key=lambda name: last[name]["f1"])
     figure = Figure(figsize=(7, 1.5 + 0.3 * len(names)), layout="constrained")

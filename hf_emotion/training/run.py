@@ -36,6 +36,7 @@ from ..data import (
     duplicates_between_splits,
     fit_tfidf_gate,
     is_aspect_dataset,
+    is_conversation_dataset,
     is_dialogue_dataset,
     is_multi_label,
     is_reply_dataset,
@@ -43,6 +44,7 @@ from ..data import (
     label_names,
     load_dataset_for,
     multi_hot,
+    replies_as_texts,
 )
 from ..inference import DialoguePredictor, Predictor, TargetedPredictor
 from ..inference.predictor import INPUT_NAMES, encode_texts, is_dialogue_model, is_targeted, pad_batch
@@ -54,7 +56,8 @@ from ..recipes import Recipe
 from . import reports
 from .dialogue import build_dialogue_model, cached_vectors, encode_dialogues, is_frozen
 from .files import filling, write_json, write_text
-from .models import build_classifier, load_base_tokenizer
+from .generation import train_generator
+from .models import OUR_MODEL_TYPES, build_classifier, load_base_tokenizer
 
 
 logger = logging.getLogger(__name__)
@@ -123,10 +126,22 @@ def train(
         _check_output(output, recipe_file, recipe, resume)
     if splits is None:
         splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
-    if is_reply_dataset(splits["train"]):
+    corpus = OUR_MODEL_TYPES.get(recipe.model_type)
+    for kind, found in (("replies", is_reply_dataset), ("conversations", is_conversation_dataset)):
+        if corpus == kind and not found(splits["train"]):
+            raise ValueError(
+                f"`model_type` {recipe.model_type!r} reads {kind}, and `dataset` {recipe.dataset!r} has none."
+            )
+    if is_conversation_dataset(splits["train"]) and corpus != "conversations":
         raise ValueError(
-            f"`dataset` {recipe.dataset!r} holds contexts and replies: recipes train classifiers of texts or dialogues."
+            f"`dataset` {recipe.dataset!r} holds conversations without labels: `model_type` must be 'gpt2', got "
+            f"{recipe.model_type!r}."
         )
+    generates = corpus in ("replies", "conversations")
+    if recipe.emotion_tokens and corpus != "replies":
+        raise ValueError("`emotion_tokens` is for generators of replies: leave it out.")
+    if is_reply_dataset(splits["train"]) and not generates:
+        splits = replies_as_texts(splits)
     if recipe.train_fraction < 1:
         rows = max(1, round(len(splits["train"]) * recipe.train_fraction))
         splits["train"] = splits["train"].shuffle(seed=TRAIN_FRACTION_SEED).select(range(rows))
@@ -138,7 +153,8 @@ def train(
             logger.warning("seed %d is finished already", seed)
             runs.append(json.loads(finished.read_text(encoding="utf-8"))["runs"][0])
             continue
-        runs.append(_train_seed(recipe, seed, folder, splits, resume, recipe_file if main_process else None))
+        train_seed = train_generator if generates else _train_seed
+        runs.append(train_seed(recipe, seed, folder, splits, resume, recipe_file if main_process else None))
         if main_process and len(recipe.seeds) > 1:
             write_json(finished, _report(recipe, splits, runs[-1:]))
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # one model for each context has its own
@@ -250,7 +266,7 @@ def _fit(
             tokenizer,
             names,
             multi_label,
-            class_counts(splits["train"]),
+            list(class_counts(splits["train"]).values()),
             recipe.label_texts,
             contexts,
         )
@@ -391,12 +407,16 @@ def contexts_of(dataset: Dataset) -> dict[str, list[str] | None] | None:
     return {"aspects": aspects, "targets": targets, "target_texts": texts}
 
 
-def class_counts(dataset: Dataset) -> list[int]:
-    """Rows (utterances) of each label, in label order."""
-    gold = label_matrix(dataset)
+def class_counts(dataset: Dataset) -> dict[str, int]:
+    """Rows (utterances) of each label, in label order; nothing of data without labels."""
+    if is_conversation_dataset(dataset):
+        return {}
+    gold, names = label_matrix(dataset), label_names(dataset)
     if is_multi_label(dataset):
-        return gold.sum(axis=0, dtype=np.int64).tolist()
-    return np.bincount(gold[gold >= 0], minlength=len(label_names(dataset))).tolist()
+        counts = gold.sum(axis=0, dtype=np.int64)
+    else:
+        counts = np.bincount(gold[gold >= 0], minlength=len(names))
+    return dict(zip(names, counts.tolist(), strict=True))
 
 
 def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int) -> TrainingArguments:
@@ -533,7 +553,7 @@ def _report(recipe: Recipe, splits: DatasetDict, runs: list[dict]) -> dict[str, 
         "train_fraction": recipe.train_fraction,
         "rows": {split: len(dataset) for split, dataset in splits.items()},
         "duplicates": duplicates_between_splits(splits),
-        "class_counts": dict(zip(label_names(splits["train"]), class_counts(splits["train"]), strict=True)),
+        "class_counts": class_counts(splits["train"]),
         "contexts": contexts_of(splits["train"]),
         "threshold": recipe.threshold,
         "published": recipe.published,
@@ -572,14 +592,19 @@ def environment() -> dict[str, Any]:
 
 def _finish(recipe: Recipe, output: Path, folders: dict[int, Path], report: dict[str, Any]) -> None:
     from .card import write_card
+    from .generator_card import write_generator_card
     from .plots import write_plots
 
-    best = max(report["runs"], key=lambda run: run["best_dev_metric"] or 0)
+    generates = "teacher_forcing" in report["runs"][0]["validation"]
+    if generates:
+        best = min(report["runs"], key=lambda run: run["validation"]["teacher_forcing"]["perplexity"])
+    else:
+        best = max(report["runs"], key=lambda run: run["best_dev_metric"] or 0)
     if len(folders) > 1:  # the best seed on the development split stands for the run
         with filling(output) as temporary:
             for path in folders[best["seed"]].iterdir():
                 if path.is_file() and path.name not in ("metrics.json", "README.md", "recipe.yaml"):
                     shutil.copyfile(path, temporary / path.name)
     write_plots(output, report, best)
-    write_card(output, recipe, report, best)
+    (write_generator_card if generates else write_card)(output, recipe, report, best)
     write_json(output / "metrics.json", report)  # last: its presence says that the run is whole

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replies in chosen emotions, for lists of contexts, from a checkpoint of our generators."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+from tqdm.auto import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..modeling.pipeline_emotional_response import emotion_ids_of, emotion_vector, encode_contexts
+from .predictor import as_texts, check_max_length, is_generator, load_checkpoint
+
+
+MAX_NEW_TOKENS = 40  # where neither the call nor the checkpoint says more
+LENGTHS = ("max_length", "max_new_tokens")
+Emotion = str | Mapping[str, float]
+
+
+class ReplyGenerator:
+    """
+    Replies to contexts, each in an emotion, a mixture of emotions, or all of them.
+
+    >>> generator = ReplyGenerator("runs/mojitalk_gpt2_mod_ln")  # doctest: +SKIP
+    >>> generator(["i lost my keys again"], "😭")  # doctest: +SKIP
+    ['i feel you , i hate that']
+    """
+
+    def __init__(
+        self,
+        checkpoint: str | Path | PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        device: str | torch.device | None = None,
+        max_length: int | None = None,
+    ):
+        """
+        Args:
+            checkpoint: a local folder, a Hub id, or a model (then with its tokenizer).
+            tokenizer: default: the one saved with the checkpoint.
+            device: default: the GPU where there is one, else the CPU.
+            max_length: tokens per context; default and upper bound: the model's positions.
+
+        Raises:
+            OSError: no such checkpoint, or one without a tokenizer.
+            ValueError: a model that generates no replies, or whose configuration does not name its emotions.
+        """
+        self.model, self.tokenizer = load_checkpoint(checkpoint, tokenizer, device)
+        config = self.model.config
+        if not is_generator(config):
+            raise ValueError(f"a {config.model_type!r} model generates no replies: use `predict` with it.")
+        if config.emotions is None:
+            raise ValueError("the configuration names no `emotions`: set `config.emotions`, one name for each.")
+        self.model.eval()
+        self.emotions: list[str] = list(config.emotions)
+        self.max_length = check_max_length(max_length, config.max_position_embeddings, "model")
+
+    @property
+    def reads_emotions(self) -> bool:
+        """Whether the reply depends on the emotion at all; that of the vanilla model does not."""
+        config = self.model.config
+        return config.modulate_encoder or config.modulate_decoder or config.emotion_token_ids is not None
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        contexts: Sequence[str] | str,
+        emotions: Sequence[Emotion] | Emotion,
+        batch_size: int = 64,
+        seed: int | None = None,
+        progress: bool = False,
+        **generate_kwargs: Any,
+    ) -> list[Any]:
+        """
+        Args:
+            contexts: N texts.
+            emotions: for each context a name (emoji) of the model or a mixture {name: weight}; or one for all contexts.
+            batch_size: contexts per call of `generate`. They are taken in the order of their lengths.
+            seed: of the sampling; the same seed, contexts, emotions and batch size give the same replies.
+            progress: show a progress bar.
+            generate_kwargs: of `generate` (`do_sample`, `top_k`, `num_beams`, `max_new_tokens`, ...); default: the checkpoint's,
+                which samples from the 10 most probable tokens, up to 40.
+
+        Returns:
+            N replies; with `num_return_sequences` > 1, N lists of replies.
+
+        Raises:
+            ValueError: an empty context, an unknown emotion (with the nearest names), numbers of both that differ.
+        """
+        contexts = as_texts(contexts)
+        if isinstance(emotions, str | Mapping):
+            emotions = [emotions] * len(contexts)
+        if len(emotions) != len(contexts):
+            raise ValueError(
+                f"`emotions` must be one for each of the {len(contexts)} contexts, or one for all, got {len(emotions)}."
+            )
+        config = self.model.config
+        weights = [emotion_vector(emotion, config) for emotion in emotions]
+        ids = encode_contexts(self.tokenizer, contexts, config, self.max_length, emotion_ids_of(weights, config))
+        settings = generate_kwargs.get("generation_config") or self.model.generation_config
+        if all(generate_kwargs.get(name) is None and getattr(settings, name) is None for name in LENGTHS):
+            generate_kwargs["max_new_tokens"] = MAX_NEW_TOKENS
+        if seed is not None:
+            torch.manual_seed(seed)
+        order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
+        replies: list[Any] = [None] * len(ids)
+        several = (generate_kwargs.get("num_return_sequences") or 1) > 1
+        with tqdm(total=len(ids), unit="replies", disable=not progress) as bar:
+            for start in range(0, len(order), batch_size):
+                rows = order[start : start + batch_size]
+                inputs = self._padded([ids[row] for row in rows])
+                sequences = self.model.generate(
+                    **inputs,
+                    emotion_weights=torch.tensor([weights[row] for row in rows], device=self.model.device),
+                    **generate_kwargs,
+                )
+                texts = [text.strip() for text in self.tokenizer.batch_decode(sequences, skip_special_tokens=True)]
+                each = len(texts) // len(rows)
+                for number, row in enumerate(rows):
+                    own = texts[number * each : (number + 1) * each]
+                    replies[row] = own if several else own[0]
+                bar.update(len(rows))
+        return replies
+
+    def all_emotions(self, contexts: Sequence[str] | str, **kwargs: Any) -> list[list[str]]:
+        """For each context a reply in every emotion, in the order of `emotions`; `kwargs` as in a call."""
+        contexts = as_texts(contexts)
+        replies = self(
+            [context for context in contexts for _ in self.emotions], self.emotions * len(contexts), **kwargs
+        )
+        count = len(self.emotions)
+        return [replies[start : start + count] for start in range(0, len(replies), count)]
+
+    @torch.inference_mode()
+    def token_losses(
+        self, contexts: Sequence[str], replies: Sequence[str], emotions: Sequence[Emotion], batch_size: int = 64
+    ) -> np.ndarray:
+        """
+        -ln P of the tokens of given replies, one reply after the other: its tokens, then its end. exp of their mean is the
+        perplexity per token.
+        """
+        config = self.model.config
+        weights = [emotion_vector(emotion, config) for emotion in emotions]
+        ids = encode_contexts(self.tokenizer, contexts, config, self.max_length, emotion_ids_of(weights, config))
+        labels = self.token_ids(replies)
+        losses: list[np.ndarray] = [np.empty(0)] * len(ids)
+        order = sorted(range(len(ids)), key=lambda row: len(labels[row]))
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            target = torch.nn.utils.rnn.pad_sequence(
+                [torch.tensor(labels[row]) for row in rows], batch_first=True, padding_value=-100
+            ).to(self.model.device)
+            logits = self.model(
+                **self._padded([ids[row] for row in rows]),
+                emotion_weights=torch.tensor([weights[row] for row in rows], device=self.model.device),
+                decoder_input_ids=self.model.prepare_decoder_input_ids_from_labels(target),
+                use_cache=False,
+            ).logits
+            values = F.cross_entropy(logits.float().transpose(1, 2), target, reduction="none", ignore_index=-100)
+            for row, loss in zip(rows, values.cpu().numpy(), strict=True):
+                losses[row] = loss[: len(labels[row])]
+        return np.concatenate(losses) if losses else np.empty(0)
+
+    def token_ids(self, replies: Sequence[str]) -> list[list[int]]:
+        """The tokens of replies as the decoder writes them, cut to the model's positions, with the one that ends each."""
+        config = self.model.config
+        ids = self.tokenizer(
+            list(replies), add_special_tokens=False, truncation=True, max_length=config.max_position_embeddings - 1
+        )["input_ids"]
+        return [[*row, config.eos_token_id] for row in ids]
+
+    def _padded(self, rows: list[list[int]]) -> dict[str, torch.Tensor]:
+        """Contexts (B, L) and which of their tokens are real; told by the lengths, for padding may be a real token's id."""
+        lengths = torch.tensor([len(row) for row in rows])
+        ids = torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor(row) for row in rows], batch_first=True, padding_value=self.model.config.pad_token_id
+        )
+        mask = torch.arange(ids.shape[1])[None] < lengths[:, None]
+        return {"input_ids": ids.to(self.model.device), "attention_mask": mask.long().to(self.model.device)}

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training of generators: replies in a chosen emotion, and language models of dialogue."""
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset, DatasetDict
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from torch.nn import functional as F
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    EarlyStoppingCallback,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+    set_seed,
+)
+from transformers.trainer_utils import get_last_checkpoint
+
+from ..modeling import BertModLNForConditionalGeneration, GPT2ModLNForConditionalGeneration
+from ..modeling.pipeline_emotional_response import encode_contexts
+from ..recipes import Recipe
+from .files import filling, write_text
+from .models import load_base_tokenizer, not_found, resolve_base_model
+
+
+logger = logging.getLogger(__name__)
+
+GENERATORS = {"gpt2-mod-ln": GPT2ModLNForConditionalGeneration, "bert-mod-ln": BertModLNForConditionalGeneration}
+END_OF_TEXT = "<|endoftext|>"  # of GPT-2: stands between turns, and at the ends of a conversation
+SCRATCH = "scratch"  # the base model of a language model with a tokenizer and weights of its own
+
+
+def train_generator(
+    recipe: Recipe, seed: int, folder: Path, splits: DatasetDict, resume: bool, recipe_file: Path | None
+) -> dict[str, Any]:
+    """
+    Train one seed of a generator of replies or of a language model with the stock Seq2SeqTrainer, write the checkpoint with the
+    lowest perplexity on dev, and return its entry in `runs`. The perplexities of development and test part are those per token
+    of the tokenizer, the end of each reply included.
+    """
+    set_seed(seed)
+    if recipe.model_type == "gpt2":
+        model, tokenizer = build_language_model(recipe, splits["train"]["turns"])
+        encoded = {split: encode_conversations(rows, tokenizer, recipe.max_length) for split, rows in splits.items()}
+        collate, shifted = _collate_blocks, True
+    else:
+        model, tokenizer = build_generator(recipe, splits["train"].features["labels"].names)
+        encoded = {
+            split: encode_replies(rows, tokenizer, model.config, recipe.max_length) for split, rows in splits.items()
+        }
+        collate, shifted = make_reply_collator(model), False
+    arguments = _training_arguments(recipe, folder / "checkpoints", seed)
+    patience = recipe.early_stopping_patience
+    trainer = Seq2SeqTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=encoded["train"],
+        eval_dataset=encoded["validation"],
+        processing_class=tokenizer,
+        data_collator=collate,
+        compute_metrics=_perplexity,
+        preprocess_logits_for_metrics=_shifted_token_losses if shifted else _token_losses,
+        callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
+    )
+    if recipe_file is not None:  # not before everything that can be wrong with the input has been read
+        write_text(recipe_file, recipe.to_yaml())
+    checkpoints = folder / "checkpoints"
+    last = get_last_checkpoint(str(checkpoints)) if resume and checkpoints.is_dir() else None
+    result = trainer.train(resume_from_checkpoint=last)
+    run = {
+        "seed": seed,
+        "train_minutes": result.metrics["train_runtime"] / 60,
+        "resumed": last is not None,
+        "epochs": trainer.state.epoch,
+        "best_dev_metric": trainer.state.best_metric,
+        "best_step": trainer.state.best_global_step,
+        "parameters": model.num_parameters(),
+        "history": [entry for entry in trainer.state.log_history if "loss" in entry or "eval_loss" in entry],
+    }
+    for split, rows in encoded.items():
+        if split != "train":
+            measured = trainer.evaluate(rows, metric_key_prefix=split)
+            run[split] = {
+                "teacher_forcing": {name: measured[f"{split}_{name}"] for name in ("perplexity", "tokens")},
+            }
+    if trainer.is_world_process_zero():
+        with filling(folder) as temporary:
+            trainer.accelerator.unwrap_model(trainer.model).save_pretrained(temporary)
+            tokenizer.save_pretrained(temporary)
+    return run
+
+
+def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """
+    The encoder-decoder of a recipe, in float32, and its tokenizer: a plain GPT-2 or BERT checkpoint wrapped, or a generator that
+    is trained on. `emotion_tokens` gives the tokenizer a special token for each emotion.
+
+    Raises:
+        ValueError: a base model of another architecture; emotions of a trained generator that differ from those of the corpus;
+            `emotion_tokens` beside modulated norms.
+        OSError: no such base model.
+    """
+    path = resolve_base_model(recipe.base_model)
+    tokenizer = load_base_tokenizer(recipe.base_model)
+    model_class = GENERATORS[recipe.model_type]
+    fields = dict(recipe.model_config)
+    for name in ("num_emotions", "emotions", "emotion_token_ids"):
+        if name in fields:
+            raise ValueError(f"`model_config.{name}` comes from the corpus: leave it out.")
+    try:
+        found = AutoConfig.from_pretrained(path)
+        if found.model_type == recipe.model_type:
+            if list(found.emotions or []) != list(emotions):
+                raise ValueError(
+                    f"`base_model` {recipe.base_model!r} generates the emotions {found.emotions}, and the corpus has "
+                    f"{list(emotions)}: start from a plain checkpoint instead."
+                )
+            return model_class.from_pretrained(path, dtype=torch.float32, **fields), tokenizer
+        if tokenizer.eos_token_id is None and recipe.model_type == "gpt2-mod-ln":
+            raise ValueError(f"the tokenizer of {recipe.base_model!r} has no token for the end of a text.")
+        model = model_class.from_encoder_decoder_pretrained(
+            path,
+            tokenizer=tokenizer,
+            dtype=torch.float32,
+            num_emotions=len(emotions),
+            emotions=list(emotions),
+            **fields,
+        )
+    except OSError as error:
+        raise OSError(not_found(recipe.base_model, error)) from error
+    if recipe.emotion_tokens:
+        tokenizer.add_special_tokens({"additional_special_tokens": [f"<emotion {name}>" for name in emotions]})
+        model.resize_token_embeddings(len(tokenizer))
+        ids = tokenizer.convert_tokens_to_ids([f"<emotion {name}>" for name in emotions])
+        model.config.emotion_token_ids = ids
+    return model, tokenizer
+
+
+def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config, max_length: int) -> Dataset:
+    """
+    Columns `input_ids` (what the encoder reads), `labels` (the reply and the token that ends it), `emotion_ids` and `length`.
+    Contexts and replies are cut to `max_length` tokens, with one counted warning; a reply that is cut has no end.
+    """
+
+    def encode(batch: dict) -> dict:
+        contexts = encode_contexts(tokenizer, batch["context"], config, max_length, batch["labels"])
+        replies = tokenizer(batch["reply"], add_special_tokens=False)["input_ids"]
+        replies = [[*ids, end] for ids in replies]
+        return {
+            "input_ids": contexts,
+            "labels": [ids[:max_length] for ids in replies],
+            "emotion_ids": batch["labels"],
+            "length": [
+                len(context) + min(len(ids), max_length) for context, ids in zip(contexts, replies, strict=True)
+            ],
+            "cut": [len(ids) > max_length for ids in replies],
+        }
+
+    end = config.eos_token_id
+    if not 3 <= max_length <= config.max_position_embeddings:
+        raise ValueError(
+            f"`max_length` must lie between 3 and the model's {config.max_position_embeddings} positions, got {max_length}."
+        )
+    dataset = dataset.map(encode, batched=True, remove_columns=dataset.column_names, desc="tokenizing")
+    cut = sum(dataset["cut"])
+    if cut:
+        logger.warning("%d of %d replies are longer than %d tokens and are cut", cut, len(dataset), max_length)
+    return dataset.remove_columns("cut")
+
+
+def make_reply_collator(model: PreTrainedModel) -> Callable[[list[dict]], dict[str, torch.Tensor]]:
+    """A collator that pads contexts and replies to the longest of the batch; the labels of padding are -100."""
+    pad = model.config.pad_token_id
+
+    def collate(rows: list[dict]) -> dict[str, torch.Tensor]:
+        labels = _padded([row["labels"] for row in rows], -100)
+        return {
+            "input_ids": _padded([row["input_ids"] for row in rows], pad),
+            "attention_mask": _padded([[1] * len(row["input_ids"]) for row in rows], 0),
+            # Given here and not made by the model: with label smoothing, the Trainer takes the labels out.
+            "decoder_input_ids": model.prepare_decoder_input_ids_from_labels(labels),
+            "emotion_ids": torch.tensor([row["emotion_ids"] for row in rows]),
+            "labels": labels,
+        }
+
+    return collate
+
+
+def _padded(rows: list[list[int]], value: int) -> torch.Tensor:
+    longest = max(map(len, rows))
+    return torch.tensor([row + [value] * (longest - len(row)) for row in rows])
+
+
+def build_language_model(
+    recipe: Recipe, conversations: Sequence[Sequence[str]]
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """
+    A causal language model and its tokenizer: those of the base model, or (`base_model="scratch"`) a new GPT-2, with a
+    byte-level BPE tokenizer that is trained on these conversations. The tokenizer writes all letters small.
+
+    Raises:
+        OSError: no such base model.
+    """
+    if recipe.base_model != SCRATCH:
+        tokenizer = load_base_tokenizer(recipe.base_model)
+        try:
+            path = resolve_base_model(recipe.base_model)
+            return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, **recipe.model_config), tokenizer
+        except OSError as error:
+            raise OSError(not_found(recipe.base_model, error)) from error
+    size = recipe.model_config.get("vocab_size", GPT2Config.vocab_size)
+    tokenizer = train_tokenizer((turn for turns in conversations for turn in turns), size)
+    end = tokenizer.eos_token_id
+    fields = {**recipe.model_config, "vocab_size": len(tokenizer), "bos_token_id": end, "eos_token_id": end}
+    config = GPT2Config(**{"n_positions": max(recipe.max_length, 128), **fields})
+    tokenizer.model_max_length = config.n_positions
+    return GPT2LMHeadModel(config), tokenizer
+
+
+def train_tokenizer(texts, vocab_size: int) -> PreTrainedTokenizerFast:
+    """GPT-2's kind of tokenizer, byte-level BPE, of lower-case texts; with `END_OF_TEXT` as its one special token."""
+    bpe = Tokenizer(models.BPE())
+    bpe.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    bpe.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    bpe.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bpe,
+        bos_token=END_OF_TEXT,
+        eos_token=END_OF_TEXT,
+        unk_token=END_OF_TEXT,
+        pad_token=END_OF_TEXT,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def encode_conversations(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, length: int) -> Dataset:
+    """The conversations one after the other, `END_OF_TEXT` before each turn and at the end, in blocks of `length` tokens."""
+    end = tokenizer.eos_token_id
+
+    def encode(batch: dict) -> dict:
+        turns = tokenizer([turn for turns in batch["turns"] for turn in turns], add_special_tokens=False)["input_ids"]
+        stream = [token for ids in turns for token in (end, *ids)] + [end]
+        blocks = [stream[start : start + length] for start in range(0, len(stream), length)]
+        return {"input_ids": [block for block in blocks if len(block) > 1]}
+
+    return dataset.map(encode, batched=True, batch_size=1000, remove_columns=dataset.column_names, desc="tokenizing")
+
+
+def _collate_blocks(rows: list[dict]) -> dict[str, torch.Tensor]:
+    """The last block of a batch of conversations may be short; no padding is attended to, for it stands at the end."""
+    longest = max(len(row["input_ids"]) for row in rows)
+    ids = _padded([row["input_ids"] for row in rows], 0)
+    real = torch.arange(longest)[None] < torch.tensor([len(row["input_ids"]) for row in rows])[:, None]
+    return {"input_ids": ids, "attention_mask": real.long(), "labels": ids.masked_fill(~real, -100)}
+
+
+def _token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
+    """
+    (B, T, V), (B, T) -> (B, 2): the sum of the tokens' losses of each row and their number. The Trainer's `eval_loss` is a mean
+    over batches, which weighs the tokens of short replies more, and is smoothed where training is.
+    """
+    logits = logits[0] if isinstance(logits, tuple) else logits
+    losses = F.cross_entropy(logits.float().transpose(1, 2), labels, ignore_index=-100, reduction="none")
+    return torch.stack([losses.double().sum(dim=1), (labels != -100).sum(dim=1).double()], dim=1)
+
+
+def _shifted_token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
+    """The same for a causal language model, whose logits are those of the next token."""
+    logits = logits[0] if isinstance(logits, tuple) else logits
+    return _token_losses(logits[:, :-1], labels[:, 1:])
+
+
+def _perplexity(prediction) -> dict[str, float]:
+    loss, tokens = np.asarray(prediction.predictions).sum(axis=0)
+    return {"perplexity": math.exp(loss / tokens), "tokens": int(tokens)}
+
+
+def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int) -> Seq2SeqTrainingArguments:
+    blocks = recipe.model_type == "gpt2"  # all of one length
+    values = {
+        "eval_strategy": "epoch",
+        "save_strategy": "epoch",
+        "save_total_limit": 1,
+        "load_best_model_at_end": True,
+        "metric_for_best_model": "perplexity",
+        "greater_is_better": False,
+        "train_sampling_strategy": "random" if blocks else "group_by_length",
+        "per_device_eval_batch_size": 64,
+        "logging_steps": 50,
+        "report_to": "none",
+        "dataloader_pin_memory": torch.cuda.is_available(),
+        "bf16": torch.cuda.is_available() and torch.cuda.is_bf16_supported(),
+        **recipe.training_arguments,
+    }
+    # The collator drops the column `length`, which the sampler needs.
+    return Seq2SeqTrainingArguments(output_dir=str(checkpoints), seed=seed, remove_unused_columns=False, **values)
