@@ -20,9 +20,18 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
 from test_convert import ABSA_SIZES, absa_weights, save_reference
-from toolkit_helpers import write_dialogues, write_meld, write_sentihood
+from toolkit_helpers import (
+    write_csv,
+    write_daily_dialog,
+    write_dialogues,
+    write_emorynlp,
+    write_jsonl,
+    write_meld,
+    write_sentihood,
+)
 
 import hf_emotion
+from hf_emotion.data import MOJITALK_EMOJIS
 from hf_emotion.taxonomies import GOEMOTIONS
 
 
@@ -60,6 +69,21 @@ def run(command: list[str], folder: Path, stdin: str | None = None) -> str:
     return result.stdout
 
 
+def write_reply_corpora(folder: Path, draw: random.Random) -> None:
+    """MojiTalk and EmpatheticDialogues, as few rows as the commands of the README need."""
+    words = "i lost my keys again and got the job so happy no way".split()
+    (folder / "mojitalk").mkdir()
+    for stem, rows in (("dev", 400), ("test", 40)):
+        posts = [f"{MOJITALK_EMOJIS[i % 64]} {' '.join(draw.choices(words, k=6))} {stem} {i}" for i in range(rows)]
+        replies = [" ".join(draw.choices(words, k=5)) for _ in range(rows)]
+        for ending, lines in (("ori", posts), ("rep", replies)):
+            (folder / "mojitalk" / f"{stem}.{ending}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for number, split in enumerate(("train", "valid", "test")):
+        turns = [["speaker", "I got the job."], ["listener", "No way, so happy for you!"]]
+        rows = [{"conv_id": f"c{number}-{i}", "emotion": "joyful", "turns": turns} for i in range(4)]
+        write_jsonl(folder / "empathetic_dialogues" / f"{split}.jsonl", rows)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A user's folder after `make quickstart`, with data of the forms that the README speaks of."""
@@ -79,6 +103,14 @@ def folder(tmp_path_factory):
     write_sentihood(folder / "corpora", {"train": (12, 0), "dev": (8, 12), "test": (8, 20)})
     write_meld(folder / "corpora")
     write_dialogues(folder / "dialogues")
+    write_emorynlp(folder / "corpora")
+    write_daily_dialog(folder / "corpora")
+    write_reply_corpora(folder / "corpora", draw)
+    write_csv(
+        folder / "replies" / "train.csv",
+        ["context", "reply", "emotion"],
+        [[f"it is {i}", ("so glad", "oh no")[i % 2], ("joy", "fear")[i % 2]] for i in range(20)],
+    )
     (folder / "corpora" / "emotion6").mkdir()
     for split, rows in (("train", 48), ("val", 12), ("test", 12)):
         lines = [
@@ -112,7 +144,7 @@ def folder(tmp_path_factory):
     ):
         with (folder / name).open("w", newline="") as file:
             csv.writer(file).writerows([header, *rows])
-    for name in ("my_recipe.yaml", "my_aspects.yaml", "my_dialogues.yaml"):
+    for name in ("my_recipe.yaml", "my_aspects.yaml", "my_dialogues.yaml", "my_replies.yaml"):
         (recipe,) = (block for block in blocks("yaml") if f"# {name}" in block)
         (folder / name).write_text(recipe)
     # A checkpoint as the papers' own code saves it; the sizes lie beside it.
