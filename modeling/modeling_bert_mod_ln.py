@@ -264,7 +264,7 @@ class BertModLNDecoder(BertModLNStack):
 
 
 class BertModLNModel(EncoderDecoder, BertModLNPreTrainedModel):
-    """Two GPT-2 whose norms follow an emotion. Returns a [`Seq2SeqModelOutput`]."""
+    """Two BERTs whose norms follow an emotion. Returns a [`Seq2SeqModelOutput`]."""
 
     def __init__(self, config: BertModLNConfig):
         super().__init__(config)
