@@ -90,7 +90,8 @@ def train_generator(
     }
     for split, rows in encoded.items():
         if split != "train":
-            measured = trainer.evaluate(rows, metric_key_prefix=split)
+            # Not `evaluate`, after which early stopping would look for a metric of the development split.
+            measured = trainer.predict(rows, metric_key_prefix=split).metrics
             run[split] = {
                 "teacher_forcing": {name: measured[f"{split}_{name}"] for name in ("perplexity", "tokens")},
             }
