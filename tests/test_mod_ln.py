@@ -895,7 +895,7 @@ def test_pipeline_refuses(respond):
         respond(("rain", "joyy"))
     with pytest.raises(ValueError, match="unknown emotion 'surprise': did you mean .*The model knows 5"):
         respond(("rain", {"joy": 0.5, "surprise": 0.5}))
-    with pytest.raises(ValueError, match="weight of 'joy' must be a number, got '1'"):
+    with pytest.raises(ValueError, match="weight of 'joy' must be a finite number, got '1'"):
         respond(("rain", {"joy": "1"}))
     for emotion in ({}, 3, None):
         with pytest.raises(ValueError, match="an emotion must be a name, or a mixture"):
