@@ -31,7 +31,9 @@ def encode_contexts(
                 "`emotion_ids` must have one id for each context: the model reads a token for the emotion."
             )
         starts = [[*start, config.emotion_token_ids[emotion]] for emotion in emotion_ids]
-    room = limit - max(map(len, starts), default=0) - 1
+    if not starts:  # of no texts, tokenizers make an error
+        return []
+    room = limit - max(map(len, starts)) - 1
     if room < 1:
         raise ValueError(f"`max_length` must leave room for the text, got {max_length}.")
     encoded = tokenizer(list(contexts), add_special_tokens=False, truncation=True, max_length=room)["input_ids"]

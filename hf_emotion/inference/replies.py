@@ -171,6 +171,8 @@ class ReplyGenerator:
     def token_ids(self, replies: Sequence[str]) -> list[list[int]]:
         """The tokens of replies as the decoder writes them, cut to the model's positions, with the one that ends each."""
         config = self.model.config
+        if not len(replies):
+            return []
         ids = self.tokenizer(
             list(replies), add_special_tokens=False, truncation=True, max_length=config.max_position_embeddings - 1
         )["input_ids"]
