@@ -416,6 +416,8 @@ def _emotion(text: str) -> str | dict[str, float]:
             mixture[name.strip()] = float(weight)
         except ValueError:
             raise ValueError(f"a mixture of emotions has the form joy=0.7,surprise=0.3, got {text!r}.") from None
+    if len(mixture) < len(text.split(",")):
+        raise ValueError(f"a mixture names each emotion once, got {text!r}.")
     return mixture
 
 
@@ -435,7 +437,8 @@ def _print_reply_tables(result: dict[str, Any]) -> None:
         table = []
         for row, values in rows.items():
             for kind, figures in values["judges"][judge].items():
-                table.append([f"{row}, {kind.replace('_', ' ')}", *(percent(figures[name]) for name in hits)])
+                cells = [percent(figures[name]) if name in figures else "" for name in hits]  # of 3 emotions no hits@5
+                table.append([f"{row}, {kind.replace('_', ' ')}", *cells])
         table += [
             [f"published: {row}", *(percent(values[name]) for name in hits[:3]), "", "", ""]
             for row, values in published.items()

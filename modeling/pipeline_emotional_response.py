@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipeline `emotional-response`: a context and an emotion to replies. And how a context becomes tokens, in training too."""
 
+import math
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -30,7 +31,9 @@ def encode_contexts(
                 "`emotion_ids` must have one id for each context: the model reads a token for the emotion."
             )
         starts = [[*start, config.emotion_token_ids[emotion]] for emotion in emotion_ids]
-    room = limit - max(map(len, starts), default=0) - 1
+    if not starts:  # of no texts, tokenizers make an error
+        return []
+    room = limit - max(map(len, starts)) - 1
     if room < 1:
         raise ValueError(f"`max_length` must leave room for the text, got {max_length}.")
     encoded = tokenizer(list(contexts), add_special_tokens=False, truncation=True, max_length=room)["input_ids"]
@@ -52,8 +55,8 @@ def emotion_vector(emotion: str | Mapping[str, float], config) -> list[float]:
             raise ValueError(
                 f"unknown emotion {name!r}: did you mean {' or '.join(map(repr, near))}? The model knows {len(names)}."
             )
-        if isinstance(weight, bool) or not isinstance(weight, (int, float)):
-            raise ValueError(f"the weight of {name!r} must be a number, got {weight!r}.")
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not math.isfinite(weight):
+            raise ValueError(f"the weight of {name!r} must be a finite number, got {weight!r}.")
         weights[names.index(name)] = float(weight)
     return weights
 

@@ -14,7 +14,7 @@ from hf_emotion.modeling import (
     GPT2ModLNForConditionalGeneration,
     ModulatedLayerNorm,
 )
-from hf_emotion.modeling.pipeline_emotional_response import encode_contexts
+from hf_emotion.modeling.pipeline_emotional_response import emotion_ids_of, encode_contexts
 from model_cases import (
     BERT_TOKENS,
     BY_ID,
@@ -856,6 +856,83 @@ def test_context_ends_with_the_separator(family, tokenizer):
         encode_contexts(tokenizer, texts, config, max_length=1)
 
 
+TOKENS = [
+    VOCABULARY.index(word) for word in ("home", "rain", "sun", "joy", "calm")
+]  # as if they were added for the emotions
+
+
+@EACH_FAMILY
+def test_token_of_the_emotion_stands_before_the_text(family, tokenizer):
+    config = build(family, emotion_token_ids=TOKENS).config
+    start, separator = ([VOCABULARY.index("[CLS]")] if family == "bert" else []), VOCABULARY.index("[SEP]")
+    day = VOCABULARY.index("day")
+    found = encode_contexts(tokenizer, ["day", "day day"], config, emotion_ids=[3, 0])
+    assert found == [[*start, TOKENS[3], day, separator], [*start, TOKENS[0], day, day, separator]]
+    (cut,) = encode_contexts(tokenizer, ["day " * 50], config, 6, [4])
+    assert cut == [*start, TOKENS[4], *[day] * (4 - len(start)), separator]
+    with pytest.raises(ValueError, match="`max_length` must leave room for the text, got 2"):
+        encode_contexts(tokenizer, ["day"], config, 2, [4])
+    for ids in (None, [], [1, 2]):
+        with pytest.raises(
+            ValueError, match="`emotion_ids` must have one id for each context: the model reads a token"
+        ):
+            encode_contexts(tokenizer, ["day"], config, emotion_ids=ids)
+    plain = build(family).config
+    assert encode_contexts(tokenizer, ["day"], plain, emotion_ids=[3]) == encode_contexts(tokenizer, ["day"], plain)
+
+
+def test_which_emotion_a_token_is_read_for():
+    plain, config = build("gpt2").config, build("gpt2", emotion_token_ids=TOKENS).config
+    assert emotion_ids_of([[0, 1, 0, 0, 0]], plain) is None and emotion_ids_of([[0.5, 0.5, 0, 0, 0]], plain) is None
+    assert emotion_ids_of([[0, 1.0, 0, 0, 0], [0, 0, 0, 0, 1]], config) == [1, 4]
+    for weights in ([0, 0, 0, 0, 0], [0, 2, 0, 0, 0], [0.5, 0.5, 0, 0, 0], [1, 1, 0, 0, 0], [1, -0.5, 0, 0, 0]):
+        with pytest.raises(ValueError, match="takes one emotion of weight 1, neither mixtures nor intensities"):
+            emotion_ids_of([[1, 0, 0, 0, 0], weights], config)
+
+
+@EACH_FAMILY
+def test_tokens_of_emotions_are_checked_and_saved(family, tmp_path):
+    config_class, _, sizes = FAMILIES[family]
+    sizes = {**sizes, "num_emotions": E}
+    for ids in (TOKENS[:4], [*TOKENS[:4], TOKENS[0]], []):
+        with pytest.raises(ValueError, match="`emotion_token_ids` must be 5 different token ids"):
+            config_class(**sizes, emotion_token_ids=ids)
+    config_class(**sizes, emotion_token_ids=TOKENS).save_pretrained(tmp_path)
+    assert config_class.from_pretrained(tmp_path).emotion_token_ids == TOKENS
+    assert config_class(**sizes).emotion_token_ids is None
+
+
+@EACH_FAMILY
+def test_training_keeps_no_cache(family):
+    """Not without labels either, which the Trainer takes out where it smooths them."""
+    model = build(family, use_cache=True)
+    inputs = {
+        "input_ids": tokens(2, 4),
+        "decoder_input_ids": tokens(2, 3),
+        "emotion_ids": torch.tensor([1, 2]),
+    }
+    assert model(**inputs).past_key_values is not None
+    assert model(**inputs, labels=tokens(2, 3)).past_key_values is None
+    model.train()
+    assert model(**inputs).past_key_values is None
+    assert model(**inputs, use_cache=True).past_key_values is not None
+
+
+def test_pipeline_tells_the_emotion_by_its_token(tokenizer):
+    model = BY_ID["bert-mod-ln"].build(modulate_encoder=False, modulate_decoder=False, emotion_token_ids=TOKENS)
+    respond = pipeline("emotional-response", model=model, tokenizer=tokenizer, device="cpu")
+    found = []
+    for number, emotion in enumerate(EMOTIONS):
+        ids = encode_contexts(tokenizer, ["this is rain"], model.config, emotion_ids=[number])
+        replies = model.generate(torch.tensor(ids), emotion_ids=torch.tensor([number]))
+        expected = tokenizer.decode(replies[0], skip_special_tokens=True).strip()
+        found.append(respond(("this is rain", emotion))[0]["generated_text"])
+        assert found[-1] == expected
+    assert len(set(found)) > 1
+    with pytest.raises(ValueError, match="neither mixtures nor intensities"):
+        respond(("this is rain", {"joy": 0.5, "fear": 0.5}))
+
+
 def test_pipeline_gives_replies_in_the_emotion(respond, tokenizer):
     model = respond.model
     context, ids = "I am so happy today!", encode_contexts(tokenizer, ["I am so happy today!"], model.config)
@@ -895,8 +972,9 @@ def test_pipeline_refuses(respond):
         respond(("rain", "joyy"))
     with pytest.raises(ValueError, match="unknown emotion 'surprise': did you mean .*The model knows 5"):
         respond(("rain", {"joy": 0.5, "surprise": 0.5}))
-    with pytest.raises(ValueError, match="weight of 'joy' must be a number, got '1'"):
-        respond(("rain", {"joy": "1"}))
+    for weight in ("1", True, math.nan, math.inf):
+        with pytest.raises(ValueError, match=f"weight of 'joy' must be a finite number, got {weight!r}"):
+            respond(("rain", {"joy": weight}))
     for emotion in ({}, 3, None):
         with pytest.raises(ValueError, match="an emotion must be a name, or a mixture"):
             respond(("rain", emotion))

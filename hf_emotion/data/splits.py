@@ -98,10 +98,12 @@ def oversample_minorities(dataset: Dataset, seed: int = 0) -> Dataset:
     training split may be given: to oversample before splitting puts copies of training rows into the test part.
 
     Raises:
-        ValueError: data with several labels in a row.
+        ValueError: data with several labels in a row, or none.
     """
-    if not isinstance(dataset.features["labels"], ClassLabel):
-        raise ValueError("`oversample` needs one label per row; the corpus is multi-label or has dialogues.")
+    if not isinstance(dataset.features.get("labels"), ClassLabel):
+        raise ValueError(
+            "`oversample` needs one label per row; the corpus is multi-label, or has dialogues or conversations."
+        )
     labels = np.asarray(dataset["labels"])
     generator = np.random.default_rng(seed)
     most = np.bincount(labels).max()

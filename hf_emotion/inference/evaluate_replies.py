@@ -11,7 +11,7 @@ from datasets import Dataset
 from transformers import AutoModel
 
 from .. import metrics
-from ..data import is_reply_dataset, label_matrix, label_names, load_dataset_for, strip_emojis
+from ..data import OWN_FILES, is_reply_dataset, label_matrix, label_names, load_dataset_for, strip_emojis
 from ..metrics.generation import PUBLISHED
 from ..training.models import load_base_tokenizer, resolve_base_model
 from .predictor import Predictor
@@ -19,7 +19,7 @@ from .replies import ReplyGenerator
 
 
 SAMPLE_SEED = 0  # of the contexts: the same ones for every model
-KS = (1, 3, 5)
+KS = (1, 3, 5)  # those of them that the corpus has emotions for
 BATCH_SIZE = 256  # replies are short, and a step of `generate` costs about the same for few rows as for many
 UNJUDGED = "..."  # what a judge reads in place of an empty reply
 
@@ -60,7 +60,10 @@ def evaluate_replies(
     Raises:
         ValueError: no corpus of replies, no such split, emotions that differ.
     """
-    splits = load_dataset_for(dataset, data_dir, **(options or {}))
+    options = dict(options or {})
+    if dataset in OWN_FILES:
+        options.setdefault("labels", generator.emotions)  # a file need not have every emotion of the model
+    splits = load_dataset_for(dataset, data_dir, **options)
     if split not in splits:
         raise ValueError(f"{dataset} has no split {split!r}: it has {list(splits)}.")
     if not is_reply_dataset(splits[split]):
@@ -103,7 +106,9 @@ def evaluate_replies(
         table[row]["judges"] = {name: {"gold": _hits(judge, replies, gold, names)} for name, judge in loaded.items()}
     constant = np.zeros((len(gold), len(names)))
     constant[:, frequent] = 1.0
-    table[always] = {"judges": {name: {"gold": metrics.hits_at_k(constant, gold, KS, names)} for name in loaded}}
+    table[always] = {
+        "judges": {name: {"gold": metrics.hits_at_k(constant, gold, _ks(names), names)} for name in loaded}
+    }
     flat, asked = [reply for replies in written for reply in replies], np.tile(np.arange(len(names)), len(written))
     for name, judge in loaded.items():
         table["model"]["judges"][name]["all_emotions"] = _hits(judge, flat, asked, names, by_context=True)
@@ -148,12 +153,16 @@ def _hits(
     """Hits@k; `by_context`, of replies in all emotions, also the standard error of `hits@1` over the contexts."""
     own = judge.probabilities([reply or UNJUDGED for reply in replies], progress=True)
     probabilities = own[:, [judge.labels.index(name) for name in names]]
-    result = metrics.hits_at_k(probabilities, asked, KS, names)
+    result = metrics.hits_at_k(probabilities, asked, _ks(names), names)
     if by_context:
         hits = (probabilities.argmax(axis=1) == asked).reshape(-1, len(names)).mean(axis=1)
         result["hits@1_se"] = float(hits.std(ddof=1) / math.sqrt(len(hits))) if len(hits) > 1 else float("nan")
         result["hits@1_per_context"] = hits.tolist()
     return result
+
+
+def _ks(names: list[str]) -> list[int]:
+    return [k for k in KS if k <= len(names)]
 
 
 def _token_ngram(generator: ReplyGenerator, replies: Sequence[str]) -> metrics.NgramPerplexity:

@@ -87,7 +87,8 @@ class ReplyGenerator:
             N replies; with `num_return_sequences` > 1, N lists of replies.
 
         Raises:
-            ValueError: an empty context, an unknown emotion (with the nearest names), numbers of both that differ.
+            ValueError: an empty context, an unknown emotion (with the nearest names), numbers of both that differ, more new
+                tokens than the model has positions.
         """
         contexts = as_texts(contexts)
         if isinstance(emotions, str | Mapping):
@@ -101,12 +102,16 @@ class ReplyGenerator:
         ids = encode_contexts(self.tokenizer, contexts, config, self.max_length, emotion_ids_of(weights, config))
         settings = generate_kwargs.get("generation_config") or self.model.generation_config
         if all(generate_kwargs.get(name) is None and getattr(settings, name) is None for name in LENGTHS):
-            generate_kwargs["max_new_tokens"] = MAX_NEW_TOKENS
+            generate_kwargs["max_new_tokens"] = min(MAX_NEW_TOKENS, config.max_position_embeddings)
+        if (generate_kwargs.get("max_new_tokens") or 0) > config.max_position_embeddings:
+            raise ValueError(
+                f"`max_new_tokens` must be at most {config.max_position_embeddings}, the model's positions, got "
+                f"{generate_kwargs['max_new_tokens']}."
+            )
         if seed is not None:
             torch.manual_seed(seed)
         order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
         replies: list[Any] = [None] * len(ids)
-        several = (generate_kwargs.get("num_return_sequences") or 1) > 1
         with tqdm(total=len(ids), unit="replies", disable=not progress) as bar:
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
@@ -120,7 +125,7 @@ class ReplyGenerator:
                 each = len(texts) // len(rows)
                 for number, row in enumerate(rows):
                     own = texts[number * each : (number + 1) * each]
-                    replies[row] = own if several else own[0]
+                    replies[row] = own if each > 1 else own[0]
                 bar.update(len(rows))
         return replies
 
@@ -166,6 +171,8 @@ class ReplyGenerator:
     def token_ids(self, replies: Sequence[str]) -> list[list[int]]:
         """The tokens of replies as the decoder writes them, cut to the model's positions, with the one that ends each."""
         config = self.model.config
+        if not len(replies):
+            return []
         ids = self.tokenizer(
             list(replies), add_special_tokens=False, truncation=True, max_length=config.max_position_embeddings - 1
         )["input_ids"]

@@ -108,8 +108,8 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
     is trained on. `emotion_tokens` gives the tokenizer a special token for each emotion.
 
     Raises:
-        ValueError: a base model of another architecture; emotions of a trained generator that differ from those of the corpus;
-            `emotion_tokens` beside modulated norms.
+        ValueError: a base model of another architecture; a trained generator with other emotions than the corpus, other norms
+            than `model_config` asks for, or with tokens for emotions where the recipe has none (or the other way round).
         OSError: no such base model.
     """
     path = resolve_base_model(recipe.base_model)
@@ -127,8 +127,19 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
                     f"`base_model` {recipe.base_model!r} generates the emotions {found.emotions}, and the corpus has "
                     f"{list(emotions)}: start from a plain checkpoint instead."
                 )
-            return model_class.from_pretrained(path, dtype=torch.float32, **fields), tokenizer
-        if tokenizer.eos_token_id is None and recipe.model_type == "gpt2-mod-ln":
+            if recipe.emotion_tokens != (found.emotion_token_ids is not None):
+                raise ValueError(
+                    f"`base_model` {recipe.base_model!r} has {'no ' if recipe.emotion_tokens else ''}tokens for emotions: set "
+                    f"`emotion_tokens` to {not recipe.emotion_tokens}, or start from a plain checkpoint instead."
+                )
+            model, info = model_class.from_pretrained(path, dtype=torch.float32, output_loading_info=True, **fields)
+            if info["missing_keys"] or info["unexpected_keys"]:
+                raise ValueError(
+                    f"`model_config` {fields} asks for other norms than the generator {recipe.base_model!r} has: leave it out, or "
+                    "start from a plain checkpoint instead."
+                )
+            return model, tokenizer
+        if tokenizer.eos_token_id is None and found.model_type == "gpt2":
             raise ValueError(f"the tokenizer of {recipe.base_model!r} has no token for the end of a text.")
         model = model_class.from_encoder_decoder_pretrained(
             path,
@@ -211,22 +222,36 @@ def build_language_model(
     byte-level BPE tokenizer that is trained on these conversations. The tokenizer writes all letters small.
 
     Raises:
+        ValueError: a base model of another architecture, or with fewer positions than `max_length`.
         OSError: no such base model.
     """
     if recipe.base_model != SCRATCH:
         tokenizer = load_base_tokenizer(recipe.base_model)
         try:
             path = resolve_base_model(recipe.base_model)
-            return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, **recipe.model_config), tokenizer
+            found = AutoConfig.from_pretrained(path)
+            if found.model_type != "gpt2":
+                raise ValueError(
+                    f"`base_model` {recipe.base_model!r} is a {found.model_type!r} model, not a 'gpt2' one."
+                )
+            model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, **recipe.model_config)
         except OSError as error:
             raise OSError(not_found(recipe.base_model, error)) from error
+        _check_blocks(recipe, model.config)
+        return model, tokenizer
     size = recipe.model_config.get("vocab_size", GPT2Config.vocab_size)
     tokenizer = train_tokenizer((turn for turns in conversations for turn in turns), size)
     end = tokenizer.eos_token_id
     fields = {**recipe.model_config, "vocab_size": len(tokenizer), "bos_token_id": end, "eos_token_id": end}
     config = GPT2Config(**{"n_positions": max(recipe.max_length, 128), **fields})
+    _check_blocks(recipe, config)
     tokenizer.model_max_length = config.n_positions
     return GPT2LMHeadModel(config), tokenizer
+
+
+def _check_blocks(recipe: Recipe, config) -> None:
+    if recipe.max_length > config.n_positions:
+        raise ValueError(f"`max_length` is {recipe.max_length}, but the model has {config.n_positions} positions.")
 
 
 def train_tokenizer(texts, vocab_size: int) -> PreTrainedTokenizerFast:
