@@ -57,12 +57,6 @@ class ReplyGenerator:
         self.emotions: list[str] = list(config.emotions)
         self.max_length = check_max_length(max_length, config.max_position_embeddings, "model")
 
-    @property
-    def reads_emotions(self) -> bool:
-        """Whether the reply depends on the emotion at all; that of the vanilla model does not."""
-        config = self.model.config
-        return config.modulate_encoder or config.modulate_decoder or config.emotion_token_ids is not None
-
     @torch.no_grad()
     def __call__(
         self,

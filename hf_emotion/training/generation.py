@@ -2,7 +2,6 @@
 """Training of generators: replies in a chosen emotion, and language models of dialogue."""
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -169,6 +168,11 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
         contexts = encode_contexts(tokenizer, batch["context"], config, max_length, batch["labels"])
         replies = tokenizer(batch["reply"], add_special_tokens=False)["input_ids"]
         replies = [[*ids, end] for ids in replies]
+        texts = tokenizer(batch["context"], add_special_tokens=False)["input_ids"]
+        cut = [
+            len(text) + special > len(context) or len(reply) > max_length
+            for text, context, reply in zip(texts, contexts, replies, strict=True)
+        ]
         return {
             "input_ids": contexts,
             "labels": [ids[:max_length] for ids in replies],
@@ -176,10 +180,11 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
             "length": [
                 len(context) + min(len(ids), max_length) for context, ids in zip(contexts, replies, strict=True)
             ],
-            "cut": [len(ids) > max_length for ids in replies],
+            "cut": cut,
         }
 
     end = config.eos_token_id
+    special = 1 + sum(token is not None for token in (config.context_start_token_id, config.emotion_token_ids))
     if not 3 <= max_length <= config.max_position_embeddings:
         raise ValueError(
             f"`max_length` must lie between 3 and the model's {config.max_position_embeddings} positions, got {max_length}."
@@ -187,7 +192,12 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
     dataset = dataset.map(encode, batched=True, remove_columns=dataset.column_names, desc="tokenizing")
     cut = sum(dataset["cut"])
     if cut:
-        logger.warning("%d of %d replies are longer than %d tokens and are cut", cut, len(dataset), max_length)
+        logger.warning(
+            "%d of %d pairs have a context or a reply of more than %d tokens, which is cut",
+            cut,
+            len(dataset),
+            max_length,
+        )
     return dataset.remove_columns("cut")
 
 
@@ -316,7 +326,8 @@ def _shifted_token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
 
 def _perplexity(prediction) -> dict[str, float]:
     loss, tokens = np.asarray(prediction.predictions).sum(axis=0)
-    return {"perplexity": math.exp(loss / tokens), "tokens": int(tokens)}
+    with np.errstate(over="ignore"):  # of a training that diverged it is infinite
+        return {"perplexity": float(np.exp(loss / tokens)), "tokens": int(tokens)}
 
 
 def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int) -> Seq2SeqTrainingArguments:
