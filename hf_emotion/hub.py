@@ -57,7 +57,9 @@ def push(
         ValueError: the folder cannot be published; what is missing, and what to do.
         PermissionError: no token, or one that the Hub refuses (401) or that may not write there (403).
         FileNotFoundError: no such repository, namespace or branch (404).
-        ConnectionError: the Hub cannot be reached, or fails; the repository is as it was.
+        ConnectionError: the Hub cannot be reached, or fails at every attempt.
+
+    A push that fails leaves the repository as it was: without a new commit, and without a repository or branch made for it.
     """
     if create_pr and (revision is not None or tag is not None):
         raise ValueError("`create_pr` opens a pull request against main: leave out `revision` and `tag`.")
@@ -79,9 +81,9 @@ def push(
         return {"files": files, **_upload(api, repo_id, folder, private, revision, create_pr, tag)}
 
 
-def _retrying(action: Callable[[], T], repo_id: str, waits: Sequence[float] | None = None) -> T:
+def _retrying(action: Callable[[], T], repo_id: str, waits: Sequence[float] = WAITS) -> T:
     """Call again after a failure of the server or of the network; other refusals become errors that say what to do."""
-    for wait in (*(WAITS if waits is None else waits), None):
+    for wait in (*waits, None):
         try:
             return action()
         except (HTTPError, RuntimeError, json.JSONDecodeError) as error:
@@ -95,7 +97,7 @@ def _retrying(action: Callable[[], T], repo_id: str, waits: Sequence[float] | No
             if wait is None:
                 answer = f"answered {status}" if status else f"could not be reached ({type(cause).__name__}: {cause})"
                 raise ConnectionError(
-                    f"the Hub {answer} at every attempt: try again later; {repo_id} was not changed."
+                    f"the Hub {answer} at every attempt: run the same command again later."
                 ) from error
             logger.warning("the Hub failed (%s), next attempt in %s s", status or type(cause).__name__, wait)
             time.sleep(wait)
@@ -190,7 +192,7 @@ def _create(api: HfApi, repo_id: str, private: bool) -> bool:
 def _undo(api: HfApi, repo_id: str, revision: str | None, before: str | None, undo: list[Callable[[], Any]]) -> None:
     """Remove what was made for a commit that failed, unless something was committed to it."""
     try:
-        if undo and before in (None, api.model_info(repo_id, revision=revision).sha):
+        if undo and (before is None or before == api.model_info(repo_id, revision=revision).sha):
             for step in reversed(undo):
                 step()
     except (HTTPError, OSError) as error:

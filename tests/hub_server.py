@@ -161,7 +161,8 @@ class HubServer:
             self.received.append((request.command, request.path, body))
             self.headers.append({name.lower(): value for name, value in request.headers.items()})
             fault = next(
-                (f for f in self.faults if f.times and f.method == request.command and re.search(f.path, target.path)), None
+                (f for f in self.faults if f.times and f.method == request.command and re.search(f.path, target.path)),
+                None,
             )
             if fault is not None:
                 fault.times -= 1
