@@ -328,7 +328,7 @@ def write_collection_card(folder: Path, names: list[str], namespace: str | None)
     for name in names:
         data = ModelCard.load(folder / name / "README.md").data
         corpus = data.eval_results[0].dataset_name
-        terms[corpus] = CORPORA[corpus][1]
+        terms[corpus] = CORPORA.get(corpus, (None, "see the cards"))[1]
         results = ", ".join(f"{result.metric_name} {result.metric_value}" for result in data.eval_results)
         link = f"[{name}](https://huggingface.co/{namespace}/{name})" if namespace else name
         lines.append(f"| {link} | {corpus} | {results} |")
