@@ -50,7 +50,7 @@ for name in HUB_CASES:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     save_file({"logits": model(**case.make_inputs(3, 9, 5)).logits.detach().contiguous()}, folder / "logits.safetensors")
-    write_run(folder, name, f"from transformers import pipeline\\n{EXAMPLE.format(text=case.texts[0])}")
+    write_run(folder, name, f"from transformers import pipeline\\n{EXAMPLE.format(text=list(case.texts))}")
 print(transformers.__version__, huggingface_hub.__version__)
 """
 

@@ -130,6 +130,8 @@ class HubServer:
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
+        # Of another host, as the real one: clients read the headers of a redirect within a host from where it leads.
+        self.storage = f"http://localhost:{self.http.server_address[1]}/storage"
 
     def __enter__(self) -> "HubServer":
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
@@ -483,7 +485,7 @@ class HubServer:
         answer = {"X-Repo-Commit": sha, "Accept-Ranges": "bytes"}
         if blob.lfs:
             answer |= {"X-Linked-Size": str(len(blob.content)), "X-Linked-ETag": f'"{blob.sha256}"'}
-            return 302, {**answer, "Location": f"{self.url}/storage/{blob.sha256}"}, b""
+            return 302, {**answer, "Location": f"{self.storage}/{blob.sha256}"}, b""
         return self._content(headers, blob.content, {**answer, "ETag": f'"{blob.git_oid}"'})
 
     def stored_content(self, headers, query, body, oid):

@@ -501,7 +501,7 @@ def released(tmp_path_factory, tokenizer) -> SimpleNamespace:
         write_run(
             root / "runs" / case_id,
             case_id,
-            f"from transformers import pipeline\n{EXAMPLE.format(text=case.texts[0])}",
+            f"from transformers import pipeline\n{EXAMPLE.format(text=list(case.texts))}",
         )
     contexts = write_run(
         root / "runs" / "contexts",
@@ -621,7 +621,7 @@ def test_finished_runs(tiny_run, pair_run, tmp_path):
         "text-classification", model=str(tmp_path / "out" / "tiny"), trust_remote_code=True, top_k=None
     )
     thresholds = classify.model.config.thresholds
-    assert len(classify("this sun is joy")) == len(thresholds) == 28
+    assert len(classify(["this sun is joy"])[0]) == len(thresholds) == 28
 
 
 @pytest.mark.parametrize(
