@@ -7,7 +7,10 @@ BIN := .venv/bin
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[offline,plots,test]'
 	touch $@
 
-.PHONY: quickstart test lint format
+# The default model of each task; RUNS="runs/a runs/b" names others.
+RUNS ?= $(wildcard runs/goemotions_laa_cb_strong runs/emotion6_esa runs/meld_bilstm_attention_pe runs/sentihood_qacg_aux)
+
+.PHONY: quickstart test lint format release
 quickstart: .venv/installed
 	rm -rf runs/quickstart
 	$(BIN)/hf-emotion train quickstart
@@ -28,3 +31,8 @@ lint: .venv/installed
 format: .venv/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+release: .venv/installed
+	@test -n "$(RUNS)" || { echo 'make release: none of the default runs is in runs/; train them, or name others: make release RUNS="runs/a runs/b"'; exit 2; }
+	rm -rf dist/release
+	$(BIN)/hf-emotion release $(RUNS) --output dist/release

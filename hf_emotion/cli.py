@@ -13,7 +13,7 @@ import typer
 # Everything else is imported inside the commands: `--help` must not wait for torch.
 
 app = typer.Typer(
-    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, compare, convert.",
+    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, compare, convert, publish.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -497,6 +497,57 @@ def compare(
             f"[{row['low']:+.4f}, {row['high']:+.4f}], bootstrap p = {row['p_value']:.3f}; rows wholly right in one run alone: "
             f"{row['only_second']} vs {row['only_first']}, McNemar p = {row['mcnemar_p_value']:.3g}"
         )
+
+
+@app.command()
+def push(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run, or one that `release` built.")],
+    repo_id: Annotated[str, typer.Option(help="NAMESPACE/NAME on the Hub; NAME alone: in the token's own namespace.")],
+    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+    revision: Annotated[str | None, typer.Option(help="Branch, made from main when it is missing.")] = None,
+    create_pr: Annotated[bool, typer.Option("--create-pr", help="Open a pull request against main.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, list the files, send nothing.")
+    ] = False,
+    tag: Annotated[str | None, typer.Option(help="New tag on the commit.")] = None,
+    space: Annotated[
+        Path | None, typer.Option(help="Also write the files of a Gradio Space for the model into this new folder.")
+    ] = None,
+) -> None:
+    """Publish a run on the Hub: model, code, card, metrics and plots, once they load without hf-emotion."""
+    from .hub import push as run_push
+
+    done = run_push(run, repo_id, private, revision, create_pr, tag, dry_run, space)
+    _print_sizes(done["files"])
+    if space is not None:
+        print(f"Space written to {space}; publish it with: hf upload REPO {space} . --repo-type space")
+    if dry_run:
+        print("dry run: nothing was sent")
+    elif done["changed"]:
+        print(f"published: {done['url']}")
+    else:
+        print(f"nothing to do: {done['url']} holds these files already")
+
+
+@app.command()
+def release(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="New or empty folder.")],
+    namespace: Annotated[str | None, typer.Option(help="Account on the Hub that will hold the models.")] = None,
+) -> None:
+    """Build the folders to publish from finished runs, checked, with a card of the collection and SHA-256 sums."""
+    from .release import SUMS
+    from .release import release as run_release
+
+    for name, files in run_release(runs, output, namespace).items():
+        print(f"{output / name}: {len(files)} files, {sum(files.values()):,} bytes")
+    print(f"check with: cd {output} && sha256sum --check {SUMS}")
+
+
+def _print_sizes(files: dict[str, int]) -> None:
+    for path, size in files.items():
+        print(f"{size:>14,}  {path}")
+    print(f"{sum(files.values()):>14,}  bytes in {len(files)} files")
 
 
 @app.command()

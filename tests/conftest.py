@@ -100,9 +100,19 @@ def _uses(folders: Iterable[tuple[str, Path]]) -> dict[str, list]:
 def _run(home: Path, jobs: dict[str, Any]) -> dict[str, Any]:
     """Run `jobs` in a process of its own, with empty caches in `home`."""
     home.mkdir()
+    return run_without_library(home, jobs)
+
+
+def run_without_library(home: Path, jobs: dict[str, Any], **variables: str) -> dict[str, Any]:
+    """Run `jobs` in a process of its own, with its caches in `home` and, unless `variables` say otherwise, without network."""
     (home / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "PYTEST"))}
-    environment |= {"HF_HOME": str(home / "hf"), "HF_MODULES_CACHE": str(home / "modules"), "HF_HUB_OFFLINE": "1"}
+    environment |= {
+        "HF_HOME": str(home / "hf"),
+        "HF_MODULES_CACHE": str(home / "modules"),
+        "HF_HUB_OFFLINE": "1",
+        **variables,
+    }
     # -P: the folder of the script, this one, is not searched for modules.
     command = [sys.executable, "-P", str(PROCESS), str(home / "jobs.json")]
     done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=280)

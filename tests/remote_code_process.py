@@ -34,13 +34,17 @@ def main(jobs_file: str) -> None:
     except ImportError:
         report["library_is_missing"] = True
 
-    for job in jobs["load"]:  # {"folder": ..., "auto_class": ...}; the inputs lie in inputs.safetensors
+    # {"folder": ..., "auto_class": ...}; the inputs lie in inputs.safetensors. With "repository" (and "revision") the
+    # checkpoint comes from the Hub, and the folder has inputs and outputs alone.
+    for job in jobs["load"]:
         folder = Path(job["folder"])
+        source = job.get("repository", folder)
+        options = {"trust_remote_code": True, "revision": job.get("revision", "main")}
         inputs = load_file(folder / "inputs.safetensors")
         without_labels = {name: value for name, value in inputs.items() if name != "labels"}
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=True)
-        base = AutoModel.from_pretrained(folder, trust_remote_code=True)
-        head = getattr(transformers, job["auto_class"]).from_pretrained(folder, trust_remote_code=True)
+        config = AutoConfig.from_pretrained(source, **options)
+        base = AutoModel.from_pretrained(source, **options)
+        head = getattr(transformers, job["auto_class"]).from_pretrained(source, **options)
         with torch.no_grad():
             outputs = {"base": base(**without_labels), "head": head(**inputs)}
         tensors = {
@@ -52,8 +56,11 @@ def main(jobs_file: str) -> None:
         save_file(tensors, folder / "outputs.safetensors")
         report["classes"][folder.name] = [f"{type(x).__module__}.{type(x).__name__}" for x in (config, base, head)]
 
-    for job in jobs["pipelines"]:  # {"folder": ..., "texts": [...]}
-        classify = pipeline(model=job["folder"], trust_remote_code=True, device="cpu")
+    # {"folder": ..., "texts": [...]}, also with "repository", "revision" and "task"
+    for job in jobs["pipelines"]:
+        source = job.get("repository", job["folder"])
+        options = {"trust_remote_code": True, "revision": job.get("revision")}
+        classify = pipeline(job.get("task"), model=source, device="cpu", **options)
         report["pipelines"][Path(job["folder"]).name] = {
             "class": type(classify).__name__,
             "task": classify.task,

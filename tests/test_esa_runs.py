@@ -72,14 +72,12 @@ RESULTS = {
     "recipe.yaml",
     "training_curve.png",
 }
-ESA_CODE = {
+PIPELINE_CODE = {"pipeline_emotion_classification.py", "tfidf_gate.py", "usable_positions.py"}
+ESA_CODE = PIPELINE_CODE | {
     "class_balanced_loss.py",
     "configuration_roberta_esa.py",
     "modeling_roberta_esa.py",
-    "pipeline_emotion_classification.py",
     "sinusoidal_encoding.py",
-    "tfidf_gate.py",
-    "usable_positions.py",
 }
 
 
@@ -270,7 +268,7 @@ def other_gate(run: Path, folder: Path) -> Path:
 
 class TestRunFolder:
     def test_files(self, run):
-        code = set() if run.name == "roberta_tfidf" else ESA_CODE
+        code = PIPELINE_CODE if run.name == "roberta_tfidf" else ESA_CODE
         assert set(files_in(run)) == CHECKPOINT | RESULTS | {"tfidf_gate.json"} | code
 
     def test_checkpoint(self, run):
@@ -673,10 +671,11 @@ class TestCards:
             assert f"`tfidf_gating={KINDS[run.name]['model_config']['tfidf_gating']}`" in card
 
     def test_use(self, run, card):
-        if run.name == "roberta_tfidf":  # the stock pipeline would leave the gate out
-            assert 'hf-emotion predict PATH_OR_REPO "TEXT"' in card and "pipeline(" not in card
-        else:
-            assert 'pipeline("emotion-classification", model="PATH_OR_REPO", trust_remote_code=True)' in card
+        # Also of the stock model: the stock pipeline would leave the gate out.
+        assert 'pipeline("emotion-classification", model="PATH_OR_REPO", trust_remote_code=True)' in card
+        config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+        assert list(config["custom_pipelines"]) == ["emotion-classification"]
+        assert (run / "pipeline_emotion_classification.py").is_file() and (run / "tfidf_gate.py").is_file()
 
     def test_what_the_pipeline_returns(self, gated_runs):
         card = (gated_runs["esa_tfidf"] / "README.md").read_text(encoding="utf-8")

@@ -6,7 +6,6 @@ import json
 import math
 import random
 import re
-import shlex
 import shutil
 import sys
 from collections import Counter
@@ -83,7 +82,7 @@ CODE = {
         "pipeline_targeted_sentiment.py",
     },
     "cg": {"configuration_cg_bert.py", "modeling_cg_bert.py", "pipeline_targeted_sentiment.py"},
-    "stock": set(),
+    "stock": {"pipeline_targeted_sentiment.py"},
 }
 LOCATIONS = ["LOCATION1", "LOCATION2"]
 LOCATION_TEXTS = ["location - 1", "location - 2"]
@@ -1296,9 +1295,11 @@ class TestOneModelPerContext:
         assert (
             "The stock sequence classifier of transformers over `tiny-bert`, one for each target and aspect." in text
         )
-        (command,) = re.findall(r"^hf-emotion predict .*$", text, flags=re.MULTILINE)
-        command = command.replace("PATH_OR_REPO/CONTEXT", str(contexts_run / self.CONTEXTS[0]))
-        assert cells(invoke(*shlex.split(command.replace("TEXT", "LOCATION1 is so happy"))[1:]))
+        (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+        assert f'"subfolder": "{self.CONTEXTS[0]}"' in code
+        found = []
+        exec(code.replace("PATH_OR_REPO", str(contexts_run)).replace("print(", "keep("), {"keep": found.append})
+        assert found[0][0]["label"] in ("none", "positive", "negative")
 
     @pytest.fixture
     def steps(self, monkeypatch) -> list[int]:
@@ -1431,8 +1432,7 @@ class TestOneModelPerContext:
     def test_several_seeds_are_found(self, argv, aspect_bert, places, tmp_path, no_plots):
         recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, seeds=[3, 8], **FILES)
         train(recipe, tmp_path / "run", data_dir=places)
-        (command,) = re.findall(r"^hf-emotion predict .*$", (tmp_path / "run" / "README.md").read_text(), re.MULTILINE)
-        assert re.search(r"PATH_OR_REPO/seed-[38]/CONTEXT", command)
+        assert '"PATH_OR_REPO", "subfolder": "home-calm"' in (tmp_path / "run" / "README.md").read_text()
         assert "home-calm" in argv("predict", tmp_path / "run", "the home is so happy").err
 
     def test_contexts_whose_names_meet(self, aspect_bert, tmp_path, no_plots):
@@ -1498,7 +1498,7 @@ class TestCard:
             "## Labels\n\nnone, positive, negative\n",
             "It knows the aspects above and no others.",
             "the sentiments that annotators read",
-            "## Source\n\nWu and Ong.",
+            "## Citation\n\nThe model: Wu and Ong.\n",
             "Texts are cut to 40 tokens",
         ):
             assert text in card.text, text
@@ -1511,24 +1511,16 @@ class TestCard:
         assert "Pontiki et al. 2014" in cg
         assert "Aspects" not in emotions and "aspect" not in emotions
 
-    @pytest.mark.parametrize("text", ["TEXT", "the home of LOCATION1 is joy"])
-    @each_run("qacg_run", "cg_run", "places_run")
-    def test_the_example_runs(self, run, text):
+    @each_run("qacg_run", "cg_run", "places_run", "pair_run")
+    def test_the_example_runs(self, run):
         (code,) = re.findall(r"```python\n(.*?)```", (run / "README.md").read_text(), flags=re.DOTALL)
         found = []
-        code = code.replace("PATH_OR_REPO", str(run)).replace("TEXT", text).replace("print(", "keep(")
-        exec(code, {"keep": found.append})
+        exec(code.replace("PATH_OR_REPO", str(run)).replace("print(", "keep("), {"keep": found.append})
+        (text,) = re.findall(r'^print\(classify\("(.*?)"', code, flags=re.MULTILINE)
         predictor = TargetedPredictor(run, device="cpu")
         targets = predictor.model.config.targets
         expected = predictor(text, targets=targets and targets[:1])[0]
         assert_same_entries(found[0], expected)
-
-    def test_the_example_of_a_stock_model_runs(self, pair_run):
-        text = (pair_run / "README.md").read_text()
-        assert "```python" not in text
-        (command,) = re.findall(r"^hf-emotion predict .*$", text, flags=re.MULTILINE)
-        command = command.replace("PATH_OR_REPO", str(pair_run)).replace("TEXT", "LOCATION1 is so happy")
-        assert cells(invoke(*shlex.split(command)[1:]))[0] == ["target", *HOOD_ASPECTS]
 
     def test_figures_that_are_undefined(self, cg_run, tmp_path):
         report = report_of(cg_run)

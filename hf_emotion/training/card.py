@@ -4,13 +4,16 @@
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import EvalResult, ModelCardData
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
+from .. import __version__
 from ..metrics.significance import mean_std
 from ..recipes import Recipe
 from .files import write_text
 
 
+MODEL = "PATH_OR_REPO"  # how a card calls its model until it is published
+UNNAMED_TERMS = "the user's own files: name their terms here before publishing"
 CORPORA = {  # dataset name -> (Hub id or None, terms)
     "goemotions": ("google-research-datasets/go_emotions", "CC BY 4.0; Reddit comments, Demszky et al. 2020"),
     "sentihood": (None, "no licence stated for the data: research use; Saeidi et al. 2016"),
@@ -24,9 +27,9 @@ CORPORA = {  # dataset name -> (Hub id or None, terms)
     "daily_dialog_replies": (None, "CC BY-NC-SA 4.0; Li et al. 2017"),
     "empathetic_dialogues": ("facebook/empathetic_dialogues", "CC BY-NC 4.0; Rashkin et al. 2019"),
     "quickstart": (None, "CC0 1.0; sentences written for hf-emotion"),
-    "files": (None, "the user's own files: name their terms here before publishing"),
-    "dialogue_files": (None, "the user's own files: name their terms here before publishing"),
-    "reply_files": (None, "the user's own files: name their terms here before publishing"),
+    "files": (None, UNNAMED_TERMS),
+    "dialogue_files": (None, UNNAMED_TERMS),
+    "reply_files": (None, UNNAMED_TERMS),
 }
 KINDS = {"fixed": "threshold {threshold}", "tuned": "thresholds tuned on dev", "argmax": "argmax"}
 SHOWN = (
@@ -78,6 +81,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
     metadata = ModelCardData(
         model_name=recipe.name,
         license="apache-2.0",
+        language=None if terms == UNNAMED_TERMS else "en",
         library_name="transformers",
         pipeline_tag="token-classification" if dialogue else "text-classification",
         base_model=None if is_local else base,
@@ -113,7 +117,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
             f"# {recipe.name}",
             f"{recipe.description or recipe.name}.",
             _about(recipe, base),
-            _usage(recipe, report["contexts"], best["seed"], "thresholds" in best),
+            _usage(recipe, report["contexts"], "thresholds" in best, _first_context(folder, best["seed"])),
             "## Results\n\n" + _results(report, recipe),
             _thresholds(best),
             f"## Training\n\nCorpus: {recipe.dataset} ({terms}), options {recipe.dataset_options or 'none'}, "
@@ -125,13 +129,17 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
             + f"seed {best['seed']}, the epoch that was best on the development split. Texts are cut to {recipe.max_length} "
             + f"tokens{' for each utterance' if dialogue else ''}. Training arguments: {_inline(recipe.training_arguments)}. Minutes of training per seed: "
             + ", ".join(f"{run['train_minutes']:.1f}" for run in report["runs"])
-            + f" ({report['environment']['device']}, {report['environment']['threads']} threads, torch "
-            + f"{report['environment']['torch']}, transformers {report['environment']['transformers']}).",
+            + f" ({report['environment']['device']}, {report['environment']['threads']} threads, Python "
+            + f"{report['environment']['python']}, torch {report['environment']['torch']}, transformers "
+            + f"{report['environment']['transformers']}).",
             f"## Labels\n\n{', '.join(labels)}" + _contexts(report["contexts"]),
-            f"## Limits\n\nThe model gives the {'sentiments' if targeted else 'emotions'} that annotators read in short "
-            f"English {'dialogues' if dialogue else 'texts'} of this corpus; it does not know what a writer felt. Rare labels have few test rows, and their "
-            "scores are uncertain. Texts carry the biases of their platform and of their annotators: do not use the model "
-            "to judge persons." + (" It knows the aspects above and no others." if targeted else ""),
+            f"## Limits and ethical notes\n\nThe model gives the {'sentiments' if targeted else 'emotions'} that annotators read "
+            f"in short {'dialogues' if dialogue else 'texts'} of this corpus{'' if metadata.language is None else ', in English'}; "
+            "it does not know what a writer felt. Rare labels have few test rows, and their scores are uncertain. Texts carry "
+            "the biases of their platform and of their annotators, who mark the language of some groups as angry or rude more "
+            "often than that of others: look at the errors on texts of your own before use. Do not use the model to judge "
+            "persons, to decide about work, credit, insurance, health or law, or to watch people who do not know of it."
+            + (" It knows the aspects above and no others." if targeted else ""),
             _citation(recipe),
         )
         if part
@@ -140,15 +148,21 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
 
 
 ABOUT = {
-    "label-aware-bert": "Each label i has a vector e_i that attends to the tokens, α_i = softmax(e_i W Hᵀ); its logit is "
+    "label-aware-bert": "Each label i has a vector e_i that attends to the tokens H of BERT, α_i = softmax(e_i W Hᵀ); its logit is "
     "FFN([α_i H ‖ h_CLS]), with one FFN for all labels.",
     "leam": "One attention over the tokens for all labels, from the cosine similarity of label vectors and hidden states (LEAM).",
-    "cg-bert": "A context, the target and the aspect, guides the queries and keys of every layer: q̂ = (1−λ_Q) q + λ_Q ĉ_Q.",
+    "cg-bert": "A context, the target and the aspect, guides the queries and keys of every layer: q̂ = (1−λ_Q) q + λ_Q ĉ_Q, and k̂ "
+    "likewise; ĉ_Q is a projection of C = W_c [E_c ‖ X] + b + E_c, with the context's vector E_c and the layer's input X, and "
+    "λ_Q = g(v_q·q + v_c·ĉ_Q).",
     "roberta-esa": "Emotion-specific attention over the last hidden state of RoBERTa: Z = attention(E + P), Z_final = Z ⊙ S + P, "
     "with positions P and a scale S that are learned; the mean over the tokens is classified.",
     "qacg-bert": "A context, the target and the aspect, adds a quasi-attention that can subtract to the attention of every "
-    "layer: Â = softmax(q kᵀ/√d_h) + λ_A σ(c_Q c_Kᵀ/√d_h), with λ_A in [−1, 1].",
+    "layer: Â = softmax(q kᵀ/√d_h) + λ_A σ(c_Q c_Kᵀ/√d_h), with λ_A = 1 − (λ_Q + λ_K) in [−1, 1]; c_Q and c_K are projections of "
+    "C = W_c [E_c ‖ X] + b + E_c, with the context's vector E_c and the layer's input X.",
 }
+BALANCED = (
+    " The loss of label c has the weight (1−β)/(1−βⁿ), with the n rows of the training part that have the label."
+)
 
 
 GATES = {
@@ -169,7 +183,12 @@ def _about(recipe: Recipe, base: str) -> str:
             f"{_dialogue_about(recipe.model_config, base)} Configuration: {_inline(recipe.model_config) or 'default'}."
         )
     leam = recipe.model_config.get("label_attention") == "leam"
-    about = ABOUT["leam" if leam else recipe.model_type] + GATES[recipe.model_config.get("tfidf_gating", "none")]
+    balanced = BALANCED if recipe.model_config.get("class_balanced_beta") is not None else ""
+    about = (
+        ABOUT["leam" if leam else recipe.model_type]
+        + balanced
+        + GATES[recipe.model_config.get("tfidf_gating", "none")]
+    )
     return f"{about}{pairs} Encoder: `{base}`. Configuration: {_inline(recipe.model_config) or 'default'}."
 
 
@@ -194,32 +213,46 @@ def _reads_pairs(recipe: Recipe) -> bool:
     return bool(recipe.model_config.get("auxiliary_sentence"))
 
 
-def _usage(recipe: Recipe, contexts: dict[str, Any] | None, seed: int, multi_label: bool) -> str:
+EXAMPLES = {
+    "sentihood": "LOCATION1 is safe, but far too expensive.",
+    "semeval2014": "The food was great, but we waited an hour for it.",
+}
+
+
+def _usage(recipe: Recipe, contexts: dict[str, Any] | None, multi_label: bool, first_context: str | None) -> str:
     gated = recipe.model_type is None and recipe.model_config.get("tfidf_gating", "none") != "none"
-    # The stock pipeline knows no targets and no gate.
-    if recipe.model_type is None and (contexts is not None or gated):
-        folder = "PATH_OR_REPO"
-        if recipe.one_model_per_context:
-            folder += f"/seed-{seed}/CONTEXT" if len(recipe.seeds) > 1 else "/CONTEXT"
-        return f'## Use\n\n```\npip install hf-emotion\nhf-emotion predict {folder} "TEXT"\n```'
     task, trust, call = "emotion-classification", ", trust_remote_code=True", '"Thank you so much, this made my day!"'
     returned = "the labels whose probability passes their thresholds." if multi_label else "the most probable label."
-    if recipe.model_type is None:
+    text = EXAMPLES.get(recipe.dataset, "TEXT")
+    if first_context is not None:
+        return (
+            "## Use\n\nOne model for each target and aspect, each in a folder of its own.\n\n```python\n"
+            "from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline\n\n"
+            f'place = {{"pretrained_model_name_or_path": "{MODEL}", "subfolder": "{first_context}"}}\n'
+            "model = AutoModelForSequenceClassification.from_pretrained(**place)\n"
+            'classify = pipeline("text-classification", model=model, tokenizer=AutoTokenizer.from_pretrained(**place))\n'
+            f'print(classify("{text}"))\n```'
+        )
+    if contexts is not None:
+        task = "targeted-sentiment"
+        call = f'"{text}", targets={contexts["targets"][:1]}' if contexts["targets"] else f'"{text}"'
+        returned = "for every target in the text and every aspect the label with its probability."
+    elif recipe.model_type is None and not gated:
         task, trust, returned = "text-classification", "", ""
     elif recipe.model_type == "dialogue-bilstm":
         task, call = "dialogue-emotion", '[("Ana", "I lost my keys."), ("Ben", "Again?!")]'
         returned = "for every turn the most probable emotion and the probabilities of all."
-    elif contexts is not None:
-        task, call = (
-            "targeted-sentiment",
-            f'"TEXT", targets={contexts["targets"][:1]}' if contexts["targets"] else '"TEXT"',
-        )
-        returned = "for every target in the text and every aspect the label with its probability."
     return (
         "## Use\n\n```python\nfrom transformers import pipeline\n\n"
-        f'classify = pipeline("{task}", model="PATH_OR_REPO"{trust})\n'
+        f'classify = pipeline("{task}", model="{MODEL}"{trust})\n'
         f"print(classify({call}))\n```" + (f"\n\nThe pipeline returns {returned}" if returned else "")
     )
+
+
+def _first_context(folder: Path, seed: int) -> str | None:
+    """Of a run with one model for each context the name of the first one's folder."""
+    found = sorted([*folder.glob("*/run.json"), *folder.glob(f"seed-{seed}/*/run.json")])
+    return found[0].parent.name if found else None
 
 
 def _contexts(contexts: dict[str, Any] | None) -> str:
@@ -269,7 +302,10 @@ def _thresholds(best: dict[str, Any]) -> str:
 
 
 def _citation(recipe: Recipe) -> str:
-    return f"## Source\n\n{recipe.paper}." if recipe.paper else ""
+    paper = f"The model: {recipe.paper}.\n\n" if recipe.paper else ""
+    return (
+        f"## Citation\n\n{paper}The software: The hf-emotion developers: hf-emotion {__version__}, Apache License 2.0."
+    )
 
 
 def _nonzero(duplicates: dict[str, int]) -> str:
@@ -278,3 +314,30 @@ def _nonzero(duplicates: dict[str, int]) -> str:
 
 def _inline(values: dict[str, Any]) -> str:
     return ", ".join(f"`{key}={value}`" for key, value in values.items())
+
+
+def best_run(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The seed that was best on the development split, whose weights stand for the run; of generators by perplexity."""
+    if "teacher_forcing" in runs[0].get("validation", {}):
+        return min(runs, key=lambda run: run["validation"]["teacher_forcing"]["perplexity"])
+    return max(runs, key=lambda run: run["best_dev_metric"] or 0)
+
+
+def write_collection_card(folder: Path, names: list[str], namespace: str | None) -> None:
+    """Write README.md of a folder with the published folders `names`: a table of their models, from their cards."""
+    lines = ["| model | corpus | results on its test part |", "|---|---|---|"]
+    terms = {}
+    for name in names:
+        data = ModelCard.load(folder / name / "README.md").data
+        corpus = data.eval_results[0].dataset_name
+        terms[corpus] = CORPORA.get(corpus, (None, "see the cards"))[1]
+        results = ", ".join(f"{result.metric_name} {result.metric_value}" for result in data.eval_results)
+        link = f"[{name}](https://huggingface.co/{namespace}/{name})" if namespace else name
+        lines.append(f"| {link} | {corpus} | {results} |")
+    corpora = "\n".join(f"- {corpus}: {text}" for corpus, text in terms.items())
+    text = f"# Models of hf-emotion\n\n{chr(10).join(lines)}\n\n## Training data\n\n{corpora}\n\n"
+    write_text(
+        folder / "README.md",
+        f"{text}The models are under the Apache License 2.0. Each card says how its model was trained, its figures over the "
+        "seeds, and its limits.\n",
+    )

@@ -8,7 +8,7 @@ from huggingface_hub import EvalResult, ModelCardData
 
 from ..metrics.significance import mean_std
 from ..recipes import Recipe
-from .card import CORPORA, _citation, _inline, _nonzero
+from .card import CORPORA, MODEL, UNNAMED_TERMS, _citation, _inline, _nonzero
 from .files import write_text
 
 
@@ -40,7 +40,7 @@ def write_generator_card(folder: Path, recipe: Recipe, report: dict[str, Any], b
     metadata = ModelCardData(
         model_name=recipe.name,
         license="apache-2.0",
-        language="en",
+        language=None if any(CORPORA[name][1] == UNNAMED_TERMS for name in corpora) else "en",
         library_name="transformers",
         pipeline_tag="text-generation",
         base_model=named,
@@ -121,12 +121,12 @@ def _about(recipe: Recipe, base: str) -> str:
 def _usage(recipe: Recipe, emotions: list[str]) -> str:
     if recipe.model_type == "gpt2":
         return (
-            '## Use\n\n```python\nfrom transformers import pipeline\n\nwrite = pipeline("text-generation", model="PATH_OR_REPO")\n'
+            f'## Use\n\n```python\nfrom transformers import pipeline\n\nwrite = pipeline("text-generation", model="{MODEL}")\n'
             'print(write("<|endoftext|>how are you ?<|endoftext|>", max_new_tokens=20))\n```'
         )
     return (
         "## Use\n\n```python\nfrom transformers import pipeline\n\n"
-        'reply = pipeline("emotional-response", model="PATH_OR_REPO", trust_remote_code=True)\n'
+        f'reply = pipeline("emotional-response", model="{MODEL}", trust_remote_code=True)\n'
         f'print(reply(("I lost my keys again.", "{emotions[0]}")))\n```\n\n'
         "The pipeline returns a list of replies; an emotion may also be a mixture, {name: weight}."
     )

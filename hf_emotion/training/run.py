@@ -50,6 +50,8 @@ from ..inference import DialoguePredictor, Predictor, TargetedPredictor
 from ..inference.predictor import INPUT_NAMES, encode_texts, is_dialogue_model, is_targeted, pad_batch
 from ..inference.targeted import check_room
 from ..modeling.pipeline_dialogue_emotion import utterance_limit
+from ..modeling.pipeline_emotion_classification import EmotionClassificationPipeline
+from ..modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
 from ..modeling.tfidf_gate import TfidfGate
 from ..modeling.usable_positions import usable_positions
 from ..recipes import Recipe
@@ -217,8 +219,14 @@ def _train_seed(
             run[split] = {"argmax": metrics.single_label(recipe.dataset, gold[split], scores, names)}
     with filling(folder) as temporary:
         if model is not None:
-            model.save_pretrained(temporary)
-            trainer.processing_class.save_pretrained(temporary)
+            # Our models bring their pipelines along; a stock one with aspects or a gate needs ours too.
+            if recipe.model_type is None and is_targeted(model.config):
+                TargetedSentimentPipeline(model, trainer.processing_class).save_pretrained(temporary)
+            elif recipe.model_type is None and gate is not None:
+                EmotionClassificationPipeline(model, trainer.processing_class, gate=gate).save_pretrained(temporary)
+            else:
+                model.save_pretrained(temporary)
+                trainer.processing_class.save_pretrained(temporary)
         if gate is not None:
             gate.save_pretrained(temporary)
         _write_predictions(temporary / "predictions.parquet", splits, probabilities, names)
@@ -591,15 +599,12 @@ def environment() -> dict[str, Any]:
 
 
 def _finish(recipe: Recipe, output: Path, folders: dict[int, Path], report: dict[str, Any]) -> None:
-    from .card import write_card
+    from .card import best_run, write_card
     from .generator_card import write_generator_card
     from .plots import write_plots
 
     generates = "teacher_forcing" in report["runs"][0]["validation"]
-    if generates:
-        best = min(report["runs"], key=lambda run: run["validation"]["teacher_forcing"]["perplexity"])
-    else:
-        best = max(report["runs"], key=lambda run: run["best_dev_metric"] or 0)
+    best = best_run(report["runs"])
     if len(folders) > 1:  # the best seed on the development split stands for the run
         with filling(output) as temporary:
             for path in folders[best["seed"]].iterdir():

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Gradio Space for a model of hf-emotion. Results are shown as plain text: nothing that is typed becomes HTML."""
+
+import gradio as gr
+from transformers import pipeline
+
+
+MODEL = "PATH_OR_REPO"
+MAX_CHARACTERS = 5000
+
+run = pipeline("TASK", model=MODEL, trust_remote_code=True)
+
+
+def table(text: str, emotion: str | None = None) -> dict[str, list]:
+    """What the model says: names of columns, and a row for each label, aspect, turn or reply."""
+    text = (text or "").strip()[:MAX_CHARACTERS]
+    if not text:
+        return {"headers": [], "data": []}
+    try:
+        if run.task == "emotional-response":
+            found = run((text, emotion))
+        elif run.task == "dialogue-emotion":  # a line per turn, "speaker: utterance"
+            turns = [line.partition(": ") for line in text.splitlines() if line.strip()]
+            found = run([(speaker, words) if words.strip() else (None, speaker) for speaker, _, words in turns])
+        elif run.task == "targeted-sentiment":
+            found = run(text)
+        else:
+            found = run(text, top_k=10)
+    except ValueError as error:  # such as a text that names no target
+        raise gr.Error(str(error), print_exception=False) from error
+    known = ("speaker", "utterance", "target", "aspect", "label", "score", "generated_text")
+    names = [name for name in known if name in found[0]]
+    rows = [[f"{item[name]:.3f}" if name == "score" else str(item[name] or "") for name in names] for item in found]
+    return {"headers": names, "data": rows}
+
+
+def build() -> gr.Blocks:
+    with gr.Blocks(title=MODEL) as page:
+        gr.Markdown(f"# {MODEL.rpartition('/')[2]}")
+        inputs = [gr.Textbox(label="Text; of a dialogue a line per turn", lines=3, max_length=MAX_CHARACTERS)]
+        if run.task == "emotional-response":
+            inputs.append(gr.Dropdown(choices=run.model.config.emotions, label="Emotion"))
+        button = gr.Button("Run", variant="primary")
+        button.click(table, inputs, gr.Dataframe(label="Result", datatype="str", interactive=False))
+    return page
+
+
+if __name__ == "__main__":
+    build().launch()

@@ -1,0 +1,538 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A Hub on localhost: the HTTP endpoints that huggingface_hub speaks for repositories, without xet, and their refusals.
+
+It keeps every body that it received, and can be told to fail. See `HubServer`.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+import re
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import yaml
+
+
+LARGE = 10 * 2**20  # bytes from which a file must not be committed as a regular one
+LFS_NAMES = ("*.safetensors", "*.bin", "*.model", "*.parquet", "*.zip")
+ATTRIBUTES = "".join(f"{name} filter=lfs diff=lfs merge=lfs -text\n" for name in LFS_NAMES).encode()
+LICENSES = {"apache-2.0", "mit", "cc-by-4.0", "other"}
+
+
+@dataclass(frozen=True)
+class Blob:
+    content: bytes
+    lfs: bool
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def git_oid(self) -> str:
+        """As git names the content; of a large file that of its pointer."""
+        content = self.content
+        if self.lfs:
+            pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{self.sha256}\nsize {len(content)}\n"
+            content = pointer.encode()
+        return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+@dataclass
+class Repository:
+    private: bool
+    commits: dict[str, dict[str, Blob]] = field(default_factory=dict)
+    branches: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    pull_requests: dict[str, str] = field(default_factory=dict)
+    messages: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.branches["main"] = self.add("initial commit", {".gitattributes": Blob(ATTRIBUTES, lfs=False)})
+
+    def add(self, message: str, files: dict[str, Blob]) -> str:
+        sha = secrets.token_hex(20)
+        self.commits[sha], self.messages[sha] = files, message
+        return sha
+
+    def find(self, revision: str) -> str | None:
+        if revision in self.commits:
+            return revision
+        for refs in (self.branches, self.tags, self.pull_requests):
+            if revision in refs:
+                return refs[revision]
+        return None
+
+    def files(self, revision: str = "main") -> dict[str, bytes]:
+        return {path: blob.content for path, blob in self.commits[self.find(revision)].items()}
+
+
+class Refusal(Exception):
+    def __init__(self, status: int, message: str, code: str | None = None, **body):
+        self.status, self.message, self.code, self.body = status, message, code, body
+
+
+@dataclass
+class Fault:
+    """Requests of `method` whose path matches `path` fail, `times` of them: after their effect, or without one."""
+
+    method: str
+    path: str
+    status: int | None  # None: the connection is closed
+    times: int
+    after: bool
+
+
+class HubServer:
+    """
+    A server in a thread of its own; a context manager.
+
+    Attributes:
+        url: its address, for `HF_ENDPOINT`.
+        tokens: token -> (user, may it write?).
+        repositories: (type, "namespace/name") -> repository.
+        stored: contents of large files by their SHA-256, whether committed or not.
+        received: (method, path, body) of every request.
+    """
+
+    def __init__(self):
+        # Not readable as tokens, and new every time: what looks for them in what was received cannot find them by chance.
+        self.writer, self.reader = (f"hf_{secrets.token_hex(17)}" for _ in range(2))
+        self.tokens = {self.writer: ("somebody", True), self.reader: ("somebody", False)}
+        self.repositories: dict[tuple[str, str], Repository] = {}
+        self.stored: dict[str, bytes] = {}
+        self.received: list[tuple[str, str, bytes]] = []
+        self.headers: list[dict[str, str]] = []
+        self.faults: list[Fault] = []
+        self.lock = threading.Lock()
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self):
+                server.handle(self)
+
+            do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = answer
+
+            def log_message(self, *arguments):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
+        # Of another host, as the real one: clients read the headers of a redirect within a host from where it leads.
+        self.storage = f"http://localhost:{self.http.server_address[1]}/storage"
+
+    def __enter__(self) -> "HubServer":
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.http.shutdown()
+        self.http.server_close()
+
+    def fail(self, method: str, path: str, status: int | None, times: int = 1, after: bool = False) -> None:
+        self.faults.append(Fault(method, path, status, times, after))
+
+    def repository(self, name: str, kind: str = "model") -> Repository:
+        return self.repositories[kind, name]
+
+    def requests(self, method: str, path: str) -> int:
+        """How many requests of a method there were for paths that match."""
+        return sum(found == method and re.search(path, target) is not None for found, target, _ in self.received)
+
+    # HTTP
+
+    def handle(self, request: BaseHTTPRequestHandler) -> None:
+        body = self._read(request)
+        if body is None:
+            request.close_connection = True
+            return
+        target = urlsplit(request.path)
+        with self.lock:
+            self.received.append((request.command, request.path, body))
+            self.headers.append({name.lower(): value for name, value in request.headers.items()})
+            fault = next(
+                (f for f in self.faults if f.times and f.method == request.command and re.search(f.path, target.path)),
+                None,
+            )
+            if fault is not None:
+                fault.times -= 1
+            try:
+                if fault is not None and not fault.after:
+                    raise Refusal(fault.status or 0, "the server failed")
+                method = "GET" if request.command == "HEAD" else request.command
+                status, headers, content = self.route(method, target, request.headers, body)
+                if fault is not None:
+                    raise Refusal(fault.status or 0, "the server failed")
+            except Refusal as refusal:
+                if refusal.status == 0:
+                    request.close_connection = True
+                    return
+                status, content = refusal.status, json.dumps({"error": refusal.message, **refusal.body}).encode()
+                headers = {"Content-Type": "application/json", "X-Error-Message": refusal.message}
+                if refusal.code:
+                    headers["X-Error-Code"] = refusal.code
+        request.send_response(status)
+        for name, value in {"Content-Length": str(len(content)), **headers}.items():
+            request.send_header(name, value)
+        request.end_headers()
+        if request.command != "HEAD":
+            request.wfile.write(content)
+
+    def _read(self, request: BaseHTTPRequestHandler) -> bytes | None:
+        """The body; None if the client left before it was whole."""
+        if "chunked" in request.headers.get("Transfer-Encoding", ""):
+            parts = []
+            while size := int(request.rfile.readline().strip() or b"0", 16):
+                parts.append(request.rfile.read(size))
+                request.rfile.readline()
+            request.rfile.readline()
+            return b"".join(parts)
+        length = int(request.headers.get("Content-Length", 0))
+        body = request.rfile.read(length)
+        return body if len(body) == length else None
+
+    def route(self, method: str, target, headers, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        query = {name: values[0] for name, values in parse_qs(target.query).items()}
+        for pattern, verb, endpoint in self.ENDPOINTS:
+            match = re.fullmatch(pattern, target.path)
+            if match and verb == method:
+                parts = {name: unquote(value) for name, value in match.groupdict(default="").items()}
+                result = endpoint(self, headers, query, body, **parts)
+                if isinstance(result, tuple):
+                    return result
+                return 200, {"Content-Type": "application/json"}, json.dumps(result).encode()
+        raise Refusal(404, f"no such endpoint: {method} {target.path}")
+
+    # Who may do what
+
+    def user(self, headers) -> tuple[str | None, bool]:
+        given = headers.get("Authorization", "")
+        if not given:
+            return None, False
+        token = given.removeprefix("Bearer ")
+        if token not in self.tokens:
+            raise Refusal(401, "Invalid credentials in Authorization header")
+        return self.tokens[token]
+
+    def open(self, headers, kind: str, name: str, write: bool = False) -> Repository:
+        user, may_write = self.user(headers)
+        repository = self.repositories.get((kind, name))
+        namespace = name.partition("/")[0]
+        if repository is None or (repository.private and user != namespace):
+            raise Refusal(401 if user is None else 404, "Repository not found", "RepoNotFound")
+        if write and (user != namespace or not may_write):
+            raise Refusal(403, f"You don't have the required permissions to write to {name}")
+        return repository
+
+    def commit_of(self, repository: Repository, revision: str) -> str:
+        sha = repository.find(revision or "main")
+        if sha is None:
+            raise Refusal(404, f"Invalid rev id: {revision}", "RevisionNotFound")
+        return sha
+
+    # Endpoints
+
+    def whoami(self, headers, query, body):
+        user, _ = self.user(headers)
+        if user is None:
+            raise Refusal(401, "Invalid username or password.")
+        return {"type": "user", "name": user, "orgs": [], "auth": {"type": "access_token"}}
+
+    def create(self, headers, query, body):
+        values = json.loads(body)
+        user, may_write = self.user(headers)
+        if user is None:
+            raise Refusal(401, "Invalid username or password.")
+        namespace, kind = values.get("organization") or user, values.get("type", "model")
+        if namespace != user or not may_write:
+            raise Refusal(403, f"You don't have the rights to create a {kind} under the namespace {namespace!r}")
+        name = f"{namespace}/{values['name']}"
+        if not re.fullmatch(r"[\w-]+/[\w.-]+", name):
+            raise Refusal(400, f"Invalid repo name: {name}")
+        if kind == "space" and "sdk" not in values:
+            raise Refusal(400, "sdk is required")
+        answer = {"url": f"{self.url}/{'' if kind == 'model' else kind + 's/'}{name}", "name": name, "id": name}
+        if (kind, name) in self.repositories:
+            raise Refusal(409, "You already created this model repo", **answer)
+        private = values.get("visibility") == "private" or values.get("private") is True
+        self.repositories[kind, name] = Repository(private)
+        return answer
+
+    def delete(self, headers, query, body):
+        values = json.loads(body)
+        name = f"{values.get('organization') or self.user(headers)[0]}/{values['name']}"
+        self.open(headers, values.get("type", "model"), name, write=True)
+        del self.repositories[values.get("type", "model"), name]
+        return {}
+
+    def validate_yaml(self, headers, query, body):
+        values = json.loads(body)
+        match = re.match(r"---\n(.*?)\n---\s*\n", values["content"], re.DOTALL)
+        errors = []
+        try:
+            metadata = yaml.safe_load(match[1]) if match else {}
+        except yaml.YAMLError as error:
+            metadata, errors = {}, [f"invalid YAML: {error}"]
+        if values["repoType"] == "model" and "license" in metadata and metadata["license"] not in LICENSES:
+            errors.append('"license" must be one of ' + ", ".join(sorted(LICENSES)))
+        if not isinstance(metadata.get("tags", []), list):
+            errors.append('"tags" must be an array')
+        for index, entry in enumerate(metadata.get("model-index", [])):
+            if not isinstance(entry.get("name"), str) or not entry.get("results"):
+                errors.append(f'"model-index[{index}]" needs a name and results')
+            for result in entry.get("results", []):
+                places = (("task", "type"), ("dataset", "type"), ("dataset", "name"))
+                if any(not result.get(part, {}).get(key) for part, key in places):
+                    errors.append(f'"model-index[{index}].results" need task.type, dataset.type and dataset.name')
+                for metric in result.get("metrics") or [{}]:
+                    if not metric.get("type") or not isinstance(metric.get("value"), (int, float)):
+                        errors.append(f'"model-index[{index}].results.metrics" need a type and a value')
+        if errors:
+            raise Refusal(400, "Invalid metadata", errors=[{"message": error} for error in errors], warnings=[])
+        return {"errors": [], "warnings": []}
+
+    def preupload(self, headers, query, body, kind, name, revision):
+        repository = self.open(headers, kind, name, write="create_pr" not in query)
+        files = repository.commits[self.commit_of(repository, revision)]
+        answer = []
+        for file in json.loads(body)["files"]:
+            sample = base64.b64decode(file["sample"], validate=True)
+            if len(sample) != min(file["size"], 512):
+                raise Refusal(400, f"the sample of {file['path']} is not its first 512 bytes")
+            known = files.get(file["path"])
+            answer.append(
+                {
+                    "path": file["path"],
+                    "uploadMode": "lfs" if _is_large(file["path"], file["size"]) else "regular",
+                    "shouldIgnore": False,
+                    "oid": known and (known.sha256 if known.lfs else known.git_oid),
+                }
+            )
+        return {"files": answer}
+
+    def lfs_batch(self, headers, query, body, prefix, name):
+        kind = prefix.rstrip("/").removesuffix("s") or "model"
+        values = json.loads(body)
+        self.open(headers, kind, name, write="ref" in values)
+        if values["operation"] != "upload" or values["hash_algo"] != "sha256" or "basic" not in values["transfers"]:
+            raise Refusal(422, "only basic uploads with sha256")
+        objects = []
+        for item in values["objects"]:
+            entry = {"oid": item["oid"], "size": item["size"]}
+            if item["oid"] not in self.stored:
+                href = f"{self.url}/storage/{item['oid']}/{item['size']}"
+                entry["actions"] = {"upload": {"href": href}, "verify": {"href": f"{self.url}/api/lfs/verify"}}
+            objects.append(entry)
+        return {"transfer": "basic", "objects": objects}
+
+    def store(self, headers, query, body, oid, size):
+        if len(body) != int(size) or hashlib.sha256(body).hexdigest() != oid:
+            raise Refusal(400, "the content has another size or SHA-256 than announced")
+        self.stored[oid] = body
+        return 200, {"ETag": f'"{hashlib.md5(body).hexdigest()}"'}, b""
+
+    def verify(self, headers, query, body):
+        values = json.loads(body)
+        if len(self.stored.get(values["oid"], b"")) != values["size"]:
+            raise Refusal(404, "no such object")
+        return {}
+
+    def commit(self, headers, query, body, kind, name, revision):
+        create_pr = query.get("create_pr") == "1"
+        repository = self.open(headers, kind, name, write=not create_pr)
+        if self.user(headers)[0] is None:
+            raise Refusal(401, "Invalid username or password.")
+        parent = self.commit_of(repository, revision)
+        if not create_pr and revision not in repository.branches and revision not in repository.pull_requests:
+            raise Refusal(400, "commits go to branches")
+        lines = [json.loads(line) for line in body.splitlines()]
+        if not lines or lines[0]["key"] != "header" or not lines[0]["value"].get("summary"):
+            raise Refusal(400, "the first line must be a header with a summary")
+        if lines[0]["value"].get("parentCommit", parent) != parent:
+            raise Refusal(412, "A commit has happened since. Please refresh and try again.")
+        files, changed = dict(repository.commits[parent]), set()
+        for line in lines[1:]:
+            value = line["value"]
+            path = value["path"]
+            if any(part in ("", ".", "..", ".git") for part in path.split("/")) or path in changed:
+                raise Refusal(400, f"Invalid path: {path}")
+            changed.add(path)
+            if line["key"] == "deletedFile":
+                if path not in files:
+                    raise Refusal(404, f"A file with this name doesn't exist: {path}", "EntryNotFound")
+                del files[path]
+                continue
+            files[path] = self._added(line["key"], value)
+        sha = repository.add(lines[0]["value"]["summary"], files)
+        answer = {"success": True, "commitOid": sha, "commitUrl": f"{self.url}/{name}/commit/{sha}", "hookOutput": ""}
+        if create_pr:
+            number = len(repository.pull_requests) + 1
+            repository.pull_requests[f"refs/pr/{number}"] = sha
+            return {**answer, "pullRequestUrl": f"{self.url}/{name}/discussions/{number}"}
+        refs = repository.branches if revision in repository.branches else repository.pull_requests
+        refs[revision] = sha
+        return answer
+
+    def _added(self, key: str, value: dict) -> Blob:
+        if key == "lfsFile":
+            content = self.stored.get(value["oid"])
+            if value["algo"] != "sha256" or content is None or len(content) != value.get("size", len(content)):
+                raise Refusal(400, f"LFS pointer pointed to a file that does not exist: {value['path']}")
+            return Blob(content, lfs=True)
+        if key != "file" or value["encoding"] != "base64":
+            raise Refusal(400, f"unknown operation {key!r}")
+        try:
+            content = base64.b64decode(value["content"], validate=True)
+        except binascii.Error as error:
+            raise Refusal(400, f"{value['path']}: {error}") from error
+        if _is_large(value["path"], len(content)):
+            raise Refusal(400, f"Your push was rejected because {value['path']} must be stored as a large file")
+        return Blob(content, lfs=False)
+
+    def create_branch(self, headers, query, body, kind, name, branch):
+        repository = self.open(headers, kind, name, write=True)
+        if branch in repository.branches:
+            raise Refusal(409, f"Reference already exists: {branch}")
+        start = json.loads(body or b"{}").get("startingPoint", "main")
+        repository.branches[branch] = self.commit_of(repository, start)
+        return {}
+
+    def delete_branch(self, headers, query, body, kind, name, branch):
+        repository = self.open(headers, kind, name, write=True)
+        if branch == "main" or branch not in repository.branches:
+            raise Refusal(403 if branch == "main" else 404, f"cannot delete {branch}")
+        del repository.branches[branch]
+        return {}
+
+    def create_tag(self, headers, query, body, kind, name, revision):
+        repository = self.open(headers, kind, name, write=True)
+        tag = json.loads(body)["tag"]
+        if tag in repository.tags:
+            raise Refusal(409, f"Tag reference exists already: {tag}")
+        repository.tags[tag] = self.commit_of(repository, revision)
+        return {}
+
+    def refs(self, headers, query, body, kind, name):
+        repository = self.open(headers, kind, name)
+        shown = {"branches": repository.branches, "tags": repository.tags, "converts": {}}
+        if "include_prs" in query:
+            shown["pullRequests"] = repository.pull_requests
+        return {
+            title: [{"name": ref, "ref": f"refs/{title}/{ref}", "targetCommit": sha} for ref, sha in refs.items()]
+            for title, refs in shown.items()
+        }
+
+    def info(self, headers, query, body, kind, name, revision=""):
+        repository = self.open(headers, kind, name)
+        sha = self.commit_of(repository, revision)
+        return {
+            "id": name,
+            "modelId": name,
+            "sha": sha,
+            "private": repository.private,
+            "disabled": False,
+            "gated": False,
+            "downloads": 0,
+            "likes": 0,
+            "tags": [],
+            "siblings": [{"rfilename": path} for path in sorted(repository.commits[sha])],
+        }
+
+    def tree(self, headers, query, body, kind, name, revision, folder=""):
+        repository = self.open(headers, kind, name)
+        files = repository.commits[self.commit_of(repository, revision)]
+        prefix = f"{folder.strip('/')}/" if folder.strip("/") else ""
+        entries = {}
+        for path, blob in sorted(files.items()):
+            if not path.startswith(prefix):
+                continue
+            inner = path[len(prefix) :]
+            parents = [prefix + "/".join(inner.split("/")[:depth]) for depth in range(1, inner.count("/") + 1)]
+            recursive = query.get("recursive", "").lower() in ("1", "true")
+            for parent in parents if recursive else parents[:1]:
+                entries[parent] = {"type": "directory", "path": parent, "oid": "0" * 40, "size": 0}
+            if recursive or not parents:
+                entries[path] = _file_entry(path, blob)
+        if prefix and not entries:
+            raise Refusal(404, f"{folder} does not exist", "EntryNotFound")
+        return list(entries.values())
+
+    def paths_info(self, headers, query, body, kind, name, revision):
+        repository = self.open(headers, kind, name)
+        files = repository.commits[self.commit_of(repository, revision)]
+        wanted = json.loads(body)["paths"] if body[:1] == b"{" else parse_qs(body.decode())["paths"]
+        return [_file_entry(path, files[path]) for path in wanted if path in files]
+
+    def resolve(self, headers, query, body, prefix, name, revision, path):
+        kind = prefix.rstrip("/").removesuffix("s") or "model"
+        repository = self.open(headers, kind, name)
+        sha = self.commit_of(repository, revision)
+        blob = repository.commits[sha].get(path)
+        if blob is None:
+            raise Refusal(404, "Entry not found", "EntryNotFound")
+        answer = {"X-Repo-Commit": sha, "Accept-Ranges": "bytes"}
+        if blob.lfs:
+            answer |= {"X-Linked-Size": str(len(blob.content)), "X-Linked-ETag": f'"{blob.sha256}"'}
+            return 302, {**answer, "Location": f"{self.storage}/{blob.sha256}"}, b""
+        return self._content(headers, blob.content, {**answer, "ETag": f'"{blob.git_oid}"'})
+
+    def stored_content(self, headers, query, body, oid):
+        if oid not in self.stored:
+            raise Refusal(404, "no such object")
+        return self._content(headers, self.stored[oid], {"ETag": f'"{oid}"', "Accept-Ranges": "bytes"})
+
+    def _content(self, headers, content: bytes, answer: dict[str, str]):
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", headers.get("Range", ""))
+        if not asked:
+            return 200, answer, content
+        start, end = int(asked[1]), int(asked[2] or len(content) - 1)
+        if start >= len(content):
+            return 416, {"Content-Range": f"bytes */{len(content)}"}, b""
+        return 206, {**answer, "Content-Range": f"bytes {start}-{end}/{len(content)}"}, content[start : end + 1]
+
+    _API = r"/api/(?P<kind>model|dataset|space)s/(?P<name>[^/]+/[^/]+)"
+    _PREFIX = r"/(?P<prefix>(?:datasets/|spaces/)?)(?P<name>[^/]+/[^/]+)"
+    ENDPOINTS: tuple[tuple[str, str, Callable], ...] = (
+        (r"/api/whoami-v2", "GET", whoami),
+        (r"/api/repos/create", "POST", create),
+        (r"/api/repos/delete", "DELETE", delete),
+        (r"/api/validate-yaml", "POST", validate_yaml),
+        (r"/api/lfs/verify", "POST", verify),
+        (_API + r"/preupload/(?P<revision>[^/]+)", "POST", preupload),
+        (_API + r"/commit/(?P<revision>[^/]+)", "POST", commit),
+        (_API + r"/branch/(?P<branch>[^/]+)", "POST", create_branch),
+        (_API + r"/branch/(?P<branch>[^/]+)", "DELETE", delete_branch),
+        (_API + r"/tag/(?P<revision>[^/]+)", "POST", create_tag),
+        (_API + r"/refs", "GET", refs),
+        (_API + r"/revision/(?P<revision>[^/]+)", "GET", info),
+        (_API, "GET", info),
+        (_API + r"/tree/(?P<revision>[^/]+)(?P<folder>(?:/.*)?)", "GET", tree),
+        (_API + r"/paths-info/(?P<revision>[^/]+)", "POST", paths_info),
+        (_PREFIX + r"\.git/info/lfs/objects/batch", "POST", lfs_batch),
+        (_PREFIX + r"/resolve/(?P<revision>[^/]+)/(?P<path>.+)", "GET", resolve),
+        (r"/storage/(?P<oid>\w+)/(?P<size>\d+)", "PUT", store),
+        (r"/storage/(?P<oid>\w+)", "GET", stored_content),
+    )
+
+
+def _is_large(path: str, size: int) -> bool:
+    return size > 0 and (size > LARGE or any(fnmatch(os.path.basename(path), name) for name in LFS_NAMES))
+
+
+def _file_entry(path: str, blob: Blob) -> dict:
+    entry = {"type": "file", "path": path, "oid": blob.git_oid, "size": len(blob.content)}
+    if blob.lfs:
+        entry["lfs"] = {"oid": blob.sha256, "size": len(blob.content), "pointerSize": 134}
+    return entry
