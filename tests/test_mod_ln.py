@@ -15,6 +15,7 @@ from hf_emotion.modeling import (
     ModulatedLayerNorm,
 )
 from hf_emotion.modeling.pipeline_emotional_response import emotion_ids_of, encode_contexts
+from huggingface_hub.errors import StrictDataclassClassValidationError
 from model_cases import (
     BERT_TOKENS,
     BY_ID,
@@ -895,7 +896,9 @@ def test_tokens_of_emotions_are_checked_and_saved(family, tmp_path):
     config_class, _, sizes = FAMILIES[family]
     sizes = {**sizes, "num_emotions": E}
     for ids in (TOKENS[:4], [*TOKENS[:4], TOKENS[0]], []):
-        with pytest.raises(ValueError, match="`emotion_token_ids` must be 5 different token ids"):
+        with pytest.raises(
+            StrictDataclassClassValidationError, match="`emotion_token_ids` must be 5 different token ids"
+        ):
             config_class(**sizes, emotion_token_ids=ids)
     config_class(**sizes, emotion_token_ids=TOKENS).save_pretrained(tmp_path)
     assert config_class.from_pretrained(tmp_path).emotion_token_ids == TOKENS

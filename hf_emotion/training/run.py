@@ -221,9 +221,11 @@ def _train_seed(
         if model is not None:
             # Our models bring their pipelines along; a stock one with aspects or a gate needs ours too.
             if recipe.model_type is None and is_targeted(model.config):
-                TargetedSentimentPipeline(model, trainer.processing_class).save_pretrained(temporary)
+                TargetedSentimentPipeline(model=model, tokenizer=trainer.processing_class).save_pretrained(temporary)
             elif recipe.model_type is None and gate is not None:
-                EmotionClassificationPipeline(model, trainer.processing_class, gate=gate).save_pretrained(temporary)
+                EmotionClassificationPipeline(
+                    model=model, tokenizer=trainer.processing_class, gate=gate
+                ).save_pretrained(temporary)
             else:
                 model.save_pretrained(temporary)
                 trainer.processing_class.save_pretrained(temporary)
