@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoint -> ONNX graphs that onnxruntime runs, measured against torch before anything is written."""
 
+import collections
 import copy
 import importlib.metadata
 import importlib.util
+import itertools
 import logging
 import os
 import platform
@@ -21,8 +23,10 @@ from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer, Dynam
 
 from .data import is_aspect_dataset, is_dialogue_dataset, is_reply_dataset, load_dataset_for
 from .inference import DialoguePredictor, Predictor, TargetedPredictor, load_predictor
+from .inference.dialogue import speaker_and_utterance
 from .inference.evaluate import evaluate
 from .inference.onnx import DECODER, ENCODER, MODEL, OnnxReplyGenerator, is_exported, pad_contexts
+from .inference.predictor import is_dialogue_model
 from .modeling.emotional_encoder_decoder import EmotionalGenerationMixin
 from .training.files import creating, write_json, write_text
 
@@ -33,6 +37,8 @@ REPORT = "parity.json"
 GENERATORS = ("gpt2-mod-ln", "bert-mod-ln")
 NEW_TOKENS = 16  # of each reply that is compared
 TIMED_TEXTS, TIMED_PAIRS = 128, 7
+
+logger = logging.getLogger(__name__)
 
 Turns = Sequence[tuple[str | None, str]]
 
@@ -89,6 +95,8 @@ def export_onnx(
     if texts is not None and not texts:
         raise ValueError("`texts` is empty: give at least one text to compare the exported model with.")
     generator = AutoConfig.from_pretrained(checkpoint).model_type in GENERATORS
+    if generator and quantize is not None and dataset is not None:
+        logger.warning("replies have no metric here: int8 is compared with torch by logits and greedy replies alone")
     model: Predictor | DialoguePredictor | _TorchReplies
     model = _TorchReplies(checkpoint) if generator else load_predictor(checkpoint)
     model.model.float().cpu().eval()
@@ -123,6 +131,24 @@ def export_onnx(
         report["speed"] = _speed(model, _load(folder, generator), texts)
         write_json(folder / REPORT, report)
     return report
+
+
+def read_texts(path: Path, checkpoint: str | Path) -> list:
+    """
+    Texts of a file, one a line, for `export_onnx`. For a model of dialogues a line is a turn, "SPEAKER: UTTERANCE" or the
+    utterance alone, and an empty line stands between two dialogues.
+
+    Raises:
+        OSError: no such file.
+        ValueError: no text in it.
+    """
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
+    if not any(lines):
+        raise ValueError(f"{path} holds no text: write one a line.")
+    if not is_dialogue_model(AutoConfig.from_pretrained(checkpoint)):
+        return [line for line in lines if line]
+    groups = itertools.groupby(lines, key=bool)
+    return [[speaker_and_utterance(line) for line in group] for filled, group in groups if filled]
 
 
 def _version(name: str) -> str:
@@ -274,7 +300,9 @@ def _speed(model, exported, texts: Sequence) -> dict[str, Any]:
     some = list(texts[:TIMED_TEXTS])
     if isinstance(model, _TorchReplies):
         some = some[:8]
-        works = [lambda one=one: one.generate(**_reply_batch(model, some), **GREEDY) for one in (model.model, exported)]
+        works = [
+            lambda one=one: one.generate(**_reply_batch(model, some), **GREEDY) for one in (model.model, exported)
+        ]
     else:
         works = [lambda one=one: _predict(one, some) for one in (model, exported)]
     for work in works:
@@ -340,10 +368,23 @@ def _write_graph(
             strict=False,
         )
         exported = torch.onnx.export(
-            program, dynamo=True, input_names=list(example), output_names=list(outputs), verbose=False
+            program,
+            dynamo=True,
+            input_names=list(example),
+            output_names=list(outputs),
+            verbose=False,
+            custom_translation_table={torch.ops.aten._cdist_forward.default: _l1_distances},
         )
         exported.save(path)
     return path
+
+
+def _l1_distances(first, second, p, compute_mode=None):
+    """`torch.cdist(p=1)`, which the exporter does not know: (N, L, d), (N, M, d) -> (N, L, M)."""
+    from onnxscript import opset18 as op
+
+    differences = op.Sub(op.Unsqueeze(first, [-2]), op.Unsqueeze(second, [-3]))
+    return op.ReduceSum(op.Abs(differences), [-1], keepdims=0)
 
 
 @contextmanager
@@ -363,7 +404,9 @@ def _export_classifier(predictor: Predictor | DialoguePredictor, folder: Path) -
     model = predictor.model
     words = "a day at home"
     with _recording(predictor) as calls:
-        _predict(predictor, [[("A", words), ("B", words)]] * 3 if isinstance(predictor, DialoguePredictor) else [words] * 3)
+        _predict(
+            predictor, [[("A", words), ("B", words)]] * 3 if isinstance(predictor, DialoguePredictor) else [words] * 3
+        )
     example = calls[0][0]
     graphs = [_write_graph(folder / MODEL, model, lambda inputs: model(**inputs).logits, example, ["logits"])]
     if isinstance(predictor, DialoguePredictor):
@@ -379,13 +422,27 @@ def _quantize(path: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     temporary = path.with_name("quantized.onnx")
-    graph = onnx.load(path)
-    del graph.graph.value_info[:]  # the exporter's notes of shapes, some of them wrong where it has transposed weights
+    model = onnx.load(path)
+    graph = model.graph
+    del graph.value_info[:]  # the exporter's notes of shapes, some of them wrong where it has transposed weights
+    weights = {tensor.name: tensor for tensor in graph.initializer}
+    uses = collections.Counter(name for node in graph.node for name in node.input)
+    chosen = []
+    for node in graph.node:
+        if node.op_type not in ("MatMul", "Gemm") or node.input[1] not in weights:
+            continue
+        weight = weights[node.input[1]]
+        if uses[weight.name] > 1:  # the quantizer would turn it round for the other nodes too
+            weight = graph.initializer.add()
+            weight.CopyFrom(weights[node.input[1]])
+            weight.name = node.input[1] = f"{weight.name}.of.{node.name}"
+        if len(weight.dims) == 2:
+            chosen.append(node.name)
     with _quiet():
         quantize_dynamic(
-            graph,
+            model,
             temporary,
-            op_types_to_quantize=["MatMul", "Gemm"],
+            nodes_to_quantize=chosen,
             per_channel=True,
             # 7 of the 8 bits: with all of them the sums of processors without VNNI saturate.
             reduce_range=True,
@@ -528,4 +585,4 @@ def _compare_replies(model: _TorchReplies, exported: OnnxReplyGenerator, context
     }
 
 
-__all__ = ["export_onnx"]
+__all__ = ["export_onnx", "read_texts"]

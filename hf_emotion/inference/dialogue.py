@@ -172,6 +172,14 @@ class DialoguePredictor:
         return self.model(**inputs).logits.float().softmax(dim=-1).cpu().numpy()
 
 
+def speaker_and_utterance(line: str) -> tuple[str | None, str]:
+    """(speaker or None, utterance): a speaker is what stands before the first ": ", if it is at most three words."""
+    speaker, separator, utterance = line.partition(": ")
+    if separator and utterance.strip() and 0 < len(speaker.split()) <= 3:
+        return speaker.strip(), utterance
+    return None, line
+
+
 def pad_dialogues(vectors: list[torch.Tensor], speaker_ids: list[list[int]] | None = None) -> dict[str, torch.Tensor]:
     """Dialogues (U, D) -> `utterance_embeds` (B, U, D), `utterance_mask` (B, U) and, where given, `speaker_ids` (B, U)."""
     pad = torch.nn.utils.rnn.pad_sequence
