@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
+from unittest import mock
 
 import torch
 from torch import nn
@@ -360,7 +361,7 @@ def _write_graph(
     shapes = tuple(
         {i: torch.export.Dim.DYNAMIC for i in dynamic(name) if i < tensor.dim()} for name, tensor in example.items()
     )
-    with _quiet(), torch.no_grad():
+    with _quiet(), torch.no_grad(), mock.patch.object(nn.LSTM, "forward", _lstm_forward):
         program = torch.export.export(
             _Named(owner, list(example), function),
             tuple(example.values()),
@@ -373,10 +374,44 @@ def _write_graph(
             input_names=list(example),
             output_names=list(outputs),
             verbose=False,
-            custom_translation_table={torch.ops.aten._cdist_forward.default: _l1_distances},
+            custom_translation_table={
+                torch.ops.aten._cdist_forward.default: _l1_distances,
+                torch.ops.hf_emotion.lstm.default: _lstm_node,
+            },
         )
         exported.save(path)
     return path
+
+
+# torch.export would write an LSTM out step by step, for one length. Ours are of one layer, `batch_first`, without states.
+torch.library.define(
+    "hf_emotion::lstm", "(Tensor states, Tensor input_weight, Tensor hidden_weight, Tensor bias) -> Tensor"
+)
+
+
+@torch.library.register_fake("hf_emotion::lstm")
+def _(states, input_weight, hidden_weight, bias):
+    return states.new_empty(*states.shape[:2], hidden_weight.shape[-1])
+
+
+def _lstm_forward(module: nn.LSTM, states: torch.Tensor) -> tuple[torch.Tensor, None]:
+    """(B, T, I) -> (B, T, H): torch has the gates in the order i, f, c, o, ONNX in the order i, o, f, c."""
+
+    def ordered(weight: torch.Tensor) -> torch.Tensor:
+        i, f, c, o = weight.chunk(4)
+        return torch.cat([i, o, f, c])
+
+    bias = torch.cat([ordered(module.bias_ih_l0), ordered(module.bias_hh_l0)])
+    weights = (ordered(module.weight_ih_l0)[None], ordered(module.weight_hh_l0)[None], bias[None])
+    return torch.ops.hf_emotion.lstm(states, *weights), None
+
+
+def _lstm_node(states, input_weight, hidden_weight, bias):
+    from onnxscript import opset18 as op
+
+    turned = op.Transpose(states, perm=[1, 0, 2])
+    output, _, _ = op.LSTM(turned, input_weight, hidden_weight, bias, hidden_size=hidden_weight.shape[-1])
+    return op.Transpose(op.Squeeze(output, [1]), perm=[1, 0, 2])  # of (T, 1, B, H)
 
 
 def _l1_distances(first, second, p, compute_mode=None):
