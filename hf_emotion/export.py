@@ -462,7 +462,7 @@ def _quantize(path: Path) -> None:
     del graph.value_info[:]  # the exporter's notes of shapes, some of them wrong where it has transposed weights
     weights = {tensor.name: tensor for tensor in graph.initializer}
     uses = collections.Counter(name for node in graph.node for name in node.input)
-    chosen = []
+    vectors = []  # which cannot be quantized
     for node in graph.node:
         if node.op_type not in ("MatMul", "Gemm") or node.input[1] not in weights:
             continue
@@ -471,13 +471,14 @@ def _quantize(path: Path) -> None:
             weight = graph.initializer.add()
             weight.CopyFrom(weights[node.input[1]])
             weight.name = node.input[1] = f"{weight.name}.of.{node.name}"
-        if len(weight.dims) == 2:
-            chosen.append(node.name)
+        if len(weight.dims) < 2:
+            vectors.append(node.name)
     with _quiet():
         quantize_dynamic(
             model,
             temporary,
-            nodes_to_quantize=chosen,
+            op_types_to_quantize=["MatMul", "Gemm"],
+            nodes_to_exclude=vectors,
             per_channel=True,
             # 7 of the 8 bits: with all of them the sums of processors without VNNI saturate.
             reduce_range=True,

@@ -364,6 +364,23 @@ class TestReplies:
         greedy = replies.generate(**batch, do_sample=False)
         assert replies.generate(**batch, do_sample=True, top_k=1).tolist() == greedy.tolist()
 
+    def test_int8(self, generator, root):
+        """Every product with a weight is quantized, also that of the head, which shares its weight with the embeddings."""
+        _, output = generator
+        folder = shutil.copytree(output, root / f"{output.name}-int8")
+        names = ("encoder.onnx", "decoder.onnx")
+        for name in names:
+            export_module._quantize(folder / name)
+            graph = onnx.load(folder / name).graph
+            weights = {tensor.name for tensor in graph.initializer}
+            products = [node for node in graph.node if node.op_type in ("MatMul", "Gemm")]
+            assert not any(node.input[1] in weights for node in products)
+        logits = []
+        for replies in (OnnxReplyGenerator(output), OnnxReplyGenerator(folder)):
+            state = replies.start(torch.tensor([[7, 9, 3], [11, 3, 3]]), emotion_ids=torch.tensor([1, 4]))
+            logits.append(replies.step(torch.full((2, 1), replies.config.decoder_start_token_id), state))
+        assert 1e-5 < (logits[0] - logits[1]).abs().max() < 0.1 * logits[0].abs().max()
+
     def test_wrong_arguments(self, generator):
         _, output = generator
         replies = OnnxReplyGenerator(output)
