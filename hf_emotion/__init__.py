@@ -29,6 +29,7 @@ _HOMES = {
     "LabelAwareBertConfig": ".modeling",
     "LabelAwareBertModel": ".modeling",
     "ModulatedLayerNorm": ".modeling",
+    "OnnxReplyGenerator": ".inference.onnx",
     "Predictor": ".inference.predictor",
     "QACGBertConfig": ".modeling",
     "QACGBertForSequenceClassification": ".modeling",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from . import convert, metrics  # noqa: F401
     from .data import load_dataset_for  # noqa: F401
     from .inference.dialogue import DialoguePredictor  # noqa: F401
+    from .inference.onnx import OnnxReplyGenerator  # noqa: F401
     from .inference.predictor import Predictor  # noqa: F401
     from .inference.replies import ReplyGenerator  # noqa: F401
     from .inference.targeted import TargetedPredictor  # noqa: F401

@@ -13,7 +13,7 @@ import typer
 # Everything else is imported inside the commands: `--help` must not wait for torch.
 
 app = typer.Typer(
-    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, compare, convert, publish.",
+    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, compare, convert, export, publish.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -243,7 +243,9 @@ def predict(
     if not lines:
         raise ValueError("no text: give texts as arguments, lines on stdin, or --input with --output.")
     if isinstance(predictor, DialoguePredictor):
-        _print_dialogue(predictor([[_turn(line) for line in lines]])[0], top_k or 1, as_json)
+        from .inference.dialogue import speaker_and_utterance
+
+        _print_dialogue(predictor([[speaker_and_utterance(line) for line in lines]])[0], top_k or 1, as_json)
         return
     if targeted:
         _print_sentiments(lines, predictor(lines, targets=target, progress=len(lines) > 1000), as_json)  # type: ignore[call-arg]
@@ -260,14 +262,6 @@ def predict(
         for text, labels in zip(lines, results, strict=True):
             found = ", ".join(f"{item['label']} {item['score']:.3f}" for item in labels)
             print(f"{text}\t{found or '-'}")
-
-
-def _turn(line: str) -> tuple[str | None, str]:
-    """(speaker or None, utterance): a speaker is what stands before the first ": ", if it is at most three words."""
-    speaker, separator, utterance = line.partition(": ")
-    if separator and utterance.strip() and 0 < len(speaker.split()) <= 3:
-        return speaker.strip(), utterance
-    return None, line
 
 
 def _print_dialogue(turns: list[dict[str, Any]], top_k: int, as_json: bool) -> None:
@@ -589,6 +583,71 @@ def convert(
     print(f"{done.model_class} written to {output}: {done.read} tensors read{ignored}")
     if not done.tokenizer:
         print("no tokenizer beside the checkpoint: save the one it was trained with into the folder before `predict`")
+
+
+@app.command()
+def export(
+    checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="New or empty folder; default: CHECKPOINT-onnx.")
+    ] = None,
+    format_: Annotated[Literal["onnx"], typer.Option("--format", help="What to write.")] = "onnx",
+    quantize: Annotated[
+        Literal["int8"] | None, typer.Option(help="8-bit weights: smaller and faster, with other logits.")
+    ] = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Texts to compare with torch, one a line; of dialogues one turn a line, and an empty line between two. "
+            "Default: those of --dataset, else the test part of the quickstart corpus."
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Corpus to compare on, and with --quantize to measure before and after.")
+    ] = None,
+    split: Annotated[Literal["train", "validation", "test"], typer.Option(help="Part of the corpus.")] = "test",
+    data_dir: DataDir = None,
+    option: Annotated[list[str] | None, typer.Option(help="Argument of the dataset's loader, key=value.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Write a classifier or a reply generator as ONNX, compared with torch; `predict` and `evaluate` read the folder."""
+    _quiet()
+    from .export import export_onnx, read_texts
+
+    output = output or Path(
+        f"{checkpoint.rstrip('/')}-onnx" if Path(checkpoint).is_dir() else f"{checkpoint.split('/')[-1]}-onnx"
+    )
+    report = export_onnx(
+        checkpoint,
+        output,
+        quantize,
+        None if texts is None else read_texts(texts, checkpoint),
+        dataset,
+        split,
+        data_dir,
+        _options(option),
+    )
+    if as_json:
+        _print_json(report)
+        return
+    rows = [
+        [kind, *(str(values[name]) for name in ("texts", "rows", "labels")), f"{values['max_logit_difference']:.2g}"]
+        + [str(values["other_decisions"])]
+        for kind, values in ((kind, report[kind]) for kind in ("float32", "int8") if kind in report)
+    ]
+    _print_table(["weights", "texts", "rows", "logits per row", "largest difference", "other decisions"], rows)
+    if "metrics" in report:
+        rows = [
+            [name, f"{values['torch']:.4f}", f"{values['int8']:.4f}", f"{values['int8'] - values['torch']:+.4f}"]
+            for name, values in report["metrics"].items()
+        ]
+        _print_table([f"{dataset} {split}", "torch", "int8", "change"], rows)
+    speed = report["speed"]
+    low, high = speed["quartiles"]
+    print(
+        f"{speed['times_as_fast_as_torch']:.2f} times as fast as torch (quartiles {low:.2f} and {high:.2f}), "
+        f"{speed['threads']} threads\n\nexported to {output}"
+    )
 
 
 @human_eval.command("export")

@@ -76,8 +76,8 @@ class ModulatedStack:
             return ()
         if modulation is None:
             modulation = self.modulation(check_emotions(self.config, emotion_ids, emotion_weights, batch_size))
-        elif len(modulation) != batch_size:
-            raise ValueError(f"there must be emotions for each of the {batch_size} rows, got {len(modulation)}.")
+        elif modulation.shape[0] != batch_size:
+            raise ValueError(f"there must be emotions for each of the {batch_size} rows, got {modulation.shape[0]}.")
         return modulation.unbind(dim=1)
 
 

@@ -283,7 +283,7 @@ class CGBertModel(CGBertPreTrainedModel):
             raise ValueError(
                 f"`attention_mask` must have shape (batch_size, sequence_length), got {tuple(attention_mask.shape)}."
             )
-        self._check_context_ids(context_ids, len(input_ids if input_ids is not None else inputs_embeds))
+        self._check_context_ids(context_ids, (input_ids if input_ids is not None else inputs_embeds).shape[0])
         if output_attentions is None:
             output_attentions = self.config.output_attentions
         embedding_output = self.embeddings(

@@ -159,7 +159,7 @@ class QACGBertSelfAttention(BertSelfAttention):
         length = context_query.shape[1]
         bias = context_query.new_zeros(1, 1, 1)
         if key_bias is not None:
-            bias = key_bias.repeat_interleave(len(context_query) // len(key_bias), dim=0)  # (B·g, 1, L)
+            bias = key_bias.repeat_interleave(1 if self.shared else self.num_attention_heads, dim=0)  # (B·g, 1, L)
         if dropout > 0:
             dropped = torch.rand(len(context_query), length, length, device=context_query.device) < dropout
             bias = torch.where(dropped, torch.finfo(bias.dtype).min, bias)  # (B·g, L, L)

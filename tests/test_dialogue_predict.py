@@ -40,9 +40,9 @@ from hf_emotion import (
     Predictor,
     TargetedPredictor,
 )
-from hf_emotion.cli import _turn
 from hf_emotion.inference import load_predictor
 from hf_emotion.inference.bulk import predict_file
+from hf_emotion.inference.dialogue import speaker_and_utterance
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -651,7 +651,7 @@ class TestCommand:
         ],
     )
     def test_turns(self, line, turn):
-        assert _turn(line) == turn
+        assert speaker_and_utterance(line) == turn
 
     def test_table(self, folder):
         lines = ["Ann: so happy today", "Bo: the rain", "a day"]

@@ -19,6 +19,7 @@ from tqdm.auto import tqdm
 from ..data.text import FORMATS, columns_of, read_rows
 from ..training.files import replacing, without_nan, write_json
 from .dialogue import DialoguePredictor
+from .onnx import OnnxClassifier
 from .predictor import Predictor
 
 
@@ -242,10 +243,15 @@ def _check_rows(source: Path, output: Path, columns: _Columns, on_bad_rows: str)
 
 
 def _fingerprint(predictor: Predictor | DialoguePredictor) -> str:
-    """Tells models apart: configuration, TF-IDF gate and the sum of every parameter."""
+    """Tells models apart: configuration, TF-IDF gate, and the sum of every parameter or the files of an exported model."""
     digest = hashlib.sha256(predictor.model.config.to_json_string().encode())
     if getattr(predictor, "gate", None) is not None:
         digest.update(predictor.gate.to_json().encode())
+    if isinstance(predictor.model, OnnxClassifier):
+        for path in predictor.model.files:
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()
     for parameter in predictor.model.parameters():
         digest.update(str(parameter.detach().double().sum().item()).encode())
     return digest.hexdigest()

@@ -12,6 +12,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..modeling.pipeline_dialogue_emotion import number_speakers, read_turn, utterance_limit
+from .onnx import OnnxDialogueClassifier
 from .predictor import (
     CHUNK,
     TOKENS_PER_BATCH,
@@ -40,7 +41,7 @@ class DialoguePredictor:
 
     def __init__(
         self,
-        checkpoint: str | Path | PreTrainedModel,
+        checkpoint: str | Path | PreTrainedModel | OnnxDialogueClassifier,
         tokenizer: PreTrainedTokenizerBase | None = None,
         device: str | torch.device | None = None,
         max_length: int | None = None,
@@ -171,6 +172,14 @@ class DialoguePredictor:
         return self.model(**inputs).logits.float().softmax(dim=-1).cpu().numpy()
 
 
+def speaker_and_utterance(line: str) -> tuple[str | None, str]:
+    """(speaker or None, utterance): a speaker is what stands before the first ": ", if it is at most three words."""
+    speaker, separator, utterance = line.partition(": ")
+    if separator and utterance.strip() and 0 < len(speaker.split()) <= 3:
+        return speaker.strip(), utterance
+    return None, line
+
+
 def pad_dialogues(vectors: list[torch.Tensor], speaker_ids: list[list[int]] | None = None) -> dict[str, torch.Tensor]:
     """Dialogues (U, D) -> `utterance_embeds` (B, U, D), `utterance_mask` (B, U) and, where given, `speaker_ids` (B, U)."""
     pad = torch.nn.utils.rnn.pad_sequence
@@ -185,7 +194,7 @@ def pad_dialogues(vectors: list[torch.Tensor], speaker_ids: list[list[int]] | No
 
 @torch.inference_mode()
 def utterance_vectors(
-    model: PreTrainedModel,
+    model: PreTrainedModel | OnnxDialogueClassifier,
     tokenizer: PreTrainedTokenizerBase,
     texts: Sequence[str],
     max_length: int,
@@ -193,6 +202,7 @@ def utterance_vectors(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The utterance encoder's vectors (N, D) float32 of N texts, and (N,) bool: which were cut."""
     model.eval()
+    encode = getattr(model, "dialogue", model).encode_utterances
     output = np.empty((len(texts), model.config.utterance_size), np.float32)
     cut = np.zeros(len(texts), bool)
     budget = TOKENS_PER_BATCH * (1 if model.device.type == "cpu" else 16)
@@ -204,7 +214,7 @@ def utterance_vectors(
                 batch = {"input_ids": [encoded["input_ids"][row] for row in rows]}
                 # The BiLSTM over words expects padding behind them.
                 inputs = tokenizer.pad(batch, padding_side="right", return_tensors="pt").to(model.device)
-                vectors = model.dialogue.encode_utterances(inputs["input_ids"], inputs["attention_mask"])
+                vectors = encode(inputs["input_ids"], inputs["attention_mask"])
                 output[[start + row for row in rows]] = vectors.float().cpu().numpy()
                 bar.update(len(rows))
     return output, cut

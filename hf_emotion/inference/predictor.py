@@ -25,6 +25,7 @@ import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 from ..modeling.tfidf_gate import TfidfGate, load_gate
 from ..modeling.usable_positions import usable_positions
 from ..taxonomies import group_index
+from .onnx import OnnxClassifier, OnnxDialogueClassifier, is_exported
 
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class Predictor:
 
     def __init__(
         self,
-        checkpoint: str | Path | PreTrainedModel,
+        checkpoint: str | Path | PreTrainedModel | OnnxClassifier,
         tokenizer: PreTrainedTokenizerBase | None = None,
         device: str | torch.device | None = None,
         max_length: int | None = None,
@@ -56,7 +57,7 @@ class Predictor:
     ):
         """
         Args:
-            checkpoint: a local folder, a Hub id, or a model (then with its tokenizer).
+            checkpoint: a local folder (of `hf-emotion export` too), a Hub id, or a model (then with its tokenizer).
             tokenizer: default: the one saved with the checkpoint.
             device: default: the GPU where there is one, else the CPU.
             max_length: tokens per text; default and upper bound: the model's positions.
@@ -79,7 +80,7 @@ class Predictor:
                 f"{checkpoint if isinstance(checkpoint, str | Path) else 'the model'} reads dialogues: use DialoguePredictor."
             )
         if is_targeted(self.model.config) != self.targeted:
-            name = "the model" if isinstance(checkpoint, PreTrainedModel) else checkpoint
+            name = checkpoint if isinstance(checkpoint, str | Path) else "the model"
             raise ValueError(
                 f"{name} was {'not ' if self.targeted else ''}trained for targeted sentiment (its config names "
                 f"{'no' if self.targeted else 'the'} `aspects`): use {'Predictor' if self.targeted else 'TargetedPredictor'}."
@@ -289,18 +290,20 @@ def as_texts(texts: Sequence[str] | str) -> list[str]:
 
 
 def load_checkpoint(
-    checkpoint: str | Path | PreTrainedModel,
+    checkpoint: str | Path | PreTrainedModel | OnnxClassifier,
     tokenizer: PreTrainedTokenizerBase | None = None,
     device: str | torch.device | None = None,
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+) -> tuple[PreTrainedModel | OnnxClassifier, PreTrainedTokenizerBase]:
     """
     A classifier (of texts or of the turns of dialogues) or generator and its tokenizer. A model object stays where it is; one that is loaded goes to the GPU where there is one.
 
     Raises:
+        ModuleNotFoundError: an exported model without onnxruntime.
         OSError: no such checkpoint, or one without a tokenizer.
-        ValueError: a model object without `tokenizer`; a checkpoint without trained head.
+        ValueError: a model object without `tokenizer`; a checkpoint without trained head; an exported model on another device
+            than the CPU.
     """
-    if isinstance(checkpoint, PreTrainedModel):
+    if not isinstance(checkpoint, str | Path):
         if tokenizer is None:
             raise ValueError("pass `tokenizer` together with a model object.")
         return checkpoint, tokenizer
@@ -309,6 +312,12 @@ def load_checkpoint(
         inner = sorted(path.relative_to(checkpoint).as_posix() for path in found)
         hint = f" Its folders {inner} are checkpoints." if inner else ""
         raise OSError(f"{checkpoint} is no checkpoint: it has no config.json.{hint}")
+    if is_exported(checkpoint):
+        if torch.device(device or "cpu").type != "cpu":
+            raise ValueError(f"`device` must be 'cpu' for {checkpoint}, an exported model; got {str(device)!r}.")
+        dialogues = is_dialogue_model(AutoConfig.from_pretrained(checkpoint))
+        model = (OnnxDialogueClassifier if dialogues else OnnxClassifier)(checkpoint)
+        return model, tokenizer or AutoTokenizer.from_pretrained(checkpoint)
     try:
         config = AutoConfig.from_pretrained(checkpoint)
         auto_class = AutoModelForSequenceClassification

@@ -40,6 +40,19 @@ def filling(folder: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+@contextmanager
+def creating(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder; it becomes `folder`, new or empty so far, when the block ends without an error."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o777 & ~_umask())
+        os.replace(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file whole."""
     with replacing(path) as temporary:

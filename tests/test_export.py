@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exported models against torch: the same numbers on texts, sizes and lengths that the export did not see."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from model_cases import BY_ID, EMOTIONS, LABELS, TARGETED_TEXTS, make_tokenizer
+from toolkit_helpers import files_in, one_thread, write_csv
+from transformers import AutoModelForSeq2SeqLM, BertConfig, BertForSequenceClassification
+
+import hf_emotion.export as export_module
+from hf_emotion import DialoguePredictor, OnnxReplyGenerator, Predictor, TargetedPredictor
+from hf_emotion.export import export_onnx, read_texts
+from hf_emotion.inference import load_predictor
+from hf_emotion.inference.bulk import _fingerprint
+from hf_emotion.inference.evaluate import evaluate
+from hf_emotion.modeling.tfidf_gate import GATE_FILE, TfidfGate
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+SEEN = ("joy", "so happy this day", "the rain is not calm", "sad home .")  # by the report, and never below
+TEXTS = (
+    "I am so happy today!",
+    "anger",
+    "this is not a very calm day , I feel nervousness and fear . rain , rain , rain",
+    "sun . sun . rain",
+    "fear fear the day",
+)
+DIALOGUES = (
+    [("Ann", "I am so happy today!"), ("Bo", "anger"), ("Ann", "this is not a very calm day"), ("Bo", "rain")],
+    [("Bo", "sun . sun . rain")],
+    [("Ann", "fear"), ("Ann", "the home is so calm today ! I feel joy"), ("Cy", "sick")],
+)
+CONTEXTS = ("I am so happy today!", "the rain is very sad . this is anger and fear", "home", "not a calm day")
+
+
+def save(folder: Path, case_id: str, **config) -> Path:
+    """A checkpoint of one layer with its tokenizer."""
+    model = BY_ID[case_id].build(**{"num_hidden_layers": 1, **config})
+    model.save_pretrained(folder)
+    make_tokenizer(folder / "tokenizer", model_max_length=32).save_pretrained(folder)
+    shutil.rmtree(folder / "tokenizer")
+    return folder
+
+
+def exported(checkpoint: Path, **arguments) -> Path:
+    output = checkpoint.with_name(f"{checkpoint.name}-onnx")
+    with one_thread():
+        export_onnx(checkpoint, output, **arguments)
+    return output
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("export")
+
+
+@pytest.fixture(scope="module")
+def label_aware(root) -> Path:
+    """Multi-label, with thresholds."""
+    return save(root / "label-aware", "label-aware-pooler-hidden-balanced")
+
+
+@pytest.fixture(scope="module")
+def label_aware_onnx(label_aware) -> Path:
+    return exported(label_aware, texts=SEEN)
+
+
+@pytest.fixture(scope="module")
+def labelled(root) -> Path:
+    """A corpus for the label-aware model."""
+    rows = [
+        [text, "|".join(LABELS[i] for i in (row % 5, (row + 2) % 5)[: 1 + row % 2])] for row, text in enumerate(TEXTS)
+    ]
+    folder = root / "labelled"
+    for split in ("train", "dev", "test"):
+        write_csv(folder / f"{split}.csv", ["text", "label"], rows)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stock(root) -> Path:
+    folder = root / "stock"
+    config = BertConfig(
+        **{**BY_ID["label-aware"].config, "num_hidden_layers": 1},
+        problem_type="single_label_classification",
+    )
+    torch.manual_seed(0)
+    model = BertForSequenceClassification(config)
+    torch.nn.init.normal_(model.classifier.weight)
+    model.save_pretrained(folder)
+    make_tokenizer(folder, model_max_length=32).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def gated(root) -> Path:
+    """ESA whose word embeddings are scaled by TF-IDF."""
+    folder = save(root / "gated", "esa-multi-label-thresholds", tfidf_gating="scale")
+    TfidfGate(idf={"happy": 2.5, "rain": 1.2, "the": 1.0}, unseen_idf=3.0).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def targeted(root) -> Path:
+    return save(root / "targeted", "qacg-per-head-context-gate-bias")
+
+
+@pytest.fixture(scope="module")
+def dialogue(root) -> Path:
+    """With an encoder and speakers."""
+    return save(root / "dialogue", "dialogue-model", encoder_config=BertConfig(**BERT_OF_DIALOGUES))
+
+
+BERT_OF_DIALOGUES = {**BY_ID["dialogue-model"].config["encoder_config"].to_dict(), "num_hidden_layers": 1}
+
+
+def probabilities_one_by_one(checkpoint: Path, texts) -> np.ndarray:
+    """Of torch, computed without a predictor's batches: (N, C)."""
+    predictor = load_predictor(checkpoint)
+    return np.concatenate([predictor.probabilities([text]) for text in texts])
+
+
+class TestClassifiers:
+    def test_label_aware(self, label_aware, label_aware_onnx):
+        predictor = load_predictor(label_aware_onnx)
+        assert type(predictor) is Predictor
+        found = predictor.probabilities([*TEXTS, *TEXTS[::-1]])
+        expected = probabilities_one_by_one(label_aware, TEXTS)
+        np.testing.assert_allclose(found, np.concatenate([expected, expected[::-1]]), atol=1e-5)
+        assert np.ptp(expected, axis=0).min() > 0.01  # the texts differ
+
+    def test_thresholds_travel(self, label_aware, label_aware_onnx):
+        expected = Predictor(label_aware)(TEXTS)
+        found = Predictor(label_aware_onnx)(TEXTS)
+        assert [[item["label"] for item in items] for items in found] == [
+            [item["label"] for item in items] for items in expected
+        ]
+        assert 0 < sum(map(len, found)) < len(TEXTS) * len(LABELS)
+        config = json.loads((label_aware_onnx / "config.json").read_text())
+        assert config["thresholds"] == [0.65, 0.5, 0.7, 0.6, 0.66]
+        assert "auto_map" not in config and "custom_pipelines" not in config  # of code that is not there
+
+    def test_stock_classifier(self, stock):
+        found = load_predictor(exported(stock, texts=SEEN)).probabilities(TEXTS)
+        np.testing.assert_allclose(found, probabilities_one_by_one(stock, TEXTS), atol=1e-5)
+
+    def test_a_gate_that_scales(self, gated):
+        output = exported(gated, texts=SEEN)
+        assert (output / GATE_FILE).read_bytes() == (gated / GATE_FILE).read_bytes()
+        found = load_predictor(output).probabilities(TEXTS)
+        np.testing.assert_allclose(found, probabilities_one_by_one(gated, TEXTS), atol=1e-5)
+        plain = load_predictor(gated)
+        plain.gate = TfidfGate(idf={}, unseen_idf=1.0)
+        assert np.abs(found - plain.probabilities(TEXTS)).max() > 1e-3  # the gate is in it
+
+    def test_targets_and_aspects(self, targeted):
+        output = exported(targeted, texts=SEEN, quantize="int8")
+        predictor = load_predictor(output)
+        assert type(predictor) is TargetedPredictor
+        expected, found = TargetedPredictor(targeted)(TARGETED_TEXTS), predictor(TARGETED_TEXTS)
+        for ours, theirs in zip(expected, found, strict=True):
+            assert [(item["target"], item["aspect"]) for item in theirs] == [
+                (item["target"], item["aspect"]) for item in ours
+            ]
+            for one, other in zip(ours, theirs, strict=True):
+                np.testing.assert_allclose(list(other["scores"].values()), list(one["scores"].values()), atol=0.1)
+        assert json.loads((output / "parity.json").read_text())["float32"]["rows"] == 2 * 6 * len(SEEN)
+
+    def test_dialogues(self, dialogue):
+        output = exported(dialogue, texts=[[(None, text) for text in SEEN], [(None, SEEN[0])]])
+        predictor = load_predictor(output)
+        assert type(predictor) is DialoguePredictor
+        torch_predictor = DialoguePredictor(dialogue)
+        for expected, found in zip(
+            [torch_predictor([turns])[0] for turns in DIALOGUES], predictor(DIALOGUES), strict=True
+        ):
+            for one, other in zip(expected, found, strict=True):
+                assert (one["speaker"], one["utterance"]) == (other["speaker"], other["utterance"])
+                np.testing.assert_allclose(list(other["scores"].values()), list(one["scores"].values()), atol=1e-5)
+
+
+class TestFolder:
+    def test_command_evaluate_and_predict(self, label_aware, label_aware_onnx, labelled, root, argv, own_verbosity):
+        output = root / "by-command"
+        (root / "texts.txt").write_text("\n".join(["joy", "", "so happy this day"]) + "\n", encoding="utf-8")
+        with one_thread():
+            done = argv("export", label_aware, "-o", output, "--texts", root / "texts.txt")
+        assert done.code == 0, done.err
+        assert "float32" in done.out and str(output) in done.out.replace("\n", "")
+        report = json.loads((output / "parity.json").read_text())
+        assert report["float32"]["texts"] == 2 and report["float32"]["labels"] == 5
+        assert 0 <= report["float32"]["max_logit_difference"] < 1e-4
+        assert files_in(output).keys() == files_in(label_aware_onnx).keys()
+        said = argv("predict", output, "what a calm day", "--json", "--top-k", "5")
+        scores = {item["label"]: item["score"] for item in json.loads(said.out)["labels"]}
+        expected = Predictor(label_aware)(["what a calm day"], top_k=5)[0]
+        assert scores == pytest.approx({item["label"]: item["score"] for item in expected}, abs=1e-5)
+        results = [
+            evaluate(folder, "files", data_dir=labelled, options={"label_separator": "|"})["metrics"]["tuned"]
+            for folder in (label_aware, output)
+        ]
+        assert results[0] == pytest.approx(results[1], abs=1e-6)
+
+    def test_int8(self, label_aware, label_aware_onnx, labelled, root):
+        output = root / "int8"
+        with one_thread():
+            report = export_onnx(
+                label_aware,
+                output,
+                "int8",
+                SEEN,
+                "files",
+                "test",
+                labelled,
+                {"label_separator": "|", "labels": LABELS},
+            )
+        operators = {node.op_type for node in onnx.load(output / "model.onnx").graph.node}
+        assert operators & {"DynamicQuantizeMatMul", "MatMulInteger"}
+        exact, found = (Predictor(folder).probabilities(TEXTS) for folder in (label_aware_onnx, output))
+        assert 1e-5 < np.abs(exact - found).max() < 0.1
+        assert 1e-4 < report["int8"]["max_logit_difference"] < 1 and report["float32"]["max_logit_difference"] < 1e-4
+        assert report["speed"]["times_as_fast_as_torch"] > 0
+        measured = evaluate(output, "files", data_dir=labelled, options={"label_separator": "|"})["metrics"]
+        assert report["metrics"]["tuned/macro_f1"]["int8"] == pytest.approx(measured["tuned"]["macro_f1"])
+        assert _fingerprint(load_predictor(output)) != _fingerprint(load_predictor(label_aware_onnx))
+
+    def test_nothing_is_left_where_logits_differ(self, label_aware, root, monkeypatch, argv, own_verbosity):
+        monkeypatch.setattr(export_module, "TOLERANCE", -1.0)
+        before = sorted(root.rglob("*"))
+        (root / "one.txt").write_text("joy\n", encoding="utf-8")
+        done = argv("export", label_aware, "-o", root / "differs", "--texts", root / "one.txt")
+        assert done.code == 1 and "differs from torch" in done.err
+        (root / "one.txt").unlink()
+        assert sorted(root.rglob("*")) == before
+
+    @pytest.mark.parametrize("difference", [2e-4, float("nan")])
+    def test_what_counts_as_a_difference(self, label_aware, root, monkeypatch, difference):
+        monkeypatch.setattr(export_module, "_export_classifier", lambda *_: [])
+        monkeypatch.setattr(export_module, "_load", lambda *_: None)
+        monkeypatch.setattr(export_module, "_compare", lambda *_: {"max_logit_difference": difference})
+        with pytest.raises(ValueError, match="differs from torch"):
+            export_onnx(label_aware, root / "differs", texts=["joy"])
+        assert not (root / "differs").exists()
+
+
+class TestErrors:
+    @pytest.mark.parametrize("package", ["onnx", "onnxscript", "onnxruntime"])
+    def test_packages_for_export(self, label_aware, root, monkeypatch, package):
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(ModuleNotFoundError, match=rf"{package}: pip install 'hf-emotion\[onnx\]'"):
+            export_onnx(label_aware, root / "none")
+
+    def test_onnxruntime_for_prediction(self, label_aware_onnx, monkeypatch):
+        monkeypatch.setitem(sys.modules, "onnxruntime", None)
+        with pytest.raises(ModuleNotFoundError, match=r"needs onnxruntime: pip install 'hf-emotion\[onnx\]'"):
+            load_predictor(label_aware_onnx)
+
+    def test_output_is_taken(self, label_aware, label_aware_onnx):
+        before = files_in(label_aware_onnx)
+        with pytest.raises(FileExistsError, match="no empty folder"):
+            export_onnx(label_aware, label_aware_onnx, texts=["joy"])
+        assert files_in(label_aware_onnx) == before
+
+    def test_exported_already(self, label_aware_onnx, root):
+        with pytest.raises(ValueError, match="exported already"):
+            export_onnx(label_aware_onnx, root / "none")
+
+    def test_damaged(self, label_aware_onnx, root):
+        folder = shutil.copytree(label_aware_onnx, root / "damaged")
+        (folder / "model.onnx").write_bytes((folder / "model.onnx").read_bytes()[:1000])
+        with pytest.raises(OSError, match="cannot be read"):
+            load_predictor(folder)
+
+    def test_another_device(self, label_aware_onnx):
+        with pytest.raises(ValueError, match="`device` must be 'cpu'"):
+            Predictor(label_aware_onnx, device="cuda")
+
+    def test_the_wrong_predictor(self, label_aware_onnx):
+        with pytest.raises(ValueError, match="use Predictor"):
+            TargetedPredictor(label_aware_onnx)
+
+    def test_a_corpus_that_does_not_fit(self, label_aware, root, monkeypatch):
+        with pytest.raises(ValueError, match="holds texts with aspects"):
+            path = write_csv(root / "aspects" / "test.csv", ["text", "aspect", "label"], [["a day", "food", "good"]])
+            for part in ("train", "dev"):
+                shutil.copyfile(path, path.with_name(f"{part}.csv"))
+            export_onnx(
+                label_aware, root / "none", dataset="files", data_dir=path.parent, options={"aspect_column": "aspect"}
+            )
+        assert not (root / "none").exists()
+
+    def test_no_texts(self, label_aware, root):
+        with pytest.raises(ValueError, match="`texts` is empty"):
+            export_onnx(label_aware, root / "none", texts=[])
+        (root / "blank.txt").write_text("\n \n", encoding="utf-8")
+        with pytest.raises(ValueError, match="holds no text"):
+            read_texts(root / "blank.txt", label_aware)
+
+
+def test_dialogues_in_a_file(dialogue, root):
+    path = root / "turns.txt"
+    path.write_text("Ann: so happy\nanger\n\n\nBo: the day\n", encoding="utf-8")
+    assert read_texts(path, dialogue) == [[("Ann", "so happy"), (None, "anger")], [("Bo", "the day")]]
+
+
+@pytest.fixture(scope="module", params=["gpt2-mod-ln", "bert-mod-ln-replace-encoder-mixtures"])
+def generator(request, root) -> tuple[Path, Path]:
+    """A checkpoint and what was exported from it: with γ and β in the decoder, and in the encoder alone."""
+    checkpoint = save(root / request.param, request.param)
+    return checkpoint, exported(checkpoint, texts=SEEN)
+
+
+class TestReplies:
+    def test_greedy_is_torchs(self, generator):
+        checkpoint, output = generator
+        model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint)
+        replies = OnnxReplyGenerator(output)
+        assert not (output / "model.onnx").exists()
+        different = set()
+        for emotion, name in enumerate(EMOTIONS):
+            for context in CONTEXTS:
+                ids = torch.tensor([[*replies.tokenizer(context, add_special_tokens=False)["input_ids"], 3]])
+                if model.config.context_start_token_id is not None:
+                    ids = torch.cat([ids.new_tensor([[model.config.context_start_token_id]]), ids], dim=1)
+                expected = model.generate(ids, emotion_ids=torch.tensor([emotion]), do_sample=False, max_new_tokens=9)
+                found = replies.generate(ids, emotion_ids=torch.tensor([emotion]), do_sample=False, max_new_tokens=9)
+                assert found.tolist() == expected.tolist()
+                text = replies.tokenizer.decode(expected[0], skip_special_tokens=True).strip()
+                assert replies([(context, name)], do_sample=False, max_new_tokens=9) == [text]
+                different.add((emotion, tuple(expected[0].tolist())))
+        assert len({tokens for _, tokens in different}) > 4  # neither contexts nor emotions are all the same
+
+    def test_padded_contexts(self, generator):
+        """All in one batch."""
+        _, output = generator
+        replies = OnnxReplyGenerator(output)
+        inputs = [(context, EMOTIONS[i]) for i, context in enumerate(CONTEXTS)]
+        settings = {"do_sample": False, "max_new_tokens": 9}
+        assert replies(inputs, **settings) == [replies([one], **settings)[0] for one in inputs]
+
+    def test_sampling(self, generator):
+        """Every token is one of the k most probable, and a seed repeats them."""
+        _, output = generator
+        replies = OnnxReplyGenerator(output)
+        batch = {"input_ids": torch.tensor([[7, 9, 3]] * 6), "emotion_ids": torch.arange(6) % 5}
+        drawn = [
+            replies.generate(**batch, do_sample=True, top_k=3, generator=torch.Generator().manual_seed(seed))
+            for seed in (0, 0, 1)
+        ]
+        assert drawn[0].tolist() == drawn[1].tolist() != drawn[2].tolist()
+        state = replies.start(**batch)
+        for position in range(drawn[0].shape[1] - 1):
+            best = replies.step(drawn[0][:, position : position + 1], state).topk(3).indices
+            for row, token in enumerate(drawn[0][:, position + 1].tolist()):
+                assert token in best[row] or token == replies.config.pad_token_id
+        greedy = replies.generate(**batch, do_sample=False)
+        assert replies.generate(**batch, do_sample=True, top_k=1).tolist() == greedy.tolist()
+
+    def test_int8(self, generator, root):
+        """Every product with a weight is quantized, also that of the head, which shares its weight with the embeddings."""
+        _, output = generator
+        folder = shutil.copytree(output, root / f"{output.name}-int8")
+        names = ("encoder.onnx", "decoder.onnx")
+        for name in names:
+            export_module._quantize(folder / name)
+            graph = onnx.load(folder / name).graph
+            weights = {tensor.name for tensor in graph.initializer}
+            products = [node for node in graph.node if node.op_type in ("MatMul", "Gemm")]
+            assert not any(node.input[1] in weights for node in products)
+        logits = []
+        for replies in (OnnxReplyGenerator(output), OnnxReplyGenerator(folder)):
+            state = replies.start(torch.tensor([[7, 9, 3], [11, 3, 3]]), emotion_ids=torch.tensor([1, 4]))
+            logits.append(replies.step(torch.full((2, 1), replies.config.decoder_start_token_id), state))
+        assert 1e-5 < (logits[0] - logits[1]).abs().max() < 0.1 * logits[0].abs().max()
+
+    def test_wrong_arguments(self, generator):
+        _, output = generator
+        replies = OnnxReplyGenerator(output)
+        ids = torch.tensor([[7, 9, 3]])
+        with pytest.raises(ValueError, match="`max_new_tokens` must lie between 1 and the model's 32"):
+            replies.generate(ids, emotion_ids=torch.tensor([0]), max_new_tokens=33)
+        with pytest.raises(ValueError, match="exactly one of `emotion_ids`"):
+            replies.generate(ids)
+        with pytest.raises(ValueError, match="`temperature` must be greater than 0"):
+            replies.generate(ids, emotion_ids=torch.tensor([0]), do_sample=True, temperature=0)
+        with pytest.raises(ValueError, match="did you mean 'joy'"):
+            replies([("the day", "joyy")])
