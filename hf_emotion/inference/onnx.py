@@ -158,7 +158,7 @@ class OnnxReplyGenerator:
         attention_mask: torch.Tensor | None = None,
         emotion_ids: torch.LongTensor | None = None,
         emotion_weights: torch.FloatTensor | None = None,
-        max_new_tokens: int = 40,
+        max_new_tokens: int | None = None,
         do_sample: bool | None = None,
         top_k: int | None = None,
         temperature: float = 1.0,
@@ -170,7 +170,7 @@ class OnnxReplyGenerator:
         Args:
             input_ids, attention_mask: (B, L), the contexts.
             emotion_ids, emotion_weights: (B,) or (B, E), as of the torch model.
-            max_new_tokens: at most the model's positions.
+            max_new_tokens: at most the model's positions; default: 40, or those if they are fewer.
             do_sample, top_k: default: the model's generation configuration; 0: all tokens.
             temperature: what logits are divided by before sampling.
             generator: of the random numbers.
@@ -181,6 +181,8 @@ class OnnxReplyGenerator:
         Raises:
             ValueError: emotions missing or of another shape, settings out of their range.
         """
+        if max_new_tokens is None:
+            max_new_tokens = min(40, self.config.max_position_embeddings)
         if not 1 <= max_new_tokens <= self.config.max_position_embeddings:
             raise ValueError(
                 f"`max_new_tokens` must lie between 1 and the model's {self.config.max_position_embeddings} positions, got "
