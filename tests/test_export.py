@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from hf_emotion.modeling.tfidf_gate import GATE_FILE, TfidfGate
 from model_cases import BY_ID, EMOTIONS, LABELS, TARGETED_TEXTS, make_tokenizer
 from toolkit_helpers import files_in, one_thread, write_csv
 from transformers import AutoModelForSeq2SeqLM, BertConfig, BertForSequenceClassification
@@ -20,7 +21,6 @@ from hf_emotion.export import export_onnx, read_texts
 from hf_emotion.inference import load_predictor
 from hf_emotion.inference.bulk import _fingerprint
 from hf_emotion.inference.evaluate import evaluate
-from hf_emotion.modeling.tfidf_gate import GATE_FILE, TfidfGate
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -204,7 +204,9 @@ class TestFolder:
         expected = Predictor(label_aware)(["what a calm day"], top_k=5)[0]
         assert scores == pytest.approx({item["label"]: item["score"] for item in expected}, abs=1e-5)
         results = [
-            evaluate(load_predictor(folder), "files", data_dir=labelled, options={"label_separator": "|"})["metrics"]["tuned"]
+            evaluate(load_predictor(folder), "files", data_dir=labelled, options={"label_separator": "|"})["metrics"][
+                "tuned"
+            ]
             for folder in (label_aware, output)
         ]
         figures = [{name: x for name, x in values.items() if isinstance(x, float)} for values in results]
@@ -229,7 +231,9 @@ class TestFolder:
         assert 1e-5 < np.abs(exact - found).max() < 0.1
         assert 1e-4 < report["int8"]["max_logit_difference"] < 1 and report["float32"]["max_logit_difference"] < 1e-4
         assert report["speed"]["times_as_fast_as_torch"] > 0
-        measured = evaluate(load_predictor(output), "files", data_dir=labelled, options={"label_separator": "|"})["metrics"]
+        measured = evaluate(load_predictor(output), "files", data_dir=labelled, options={"label_separator": "|"})[
+            "metrics"
+        ]
         assert report["metrics"]["tuned/macro_f1"]["int8"] == pytest.approx(measured["tuned"]["macro_f1"])
         assert _fingerprint(load_predictor(output)) != _fingerprint(load_predictor(label_aware_onnx))
 
