@@ -10,7 +10,7 @@ BIN := .venv/bin
 # The default model of each task; RUNS="runs/a runs/b" names others.
 RUNS ?= $(wildcard runs/goemotions_laa_cb_strong runs/emotion6_esa runs/meld_bilstm_attention_pe runs/sentihood_qacg_aux)
 
-.PHONY: quickstart test lint format release
+.PHONY: quickstart test test-full lint format release
 quickstart: .venv/installed
 	rm -rf runs/quickstart
 	$(BIN)/hf-emotion train quickstart
@@ -21,8 +21,13 @@ quickstart: .venv/installed
 	  "We lost grandpa in March and his chair is still by the window." \
 	  "The meeting room is on the second floor."
 
+# Files in the order of tests/conftest.py: the longest one first.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(PYTEST) -m "not slow"
+
+test-full: lint
+	$(PYTEST)
 
 lint: .venv/installed
 	$(BIN)/ruff check .

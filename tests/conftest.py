@@ -151,3 +151,8 @@ def _tune_with_library(case: ModelCase, cache: Path, folder: Path, tokenizer) ->
     tokenizer.save_pretrained(folder)
     with torch.no_grad():
         save_file({"logits": model(**inputs).logits}, folder / "expected.safetensors")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The README's commands first: they take the longest, and one process runs them."""
+    items.sort(key=lambda item: item.path.name != "test_quickstart.py")

@@ -148,10 +148,12 @@ class TestClassifiers:
         assert config["thresholds"] == [0.65, 0.5, 0.7, 0.6, 0.66]
         assert "auto_map" not in config and "custom_pipelines" not in config  # of code that is not there
 
+    @pytest.mark.slow
     def test_stock_classifier(self, stock):
         found = load_predictor(exported(stock, texts=SEEN)).probabilities(TEXTS)
         np.testing.assert_allclose(found, probabilities_one_by_one(stock, TEXTS), atol=1e-5)
 
+    @pytest.mark.slow
     def test_a_gate_that_scales(self, gated):
         output = exported(gated, texts=SEEN)
         assert (output / GATE_FILE).read_bytes() == (gated / GATE_FILE).read_bytes()
@@ -161,6 +163,7 @@ class TestClassifiers:
         plain.gate = TfidfGate(idf={}, unseen_idf=1.0)
         assert np.abs(found - plain.probabilities(TEXTS)).max() > 1e-3  # the gate is in it
 
+    @pytest.mark.slow
     def test_targets_and_aspects(self, targeted):
         output = exported(targeted, texts=SEEN, quantize="int8")
         predictor = load_predictor(output)
@@ -174,6 +177,7 @@ class TestClassifiers:
                 np.testing.assert_allclose(list(other["scores"].values()), list(one["scores"].values()), atol=0.1)
         assert json.loads((output / "parity.json").read_text())["float32"]["rows"] == 2 * 6 * len(SEEN)
 
+    @pytest.mark.slow
     def test_dialogues(self, dialogue):
         output = exported(dialogue, texts=[[(None, text) for text in SEEN], [(None, SEEN[0])]])
         predictor = load_predictor(output)
@@ -212,6 +216,7 @@ class TestFolder:
         figures = [{name: x for name, x in values.items() if isinstance(x, float)} for values in results]
         assert figures[0] == pytest.approx(figures[1], abs=1e-6) and len(figures[0]) > 5
 
+    @pytest.mark.slow
     def test_int8(self, label_aware, label_aware_onnx, labelled, root):
         output = root / "int8"
         with one_thread():
@@ -310,13 +315,17 @@ class TestErrors:
             read_texts(root / "blank.txt", label_aware)
 
 
+@pytest.mark.slow
 def test_dialogues_in_a_file(dialogue, root):
     path = root / "turns.txt"
     path.write_text("Ann: so happy\nanger\n\n\nBo: the day\n", encoding="utf-8")
     assert read_texts(path, dialogue) == [[("Ann", "so happy"), (None, "anger")], [("Bo", "the day")]]
 
 
-@pytest.fixture(scope="module", params=["gpt2-mod-ln", "bert-mod-ln-replace-encoder-mixtures"])
+@pytest.fixture(
+    scope="module",
+    params=["gpt2-mod-ln", pytest.param("bert-mod-ln-replace-encoder-mixtures", marks=pytest.mark.slow)],
+)
 def generator(request, root) -> tuple[Path, Path]:
     """A checkpoint and what was exported from it: with γ and β in the decoder, and in the encoder alone."""
     checkpoint = save(root / request.param, request.param)

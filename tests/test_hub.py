@@ -609,6 +609,7 @@ def test_what_others_load(released, tmp_path, online, unchecked):
             assert leaves(found["results"]) == values
 
 
+@pytest.mark.slow
 def test_finished_runs(tiny_run, pair_run, tmp_path):
     """Folders of the real thing: one of ours, and a stock model that reads aspects with our pipeline."""
     sizes = release([tiny_run, pair_run], tmp_path / "out")
@@ -690,7 +691,14 @@ def test_a_broken_download_goes_on_where_it_stopped(hub, online, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [[str(ROOT / "push_to_hub.py")], ["-m", "hf_emotion.hub"], ["-m", "hf_emotion", "push"]]
+    "command",
+    [
+        [str(ROOT / "push_to_hub.py")],
+        *(
+            pytest.param(command, marks=pytest.mark.slow)
+            for command in (["-m", "hf_emotion.hub"], ["-m", "hf_emotion", "push"])
+        ),
+    ],
 )
 def test_commands(command, run):
     done = subprocess.run([sys.executable, "-P", *command, "--help"], capture_output=True, text=True, timeout=120)
