@@ -324,7 +324,7 @@ def test_dialogues_in_a_file(dialogue, root):
 
 @pytest.fixture(
     scope="module",
-    params=["gpt2-mod-ln", pytest.param("bert-mod-ln-replace-encoder-mixtures", marks=pytest.mark.slow)],
+    params=["gpt2-mod-ln", "bert-mod-ln-replace-encoder-mixtures"],
 )
 def generator(request, root) -> tuple[Path, Path]:
     """A checkpoint and what was exported from it: with γ and β in the decoder, and in the encoder alone."""
@@ -332,6 +332,7 @@ def generator(request, root) -> tuple[Path, Path]:
     return checkpoint, exported(checkpoint, texts=SEEN)
 
 
+@pytest.mark.slow
 class TestReplies:
     def test_greedy_is_torchs(self, generator):
         checkpoint, output = generator

@@ -625,6 +625,7 @@ def test_finished_runs(tiny_run, pair_run, tmp_path):
     assert len(classify(["this sun is joy"])[0]) == len(thresholds) == 28
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
