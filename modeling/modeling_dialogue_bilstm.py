@@ -61,6 +61,14 @@ def reversed_order(lengths: torch.Tensor, length: int) -> torch.Tensor:
     return torch.where(positions < lengths[:, None], lengths[:, None] - 1 - positions, positions)
 
 
+def run_lstm(lstm: nn.LSTM, states: torch.Tensor) -> torch.Tensor:
+    """(B, T, input_size) -> (B, T, H). Not in bfloat16 by autocast on a CPU: without AVX-512 torch cannot train that."""
+    if states.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+        with torch.autocast("cpu", enabled=False):
+            return lstm(states.to(lstm.weight_ih_l0.dtype))[0]
+    return lstm(states)[0]
+
+
 class BiLSTM(nn.Module):
     """
     Eqs. 1-3 over padded rows. The backward LSTM starts at the last real position: rows are turned round by gather, so that
@@ -74,11 +82,11 @@ class BiLSTM(nn.Module):
 
     def forward(self, states, lengths):
         """(B, T, input_size), (B,) -> (B, T, 2H), or (B, T, H) if causal."""
-        output = self.forward_lstm(states)[0]
+        output = run_lstm(self.forward_lstm, states)
         if self.backward_lstm is None:
             return output
         order = reversed_order(lengths, states.shape[1])[..., None]  # (B, T, 1)
-        backward = self.backward_lstm(states.gather(1, order.expand_as(states)))[0]
+        backward = run_lstm(self.backward_lstm, states.gather(1, order.expand_as(states)))
         return torch.cat([output, backward.gather(1, order.expand_as(backward))], dim=-1)
 
 
@@ -105,7 +113,8 @@ def eager_attention_forward(module, query, key, value, attention_mask, scaling, 
     weights = query @ key.transpose(2, 3) * scaling
     if attention_mask is not None:
         weights = weights + attention_mask
-    weights = weights.softmax(dim=-1, dtype=torch.float32).to(query.dtype)
+    # At least float32, and no less than the model's own type.
+    weights = weights.softmax(dim=-1, dtype=torch.promote_types(query.dtype, torch.float32)).to(query.dtype)
     weights = F.dropout(weights, p=dropout, training=module.training)
     return (weights @ value).transpose(1, 2).contiguous(), weights
 
