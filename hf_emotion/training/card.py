@@ -134,7 +134,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
             + f"{report['environment']['transformers']}).",
             f"## Labels\n\n{', '.join(labels)}" + _contexts(report["contexts"]),
             f"## Limits and ethical notes\n\nThe model gives the {'sentiments' if targeted else 'emotions'} that annotators read "
-            f"in short {'dialogues' if dialogue else 'texts'} of this corpus{'' if metadata.language is None else ', in English'}; "
+            f"in short {'' if metadata.language is None else 'English '}{'dialogues' if dialogue else 'texts'} of this corpus; "
             "it does not know what a writer felt. Rare labels have few test rows, and their scores are uncertain. Texts carry "
             "the biases of their platform and of their annotators, who mark the language of some groups as angry or rude more "
             "often than that of others: look at the errors on texts of your own before use. Do not use the model to judge "
