@@ -239,9 +239,7 @@ def predict(
             + (f", {done['skipped']} without a prediction" if done["skipped"] else "")
         )
         return
-    lines = texts or [line.rstrip("\n") for line in sys.stdin if line.strip()]
-    if not lines:
-        raise ValueError("no text: give texts as arguments, lines on stdin, or --input with --output.")
+    lines = _given_or_stdin(texts, "text")
     if isinstance(predictor, DialoguePredictor):
         from .inference.dialogue import speaker_and_utterance
 
@@ -262,6 +260,13 @@ def predict(
         for text, labels in zip(lines, results, strict=True):
             found = ", ".join(f"{item['label']} {item['score']:.3f}" for item in labels)
             print(f"{text}\t{found or '-'}")
+
+
+def _given_or_stdin(given: list[str] | None, what: str) -> list[str]:
+    lines = given or [line.rstrip("\n") for line in sys.stdin if line.strip()]
+    if not lines:
+        raise ValueError(f"no {what}: give {what}s as arguments, lines on stdin, or --input with --output.")
+    return lines
 
 
 def _print_dialogue(turns: list[dict[str, Any]], top_k: int, as_json: bool) -> None:
@@ -376,9 +381,7 @@ def generate(
         )
         print(f"{len(rows)} replies written to {output}")
         return
-    lines = contexts or [line.rstrip("\n") for line in sys.stdin if line.strip()]
-    if not lines:
-        raise ValueError("no context: give contexts as arguments, lines on stdin, or --input with --output.")
+    lines = _given_or_stdin(contexts, "context")
     asked = [_emotion(name) for name in emotion or generator.emotions]
     flat = generator(
         [line for line in lines for _ in asked],
@@ -424,51 +427,40 @@ def _write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
 def _print_reply_tables(result: dict[str, Any]) -> None:
     """Tables 1-3 of the paper: hits of each judge, shape of the replies, likeness to human ones."""
     rows, published = result["rows"], result["published"]
-    percent = lambda value: f"{100 * value:.1f}"  # noqa: E731
-    hits = [f"{prefix}hits@{k}" for prefix in ("", "macro_") for k in (1, 3, 5)]
+    ks = (1, 3, 5)
+    hits = [(f"{prefix}hits@{k}", "%") for prefix in ("", "macro_") for k in ks]
     print(f"{result['contexts']} contexts, {len(result['emotions'])} emotions, {result['settings']}")
+    printed = [(f"published: {row}", values) for row, values in published.items()]
     for judge in next(iter(rows.values()))["judges"]:
-        table = []
-        for row, values in rows.items():
-            for kind, figures in values["judges"][judge].items():
-                cells = [percent(figures[name]) if name in figures else "" for name in hits]  # of 3 emotions no hits@5
-                table.append([f"{row}, {kind.replace('_', ' ')}", *cells])
-        table += [
-            [f"published: {row}", *(percent(values[name]) for name in hits[:3]), "", "", ""]
-            for row, values in published.items()
-            if "hits@1" in values
+        judged = [
+            (f"{row}, {kind.replace('_', ' ')}", figures)
+            for row, values in rows.items()
+            for kind, figures in values["judges"][judge].items()
         ]
-        _print_table(
-            [f"Table 1, % by {judge}", "Hits@1", "Hits@3", "Hits@5", "macro @1", "macro @3", "macro @5"], table
-        )
-    shape = [
-        ("ttr_1", ".3f"),
-        ("ttr_2", ".2f"),
-        ("average_length", ".1f"),
-        ("stop_words", "%"),
-        ("repetition_rate", "%"),
-        ("identical_share", "%"),
-    ]
+        titles = [f"Table 1, % by {judge}", *(f"Hits@{k}" for k in ks), *(f"macro @{k}" for k in ks)]
+        _print_table(titles, _figure_rows([*judged, *printed], hits))
+    shape = [("ttr_1", ".3f"), ("ttr_2", ".2f"), ("average_length", ".1f")]
+    shape += [(name, "%") for name in ("stop_words", "repetition_rate", "identical_share")]
     likeness = [(f"bertscore_{name}", "%") for name in ("precision", "recall", "f1")]
     likeness = [("perplexity", ".1f"), *likeness, ("token_perplexity", ".1f"), ("token_perplexity_ngram", ".1f")]
     for title, columns in (("Table 2", shape), ("Table 3", likeness)):
-        table = []
-        named = [*rows.items(), *((f"published: {row}", values) for row, values in published.items())]
-        for row, values in named:
-            cells = [
-                (
-                    ""
-                    if values.get(name) is None
-                    else percent(values[name])
-                    if form == "%"
-                    else format(values[name], form)
-                )
-                for name, form in columns
-            ]
-            if any(cells):
-                table.append([row, *cells])
-        _print_table([title, *(f"{name}{', %' if form == '%' else ''}" for name, form in columns)], table)
+        names = (f"{name}{', %' if form == '%' else ''}" for name, form in columns)
+        _print_table([title, *names], _figure_rows([*rows.items(), *printed], columns))
     print(f"perplexity: 5-gram, backend {rows['model']['perplexity_backend']}")
+
+
+def _figure_rows(rows: list[tuple[str, dict[str, Any]]], columns: list[tuple[str, str]]) -> list[list[str]]:
+    """The rows that have any of the columns; a column is a name and a format, "%" for percent with one digit."""
+    table = []
+    for row, values in rows:
+        found = [(values.get(name), form) for name, form in columns]
+        if any(value is not None for value, _ in found):
+            cells = (
+                "" if value is None else f"{100 * value:.1f}" if form == "%" else format(value, form)
+                for value, form in found
+            )
+            table.append([row, *cells])
+    return table
 
 
 @app.command()

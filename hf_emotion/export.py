@@ -20,22 +20,21 @@ from unittest import mock
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer, DynamicCache, EncoderDecoderCache
+from transformers import AutoConfig, DynamicCache, EncoderDecoderCache
 
 from .data import is_aspect_dataset, is_dialogue_dataset, is_reply_dataset, load_dataset_for
 from .inference import DialoguePredictor, Predictor, TargetedPredictor, load_predictor
 from .inference.dialogue import speaker_and_utterance
 from .inference.evaluate import evaluate
-from .inference.onnx import DECODER, ENCODER, MODEL, OnnxReplyGenerator, is_exported, pad_contexts
-from .inference.predictor import is_dialogue_model
-from .modeling.emotional_encoder_decoder import EmotionalGenerationMixin
-from .training.files import creating, write_json, write_text
+from .inference.onnx import DECODER, ENCODER, MODEL, OnnxReplyGenerator, is_exported
+from .inference.predictor import is_dialogue_model, is_generator, load_checkpoint
+from .modeling.pipeline_emotional_response import encode_contexts, pad_contexts
+from .training.files import creating, is_taken, write_json, write_text
 
 
 TOLERANCE = 1e-4  # of logits in float32
 MOST_TEXTS = 1000  # of a corpus
 REPORT = "parity.json"
-GENERATORS = ("gpt2-mod-ln", "bert-mod-ln")
 NEW_TOKENS = 16  # of each reply that is compared
 TIMED_TEXTS, TIMED_PAIRS = 128, 7
 
@@ -89,13 +88,13 @@ def export_onnx(
     if quantize not in (None, "int8"):
         raise ValueError(f"`quantize` must be None or 'int8', got {quantize!r}.")
     output = Path(output)
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+    if is_taken(output):
         raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
     if is_exported(checkpoint) or (Path(checkpoint) / DECODER).is_file():
         raise ValueError(f"{checkpoint} is exported already: export the checkpoint that it was made from.")
     if texts is not None and not texts:
         raise ValueError("`texts` is empty: give at least one text to compare the exported model with.")
-    generator = AutoConfig.from_pretrained(checkpoint).model_type in GENERATORS
+    generator = is_generator(AutoConfig.from_pretrained(checkpoint))
     if generator and quantize is not None and dataset is not None:
         logger.warning("replies have no metric here: int8 is compared with torch by logits and greedy replies alone")
     model: Predictor | DialoguePredictor | _TorchReplies
@@ -107,10 +106,11 @@ def export_onnx(
     with creating(output) as folder:
         graphs = _export_generator(model.model, folder) if generator else _export_classifier(model, folder)
         _write_rest(model, folder)
+        exported = _load(folder, generator)
         report = {
             "model_type": model.model.config.model_type,
             "versions": {name: _version(name) for name in ("torch", "transformers", "onnx", "onnxruntime")},
-            "float32": compare(model, _load(folder, generator), texts),
+            "float32": compare(model, exported, texts),
         }
         largest = report["float32"]["max_logit_difference"]
         if not largest <= TOLERANCE:  # nor NaN
@@ -121,15 +121,15 @@ def export_onnx(
         if quantize is not None:
             for path in graphs:
                 _quantize(path)
-            report["int8"] = compare(model, _load(folder, generator), texts)
+            exported = _load(folder, generator)
+            report["int8"] = compare(model, exported, texts)
             if dataset is not None and not generator:
-                names = ("torch", "int8")
-                figures = [
-                    _figures(evaluate(load_predictor(path), dataset, split, data_dir, options=options)["metrics"])
-                    for path in (checkpoint, folder)
-                ]
-                report["metrics"] = {name: dict(zip(names, _pair(name, figures), strict=True)) for name in figures[0]}
-        report["speed"] = _speed(model, _load(folder, generator), texts)
+                before, after = (
+                    _figures(evaluate(one, dataset, split, data_dir, options=options)["metrics"])
+                    for one in (model, exported)
+                )
+                report["metrics"] = {name: {"torch": before[name], "int8": after[name]} for name in before}
+        report["speed"] = _speed(model, exported, texts)
         write_json(folder / REPORT, report)
     return report
 
@@ -164,10 +164,6 @@ def _figures(results: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
         for name, value in values.items()
         if isinstance(value, float)
     }
-
-
-def _pair(name: str, figures: list[dict[str, float]]) -> list[float]:
-    return [values[name] for values in figures]
 
 
 def _load(folder: Path, generator: bool):
@@ -496,8 +492,7 @@ class _TorchReplies:
     """A generator and its tokenizer."""
 
     def __init__(self, checkpoint: str | Path):
-        self.model: EmotionalGenerationMixin = AutoModelForSeq2SeqLM.from_pretrained(checkpoint)
-        self.tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+        self.model, self.tokenizer = load_checkpoint(checkpoint)
 
 
 def _export_generator(model, folder: Path) -> list[Path]:
@@ -583,7 +578,7 @@ def _reply_batch(model: _TorchReplies, contexts: Sequence[str], first_emotion: i
     """Contexts as the encoder reads them, the emotions of the model one after the other."""
     config = model.model.config
     emotions = torch.arange(first_emotion, first_emotion + len(contexts)) % config.num_emotions
-    inputs = pad_contexts(model.tokenizer, contexts, config, emotion_ids=emotions.tolist())
+    inputs = pad_contexts(encode_contexts(model.tokenizer, contexts, config, emotion_ids=emotions.tolist()), config)
     if model.model.get_encoder().is_modulated or model.model.get_decoder().is_modulated:
         inputs["emotion_ids"] = emotions
     return inputs

@@ -14,6 +14,9 @@ from huggingface_hub.dataclasses import strict, type_validator
 from huggingface_hub.errors import StrictDataclassError
 
 
+SCRATCH = "scratch"  # the base model of a language model with a tokenizer and weights of its own
+
+
 @strict
 @dataclasses.dataclass(kw_only=True)
 class Recipe:

@@ -24,7 +24,7 @@ import yaml
 from huggingface_hub import ModelCard
 
 from .training.card import MODEL, UNNAMED_TERMS, best_run, write_collection_card
-from .training.files import filling, write_json, write_text
+from .training.files import filling, is_taken, write_json, write_text
 
 
 # Nothing else leaves the machine, but the code that config.json names. Logs, training arguments, optimizers, predictions and
@@ -60,7 +60,7 @@ def release(runs: Iterable[str | Path], output: str | Path, namespace: str | Non
         name -> {path in the folder: bytes}.
     """
     runs, output = [Path(run) for run in runs], Path(output)
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+    if is_taken(output):
         raise FileExistsError(f"{output} exists and is not empty: choose another with --output.")
     sources: dict[str, Path] = {}
     for run in runs:
@@ -254,7 +254,7 @@ def write_space(folder: Path, repo_id: str, model: Path) -> None:
         raise ValueError(
             "a Space shows one model, and this run has one for each target and aspect: leave out --space."
         )
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if is_taken(folder):
         raise FileExistsError(
             f"the folder of the Space, {folder}, exists and is not empty: choose another with --space."
         )

@@ -241,13 +241,11 @@ class EmotionalGenerationMixin(RefusesPlainCheckpoints, GenerationMixin):
 
         The other arguments are those of the base model.
         """
-        if labels is not None or (
-            self.training and use_cache is None
-        ):  # with label smoothing, training gives no labels
+        # Training needs no cache; with label smoothing, it gives no labels.
+        if labels is not None or (self.training and use_cache is None):
             use_cache = False
-        if labels is not None:
-            if decoder_input_ids is None and decoder_inputs_embeds is None:
-                decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         outputs = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,

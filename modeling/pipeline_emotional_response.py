@@ -10,6 +10,9 @@ import torch
 from transformers import Pipeline
 
 
+DEFAULT_NEW_TOKENS = 40  # of a reply, where neither the call nor the checkpoint says more
+
+
 def encode_contexts(
     tokenizer,
     contexts: Sequence[str],
@@ -38,6 +41,18 @@ def encode_contexts(
         raise ValueError(f"`max_length` must leave room for the text, got {max_length}.")
     encoded = tokenizer(list(contexts), add_special_tokens=False, truncation=True, max_length=room)["input_ids"]
     return [[*start, *ids, config.context_separator_token_id] for start, ids in zip(starts, encoded, strict=True)]
+
+
+def pad_contexts(rows: Sequence[Sequence[int]], config) -> dict[str, torch.Tensor]:
+    """
+    `input_ids` and `attention_mask` (B, L) of contexts from `encode_contexts`. The mask is told by the lengths: the padding id
+    may be that of a real token.
+    """
+    longest = max(map(len, rows))
+    return {
+        "input_ids": torch.tensor([[*row, *[config.pad_token_id] * (longest - len(row))] for row in rows]),
+        "attention_mask": torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows]),
+    }
 
 
 def emotion_vector(emotion: str | Mapping[str, float], config) -> list[float]:
@@ -73,6 +88,14 @@ def emotion_ids_of(weights: Sequence[Sequence[float]], config) -> list[int] | No
     return [list(row).index(1) for row in weights]
 
 
+def limit_length(settings: dict[str, Any], model, most: int) -> None:
+    """Set `max_new_tokens` of `generate` to `most` where neither the call nor the checkpoint sets a length."""
+    names = ("max_length", "max_new_tokens")
+    saved = settings.get("generation_config") or model.generation_config
+    if all(settings.get(name) is None and getattr(saved, name) is None for name in names):
+        settings["max_new_tokens"] = most
+
+
 class EmotionalResponsePipeline(Pipeline):
     r"""
     For a context and an emotion (for each of several) a list of `{"emotion", "generated_text"}`: one reply, or as many as
@@ -88,7 +111,7 @@ class EmotionalResponsePipeline(Pipeline):
     _load_image_processor = False
     _load_feature_extractor = False
     _load_tokenizer = True
-    default_max_new_tokens = 40
+    default_max_new_tokens = DEFAULT_NEW_TOKENS
 
     def _sanitize_parameters(self, **kwargs):
         return {}, kwargs, {}
@@ -103,18 +126,11 @@ class EmotionalResponsePipeline(Pipeline):
         ids = encode_contexts(self.tokenizer, [context], config, emotion_ids=emotion_ids_of([weights], config))
         return {
             "emotion": emotion,
-            "inputs": {
-                "input_ids": torch.tensor(ids),
-                "attention_mask": torch.ones(1, len(ids[0]), dtype=torch.long),
-                "emotion_weights": torch.tensor([weights]),
-            },
+            "inputs": {**pad_contexts(ids, config), "emotion_weights": torch.tensor([weights])},
         }
 
     def _forward(self, model_inputs, **generate_kwargs):
-        lengths = ("max_length", "max_new_tokens")
-        settings = generate_kwargs.get("generation_config") or self.model.generation_config
-        if all(generate_kwargs.get(name) is None and getattr(settings, name) is None for name in lengths):
-            generate_kwargs["max_new_tokens"] = self.default_max_new_tokens
+        limit_length(generate_kwargs, self.model, self.default_max_new_tokens)
         output = self.model.generate(**model_inputs["inputs"], **generate_kwargs)
         sequences = output if isinstance(output, torch.Tensor) else output.sequences
         return {"emotion": model_inputs["emotion"], "sequences": sequences}
@@ -139,4 +155,12 @@ def _pair(inputs: Any) -> tuple[str, str | Mapping[str, float]]:
     return context, emotion
 
 
-__all__ = ["EmotionalResponsePipeline", "emotion_ids_of", "emotion_vector", "encode_contexts"]
+__all__ = [
+    "DEFAULT_NEW_TOKENS",
+    "EmotionalResponsePipeline",
+    "emotion_ids_of",
+    "emotion_vector",
+    "encode_contexts",
+    "limit_length",
+    "pad_contexts",
+]

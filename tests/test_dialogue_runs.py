@@ -79,13 +79,6 @@ def settings(own_verbosity, monkeypatch, tmp_path):
         yield
 
 
-@pytest.fixture
-def no_plots(monkeypatch):
-    """Drawing takes longer than training."""
-    monkeypatch.setattr("hf_emotion.training.plots.write_plots", lambda *arguments: None)
-    monkeypatch.setattr("hf_emotion.training.reports.write_reports", lambda *arguments: None)
-
-
 @pytest.fixture(scope="session")
 def base(tmp_path_factory) -> Path:
     return save_base_bert(tmp_path_factory.mktemp("dialogue-base") / "tiny-bert")

@@ -87,13 +87,6 @@ def settings(own_verbosity):
         yield
 
 
-@pytest.fixture
-def no_plots(monkeypatch):
-    """Drawing takes longer than training."""
-    for name in ("plots.write_plots", "reports.write_reports"):
-        monkeypatch.setattr(f"hf_emotion.training.{name}", lambda *arguments: None)
-
-
 def rows(counts: dict[str, int], offset: int) -> list[tuple[str, str]]:
     """(text, emotion), which its cue tells; texts of few and of many words."""
     found = []

@@ -29,6 +29,13 @@ from hf_emotion.recipes import Recipe
 from hf_emotion.training.run import train
 
 
+@pytest.fixture
+def no_plots(monkeypatch):
+    """Drawing takes longer than training."""
+    for name in ("plots.write_plots", "reports.write_reports"):
+        monkeypatch.setattr(f"hf_emotion.training.{name}", lambda *arguments: None)
+
+
 @pytest.fixture(scope="session")
 def base_bert(tmp_path_factory) -> Path:
     return save_base_bert(tmp_path_factory.mktemp("base") / "tiny-bert")

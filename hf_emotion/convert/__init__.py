@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import BertTokenizerFast, PreTrainedConfig, PreTrainedTokenizerBase
 
-from ..training.files import filling
+from ..training.files import filling, is_taken
 from .roberta import bert_to_roberta
 from .state_dicts import (
     label_aware_attention,
@@ -71,7 +71,7 @@ def convert_checkpoint(
             does not fit the configuration; a tokenizer with more words than the model.
     """
     reference, output = Path(reference), Path(output)
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+    if is_taken(output):
         raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
     state_dict = without_prefix(_load(reference))
     settings = {**_read_config(reference, config), **overrides}

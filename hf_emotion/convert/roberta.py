@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModel, BertModel, RobertaConfig, RobertaModel
 
-from ..training.files import filling
+from ..training.files import filling, is_taken
 from ..training.models import load_base_tokenizer, not_found, resolve_base_model
 
 
@@ -41,7 +41,7 @@ def bert_to_roberta(checkpoint: str | Path, output: str | Path | None = None) ->
         ValueError: another architecture, or a BERT without padding token.
         OSError: no such checkpoint; `output` is not empty.
     """
-    if output is not None and Path(output).exists() and (not Path(output).is_dir() or any(Path(output).iterdir())):
+    if output is not None and is_taken(Path(output)):
         raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
     path = resolve_base_model(str(checkpoint))
     try:

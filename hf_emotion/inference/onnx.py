@@ -15,7 +15,13 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 from ..modeling.emotion_fields import check_emotions
-from ..modeling.pipeline_emotional_response import emotion_ids_of, emotion_vector, encode_contexts
+from ..modeling.pipeline_emotional_response import (
+    DEFAULT_NEW_TOKENS,
+    emotion_ids_of,
+    emotion_vector,
+    encode_contexts,
+    pad_contexts,
+)
 
 
 if TYPE_CHECKING:
@@ -92,22 +98,6 @@ class OnnxDialogueClassifier(OnnxClassifier):
         return run(self.encoder, {"input_ids": input_ids, "attention_mask": attention_mask})[0]
 
 
-def pad_contexts(
-    tokenizer: PreTrainedTokenizerBase,
-    contexts: Sequence[str],
-    config,
-    max_length: int | None = None,
-    emotion_ids: Sequence[int] | None = None,
-) -> dict[str, torch.Tensor]:
-    """`input_ids` and `attention_mask` (B, L) of contexts; the tokenizer need not know a padding token."""
-    rows = [torch.tensor(ids) for ids in encode_contexts(tokenizer, contexts, config, max_length, emotion_ids)]
-    pad = torch.nn.utils.rnn.pad_sequence
-    return {
-        "input_ids": pad(rows, batch_first=True, padding_value=config.pad_token_id),
-        "attention_mask": pad([torch.ones_like(row) for row in rows], batch_first=True),
-    }
-
-
 class OnnxReplyGenerator:
     """
     Replies to contexts in given emotions, from an exported generator.
@@ -148,7 +138,9 @@ class OnnxReplyGenerator:
         """
         weights = [emotion_vector(emotion, self.config) for _, emotion in inputs]
         contexts = [context for context, _ in inputs]
-        batch = pad_contexts(self.tokenizer, contexts, self.config, max_length, emotion_ids_of(weights, self.config))
+        emotion_ids = emotion_ids_of(weights, self.config)
+        rows = encode_contexts(self.tokenizer, contexts, self.config, max_length, emotion_ids)
+        batch = pad_contexts(rows, self.config)
         sequences = self.generate(**batch, emotion_weights=torch.tensor(weights), **settings)
         return [text.strip() for text in self.tokenizer.batch_decode(sequences, skip_special_tokens=True)]
 
@@ -182,7 +174,7 @@ class OnnxReplyGenerator:
             ValueError: emotions missing or of another shape, settings out of their range.
         """
         if max_new_tokens is None:
-            max_new_tokens = min(40, self.config.max_position_embeddings)
+            max_new_tokens = min(DEFAULT_NEW_TOKENS, self.config.max_position_embeddings)
         if not 1 <= max_new_tokens <= self.config.max_position_embeddings:
             raise ValueError(
                 f"`max_new_tokens` must lie between 1 and the model's {self.config.max_position_embeddings} positions, got "

@@ -11,12 +11,17 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..modeling.pipeline_emotional_response import emotion_ids_of, emotion_vector, encode_contexts
+from ..modeling.pipeline_emotional_response import (
+    DEFAULT_NEW_TOKENS,
+    emotion_ids_of,
+    emotion_vector,
+    encode_contexts,
+    limit_length,
+    pad_contexts,
+)
 from .predictor import as_texts, check_max_length, is_generator, load_checkpoint
 
 
-MAX_NEW_TOKENS = 40  # where neither the call nor the checkpoint says more
-LENGTHS = ("max_length", "max_new_tokens")
 Emotion = str | Mapping[str, float]
 
 
@@ -94,9 +99,7 @@ class ReplyGenerator:
         config = self.model.config
         weights = [emotion_vector(emotion, config) for emotion in emotions]
         ids = encode_contexts(self.tokenizer, contexts, config, self.max_length, emotion_ids_of(weights, config))
-        settings = generate_kwargs.get("generation_config") or self.model.generation_config
-        if all(generate_kwargs.get(name) is None and getattr(settings, name) is None for name in LENGTHS):
-            generate_kwargs["max_new_tokens"] = min(MAX_NEW_TOKENS, config.max_position_embeddings)
+        limit_length(generate_kwargs, self.model, min(DEFAULT_NEW_TOKENS, config.max_position_embeddings))
         if (generate_kwargs.get("max_new_tokens") or 0) > config.max_position_embeddings:
             raise ValueError(
                 f"`max_new_tokens` must be at most {config.max_position_embeddings}, the model's positions, got "
@@ -173,10 +176,4 @@ class ReplyGenerator:
         return [[*row, config.eos_token_id] for row in ids]
 
     def _padded(self, rows: list[list[int]]) -> dict[str, torch.Tensor]:
-        """Contexts (B, L) and which of their tokens are real; told by the lengths, for padding may be a real token's id."""
-        lengths = torch.tensor([len(row) for row in rows])
-        ids = torch.nn.utils.rnn.pad_sequence(
-            [torch.tensor(row) for row in rows], batch_first=True, padding_value=self.model.config.pad_token_id
-        )
-        mask = torch.arange(ids.shape[1])[None] < lengths[:, None]
-        return {"input_ids": ids.to(self.model.device), "attention_mask": mask.long().to(self.model.device)}
+        return {name: tensor.to(self.model.device) for name, tensor in pad_contexts(rows, self.model.config).items()}

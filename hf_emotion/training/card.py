@@ -8,7 +8,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from .. import __version__
 from ..metrics.significance import mean_std
-from ..recipes import Recipe
+from ..recipes import SCRATCH, Recipe
 from .files import write_text
 
 
@@ -75,8 +75,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
     hub_id, terms = CORPORA[recipe.dataset]
     targeted = report["contexts"] is not None
     dialogue = recipe.model_type == "dialogue-bilstm"
-    base = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}.get(recipe.base_model, recipe.base_model)
-    is_local = Path(base).is_absolute() or Path(base).exists()  # a path on one's own disk means nothing to others
+    base_id, base = base_names(recipe)
     split = "test" if "test" in report["summary"] else "validation"
     metadata = ModelCardData(
         model_name=recipe.name,
@@ -84,7 +83,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
         language=None if terms == UNNAMED_TERMS else "en",
         library_name="transformers",
         pipeline_tag="token-classification" if dialogue else "text-classification",
-        base_model=None if is_local else base,
+        base_model=base_id,
         datasets=[hub_id] if hub_id else None,
         tags=[
             "aspect-based-sentiment-analysis" if targeted else "emotion",
@@ -108,7 +107,6 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
             if values["mean"] is not None and values["mean"] == values["mean"]  # undefined figures are no results
         ],
     )
-    base = Path(base).name if is_local else base
     labels = list(report["class_counts"])
     text = "\n\n".join(
         part
@@ -128,10 +126,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
             + f"Encoder: {base}. Seeds: {', '.join(str(run['seed']) for run in report['runs'])}; the weights are those of "
             + f"seed {best['seed']}, the epoch that was best on the development split. Texts are cut to {recipe.max_length} "
             + f"tokens{' for each utterance' if dialogue else ''}. Training arguments: {_inline(recipe.training_arguments)}. Minutes of training per seed: "
-            + ", ".join(f"{run['train_minutes']:.1f}" for run in report["runs"])
-            + f" ({report['environment']['device']}, {report['environment']['threads']} threads, Python "
-            + f"{report['environment']['python']}, torch {report['environment']['torch']}, transformers "
-            + f"{report['environment']['transformers']}).",
+            + f"{time_and_machine(report)}.",
             f"## Labels\n\n{', '.join(labels)}" + _contexts(report["contexts"]),
             f"## Limits and ethical notes\n\nThe model gives the {'sentiments' if targeted else 'emotions'} that annotators read "
             f"in short {'' if metadata.language is None else 'English '}{'dialogues' if dialogue else 'texts'} of this corpus; "
@@ -145,6 +140,28 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
         if part
     )
     write_text(folder / "README.md", text + "\n")
+
+
+def base_names(recipe: Recipe) -> tuple[str | None, str]:
+    """The base model on the Hub, None where it is no such model, and the name that it is called by."""
+    base = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}.get(recipe.base_model, recipe.base_model)
+    if Path(base).is_absolute() or Path(base).exists():  # a path on one's own disk means nothing to others
+        return None, Path(base).name
+    return (None if base == SCRATCH else base), base
+
+
+def time_and_machine(report: dict[str, Any]) -> str:
+    minutes = ", ".join(f"{run['train_minutes']:.1f}" for run in report["runs"])
+    machine = report["environment"]
+    return (
+        f"{minutes} ({machine['device']}, {machine['threads']} threads, Python {machine['python']}, torch {machine['torch']}, "
+        f"transformers {machine['transformers']})"
+    )
+
+
+def spread(report: dict[str, Any]) -> str:
+    seeds = len(report["runs"])
+    return "One seed: no spread is known." if seeds == 1 else f"Mean ± standard deviation over {seeds} seeds."
 
 
 ABOUT = {
@@ -263,7 +280,6 @@ def _contexts(contexts: dict[str, Any] | None) -> str:
 
 
 def _results(report: dict[str, Any], recipe: Recipe) -> str:
-    seeds = len(report["runs"])
     lines = ["| split | decision | " + " | ".join(_shown(report)) + " |", "|---|---|" + "---:|" * len(_shown(report))]
     for split, kinds in report["summary"].items():
         for kind, metrics in kinds.items():
@@ -274,9 +290,7 @@ def _results(report: dict[str, Any], recipe: Recipe) -> str:
         lines.append(
             f"\nThe paper printed for its row “{recipe.table_row}”, with its own encoder and split: {printed}."
         )
-    lines.append(
-        f"\n{'One seed: no spread is known.' if seeds == 1 else f'Mean ± standard deviation over {seeds} seeds.'}"
-    )
+    lines.append(f"\n{spread(report)}")
     return "\n".join(lines)
 
 

@@ -40,6 +40,11 @@ def filling(folder: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def is_taken(folder: Path) -> bool:
+    """Whether `folder` cannot be a new folder: it holds something, or is a file."""
+    return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+
+
 @contextmanager
 def creating(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder; it becomes `folder`, new or empty so far, when the block ends without an error."""

@@ -24,12 +24,12 @@ from transformers import (
     Seq2SeqTrainingArguments,
     set_seed,
 )
-from transformers.trainer_utils import get_last_checkpoint
 
 from ..modeling import BertModLNForConditionalGeneration, GPT2ModLNForConditionalGeneration
-from ..modeling.pipeline_emotional_response import encode_contexts
-from ..recipes import Recipe
-from .files import filling, write_text
+from ..modeling.pipeline_emotional_response import encode_contexts, pad_contexts
+from ..recipes import SCRATCH, Recipe
+from .files import filling
+from .fit import fit, training_arguments
 from .models import load_base_tokenizer, not_found, resolve_base_model
 
 
@@ -37,7 +37,6 @@ logger = logging.getLogger(__name__)
 
 GENERATORS = {"gpt2-mod-ln": GPT2ModLNForConditionalGeneration, "bert-mod-ln": BertModLNForConditionalGeneration}
 END_OF_TEXT = "<|endoftext|>"  # of GPT-2: stands between turns, and at the ends of a conversation
-SCRATCH = "scratch"  # the base model of a language model with a tokenizer and weights of its own
 
 
 def train_generator(
@@ -59,7 +58,17 @@ def train_generator(
             split: encode_replies(rows, tokenizer, model.config, recipe.max_length) for split, rows in splits.items()
         }
         collate, shifted = make_reply_collator(model), False
-    arguments = _training_arguments(recipe, folder / "checkpoints", seed)
+    checkpoints = folder / "checkpoints"
+    arguments = training_arguments(
+        Seq2SeqTrainingArguments,
+        recipe,
+        checkpoints,
+        seed,
+        metric_for_best_model="perplexity",
+        greater_is_better=False,
+        # Blocks of conversations are all of one length.
+        train_sampling_strategy="random" if recipe.model_type == "gpt2" else "group_by_length",
+    )
     patience = recipe.early_stopping_patience
     trainer = Seq2SeqTrainer(
         model=model,
@@ -72,21 +81,8 @@ def train_generator(
         preprocess_logits_for_metrics=_shifted_token_losses if shifted else _token_losses,
         callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
     )
-    if recipe_file is not None:  # not before everything that can be wrong with the input has been read
-        write_text(recipe_file, recipe.to_yaml())
-    checkpoints = folder / "checkpoints"
-    last = get_last_checkpoint(str(checkpoints)) if resume and checkpoints.is_dir() else None
-    result = trainer.train(resume_from_checkpoint=last)
-    run = {
-        "seed": seed,
-        "train_minutes": result.metrics["train_runtime"] / 60,
-        "resumed": last is not None,
-        "epochs": trainer.state.epoch,
-        "best_dev_metric": trainer.state.best_metric,
-        "best_step": trainer.state.best_global_step,
-        "parameters": model.num_parameters(),
-        "history": [entry for entry in trainer.state.log_history if "loss" in entry or "eval_loss" in entry],
-    }
+    run = fit(trainer, recipe, seed, checkpoints, resume, recipe_file)
+    run["parameters"] = model.num_parameters()
     for split, rows in encoded.items():
         if split != "train":
             # Not `evaluate`, after which early stopping would look for a metric of the development split.
@@ -203,13 +199,11 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
 
 def make_reply_collator(model: PreTrainedModel) -> Callable[[list[dict]], dict[str, torch.Tensor]]:
     """A collator that pads contexts and replies to the longest of the batch; the labels of padding are -100."""
-    pad = model.config.pad_token_id
 
     def collate(rows: list[dict]) -> dict[str, torch.Tensor]:
         labels = _padded([row["labels"] for row in rows], -100)
         return {
-            "input_ids": _padded([row["input_ids"] for row in rows], pad),
-            "attention_mask": _padded([[1] * len(row["input_ids"]) for row in rows], 0),
+            **pad_contexts([row["input_ids"] for row in rows], model.config),
             # Given here and not made by the model: with label smoothing, the Trainer takes the labels out.
             "decoder_input_ids": model.prepare_decoder_input_ids_from_labels(labels),
             "emotion_ids": torch.tensor([row["emotion_ids"] for row in rows]),
@@ -328,24 +322,3 @@ def _perplexity(prediction) -> dict[str, float]:
     loss, tokens = np.asarray(prediction.predictions).sum(axis=0)
     with np.errstate(over="ignore"):  # of a training that diverged it is infinite
         return {"perplexity": float(np.exp(loss / tokens)), "tokens": int(tokens)}
-
-
-def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int) -> Seq2SeqTrainingArguments:
-    blocks = recipe.model_type == "gpt2"  # all of one length
-    values = {
-        "eval_strategy": "epoch",
-        "save_strategy": "epoch",
-        "save_total_limit": 1,
-        "load_best_model_at_end": True,
-        "metric_for_best_model": "perplexity",
-        "greater_is_better": False,
-        "train_sampling_strategy": "random" if blocks else "group_by_length",
-        "per_device_eval_batch_size": 64,
-        "logging_steps": 50,
-        "report_to": "none",
-        "dataloader_pin_memory": torch.cuda.is_available(),
-        "bf16": torch.cuda.is_available() and torch.cuda.is_bf16_supported(),
-        **recipe.training_arguments,
-    }
-    # The collator drops the column `length`, which the sampler needs.
-    return Seq2SeqTrainingArguments(output_dir=str(checkpoints), seed=seed, remove_unused_columns=False, **values)

@@ -7,8 +7,18 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 
 from ..metrics.significance import mean_std
-from ..recipes import Recipe
-from .card import CORPORA, MODEL, UNNAMED_TERMS, _citation, _inline, _nonzero
+from ..recipes import SCRATCH, Recipe
+from .card import (
+    CORPORA,
+    MODEL,
+    UNNAMED_TERMS,
+    _citation,
+    _inline,
+    _nonzero,
+    base_names,
+    spread,
+    time_and_machine,
+)
 from .files import write_text
 
 
@@ -31,10 +41,7 @@ def write_generator_card(folder: Path, recipe: Recipe, report: dict[str, Any], b
     replies = recipe.model_type != "gpt2"
     corpora = recipe.dataset_options.get("corpora") if recipe.dataset == "conversations" else [recipe.dataset]
     corpora = corpora or ["daily_dialog", "empathetic_dialogues", "meld", "emorynlp", "mojitalk"]
-    base = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}.get(recipe.base_model, recipe.base_model)
-    is_local = Path(base).is_absolute() or Path(base).exists()  # a path on one's own disk means nothing to others
-    named = None if is_local or base == "scratch" else base
-    base = Path(base).name if is_local else base
+    base_id, base = base_names(recipe)
     split = "test" if "test" in report["summary"] else "validation"
     figures = report["summary"][split]["teacher_forcing"]
     metadata = ModelCardData(
@@ -43,7 +50,7 @@ def write_generator_card(folder: Path, recipe: Recipe, report: dict[str, Any], b
         language=None if any(CORPORA[name][1] == UNNAMED_TERMS for name in corpora) else "en",
         library_name="transformers",
         pipeline_tag="text-generation",
-        base_model=named,
+        base_model=base_id,
         datasets=[CORPORA[name][0] for name in corpora if CORPORA[name][0]] or None,
         tags=["emotion", "hf-emotion", "dialogue", recipe.model_type],
         metrics=["perplexity"],
@@ -63,10 +70,8 @@ def write_generator_card(folder: Path, recipe: Recipe, report: dict[str, Any], b
     lines += [
         f"| {name} | {mean_std(kinds['teacher_forcing']['perplexity'])} |" for name, kinds in report["summary"].items()
     ]
-    seeds = len(report["runs"])
     lines.append(
-        f"\n{'One seed: no spread is known.' if seeds == 1 else f'Mean ± standard deviation over {seeds} seeds.'} The tokens are "
-        "those of the model's own tokenizer: compare no perplexities across tokenizers."
+        f"\n{spread(report)} The tokens are those of the model's own tokenizer: compare no perplexities across tokenizers."
     )
     terms = "; ".join(f"{name} ({CORPORA[name][1]})" for name in corpora)
     text = "\n\n".join(
@@ -86,9 +91,7 @@ def write_generator_card(folder: Path, recipe: Recipe, report: dict[str, Any], b
             + f"are those of seed {best['seed']}, the epoch with the lowest perplexity on the development split. At most "
             + f"{recipe.max_length} tokens for each {'context and reply' if replies else 'block'}. Training arguments: "
             + f"{_inline(recipe.training_arguments)}. Minutes of training per seed: "
-            + ", ".join(f"{run['train_minutes']:.1f}" for run in report["runs"])
-            + f" ({report['environment']['device']}, {report['environment']['threads']} threads, torch "
-            + f"{report['environment']['torch']}, transformers {report['environment']['transformers']}).",
+            + f"{time_and_machine(report)}.",
             f"## Emotions\n\n{', '.join(report['class_counts'])}" if replies else "",
             "## Limits\n\nThe model writes what people wrote in the corpora above, with their profanity, their prejudices and "
             "their mistakes, and it states things that are not true. It understands no one: do not let it counsel people, and "
@@ -103,7 +106,7 @@ def write_generator_card(folder: Path, recipe: Recipe, report: dict[str, Any], b
 def _about(recipe: Recipe, base: str) -> str:
     config = _inline(recipe.model_config) or "default"
     if recipe.model_type == "gpt2":
-        start = "trained from the start" if base == "scratch" else f"trained further from `{base}`"
+        start = "trained from the start" if base == SCRATCH else f"trained further from `{base}`"
         return f"A stock causal language model of transformers, {start}. `<|endoftext|>` stands between turns. Configuration: {config}."
     fields = {"modulate_encoder": True, "modulate_decoder": True, "modulation": "residual"} | recipe.model_config
     sides = [side for side in ("encoder", "decoder") if fields[f"modulate_{side}"]]

@@ -27,7 +27,6 @@ from transformers import (
     TrainingArguments,
     set_seed,
 )
-from transformers.trainer_utils import get_last_checkpoint
 
 from .. import metrics
 from ..data import (
@@ -57,7 +56,8 @@ from ..modeling.usable_positions import usable_positions
 from ..recipes import Recipe
 from . import reports
 from .dialogue import build_dialogue_model, cached_vectors, encode_dialogues, is_frozen
-from .files import filling, write_json, write_text
+from .files import filling, is_taken, write_json
+from .fit import fit, training_arguments
 from .generation import train_generator
 from .models import OUR_MODEL_TYPES, build_classifier, load_base_tokenizer
 
@@ -169,7 +169,7 @@ def train(
 
 def _check_output(output: Path, recipe_file: Path, recipe: Recipe, resume: bool) -> None:
     if not resume:
-        if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        if is_taken(output):
             raise FileExistsError(
                 f"the run folder {output} exists and is not empty: choose another with --output, or continue it with --resume."
             )
@@ -305,19 +305,7 @@ def _fit(
         callbacks=callbacks,
     )
     trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
-    if recipe_file is not None:  # not before everything that can be wrong with the input has been read
-        write_text(recipe_file, recipe.to_yaml())
-    last = get_last_checkpoint(str(checkpoints)) if resume and checkpoints.is_dir() else None
-    result = trainer.train(resume_from_checkpoint=last)
-    return trainer, {
-        "seed": seed,
-        "train_minutes": result.metrics["train_runtime"] / 60,
-        "resumed": last is not None,
-        "epochs": trainer.state.epoch,
-        "best_dev_metric": trainer.state.best_metric,
-        "best_step": trainer.state.best_global_step,
-        "history": [entry for entry in trainer.state.log_history if "loss" in entry or "eval_loss" in entry],
-    }
+    return trainer, fit(trainer, recipe, seed, checkpoints, resume, recipe_file)
 
 
 def _check_max_length(recipe: Recipe, limit: int) -> None:
@@ -430,26 +418,11 @@ def class_counts(dataset: Dataset) -> dict[str, int]:
 
 
 def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int) -> TrainingArguments:
-    values = {
-        "eval_strategy": "epoch",
-        "save_strategy": "epoch",
-        "save_total_limit": 1,
-        "load_best_model_at_end": True,
-        # The metrics of a corpus take the rows of all contexts together.
-        "metric_for_best_model": "accuracy"
-        if recipe.one_model_per_context
-        else metrics.SELECTION_METRICS.get(recipe.dataset, "macro_f1"),
-        "greater_is_better": True,
-        "train_sampling_strategy": "group_by_length",
-        "per_device_eval_batch_size": 64,
-        "logging_steps": 50,
-        "report_to": "none",
-        "dataloader_pin_memory": torch.cuda.is_available(),
-        "bf16": torch.cuda.is_available() and torch.cuda.is_bf16_supported(),
-        **recipe.training_arguments,
-    }
-    # The collator drops the column `length`, which the sampler needs.
-    return TrainingArguments(output_dir=str(checkpoints), seed=seed, remove_unused_columns=False, **values)
+    # The metrics of a corpus take the rows of all contexts together.
+    metric = "accuracy" if recipe.one_model_per_context else metrics.SELECTION_METRICS.get(recipe.dataset, "macro_f1")
+    return training_arguments(
+        TrainingArguments, recipe, checkpoints, seed, metric_for_best_model=metric, greater_is_better=True
+    )
 
 
 def tokenize(
