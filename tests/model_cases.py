@@ -871,12 +871,17 @@ UNSUPPORTED = (
 )
 
 
-def each_case(unsupported: dict[str, str] | None = None) -> pytest.MarkDecorator:
-    """Run a test for every case. Those named in `unsupported` are skipped with the reason given there."""
+def each_case(unsupported: dict[str, str] | None = None, slow: bool = False) -> pytest.MarkDecorator:
+    """
+    Run a test for every case. Those named in `unsupported` are skipped with the reason given there; where each takes seconds
+    (`slow`), `make test` runs those of `HUB_CASES`, at least one of each family.
+    """
     rows = []
     for case in CASES:
         marks = []
         if case.id in (unsupported or {}):
             marks.append(pytest.mark.skipif(True, reason=unsupported[case.id]))
+        if slow and case.id not in HUB_CASES:
+            marks.append(pytest.mark.slow)
         rows.append(pytest.param(case, id=case.id, marks=marks))
     return pytest.mark.parametrize("case", rows)

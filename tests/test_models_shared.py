@@ -638,7 +638,7 @@ def test_lora_on_all_linear_layers(case: ModelCase):
     assert_close(model(**inputs).logits.detach(), expected)
 
 
-@each_case(NO_FULLGRAPH_COMPILE)
+@each_case(NO_FULLGRAPH_COMPILE, slow=True)
 def test_compiled_whole_equals_eager_with_few_recompilations(case: ModelCase):
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()

@@ -192,7 +192,7 @@ class TestMultiLabel:
 
 
 class TestNames:
-    @pytest.mark.parametrize("classes", [2, 60, 64, 300])
+    @pytest.mark.parametrize("classes", [2, 60, 64, pytest.param(300, marks=pytest.mark.slow)])
     def test_pictures_and_columns(self, tmp_path, monkeypatch, classes):
         from matplotlib.axes import Axes
 
