@@ -129,6 +129,9 @@ def evaluate(
     replies: Annotated[
         Path | None, typer.Option(help="Generators: JSONL file for context, emotion and reply.")
     ] = None,
+    intensity: Annotated[
+        float | None, typer.Option(help="Generators: weight of the emotion; 1, as in training, unless given.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
 ) -> None:
     """
@@ -144,7 +147,15 @@ def evaluate(
         from .inference.evaluate_replies import evaluate_replies
 
         result = evaluate_replies(
-            predictor, dataset, split, data_dir, judge or [], contexts, bertscore_model, _options(option)
+            predictor,
+            dataset,
+            split,
+            data_dir,
+            judge or [],
+            contexts,
+            bertscore_model,
+            _options(option),
+            intensity=1.0 if intensity is None else intensity,
         )
         if replies is not None:
             _write_jsonl(
@@ -155,8 +166,10 @@ def evaluate(
         else:
             _print_reply_tables(result)
         return
-    if judge or bertscore_model or replies:
-        raise typer.BadParameter("--judge, --bertscore-model and --replies go with a generator of replies.")
+    if judge or bertscore_model or replies or intensity is not None:
+        raise typer.BadParameter(
+            "--judge, --bertscore-model, --replies and --intensity go with a generator of replies."
+        )
 
     result = run(predictor, dataset, split, data_dir, options=_options(option), threshold=threshold)
     if as_json:

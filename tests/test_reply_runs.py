@@ -892,6 +892,13 @@ class TestReplyGenerator:
         assert len(set(itertools.chain(*found))) > 5
         assert generator.all_emotions(CONTEXTS[0], **GREEDY) == found[:1]
 
+    def test_all_emotions_at_an_intensity(self, sharp, sharp_tokens):
+        found = sharp.all_emotions(CONTEXTS, 2.5, batch_size=4, **GREEDY)
+        strong = [[alone(sharp, c, [2.5 * w for w in one_hot(e)], **GREEDY)[0] for e in EMOTIONS] for c in CONTEXTS]
+        assert found == strong != sharp.all_emotions(CONTEXTS, batch_size=4, **GREEDY)
+        with pytest.raises(ValueError, match="takes one emotion of weight 1, neither mixtures nor intensities"):
+            sharp_tokens.all_emotions(CONTEXTS, 2.5)
+
     def test_sampling_follows_the_seed(self, sharp):
         first, again, other = (sharp(CONTEXTS, "joy", seed=seed, max_new_tokens=8) for seed in (1, 1, 2))
         assert first == again != other
@@ -1076,7 +1083,8 @@ def written(mod_run, monkeypatch) -> ReplyGenerator:
     """A generator whose replies are fixed: some the same in two emotions, one empty."""
     generator = ReplyGenerator(mod_run)
 
-    def all_emotions(contexts, **options):
+    def all_emotions(contexts, intensity=1.0, **options):
+        generator.intensity = intensity
         replies = [
             [
                 " ".join(VOCABULARY[(3 * i + 5 * e + k * (e + 1)) % 14] for k in range(1 + (i + e) % 4))
@@ -1135,6 +1143,21 @@ class TestEvaluateReplies:
             result["rows"]["model"]["judges"][str(judges["a"])] != result["rows"]["model"]["judges"][str(judges["b"])]
         )
 
+    def test_intensity(self, written, pairs):
+        perplexities = {}
+        for intensity in (1.0, 3.0):
+            result = evaluate_replies(written, "reply_files", data_dir=pairs, intensity=intensity)
+            assert written.intensity == result["settings"]["intensity"] == intensity
+            rows = result["replies"]
+            losses = written.token_losses(
+                [row["context"] for row in rows],
+                [row["human"] for row in rows],
+                [{row["emotion"]: intensity} for row in rows],
+            )
+            perplexities[intensity] = result["rows"]["model"]["token_perplexity"]
+            assert perplexities[intensity] == pytest.approx(math.exp(losses.mean()))
+        assert perplexities[1.0] != perplexities[3.0]
+
     def test_always_the_most_frequent(self, written, pairs, judges):
         result = evaluate_replies(written, "reply_files", data_dir=pairs, judges=[judges["a"]])
         counts = [sum(emotion == name for *_, emotion in rows_of("train")) for name in EMOTIONS]
@@ -1183,7 +1206,8 @@ class TestEvaluateReplies:
     def test_the_settings(self, written, pairs):
         result = evaluate_replies(written, "reply_files", data_dir=pairs, contexts=2, seed=5)
         assert result["contexts"] == 2 and result["emotions"] == EMOTIONS and result["published"] == {}
-        assert result["settings"] == {"seed": 5, "bertscore_model": None, "do_sample": True, "top_k": 10}
+        expected = {"seed": 5, "intensity": 1.0, "bertscore_model": None, "do_sample": True, "top_k": 10}
+        assert result["settings"] == expected
 
     def test_the_sample(self, pairs):
         rows = load_dataset_for("reply_files", pairs)["test"]
@@ -1202,7 +1226,9 @@ class TestEvaluateReplies:
         monkeypatch.setattr(
             generator,
             "all_emotions",
-            lambda contexts, **options: calls.append((contexts, options)) or original(contexts, **options),
+            lambda contexts, *given, **options: (
+                calls.append((contexts, options)) or original(contexts, *given, **options)
+            ),
         )
         first, second = (
             evaluate_replies(generator, "reply_files", data_dir=pairs, contexts=3, seed=1) for _ in range(2)

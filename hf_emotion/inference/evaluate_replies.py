@@ -34,6 +34,7 @@ def evaluate_replies(
     bertscore_model: str | None = None,
     options: dict[str, Any] | None = None,
     seed: int = 0,
+    intensity: float = 1.0,
 ) -> dict[str, Any]:
     """
     Measure a generator on a fixed sample of contexts: every emotion for each of them (`hits@k`, `identical_share`), and, out of
@@ -47,6 +48,7 @@ def evaluate_replies(
         contexts: size of the sample; the whole split where it is smaller.
         bertscore_model: encoder for BERTScore (a Hub id, folder or "minilm"), its last layer; None: no BERTScore.
         seed: of the sampling of replies.
+        intensity: weight of the emotion in the model's replies and in their `token_perplexity`; training knows 1.
 
     Returns:
         {"contexts", "emotions", "settings", "rows", "published", "replies"}. `rows` has for "human", "always NAME" (the emotion
@@ -89,7 +91,7 @@ def evaluate_replies(
     rows = sample_rows(splits[split], contexts)
     gold = label_matrix(rows)
     human = list(rows["reply"])
-    written = generator.all_emotions(rows["context"], seed=seed, progress=True, batch_size=BATCH_SIZE)
+    written = generator.all_emotions(rows["context"], intensity, seed=seed, progress=True, batch_size=BATCH_SIZE)
     if dataset == "mojitalk":
         written = [[strip_emojis(reply, names) for reply in replies] for replies in written]
     chosen = [replies[label] for replies, label in zip(written, gold, strict=True)]
@@ -114,7 +116,9 @@ def evaluate_replies(
         table["model"]["judges"][name]["all_emotions"] = _hits(judge, flat, asked, names, by_context=True)
     table["model"] |= {
         "identical_share": metrics.identical_share(written),
-        "token_perplexity": _exp_mean(generator.token_losses(rows["context"], human, [names[i] for i in gold])),
+        "token_perplexity": _exp_mean(
+            generator.token_losses(rows["context"], human, [{names[i]: intensity} for i in gold])
+        ),
         "token_perplexity_ngram": _token_ngram(generator, train_replies).perplexity(_as_words(generator, human)),
     }
     settings = generator.model.generation_config.to_diff_dict()
@@ -123,6 +127,7 @@ def evaluate_replies(
         "emotions": names,
         "settings": {
             "seed": seed,
+            "intensity": intensity,
             "bertscore_model": bertscore_model,
             **{key: settings[key] for key in ("do_sample", "top_k", "top_p", "num_beams") if key in settings},
         },

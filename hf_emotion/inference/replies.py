@@ -126,12 +126,17 @@ class ReplyGenerator:
                 bar.update(len(rows))
         return replies
 
-    def all_emotions(self, contexts: Sequence[str] | str, **kwargs: Any) -> list[list[str]]:
-        """For each context a reply in every emotion, in the order of `emotions`; `kwargs` as in a call."""
+    def all_emotions(self, contexts: Sequence[str] | str, intensity: float = 1.0, **kwargs: Any) -> list[list[str]]:
+        """
+        For each context a reply in every emotion, in the order of `emotions`.
+
+        Args:
+            intensity: weight of the emotion; training knows 1, more of it exaggerates.
+            kwargs: as in a call.
+        """
         contexts = as_texts(contexts)
-        replies = self(
-            [context for context in contexts for _ in self.emotions], self.emotions * len(contexts), **kwargs
-        )
+        each: list[Emotion] = [{emotion: intensity} for emotion in self.emotions]
+        replies = self([context for context in contexts for _ in each], each * len(contexts), **kwargs)
         count = len(self.emotions)
         return [replies[start : start + count] for start in range(0, len(replies), count)]
 
