@@ -1244,7 +1244,7 @@ class TestEvaluateReplies:
         monkeypatch.setattr(written, "emotions", MOJIS)
         monkeypatch.setattr(written.model.config, "emotions", [*MOJIS, "none"])
         replies = ["yes 😂 no", "😭", "so good❤!", "🤣 so ✋"]
-        monkeypatch.setattr(written, "all_emotions", lambda contexts, **options: [replies] * len(contexts))
+        monkeypatch.setattr(written, "all_emotions", lambda contexts, *given, **options: [replies] * len(contexts))
         result = evaluate_replies(written, "mojitalk", data_dir=folder, judges=[judges["mojis"]])
         stripped = dict(zip(MOJIS, ["yes no", "", "so good!", "🤣 so"], strict=True))
         assert {row["emotion"]: row["reply"] for row in result["replies"]} == stripped
