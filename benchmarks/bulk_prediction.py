@@ -68,7 +68,9 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
             for name, metric in report.get("metrics", {}).items():
                 if name.endswith("/macro_f1"):
                     lost = metric["torch"] - metric["int8"]
-                    work = f"{name} lost with int8 on the test part of {arguments.dataset} (fp32: {metric['torch']:.4f})"
+                    work = (
+                        f"{name} lost with int8 on the test part of {arguments.dataset} (fp32: {metric['torch']:.4f})"
+                    )
                     rows.append(result("P8", work, [lost], "points", at_most=0.005))
     save(arguments, rows)
     return rows
@@ -79,7 +81,9 @@ def _check_equal(ours: list[list[dict]], theirs: list[list[dict]]) -> None:
     for one, other in zip(ours, theirs, strict=True):
         expected = {item["label"]: item["score"] for item in other}
         assert len(one) == len(expected)
-        np.testing.assert_allclose([item["score"] for item in one], [expected[item["label"]] for item in one], atol=1e-4)
+        np.testing.assert_allclose(
+            [item["score"] for item in one], [expected[item["label"]] for item in one], atol=1e-4
+        )
 
 
 if __name__ == "__main__":

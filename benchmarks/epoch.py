@@ -43,16 +43,20 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     parser.add_argument("--recipe", default="goemotions/laa_cb_strong")
     parser.add_argument("--base-model", default="minilm")
     parser.add_argument("--data-dir", help="folder with the corpus; default: synthetic texts")
-    parser.add_argument("--rows", type=int, default=1024, help="of the synthetic training part; an eighth is development")
+    parser.add_argument(
+        "--rows", type=int, default=1024, help="of the synthetic training part; an eighth is development"
+    )
     parser.add_argument("--lengths", type=int, nargs="+", default=[128, 50], help="of the fixed padding")
     arguments = parse(parser, argv, pairs=3)
-    overrides = ["num_train_epochs=1", "disable_tqdm=true", "logging_strategy=no"]
+    overrides = ["num_train_epochs=1", "disable_tqdm=true", 'logging_strategy="no"']
     recipe = load_recipe(arguments.recipe, [f"base_model={arguments.base_model}", *overrides])
     # No text is cut by the shortest padding.
     recipe = dataclasses.replace(recipe, max_length=min(recipe.max_length, *arguments.lengths))
     if arguments.data_dir is None:
         parts = {"train": arguments.rows, "validation": max(1, arguments.rows // 8)}
-        splits = DatasetDict({name: synthetic_emotions(rows, number) for number, (name, rows) in enumerate(parts.items())})
+        splits = DatasetDict(
+            {name: synthetic_emotions(rows, number) for number, (name, rows) in enumerate(parts.items())}
+        )
         source = f"{arguments.rows} synthetic texts"
     else:
         splits = load_dataset_for(recipe.dataset, arguments.data_dir, **recipe.dataset_options)

@@ -23,7 +23,7 @@ from hf_emotion.modeling import GPT2ModLNConfig, GPT2ModLNForConditionalGenerati
 
 
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
+from matplotlib import pyplot as plt
 
 
 Sides = dict[str, Callable[[], object]]  # name -> what is timed; the last one is the stock peer
@@ -60,7 +60,10 @@ def generators(size: str, emotions: int) -> Sides:
 def bulk(checkpoint: Path, rows: int) -> Sides:
     texts = synthetic_texts(rows)
     predictor = Predictor(checkpoint, device="cpu")
-    model, tokenizer = AutoModelForSequenceClassification.from_pretrained(checkpoint), AutoTokenizer.from_pretrained(checkpoint)
+    model, tokenizer = (
+        AutoModelForSequenceClassification.from_pretrained(checkpoint),
+        AutoTokenizer.from_pretrained(checkpoint),
+    )
     stock = pipeline("text-classification", model=model, tokenizer=tokenizer)
     labels = len(predictor.labels)
     return {

@@ -11,7 +11,6 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 from measuring import interleaved, parse, peak_memory, ratio, save
@@ -24,7 +23,13 @@ import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 SIZES = {
     "base": {},
     "minilm": {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
-    "tiny": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128},
+    "tiny": {
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 128,
+        "vocab_size": 2000,
+    },
 }
 EXTRA = {
     "label-aware-bert": {"num_labels": 28},
@@ -137,9 +142,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
         for shape in arguments.shape or SHAPES.get(model_type, ["8x64", "4x128"]):
             for kind in arguments.kind or KINDS:
                 sides = ["stock", "ours"] + ["naive"] * has_naive
-                measured = measure(
-                    model_type, arguments.size, shape, kind, arguments.pairs, arguments.options, sides
-                )
+                measured = measure(model_type, arguments.size, shape, kind, arguments.pairs, arguments.options, sides)
                 name = f"{kind} of {model_type}, {arguments.size}, {shape}"
                 if arguments.options:
                     name += f", {', '.join(f'{field}={value}' for field, value in arguments.options.items())}"

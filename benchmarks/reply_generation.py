@@ -104,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
                 rows.append(ratio("P5", f"{name}: the formulas as they stand", formulas[0], plain))
     for name, fields in (("both sides modulated", {}), ("decoder modulated", {"modulate_encoder": False})):
         actions = all_emotions(build(arguments.size, **fields), length)
-        together, one_by_one = interleaved(actions, max(3, arguments.pairs // 3), warm_up=1)
+        together, one_by_one = interleaved(actions, -(-arguments.pairs // 3), warm_up=1)
         rows.append(
             ratio(
                 "P6",

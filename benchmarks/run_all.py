@@ -74,7 +74,9 @@ def main() -> None:
     parser.add_argument("--checkpoint", help="a model of emotions, for --full")
     parser.add_argument("--targeted", help="a model of targeted sentiment over SentiHood, for --full")
     parser.add_argument("--only", help="the benchmarks whose command starts so; the results of the others are kept")
-    parser.add_argument("--results", type=Path, default=FOLDER / "results.json", help="RESULTS.md is written beside it")
+    parser.add_argument(
+        "--results", type=Path, default=FOLDER / "results.json", help="RESULTS.md is written beside it"
+    )
     arguments = parser.parse_args()
     kept = {}
     if arguments.only is not None and arguments.results.is_file():
@@ -112,10 +114,9 @@ def table(results: dict[str, dict]) -> str:
     ]
     for _, measured in ordered:
         for row in measured["rows"]:
+            work = row["work"].replace("|", "/")
             met = {True: "met", False: "**missed**", None: ""}[row["met"]]
-            lines.append(
-                f"| {row['question']} | {row['work']} | {row['target']} | {figure(row)} | {met} | {row['pairs']} |"
-            )
+            lines.append(f"| {row['question']} | {work} | {row['target']} | {figure(row)} | {met} | {row['pairs']} |")
     lines += ["", "Commands, and what they ran on:", ""]
     for command, measured in ordered:
         setting = ", ".join(f"{name} {value}" for name, value in measured["machine"].items())

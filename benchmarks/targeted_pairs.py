@@ -17,8 +17,9 @@ from datasets import ClassLabel, Dataset
 from measuring import interleaved, parse, ratio, save
 from texts import save_untrained, synthetic_texts
 
-from hf_emotion.data import auxiliary_sentence, context_names, load_dataset_for
+from hf_emotion.data import auxiliary_sentence, context_names, load_dataset_for, replace_targets
 from hf_emotion.inference.targeted import TargetedPredictor
+from hf_emotion.training.run import contexts_of
 
 
 TARGETS = ["LOCATION1", "LOCATION2"]
@@ -30,7 +31,7 @@ def synthetic_rows(count: int) -> Dataset:
     rows: dict[str, list] = {name: [] for name in ("text", "target", "aspect", "auxiliary", "context_id")}
     for number, text in enumerate(synthetic_texts(count)):
         named = ([0], [1], [0, 1])[number % 3]
-        sentence = " ".join([text, *(TARGETS[target] for target in named)])
+        sentence = replace_targets(" ".join([text, *(TARGETS[target] for target in named)]))
         for target in named:
             for aspect, name in enumerate(ASPECTS):
                 values = (sentence, target, aspect, auxiliary_sentence(TARGETS[target], name), target * 4 + aspect)
@@ -50,11 +51,10 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     parser.add_argument("--batch-size", type=int, default=24, help="of the batches in row order (the paper's)")
     arguments = parse(parser, argv)
     if arguments.checkpoint is None:
-        contexts = {"aspects": ASPECTS, "targets": TARGETS, "target_texts": None}
-        with tempfile.TemporaryDirectory() as folder:
-            save_untrained(folder, arguments.base_model, "qacg-bert", contexts, auxiliary_sentence=True)
-            predictor = TargetedPredictor(folder)
         rows, source = synthetic_rows(arguments.rows), "synthetic rows"
+        with tempfile.TemporaryDirectory() as folder:
+            save_untrained(folder, arguments.base_model, "qacg-bert", contexts_of(rows), auxiliary_sentence=True)
+            predictor = TargetedPredictor(folder)
     else:
         predictor = TargetedPredictor(arguments.checkpoint)
         rows = load_dataset_for(arguments.dataset, arguments.data_dir)["test"]
