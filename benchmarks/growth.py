@@ -12,6 +12,7 @@ from pathlib import Path
 
 import matplotlib
 import torch
+from hf_emotion.modeling import GPT2ModLNConfig, GPT2ModLNForConditionalGeneration
 from measuring import interleaved, parse, ratio, save
 from model_step import SIZES, inputs_for, step_of
 from reply_generation import PLAIN, train_step
@@ -19,7 +20,6 @@ from texts import save_untrained, synthetic_texts
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, BertConfig, pipeline
 
 from hf_emotion.inference.predictor import Predictor
-from hf_emotion.modeling import GPT2ModLNConfig, GPT2ModLNForConditionalGeneration
 
 
 matplotlib.use("Agg")

@@ -12,12 +12,11 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 
+import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 import torch
 from measuring import interleaved, parse, peak_memory, ratio, save
 from naive import naive
 from transformers import AutoConfig, AutoModelForSequenceClassification, BertConfig, RobertaConfig
-
-import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 
 SIZES = {

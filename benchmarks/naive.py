@@ -10,15 +10,14 @@ Shapes: B batch, L tokens, d hidden size, h heads, d_h = d/h, g context heads (1
 import copy
 
 import torch
-from torch import nn
-from torch.nn import functional as F
-from transformers import PreTrainedModel
-
 from hf_emotion.modeling.modeling_cg_bert import CGBertSelfAttention, ContextProjection
 from hf_emotion.modeling.modeling_gpt2_mod_ln import GPT2ModLNDecoder, GPT2ModLNEncoder
 from hf_emotion.modeling.modeling_label_aware_bert import LabelAwarePooling
 from hf_emotion.modeling.modeling_qacg_bert import QACGBertSelfAttention
 from hf_emotion.modeling.modulated_layer_norm import ModulatedLayerNorm
+from torch import nn
+from torch.nn import functional as F
+from transformers import PreTrainedModel
 
 
 class NaiveContextProjection(nn.Module):

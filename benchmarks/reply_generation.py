@@ -10,10 +10,9 @@ import argparse
 from collections.abc import Callable, Sequence
 
 import torch
+from hf_emotion.modeling import GPT2ModLNConfig, GPT2ModLNForConditionalGeneration
 from measuring import interleaved, parse, ratio, save
 from naive import naive
-
-from hf_emotion.modeling import GPT2ModLNConfig, GPT2ModLNForConditionalGeneration
 
 
 SIZES = {
