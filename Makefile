@@ -10,7 +10,7 @@ BIN := .venv/bin
 # The default model of each task; RUNS="runs/a runs/b" names others.
 RUNS ?= $(wildcard runs/goemotions_laa_cb_strong runs/emotion6_esa runs/meld_bilstm_attention_pe runs/sentihood_qacg_aux)
 
-.PHONY: quickstart test test-full lint format release
+.PHONY: quickstart test test-full lint format bench bench-full release
 quickstart: .venv/installed
 	rm -rf runs/quickstart
 	$(BIN)/hf-emotion train quickstart
@@ -36,6 +36,14 @@ lint: .venv/installed
 format: .venv/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Writes benchmarks/RESULTS.md. DATA: the folder with the corpora; CHECKPOINT and TARGETED: trained models of emotions and of aspects.
+bench: .venv/installed
+	$(BIN)/python benchmarks/run_all.py
+
+bench-full: .venv/installed
+	$(BIN)/python benchmarks/run_all.py --full $(if $(DATA),--data-dir "$(DATA)") \
+	  $(if $(CHECKPOINT),--checkpoint "$(CHECKPOINT)") $(if $(TARGETED),--targeted "$(TARGETED)")
 
 release: .venv/installed
 	@test -n "$(RUNS)" || { echo 'make release: none of the default runs is in runs/; train them, or name others: make release RUNS="runs/a runs/b"'; exit 2; }

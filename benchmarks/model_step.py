@@ -1,38 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Forward pass and train step (with AdamW) of our models against the stock BERT (RoBERTa) classifier: one process, runs interleaved
-(A B A B ...), after warm-up; median and quartiles of the paired ratios.
+P1-P4: our classifiers against the stock BERT (RoBERTa) classifier with the same encoder: forward pass ("forward"), forward and
+backward ("backward"), train step with AdamW ("step"), and the peak memory of a process that trains ("memory", above what the
+imports take). With --naive also the published formulas as they stand (naive.py) against stock.
 
-    python benchmarks/model_step.py --model qacg-bert --size base --shape 8x64 --shape 4x128
+    python benchmarks/model_step.py --model qacg-bert --size base --shape 8x64 --shape 4x128 --naive
 """
 
 import argparse
 import json
-import platform
-import resource
-import statistics
-import time
-from collections.abc import Callable
-from pathlib import Path
+import sys
+from collections.abc import Callable, Sequence
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 import torch
-import transformers
+from measuring import interleaved, parse, peak_memory, ratio, save
+from naive import naive
 from transformers import AutoConfig, AutoModelForSequenceClassification, BertConfig, RobertaConfig
 
 
 SIZES = {
     "base": {},
     "minilm": {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
-    "tiny": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128},
+    "tiny": {
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 128,
+        "vocab_size": 2000,
+    },
 }
 EXTRA = {
     "label-aware-bert": {"num_labels": 28},
-    "cg-bert": {"num_labels": 3, "num_contexts": 8},
-    "qacg-bert": {"num_labels": 3, "num_contexts": 8},
     "roberta-esa": {"num_labels": 6},
+    "qacg-bert": {"num_labels": 3, "num_contexts": 8},
+    "cg-bert": {"num_labels": 3, "num_contexts": 8},
 }
-STOCK = {"roberta-esa": RobertaConfig}  # BERT elsewhere
+QUESTIONS = dict(zip(EXTRA, ("P1", "P2", "P3", "P4"), strict=True))
+SHAPES = {"label-aware-bert": ["32x32"], "roberta-esa": ["16x64"]}  # 8x64 and 4x128 elsewhere
+KINDS = ("forward", "backward", "step", "memory")
+AT_MOST = {
+    "label-aware-bert": {"step": 1.03, "memory": 1.03},
+    "roberta-esa": {"step": 1.08},
+    "qacg-bert": {"forward": 1.13, "backward": 1.16, "memory": 1.12},
+    "cg-bert": {"forward": 1.12, "backward": 1.12, "memory": 1.12},
+}
+
+
+def build(side: str, model_type: str, size: str, options: dict):
+    """The model of a side, "stock", "ours" or "naive"."""
+    config = AutoConfig.for_model(model_type, **SIZES[size], **EXTRA[model_type], **options)
+    if side == "stock":
+        stock_class = RobertaConfig if model_type == "roberta-esa" else BertConfig
+        shared = {name: getattr(config, name) for name in SIZES[size]}
+        config = stock_class(**shared, num_labels=config.num_labels, problem_type=config.problem_type)
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_config(config)
+    return naive(model) if side == "naive" else model
 
 
 def inputs_for(config, batch_size: int, length: int) -> dict[str, torch.Tensor]:
@@ -56,7 +80,7 @@ def inputs_for(config, batch_size: int, length: int) -> dict[str, torch.Tensor]:
 
 
 def step_of(model, inputs, kind: str) -> Callable[[], None]:
-    """What is timed: "forward" (no gradients, eval), "backward" (forward and backward) or "step" (with AdamW)."""
+    """What is timed; "forward" without gradients and dropout."""
     if kind == "forward":
         model.eval()
 
@@ -77,73 +101,58 @@ def step_of(model, inputs, kind: str) -> Callable[[], None]:
     return train
 
 
-def seconds(action: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
+def measure(
+    model_type: str, size: str, shape: str, kind: str, pairs: int, options: dict, sides: Sequence[str]
+) -> dict[str, list[float]]:
+    """Seconds, or MiB once, of each side."""
+    if kind == "memory":
+        command = [sys.executable, __file__, "--model", model_type, "--size", size, "--shape", shape]
+        command += ["--options", json.dumps(options), "--threads", str(torch.get_num_threads()), "--trainer"]
+        imports = peak_memory([*command, "imports"])
+        return {side: [peak_memory([*command, side]) - imports] for side in sides}
+    models = [build(side, model_type, size, options) for side in sides]
+    sizes = [int(part) for part in shape.split("x")]
+    actions = [step_of(model, inputs_for(model.config, *sizes), kind) for model in models]
+    return dict(zip(sides, interleaved(actions, pairs), strict=True))
 
 
-def measure(model_type: str, size: str, shape: tuple[int, int], kind: str, pairs: int, overrides: dict) -> dict:
-    ours = AutoConfig.for_model(model_type, **SIZES[size], **EXTRA[model_type], **overrides)
-    stock = STOCK.get(model_type, BertConfig)(
-        **SIZES[size], num_labels=ours.num_labels, problem_type=ours.problem_type
-    )
-    actions = []
-    for config in (stock, ours):
-        torch.manual_seed(0)
-        model = AutoModelForSequenceClassification.from_config(config)
-        actions.append(step_of(model, inputs_for(config, *shape), kind))
-    for action in actions * 2:
-        action()
-    times = [[seconds(action) for action in actions] for _ in range(pairs)]
-    ratios = [second / first for first, second in times]
-    quartiles = statistics.quantiles(ratios, n=4)
-    return {
-        "model": model_type,
-        "options": overrides,
-        "size": size,
-        "shape": "x".join(map(str, shape)),
-        "kind": kind,
-        "stock_seconds": statistics.median(first for first, _ in times),
-        "ours_seconds": statistics.median(second for _, second in times),
-        "ratio": statistics.median(ratios),
-        "quartiles": [quartiles[0], quartiles[2]],
-        "pairs": pairs,
-    }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(argv: Sequence[str] | None = None) -> list[dict]:
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", action="append", choices=EXTRA, help="default: all")
     parser.add_argument("--size", default="base", choices=SIZES)
-    parser.add_argument("--shape", action="append", help="BATCHxLENGTH; default: 8x64 and 4x128")
-    parser.add_argument("--kind", action="append", choices=["forward", "backward", "step"])
-    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--shape", action="append", help="BATCHxLENGTH; default: those of the targets")
+    parser.add_argument("--kind", action="append", choices=KINDS, help="default: all")
     parser.add_argument("--options", type=json.loads, default={}, help="JSON: fields of our configuration")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--output", type=Path, help="JSON file")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    print(
-        f"{platform.machine()}, {arguments.threads} threads, torch {torch.__version__}, "
-        f"transformers {transformers.__version__}, float32, {arguments.pairs} pairs"
-    )
+    parser.add_argument("--naive", action="store_true", help="measure naive.py too")
+    # What "memory" starts: a process that trains one side and prints nothing.
+    parser.add_argument("--trainer", choices=["imports", "stock", "ours", "naive"], help=argparse.SUPPRESS)
+    arguments = parse(parser, argv, pairs=9)
+    if arguments.trainer is not None:
+        if arguments.trainer != "imports":
+            model = build(arguments.trainer, arguments.model[0], arguments.size, arguments.options)
+            step = step_of(model, inputs_for(model.config, *map(int, arguments.shape[0].split("x"))), "step")
+            for _ in range(3):
+                step()
+        return []
     rows = []
     for model_type in arguments.model or EXTRA:
-        for shape in arguments.shape or ["8x64", "4x128"]:
-            for kind in arguments.kind or ["forward", "backward", "step"]:
-                sizes = tuple(int(part) for part in shape.split("x"))
-                row = measure(model_type, arguments.size, sizes, kind, arguments.pairs, arguments.options)
-                rows.append(row)
-                print(
-                    f"{model_type} {arguments.size} {shape} {kind}: ratio {row['ratio']:.3f} "
-                    f"[{row['quartiles'][0]:.3f}, {row['quartiles'][1]:.3f}], stock {row['stock_seconds']:.3f} s, "
-                    f"ours {row['ours_seconds']:.3f} s",
-                    flush=True,
-                )
-    print(f"peak memory of the process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
-    if arguments.output is not None:
-        arguments.output.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+        question = QUESTIONS[model_type]
+        has_naive = arguments.naive and model_type != "roberta-esa"
+        for shape in arguments.shape or SHAPES.get(model_type, ["8x64", "4x128"]):
+            for kind in arguments.kind or KINDS:
+                sides = ["stock", "ours"] + ["naive"] * has_naive
+                measured = measure(model_type, arguments.size, shape, kind, arguments.pairs, arguments.options, sides)
+                name = f"{kind} of {model_type}, {arguments.size}, {shape}"
+                if arguments.options:
+                    name += f", {', '.join(f'{field}={value}' for field, value in arguments.options.items())}"
+                unit = "MiB" if kind == "memory" else "s"
+                limit = None if arguments.options else AT_MOST[model_type].get(kind)
+                rows.append(ratio(question, name, measured["ours"], measured["stock"], at_most=limit, unit=unit))
+                if has_naive:
+                    name = f"{name}: the formulas as they stand"
+                    rows.append(ratio(question, name, measured["naive"], measured["stock"], unit=unit))
+    save(arguments, rows)
+    return rows
 
 
 if __name__ == "__main__":

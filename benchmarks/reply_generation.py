@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Generators of replies: the train step (forward, backward, AdamW) and greedy tokens per second with modulated norms against the
-same encoder-decoder with plain ones, and 64 emotions in one batch against 64 calls. One process, runs interleaved, after
-warm-up; median and quartiles of the paired ratios.
+P5: the train step (forward, backward, AdamW) and greedy tokens per second of GPT-2 encoder-decoders with modulated norms against
+the same with plain ones; with --naive also with γ and β computed for every token. P6: 64 emotions in one batch against 64 calls.
 
     python benchmarks/reply_generation.py --size small --pairs 9
 """
 
 import argparse
-import platform
-import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
-import transformers
 from hf_emotion.modeling import GPT2ModLNConfig, GPT2ModLNForConditionalGeneration
-from model_step import seconds
+from measuring import interleaved, parse, ratio, save
+from naive import naive
 
 
 SIZES = {
     "base": {},
     "small": {"n_embd": 384, "n_layer": 6, "n_head": 6, "vocab_size": 30522},
     "tiny": {"n_embd": 192, "n_layer": 3, "n_head": 3, "vocab_size": 6000},
+    "smallest": {"n_embd": 32, "n_layer": 1, "n_head": 2, "vocab_size": 300},
 }
+PLAIN = {"modulate_encoder": False, "modulate_decoder": False}
 NEW_TOKENS = 24
 
 
@@ -64,49 +63,58 @@ def greedy(model, batch_size: int, length: int) -> Callable[[], None]:
     )
 
 
-def report(name: str, first: Callable, second: Callable, pairs: int, inverse: bool = False) -> None:
-    for action in (first, second) * 2:
-        action()
-    times = [(seconds(first), seconds(second)) for _ in range(pairs)]
-    ratios = [one / two if inverse else two / one for one, two in times]
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    medians = [statistics.median(column) for column in zip(*times, strict=True)]
-    print(f"{name}: {middle:.3f} [{low:.3f}, {high:.3f}], {medians[0]:.3f} s and {medians[1]:.3f} s", flush=True)
+def all_emotions(model, length: int) -> tuple[Callable[[], None], Callable[[], None]]:
+    """In one batch, and one after the other."""
+    model.eval()
+    context = inputs_for(model, 1, length)["input_ids"]
+    settings = {"do_sample": False, "max_new_tokens": NEW_TOKENS, "min_new_tokens": NEW_TOKENS}
+
+    def together() -> None:
+        model.generate_all_emotions(context[0], **settings)
+
+    def one_by_one() -> None:
+        for emotion in range(model.config.num_emotions):
+            model.generate(input_ids=context, emotion_ids=torch.tensor([emotion]), **settings)
+
+    return together, one_by_one
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(argv: Sequence[str] | None = None) -> list[dict]:
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", default="small", choices=SIZES)
     parser.add_argument("--shape", default="32x32", help="BATCHxLENGTH of the train step and of greedy decoding")
-    parser.add_argument("--pairs", type=int, default=9)
-    parser.add_argument("--threads", type=int, default=2)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    parser.add_argument("--naive", action="store_true", help="measure naive.py too")
+    arguments = parse(parser, argv, pairs=9)
     batch_size, length = (int(part) for part in arguments.shape.split("x"))
-    print(
-        f"{platform.machine()}, {arguments.threads} threads, torch {torch.__version__}, transformers "
-        f"{transformers.__version__}, float32, GPT-2 {arguments.size}, {arguments.shape}, {arguments.pairs} pairs"
-    )
-    plain = {"modulate_encoder": False, "modulate_decoder": False}
+    rows = []
     for modulation in ("residual", "replace"):
-        for kind, action, inverse in (("train step, time", train_step, False), ("greedy, tokens/s", greedy, True)):
-            models = [build(arguments.size, **plain), build(arguments.size, modulation=modulation)]
-            first, second = (action(model, batch_size, length) for model in models)
-            report(f"{kind}, {modulation} against plain norms", first, second, arguments.pairs, inverse)
-    for name, fields in (("both sides", {}), ("decoder alone", {"modulate_encoder": False})):
-        model = build(arguments.size, **fields).eval()
-        context = inputs_for(model, 1, length)["input_ids"]
-        settings = {"do_sample": False, "max_new_tokens": NEW_TOKENS, "min_new_tokens": NEW_TOKENS}
-
-        def one_by_one(model=model, context=context, settings=settings) -> None:
-            for emotion in range(model.config.num_emotions):
-                model.generate(input_ids=context, emotion_ids=torch.tensor([emotion]), **settings)
-
-        def together(model=model, context=context, settings=settings) -> None:
-            model.generate_all_emotions(context[0], **settings)
-
-        pairs = max(3, arguments.pairs // 3)
-        report(f"64 emotions in one batch, speed-up, {name} modulated", one_by_one, together, pairs, inverse=True)
+        for kind, action in (("train step", train_step), ("greedy", greedy)):
+            modulated = build(arguments.size, modulation=modulation)
+            models = [modulated, build(arguments.size, **PLAIN)] + [naive(modulated)] * arguments.naive
+            ours, plain, *formulas = interleaved(
+                [action(model, batch_size, length) for model in models], arguments.pairs
+            )
+            name = f"{kind} of gpt2-mod-ln ({modulation}), {arguments.size}, {arguments.shape}"
+            if kind == "greedy":  # tokens per second: the inverse of times
+                rows.append(ratio("P5", f"{name}: tokens/s", ours, plain, at_least=0.97))
+            else:
+                rows.append(ratio("P5", name, ours, plain, at_most=1.05))
+            if formulas:
+                rows.append(ratio("P5", f"{name}: the formulas as they stand", formulas[0], plain))
+    for name, fields in (("both sides modulated", {}), ("decoder modulated", {"modulate_encoder": False})):
+        actions = all_emotions(build(arguments.size, **fields), length)
+        together, one_by_one = interleaved(actions, -(-arguments.pairs // 3), warm_up=1)
+        rows.append(
+            ratio(
+                "P6",
+                f"64 emotions in one batch, gpt2-mod-ln {arguments.size}, {name}",
+                together,
+                one_by_one,
+                at_least=8,
+            )
+        )
+    save(arguments, rows)
+    return rows
 
 
 if __name__ == "__main__":

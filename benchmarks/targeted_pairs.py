@@ -1,37 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-All (target, aspect) pairs of the sentences of a corpus: `TargetedPredictor` against one row at a time, and against batches in
-the order of the rows, padded to the longest row of the batch. One process, runs interleaved, after warm-up; median and
-quartiles of the paired ratios.
+P9: all (target, aspect) pairs of the sentences of a corpus: `TargetedPredictor` against one row at a time, and against batches
+in the order of the rows, padded to the longest row of the batch. Without a checkpoint an untrained QACG-BERT and synthetic
+sentences with SentiHood's targets and aspects.
 
     python benchmarks/targeted_pairs.py runs/sentihood_qacg_aux --data-dir DATA --rows 512
 """
 
 import argparse
-import statistics
-import time
+import tempfile
+from collections.abc import Sequence
 
 import numpy as np
 import torch
+from datasets import ClassLabel, Dataset
+from measuring import interleaved, parse, ratio, save
+from texts import save_untrained, synthetic_texts
 
-from hf_emotion.data import context_names, load_dataset_for
+from hf_emotion.data import auxiliary_sentence, context_names, load_dataset_for, replace_targets
 from hf_emotion.inference.targeted import TargetedPredictor
+from hf_emotion.training.run import contexts_of
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoint")
+TARGETS = ["LOCATION1", "LOCATION2"]
+ASPECTS = ["general", "price", "safety", "transit-location"]
+
+
+def synthetic_rows(count: int) -> Dataset:
+    """Sentences that name one target or both, with a row for each pair."""
+    rows: dict[str, list] = {name: [] for name in ("text", "target", "aspect", "auxiliary", "context_id")}
+    for number, text in enumerate(synthetic_texts(count)):
+        named = ([0], [1], [0, 1])[number % 3]
+        sentence = replace_targets(" ".join([text, *(TARGETS[target] for target in named)]))
+        for target in named:
+            for aspect, name in enumerate(ASPECTS):
+                values = (sentence, target, aspect, auxiliary_sentence(TARGETS[target], name), target * 4 + aspect)
+                for column, value in zip(rows.values(), values, strict=True):
+                    column.append(value)
+    dataset = Dataset.from_dict(rows).select(range(count))
+    return dataset.cast_column("target", ClassLabel(names=TARGETS)).cast_column("aspect", ClassLabel(names=ASPECTS))
+
+
+def main(argv: Sequence[str] | None = None) -> list[dict]:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("checkpoint", nargs="?", help="default: an untrained model over --base-model")
+    parser.add_argument("--base-model", default="minilm")
     parser.add_argument("--dataset", default="sentihood")
     parser.add_argument("--data-dir")
     parser.add_argument("--rows", type=int, default=512, help="test rows, from the first")
     parser.add_argument("--batch-size", type=int, default=24, help="of the batches in row order (the paper's)")
-    parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=2)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    predictor = TargetedPredictor(arguments.checkpoint)
-    rows = load_dataset_for(arguments.dataset, arguments.data_dir)["test"]
-    rows = rows.select(range(min(arguments.rows, len(rows))))
+    arguments = parse(parser, argv)
+    if arguments.checkpoint is None:
+        rows, source = synthetic_rows(arguments.rows), "synthetic rows"
+        with tempfile.TemporaryDirectory() as folder:
+            save_untrained(folder, arguments.base_model, "qacg-bert", contexts_of(rows), auxiliary_sentence=True)
+            predictor = TargetedPredictor(folder)
+    else:
+        predictor = TargetedPredictor(arguments.checkpoint)
+        rows = load_dataset_for(arguments.dataset, arguments.data_dir)["test"]
+        rows = rows.select(range(min(arguments.rows, len(rows))))
+        source = f"test rows of {arguments.dataset}"
     _, aspects = context_names(rows)
 
     def in_order(batch_size: int) -> np.ndarray:
@@ -47,27 +75,22 @@ def main() -> None:
         return np.concatenate(parts)
 
     ways = {
-        "ours": lambda: predictor.row_probabilities(rows),
-        "one row at a time": lambda: in_order(1),
-        f"batches of {arguments.batch_size} in row order": lambda: in_order(arguments.batch_size),
-        f"one batch per sentence ({len(aspects)} aspects)": lambda: in_order(len(aspects)),
+        "one row at a time": (1, 3),
+        f"batches of {arguments.batch_size} in row order": (arguments.batch_size, 1.3),
+        f"one batch per sentence ({len(aspects)} aspects)": (len(aspects), 1),
     }
-    expected = ways["ours"]()
-    for name, way in ways.items():
-        np.testing.assert_allclose(way(), expected, atol=1e-4, err_msg=name)
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(arguments.pairs):
-        for name, way in ways.items():
-            start = time.perf_counter()
-            way()
-            times[name].append(time.perf_counter() - start)
-    print(f"{len(rows)} rows of {arguments.dataset}, {arguments.threads} threads, torch {torch.__version__}")
-    for name, series in times.items():
-        ratios = [theirs / ours for theirs, ours in zip(series, times["ours"], strict=True)]
-        low, _, high = statistics.quantiles(ratios, n=4)
-        print(
-            f"{name}: {statistics.median(series):.2f} s, {statistics.median(ratios):.2f} times ours [{low:.2f}, {high:.2f}]"
-        )
+    actions = [lambda: predictor.row_probabilities(rows)]
+    actions += [lambda size=size: in_order(size) for size, _ in ways.values()]
+    expected = actions[0]()
+    for name, action in zip(ways, actions[1:], strict=True):
+        np.testing.assert_allclose(action(), expected, atol=1e-4, err_msg=name)
+    ours, *others = interleaved(actions, arguments.pairs, warm_up=0)
+    results = []
+    for (name, (_, at_least)), series in zip(ways.items(), others, strict=True):
+        work = f"{len(rows)} {source}: TargetedPredictor against {name}"
+        results.append(ratio("P9", work, ours, series, at_least=at_least))
+    save(arguments, results)
+    return results
 
 
 if __name__ == "__main__":

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The published formulas as they stand, without any of our short cuts: `naive(model)` has the result of `model` and the cost of
+writing the formulas down. The context stands beside every token before W_c, attention maps are explicit, labels are looped
+over, and a Mod-LN computes γ and β anew for every token.
+
+Shapes: B batch, L tokens, d hidden size, h heads, d_h = d/h, g context heads (1 or h), E emotions.
+"""
+
+import copy
+
+import torch
+from hf_emotion.modeling.modeling_cg_bert import CGBertSelfAttention, ContextProjection
+from hf_emotion.modeling.modeling_gpt2_mod_ln import GPT2ModLNDecoder, GPT2ModLNEncoder
+from hf_emotion.modeling.modeling_label_aware_bert import LabelAwarePooling
+from hf_emotion.modeling.modeling_qacg_bert import QACGBertSelfAttention
+from hf_emotion.modeling.modulated_layer_norm import ModulatedLayerNorm
+from torch import nn
+from torch.nn import functional as F
+from transformers import PreTrainedModel
+
+
+class NaiveContextProjection(nn.Module):
+    """C = W_c [E_c ‖ X] + b + E_c, with one matrix W_c (d, 2d)."""
+
+    def __init__(self, ours: ContextProjection):
+        super().__init__()
+        self.weight = nn.Parameter(torch.cat([ours.context_weight, ours.hidden_weight], dim=1).detach())
+        self.bias = ours.bias
+
+    def forward(self, hidden_states, context_embeds):
+        """X (B, L, d), E_c (B, d) -> C (B, L, d)."""
+        context = context_embeds[:, None].expand_as(hidden_states)
+        return F.linear(torch.cat([context, hidden_states], dim=-1), self.weight, self.bias) + context
+
+
+class NaiveGuided:
+    """What both context-guided attentions are made of."""
+
+    def heads(self, states):
+        """(B, L, n·d_h) -> (B, n, L, d_h)."""
+        return states.unflatten(-1, (-1, self.attention_head_size)).transpose(1, 2)
+
+    def gate(self, module, states, context):
+        """λ = g(v·x + v_c·c): (B, h, L, d_h) and (B, g, L, d_h) -> (B, h, L, 1)."""
+        v = module.weight if module.weight.dim() == 1 else module.weight[:, None]  # (d_h,) or (h, 1, d_h)
+        scores = (states * v).sum(-1, keepdim=True) + (context * module.context_weight).sum(-1, keepdim=True)
+        return module.activation(scores if module.bias is None else scores + module.bias)
+
+    def softmax_attention(self, query, key, key_bias):
+        scores = query @ key.transpose(-1, -2) / self.attention_head_size**0.5
+        return (scores if key_bias is None else scores + key_bias[:, None]).softmax(dim=-1)
+
+    def output(self, attention, value):
+        return (self.dropout(attention) @ value).transpose(1, 2).flatten(2), attention
+
+
+class NaiveCGBertSelfAttention(NaiveGuided, CGBertSelfAttention):
+    """Section 3.3."""
+
+    def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
+        query, key, value = (self.heads(part(hidden_states)) for part in (self.query, self.key, self.value))
+        context = self.heads(self.context_projection(hidden_states, context_embeds))
+        context_query, context_key = self.context_query(context), self.context_key(context)
+        query_gate = self.gate(self.query_gate, query, context_query)
+        key_gate = self.gate(self.key_gate, key, context_key)
+        query = (1 - query_gate) * query + query_gate * context_query
+        key = (1 - key_gate) * key + key_gate * context_key
+        return self.output(self.softmax_attention(query, key, key_bias), value)
+
+
+class NaiveQACGBertSelfAttention(NaiveGuided, QACGBertSelfAttention):
+    """Section 3.4."""
+
+    def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
+        config = self.config
+        query, key, value = (self.heads(part(hidden_states)) for part in (self.query, self.key, self.value))
+        context = self.context_projection(hidden_states, context_embeds)
+        context_query, context_key = self.context_query(context), self.context_key(context)
+        if not self.shared:
+            context_query, context_key = self.dropout(context_query), self.dropout(context_key)
+        context_query, context_key = self.heads(context_query), self.heads(context_key)  # (B, g, L, d_h)
+        # Every head has its own map, also where the context is the same for all.
+        context_query, context_key = context_query.expand_as(query), context_key.expand_as(key)
+        quasi = (context_query @ context_key.transpose(-1, -2) / self.attention_head_size**0.5).sigmoid()
+        if key_bias is not None:
+            quasi = quasi * (key_bias[:, None] == 0)
+        gate = 1 - (
+            config.quasi_beta * self.gate(self.query_gate, query, context_query)
+            + config.quasi_gamma * self.gate(self.key_gate, key, context_key)
+        )
+        attention = self.softmax_attention(query, key, key_bias) + gate * (config.quasi_alpha * quasi)
+        return self.output(attention, value)
+
+
+class NaiveLabelAwarePooling(LabelAwarePooling):
+    """Section 3.2, one label after the other."""
+
+    def forward(self, label_embeddings, hidden_states, token_mask):
+        projected = hidden_states @ self.weight  # W h_j, (B, L, d')
+        representations, attentions = [], []
+        for label in label_embeddings:
+            scores = projected @ label  # (B, L)
+            if token_mask is not None:
+                scores = scores.masked_fill(~token_mask, torch.finfo(scores.dtype).min)
+            attention = scores.softmax(dim=-1)
+            representations.append((attention[..., None] * hidden_states).sum(dim=1))
+            attentions.append(attention)
+        return torch.stack(representations, dim=1), torch.stack(attentions, dim=1)
+
+
+class NaiveModulatedLayerNorm(ModulatedLayerNorm):
+    """Eqs. 1-3 at every token."""
+
+    def forward(self, states, emotion_weights, _):
+        """x (B, L, d), c (B, 1, E) -> (B, L, d)."""
+        weights = emotion_weights.expand(-1, states.shape[1], -1)  # (B, L, E)
+        scale = F.linear(F.silu(F.linear(weights, self.scale_in)), self.scale_out)
+        shift = F.linear(F.silu(F.linear(weights, self.shift_in, self.shift_bias)), self.shift_out)
+        if self.weight is not None:
+            scale, shift = scale + self.weight, shift + self.bias
+        centred = states - states.mean(dim=-1, keepdim=True)
+        return scale * centred / (centred.square().mean(dim=-1, keepdim=True) + self.eps).sqrt() + shift
+
+
+class NaiveStack:
+    def modulation(self, emotion_weights):
+        """The emotions themselves, for each norm: (B, E) -> (B, 2M, 1, E)."""
+        weights = emotion_weights.to(self.wte.weight.dtype)
+        return weights[:, None, None].expand(-1, 2 * len(self._modulated_names), -1, -1)
+
+
+class NaiveEncoder(NaiveStack, GPT2ModLNEncoder):
+    pass
+
+
+class NaiveDecoder(NaiveStack, GPT2ModLNDecoder):
+    pass
+
+
+CLASSES = {
+    CGBertSelfAttention: NaiveCGBertSelfAttention,
+    QACGBertSelfAttention: NaiveQACGBertSelfAttention,
+    LabelAwarePooling: NaiveLabelAwarePooling,
+    ModulatedLayerNorm: NaiveModulatedLayerNorm,
+    GPT2ModLNEncoder: NaiveEncoder,
+    GPT2ModLNDecoder: NaiveDecoder,
+}
+
+
+def naive(model: PreTrainedModel) -> PreTrainedModel:
+    """
+    A copy of a label-aware, context-guided or GPT-2 Mod-LN model that computes the formulas as they stand. The parameters have the
+    names of ours, except that `context_projection.weight` (d, 2d) is `context_weight` and `hidden_weight` side by side.
+    """
+    model = copy.deepcopy(model)
+    for module in list(model.modules()):
+        if type(module) in CLASSES:
+            module.__class__ = CLASSES[type(module)]
+        if isinstance(module, NaiveGuided):
+            module.context_projection = NaiveContextProjection(module.context_projection)
+    return model
+
+
+__all__ = ["naive"]

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+All benchmarks in turn, each in a process of its own, and RESULTS.md from what they measured.
+
+    python benchmarks/run_all.py                    # small sizes: make bench
+    python benchmarks/run_all.py --full --data-dir DATA --checkpoint runs/goemotions_laa_cb_strong
+"""
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from measuring import figure
+
+from hf_emotion.training.files import write_json, write_text
+
+
+FOLDER = Path(__file__).parent
+PER_HEAD = """--options '{"context_heads": "per_head", "gate_bias": true}'"""  # as the authors' code has it
+SMALL = [  # under 10 minutes on two cores
+    "model_step.py --model label-aware-bert --size minilm --kind step --kind memory --naive --pairs 7",
+    "model_step.py --model roberta-esa --size minilm --kind step --pairs 7",
+    "model_step.py --model qacg-bert --shape 8x64 --kind forward --kind backward --pairs 7",
+    "model_step.py --model cg-bert --shape 8x64 --kind forward --kind backward --pairs 7",
+    "reply_generation.py --size tiny --pairs 7",
+    "epoch.py --rows 1024 --pairs 1",
+    "bulk_prediction.py --rows 2000 --pairs 3",
+    "targeted_pairs.py --rows 128 --pairs 7",
+    "bulk_memory.py --rows 2000 50000",
+    "startup.py --pairs 7",
+    "gpu.py",
+]
+FULL = [
+    "model_step.py --model label-aware-bert --size base --naive",
+    "model_step.py --model label-aware-bert --size minilm --naive",
+    "model_step.py --model roberta-esa",
+    "model_step.py --model qacg-bert --naive",
+    f"model_step.py --model qacg-bert --kind forward --kind backward --naive {PER_HEAD}",
+    "model_step.py --model cg-bert --naive",
+    "reply_generation.py --size small --naive",
+    "epoch.py --pairs 3",
+    "bulk_prediction.py --rows 20000",
+    "targeted_pairs.py --rows 512",
+    "bulk_memory.py --rows 10000 1000000",
+    "startup.py --pairs 15",
+    "gpu.py",
+    "growth.py",
+]
+
+
+def commands(arguments: argparse.Namespace) -> list[str]:
+    """The commands to run, with the words DATA, CHECKPOINT and TARGETED for what the options name: RESULTS.md shows no paths."""
+    data = " --data-dir DATA" if arguments.data_dir else ""
+    own = {
+        "epoch.py": data,
+        "bulk_prediction.py": (" CHECKPOINT" if arguments.checkpoint else "") + data,
+        "targeted_pairs.py": f" TARGETED{data}" if arguments.targeted else "",
+    }
+    chosen = [command + own.get(command.split()[0], "") for command in FULL] if arguments.full else SMALL
+    return [command for command in chosen if arguments.only is None or command.startswith(arguments.only)]
+
+
+def words(command: str, arguments: argparse.Namespace) -> list[str]:
+    """Script and options, with the paths."""
+    places = {"DATA": arguments.data_dir, "CHECKPOINT": arguments.checkpoint, "TARGETED": arguments.targeted}
+    return [places.get(word, word) for word in shlex.split(command)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="the sizes of the targets; takes hours")
+    parser.add_argument("--data-dir", help="folder with the corpora, for --full")
+    parser.add_argument("--checkpoint", help="a model of emotions, for --full")
+    parser.add_argument("--targeted", help="a model of targeted sentiment over SentiHood, for --full")
+    parser.add_argument("--only", help="the benchmarks whose command starts so; the results of the others are kept")
+    parser.add_argument(
+        "--results", type=Path, default=FOLDER / "results.json", help="RESULTS.md is written beside it"
+    )
+    arguments = parser.parse_args()
+    kept = {}
+    if arguments.only is not None and arguments.results.is_file():
+        kept = json.loads(arguments.results.read_text(encoding="utf-8"))
+    failed = []
+    for command in commands(arguments):
+        print(f"\npython benchmarks/{command}", flush=True)
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            output = Path(folder) / "rows.json"
+            script, *options = words(command, arguments)
+            code = subprocess.call([sys.executable, FOLDER / script, *options, "--output", output])
+            if code or not output.is_file():
+                failed.append(command)
+                continue
+            kept[command] = json.loads(output.read_text(encoding="utf-8"))
+        print(f"{time.monotonic() - start:.0f} s")
+        write_json(arguments.results, kept)  # after each: an interrupted run keeps what it has
+        write_text(arguments.results.with_name("RESULTS.md"), table(kept))
+    if failed:
+        sys.exit("failed: " + "; ".join(failed))
+
+
+def table(results: dict[str, dict]) -> str:
+    """RESULTS.md."""
+    ordered = sorted(results.items(), key=lambda item: _question(item[1]))
+    lines = [
+        "# Measured",
+        "",
+        "Medians of paired ratios, runs interleaved in one process, with quartiles in brackets. “≤”: time (memory) of ours divided by",
+        "the peer's; “≥”: how many times as fast as the peer. Written by `benchmarks/run_all.py`.",
+        "",
+        "| # | work | target | measured | | pairs |",
+        "|---|---|---|---|---|---|",
+    ]
+    for _, measured in ordered:
+        for row in measured["rows"]:
+            work = row["work"].replace("|", "/")
+            met = {True: "met", False: "**missed**", None: ""}[row["met"]]
+            lines.append(f"| {row['question']} | {work} | {row['target']} | {figure(row)} | {met} | {row['pairs']} |")
+    lines += ["", "Commands, and what they ran on:", ""]
+    for command, measured in ordered:
+        setting = ", ".join(f"{name} {value}" for name, value in measured["machine"].items())
+        lines.append(f"- `python benchmarks/{command}`: {setting}")
+    return "\n".join(lines) + "\n"
+
+
+def _question(measured: dict) -> int:
+    """P1 before P10, the rest after them."""
+    name = measured["rows"][0]["question"] if measured["rows"] else ""
+    return int(name[1:]) if name[1:].isdigit() else 99
+
+
+if __name__ == "__main__":
+    main()

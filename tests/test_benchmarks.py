@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmarks: what they compare has one result, what they report is what they measured, and each of them runs."""
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from model_cases import BY_ID
+from toolkit_helpers import ASPECT_WORDS, invoke, save_base_bert
+from torch.testing import assert_close
+
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+sys.path.append(str(BENCHMARKS))
+
+import bulk_memory  # noqa: E402
+import bulk_prediction  # noqa: E402
+import epoch  # noqa: E402
+import gpu  # noqa: E402
+import growth  # noqa: E402
+import measuring  # noqa: E402
+import model_step  # noqa: E402
+import reply_generation  # noqa: E402
+import run_all  # noqa: E402
+import startup  # noqa: E402
+import targeted_pairs  # noqa: E402
+import texts  # noqa: E402
+from naive import naive  # noqa: E402
+
+
+ONE = ["--pairs", "1", "--threads", "1"]
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    """`--threads` sets them for the whole process."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory) -> Path:
+    """A tiny BERT with room for the longest text and its auxiliary sentence."""
+    return save_base_bert(tmp_path_factory.mktemp("base") / "tiny-bert", ASPECT_WORDS, max_position_embeddings=96)
+
+
+# The naive formulas
+
+
+@pytest.mark.parametrize(
+    "case_id, options",
+    [
+        ("label-aware", {}),
+        ("cg", {}),
+        ("cg", {"gate_heads": "per_head", "gate_activation": "sigmoid"}),
+        ("qacg", {"quasi_alpha": 0.7, "quasi_beta": 1.3, "quasi_gamma": 0.6}),
+        ("qacg", {"context_heads": "per_head", "gate_bias": True, "gate_heads": "per_head"}),
+        ("gpt2-mod-ln", {}),
+        ("gpt2-mod-ln", {"modulation": "replace"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value.values())) or "default",
+)
+def test_the_naive_formulas_have_our_result_and_gradients(case_id, options):
+    case = BY_ID[case_id]
+    ours = case.build(**options).double()
+    theirs = naive(ours)
+    assert any(type(module).__module__ == "naive" for module in theirs.modules())
+    inputs = case.make_inputs(3, 9, 5)
+    outputs = [model(**inputs) for model in (ours, theirs)]
+    tolerance = {"rtol": 1e-9, "atol": 1e-9}
+    assert_close(outputs[1].logits, outputs[0].logits, **tolerance)
+    for output in outputs:
+        output.logits.square().sum().backward()
+    found = {name: parameter.grad for name, parameter in theirs.named_parameters()}
+    for name in [name for name in found if name.endswith("context_projection.weight")]:
+        left, right = found.pop(name).chunk(2, dim=1)
+        found |= {name.replace("weight", "context_weight"): left, name.replace("weight", "hidden_weight"): right}
+    expected = {name: parameter.grad for name, parameter in ours.named_parameters()}
+    assert set(found) == set(expected)
+    for name, gradient in expected.items():
+        assert_close(found[name], gradient, **tolerance, msg=lambda text, name=name: f"{name}: {text}")
+
+
+# Measuring
+
+
+def test_runs_are_interleaved_and_ratios_are_of_pairs(monkeypatch):
+    clock, log = SimpleNamespace(now=0.0), []
+    monkeypatch.setattr(measuring.time, "perf_counter", lambda: clock.now)
+
+    def action(name: str, cost: float):
+        def run() -> None:
+            log.append(name)
+            clock.now += cost * (1 + len(log) // 2)  # the machine becomes slower with every round
+
+        return run
+
+    a, b = measuring.interleaved([action("a", 2), action("b", 3)], pairs=3, warm_up=1)
+    assert log == ["a", "b"] * 4
+    assert a == [4, 6, 8] and b == [9, 12, 15]
+    row = measuring.ratio("P0", "work", ours=b, peer=a, at_most=2)
+    assert row["median"] == 2.0 and row["quartiles"] == [1.9375, 2.125] and row["met"]
+    assert (row["ours"], row["peer"], row["target"], row["pairs"]) == (12, 6, "≤ 2", 3)
+    assert not measuring.ratio("P0", "work", ours=b, peer=a, at_most=1.99)["met"]
+
+
+def test_a_speed_up_is_the_peer_over_ours():
+    row = measuring.ratio("P0", "work", ours=[1, 1, 1], peer=[3, 5, 4], at_least=4)
+    assert row["median"] == 4 and row["met"] and row["target"] == "≥ 4"
+    assert not measuring.ratio("P0", "work", ours=[1, 1, 1], peer=[3, 5, 4], at_least=4.1)["met"]
+    without = measuring.ratio("P0", "work", ours=[1, 1, 1], peer=[3, 5, 4])
+    assert without["met"] is None and without["median"] == 0.25 and without["target"] == ""
+
+
+def test_peak_memory_is_that_of_the_command_alone():
+    held = bytearray(b"x" * 2**28)  # a process starts with the peak of the one that starts it
+    command = [sys.executable, "-I", "-S", "-c"]
+    small = measuring.peak_memory([*command, "pass"])
+    large = measuring.peak_memory([*command, "print(len(b'x' * 2**27))"])
+    assert 2 < small < 100 and 120 < large - small < 140
+    assert len(held) == 2**28
+    with pytest.raises(subprocess.CalledProcessError):
+        measuring.peak_memory([*command, "raise SystemExit(3)"])
+
+
+def test_results_are_written_with_the_machine(tmp_path):
+    arguments = SimpleNamespace(output=tmp_path / "rows.json", threads=1)
+    row = measuring.result("P0", "work", [1.0, 2.0], "s")
+    measuring.save(arguments, [row])
+    written = json.loads(arguments.output.read_text())
+    assert written["rows"] == [row]
+    assert written["machine"]["torch"] == torch.__version__ and "date" in written["machine"]
+
+
+def test_synthetic_texts_are_as_long_as_goemotions(base):
+    lengths = [2 + len(text.split()) for text in texts.synthetic_texts(4000)]
+    assert sum(texts.LENGTHS.values()) == 43410
+    assert abs(sum(lengths) / 4000 - 19.3) < 0.4 and min(lengths) >= 3 and max(lengths) <= 47
+    assert texts.synthetic_texts(10) == texts.synthetic_texts(10) != texts.synthetic_texts(10, seed=1)
+
+
+# Each of them runs
+
+
+def questions(rows: list[dict]) -> list[str]:
+    assert all(row["median"] == row["median"] and row["pairs"] >= 1 for row in rows)
+    return [row["question"] for row in rows]
+
+
+def test_model_step_measures_every_model_and_kind(tmp_path, monkeypatch):
+    trained = []
+
+    def run_here(command) -> float:
+        """In this process, for a new one takes seconds to start."""
+        assert command[:2] == [sys.executable, model_step.__file__]
+        assert model_step.main(command[2:]) == []
+        trained.append(command[-1])
+        return {"imports": 100, "stock": 300, "ours": 310, "naive": 500}[command[-1]]
+
+    monkeypatch.setattr(model_step, "peak_memory", run_here)
+    output = tmp_path / "rows.json"
+    rows = model_step.main(["--size", "tiny", "--shape", "2x8", "--naive", *ONE, "--output", str(output)])
+    assert json.loads(output.read_text())["rows"] == rows
+    assert questions(rows) == ["P1"] * 8 + ["P2"] * 4 + ["P3"] * 8 + ["P4"] * 8
+    assert trained[:4] == ["imports", "stock", "ours", "naive"]
+    memory = [row for row in rows if row["work"].startswith("memory")]
+    assert [row["median"] for row in memory] == [1.05, 2.0, 1.05, 1.05, 2.0, 1.05, 2.0]
+    targets = {row["work"].split(",")[0]: row["target"] for row in rows if "formulas" not in row["work"]}
+    assert targets["step of label-aware-bert"] == targets["memory of label-aware-bert"] == "≤ 1.03"
+    assert targets["step of roberta-esa"] == "≤ 1.08" and targets["step of cg-bert"] == ""
+    assert targets["forward of qacg-bert"] == "≤ 1.13" and targets["backward of qacg-bert"] == "≤ 1.16"
+    assert targets["forward of cg-bert"] == targets["backward of cg-bert"] == "≤ 1.12"
+
+
+def test_model_step_has_no_target_for_other_options():
+    command = ["--model", "qacg-bert", "--size", "tiny", "--shape", "2x8", "--kind", "forward", *ONE]
+    (row,) = model_step.main([*command, "--options", '{"context_heads": "per_head"}'])
+    assert row["target"] == "" and "context_heads=per_head" in row["work"]
+
+
+def test_reply_generation(monkeypatch):
+    monkeypatch.setitem(reply_generation.SIZES, "smallest", {**reply_generation.SIZES["smallest"], "num_emotions": 4})
+    monkeypatch.setattr(reply_generation, "NEW_TOKENS", 2)
+    rows = reply_generation.main(["--size", "smallest", "--shape", "2x4", "--naive", *ONE])
+    assert questions(rows) == ["P5"] * 8 + ["P6"] * 2
+    assert {row["target"] for row in rows} == {"≤ 1.05", "≥ 0.97", "≥ 8", ""}
+
+
+def test_epoch_pads_to_the_longest_or_to_a_fixed_length(base, monkeypatch):
+    shapes: dict[int | None, set] = {}
+    train_epoch, current = epoch.train_epoch, []
+    forward = torch.nn.Embedding.forward
+
+    def noted(recipe, splits, length) -> None:
+        current[:] = [length]
+        train_epoch(recipe, splits, length)
+
+    def looked_at(self, ids):
+        if ids.dim() == 2 and self.num_embeddings > 1000:
+            shapes.setdefault(current[0], set()).add(ids.shape[1])
+        return forward(self, ids)
+
+    monkeypatch.setattr(epoch, "train_epoch", noted)
+    monkeypatch.setattr(torch.nn.Embedding, "forward", looked_at)
+    rows = epoch.main(["--base-model", str(base), "--rows", "96", "--lengths", "60", "50", *ONE])
+    assert questions(rows) == ["P7", "P7"] and [row["target"] for row in rows] == ["≥ 1", "≥ 2"]
+    assert shapes[60] == {60} and shapes[50] == {50}
+    assert len(shapes[None]) > 2 and max(shapes[None]) <= 50
+
+
+def test_bulk_prediction(base):
+    (row,) = bulk_prediction.main(["--base-model", str(base), "--rows", "70", "--no-onnx", *ONE])
+    assert row["question"] == "P8" and row["target"] == "≥ 2" and "70 synthetic texts" in row["work"]
+
+
+def test_bulk_prediction_refuses_to_compare_other_results():
+    ours = [[{"label": "joy", "score": 0.5}, {"label": "fear", "score": 0.4}]]
+    bulk_prediction._check_equal(ours, [ours[0][::-1]])
+    with pytest.raises(AssertionError):
+        bulk_prediction._check_equal(ours, [[{"label": "joy", "score": 0.4}, {"label": "fear", "score": 0.5}]])
+
+
+def test_targeted_pairs(base):
+    rows = targeted_pairs.main(["--base-model", str(base), "--rows", "30", *ONE])
+    assert [row["target"] for row in rows] == ["≥ 3", "≥ 1.3", "≥ 1"]
+
+
+def test_bulk_memory(base, monkeypatch):
+    def run_here(command) -> float:
+        assert command[1:4] == ["-m", "hf_emotion", "predict"]
+        invoke(*command[3:])
+        return 500.0 + 10 * ("80.csv" in str(command[6]))
+
+    monkeypatch.setattr(bulk_memory, "peak_memory", run_here)
+    (row,) = bulk_memory.main(["--base-model", str(base), "--rows", "20", "80", "--threads", "1"])
+    assert row["median"] == 10 and row["unit"] == "MiB" and row["met"]
+
+
+def test_startup(monkeypatch):
+    assert [at_most for _, at_most in startup.COMMANDS.values()] == [0.3, 0.6, None]
+    monkeypatch.setattr(startup, "COMMANDS", {"nothing": ([sys.executable, "-I", "-S", "-c", ""], 60)})
+    (row,) = startup.main(ONE)
+    assert 0 < row["median"] < 60 and row["met"]
+
+
+def test_growth_draws_a_sweep(base, tmp_path):
+    command = ["--size", "tiny", "--quick", "--sweep", "labels", "--sweep", "rows", "--base-model", str(base)]
+    rows = growth.main([*command, "--folder", str(tmp_path), *ONE])
+    assert [row["work"].split()[:2] for row in rows] == [
+        *(["labels", "28:"], ["labels", "100:"]),
+        *(["rows", "8:"], ["rows", "16:"]),
+    ]
+    assert {path.name for path in tmp_path.iterdir()} == {"growth-labels.png", "growth-rows.png"}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
+def test_gpu_says_that_there_is_none(capsys):
+    assert gpu.main(ONE) == [] and "no CUDA device" in capsys.readouterr().out
+
+
+# All of them
+
+
+class Parsed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["small", "full"])
+def test_every_command_is_understood(full, monkeypatch):
+    arguments = SimpleNamespace(full=full, data_dir="my data", checkpoint="a b", targeted="t", only=None)
+    commands = run_all.commands(arguments)
+    scripts = {path.name for path in BENCHMARKS.glob("*.py")} - {"measuring.py", "naive.py", "texts.py", "run_all.py"}
+    assert {command.split()[0] for command in commands} == scripts - ({"growth.py"} if not full else set())
+    assert ("my data" in [word for command in commands for word in run_all.words(command, arguments)]) == full
+    assert "my data" not in " ".join(commands)
+
+    def parse_and_stop(*arguments, **options):
+        measuring.parse(*arguments, **options)
+        raise Parsed
+
+    for command in commands:
+        script, *options = run_all.words(command, arguments)
+        module = importlib.import_module(script.removesuffix(".py"))
+        monkeypatch.setattr(module, "parse", parse_and_stop)
+        with pytest.raises(Parsed):
+            module.main(options)
+
+
+def test_run_all_writes_a_table_and_keeps_what_is_not_run_again(tmp_path, monkeypatch):
+    results, medians = tmp_path / "results.json", {"startup.py": 0.2, "gpu.py": 0.5}
+
+    def run_here(command) -> int:
+        script, output = Path(command[1]).name, Path(command[-1])
+        if script not in medians:
+            return 1
+        rows = [measuring.result("P11", f"{script} | x", [medians[script]] * 3, "s", at_most=0.3)]
+        output.write_text(json.dumps({"machine": {"machine": "M", "date": "D"}, "rows": rows}))
+        return 0
+
+    monkeypatch.setattr(run_all.subprocess, "call", run_here)
+    monkeypatch.setattr(sys, "argv", ["run_all.py", "--results", str(results)])
+    with pytest.raises(SystemExit, match="failed: model_step.py"):
+        run_all.main()
+    assert {command.split()[0] for command in json.loads(results.read_text())} == {"startup.py", "gpu.py"}
+    medians["gpu.py"] = 0.1
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--only", "gpu"])
+    run_all.main()
+    table = (tmp_path / "RESULTS.md").read_text()
+    assert "| P11 | startup.py / x | ≤ 0.3 | 0.200 s [0.200, 0.200] | met | 3 |" in table
+    assert "| P11 | gpu.py / x | ≤ 0.3 | 0.100 s [0.100, 0.100] | met | 3 |" in table
+    assert "- `python benchmarks/gpu.py`: machine M, date D" in table
