@@ -42,6 +42,8 @@ _HOMES = {
     "RobertaWithESAForSequenceClassification": ".modeling",
     "TargetedPredictor": ".inference.targeted",
     "TargetedSentimentPipeline": ".modeling",
+    "explain": ".analysis.explain",
+    "faithfulness": ".analysis.faithfulness",
     "load_dataset_for": ".data",
     "load_recipe": ".recipes",
     "train": ".training.run",
@@ -52,6 +54,8 @@ __all__ = [*_HOMES, *_MODULES]
 
 if TYPE_CHECKING:
     from . import convert, metrics  # noqa: F401
+    from .analysis.explain import explain  # noqa: F401
+    from .analysis.faithfulness import faithfulness  # noqa: F401
     from .data import load_dataset_for  # noqa: F401
     from .inference.dialogue import DialoguePredictor  # noqa: F401
     from .inference.onnx import OnnxReplyGenerator  # noqa: F401

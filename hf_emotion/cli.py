@@ -13,7 +13,7 @@ import typer
 # Everything else is imported inside the commands: `--help` must not wait for torch.
 
 app = typer.Typer(
-    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, compare, convert, export, publish.",
+    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, explain, compare, convert, export, publish.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -415,6 +415,134 @@ def generate(
             _print_table(["emotion", line], [[name, reply] for _, name, reply in own])
 
 
+@app.command()
+def explain(
+    checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id.")],
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="A text, a context of a generator, or the turns of a dialogue; without any: lines of stdin."
+        ),
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="Label, may be repeated; default: the most probable ones.")
+    ] = None,
+    target: Annotated[
+        list[str] | None, typer.Option(help="Targeted sentiment; default: the targets in the text.")
+    ] = None,
+    aspect: Annotated[list[str] | None, typer.Option(help="Targeted sentiment; default: all aspects.")] = None,
+    emotion: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--emotion", "-e", help="Generators: the reply is in the first, compared with the others, or with all."
+        ),
+    ] = None,
+    reply: Annotated[str | None, typer.Option(help="Generators: a given reply, instead of a generated one.")] = None,
+    method: Annotated[
+        Literal["attention", "gradient", "integrated-gradients", "occlusion"] | None,
+        typer.Option(help="Default: attention."),
+    ] = None,
+    merge: Annotated[
+        Literal["sum", "max", "none"], typer.Option(help="What the pieces of a word give; none: show the pieces.")
+    ] = "sum",
+    layer: Annotated[int | None, typer.Option(help="CG-BERT and QACG-BERT, from 0; default: 0.")] = None,
+    head: Annotated[int | None, typer.Option(help="CG-BERT and QACG-BERT, from 0; default: 0.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Tokens per text; default: the model's positions.")] = None,
+    format_: Annotated[
+        Literal["terminal", "png", "html", "json"] | None,
+        typer.Option("--format", help="Default: by the ending of --output, else terminal."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write: .png, .html or .json.")] = None,
+) -> None:
+    """Show what a checkpoint looked at: which words (utterances) drove which label, and how emotions move a reply."""
+    endings = (".png", ".html", ".json")
+    if output is not None:
+        if output.suffix.lower() not in endings or format_ not in (None, output.suffix.lower()[1:]):
+            raise typer.BadParameter(f"--output must end in {', '.join(endings)}, the same as --format; got {output}.")
+        format_ = output.suffix.lower()[1:]  # type: ignore[assignment]
+    elif format_ in ("png", "html"):
+        raise typer.BadParameter(f"--format {format_} goes with --output FILE.{format_}.")
+    _quiet()
+    from .analysis.explain import explain as run
+
+    lines = _given_or_stdin(texts, "text")
+    explanation = run(
+        checkpoint,
+        lines if len(lines) > 1 else lines[0],
+        labels=label,
+        targets=target,
+        aspects=aspect,
+        emotions=None if emotion is None else [_emotion(name) for name in emotion],
+        reply=reply,
+        method=method,
+        merge=merge,
+        layer=layer,
+        head=head,
+        max_length=max_length,
+    )
+    if output is not None:
+        from .analysis.explain_views import write_explanation
+
+        write_explanation(explanation, output)
+        print(f"{explanation.method} written to {output} ({explanation.seconds:.2f} s)")
+    elif format_ == "json":
+        _print_json(explanation.to_dict())
+    else:
+        from .analysis.explain_views import print_explanation
+
+        print_explanation(explanation, _console())
+
+
+@app.command()
+def faithfulness(
+    checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id of a classifier of texts.")],
+    dataset: Annotated[str, typer.Option(help="As in `evaluate`.")],
+    split: Annotated[Literal["train", "validation", "test"], typer.Option(help="Part of the corpus.")] = "test",
+    data_dir: DataDir = None,
+    rows: Annotated[int, typer.Option(min=1, help="Size of the random sample.")] = 100,
+    method: Annotated[
+        list[str] | None, typer.Option(help="One of `explain`'s, may be repeated; default: all four.")
+    ] = None,
+    random_rankings: Annotated[int, typer.Option(min=1, help="Rankings by chance for each text.")] = 5,
+    seed: Annotated[int, typer.Option(help="Of the sample and of the random rankings.")] = 0,
+    option: Annotated[list[str] | None, typer.Option(help="Argument of the dataset's loader, key=value.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
+) -> None:
+    """Comprehensiveness and sufficiency (ERASER) of the methods of `explain`, against random rankings of the words."""
+    _quiet()
+    from .analysis.explain import METHODS
+    from .analysis.faithfulness import faithfulness as run
+
+    result = run(
+        checkpoint,
+        dataset,
+        data_dir,
+        split,
+        rows,
+        method or METHODS,
+        random_rankings,
+        seed,
+        _options(option),
+        progress=sys.stderr.isatty(),
+    )
+    if as_json:
+        _print_json(result)
+        return
+    table = []
+    for name, values in result["methods"].items():
+        cells = [
+            f"{values[figure]:+.4f} ({_figure(values[f'{figure}_std_error'], '.4f')})"
+            for figure in ("comprehensiveness", "sufficiency")
+        ]
+        table.append([name, *cells, f"{values['above_random']:.0%}" if "above_random" in values else ""])
+    title = f"{dataset} {split} ({result['rows']} texts)"
+    _print_table([title, "comprehensiveness ↑ (SE)", "sufficiency ↓ (SE)", "above random"], table)
+    shares = ", ".join(f"{share:.0%}" for share in result["bins"])
+    print(
+        f"means over rationales of {shares} of the words; random: {result['random_rankings']} rankings for each text"
+    )
+
+
 def _emotion(text: str) -> str | dict[str, float]:
     """A name, or a mixture "joy=0.7,surprise=0.3"."""
     if "=" not in text:
@@ -751,7 +879,6 @@ def _print_report(report: dict[str, Any]) -> None:
 
 
 def _print_table(header: list[str], rows: list[list[str]]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -760,8 +887,14 @@ def _print_table(header: list[str], rows: list[list[str]]) -> None:
         table.add_column(Text(name), overflow="fold", no_wrap=number == 0)
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))  # Text: brackets in names are no markup
+    _console().print(table)
+
+
+def _console():
+    from rich.console import Console
+
     # A pipe or a file has no width of its own: do not fold there.
-    Console(width=None if sys.stdout.isatty() else 200, highlight=False).print(table)
+    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
 
 
 def _print_json(value: Any) -> None:
