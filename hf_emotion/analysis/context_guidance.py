@@ -20,6 +20,9 @@ from ..modeling.pipeline_targeted_sentiment import model_inputs
 from ..training.files import write_json
 
 
+BINS = 50  # of a histogram
+
+
 def context_guidance(
     checkpoint: str | Path,
     dataset: str = "sentihood",
@@ -27,19 +30,20 @@ def context_guidance(
     split: str = "test",
     rows: int = 200,
     seed: int = 0,
+    options: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """
     Distributions of the gates, and for QACG-BERT of the attentions, over a random sample of rows with an opinion.
 
     Args:
         checkpoint: a trained CG-BERT or QACG-BERT.
-        dataset, data_dir, split: see `load_dataset_for`.
+        dataset, data_dir, split, options: see `load_dataset_for`.
         rows: sample size (the paper's figure 4 has 200).
         seed: of the sample.
 
     Returns:
-        {"rows": n, NAME: {"mean", "std", "negative": share below 0, "quartiles": [.25, .5, .75]}}. NAME is `query_gate` and
-        `key_gate` (λ_Q, λ_K) for CG-BERT; `context_gate` (λ_A), `attention` (A_self), `quasi_attention` (A_quasi, also with
+        {"rows": n, NAME: {"mean", "std", "negative": share below 0, "quartiles": [.25, .5, .75], "histogram": {"edges": 51,
+        "counts": 50}}}. An edge of the histogram is 0 where the values take both signs. NAME is `query_gate` and `key_gate` (λ_Q, λ_K) for CG-BERT; `context_gate` (λ_A), `attention` (A_self), `quasi_attention` (A_quasi, also with
         "between_0.25_and_0.5", the share there) and `combined_attention` (Â) for QACG-BERT. `by_layer`: the mean and the share
         below 0 of each gate in each layer.
 
@@ -50,14 +54,14 @@ def context_guidance(
     config = predictor.model.config
     if not hasattr(config, "num_contexts"):
         raise ValueError(f"{checkpoint} has no gates: it is neither a CG-BERT nor a QACG-BERT.")
-    data = load_dataset_for(dataset, data_dir)[split]
+    data = load_dataset_for(dataset, data_dir, **(options or {}))[split]
     labels, (targets, aspects) = label_names(data), context_names(data)
     opinions = np.flatnonzero([labels[i] != "none" for i in data["labels"]])
     if not len(opinions):
         raise ValueError(f"{dataset} {split} has no row with an opinion.")
     chosen = np.sort(np.random.default_rng(seed).permutation(opinions)[:rows])
     values: dict[str, list[list[torch.Tensor]]] = {}  # name -> layer -> one tensor per row
-    for row in tqdm(data.select(chosen), unit="rows"):
+    for row in tqdm(data.select(chosen), unit="rows", disable=None):
         target = None if targets is None else targets[row["target"]]
         text, auxiliary, context_id = model_inputs(config, row["text"], target, aspects[row["aspect"]])
         segments = [[text]] if auxiliary is None else [[text], [auxiliary]]
@@ -88,7 +92,7 @@ def context_guidance(
     result: dict[str, Any] = {"rows": len(chosen), "by_layer": {}}
     for name, layers in values.items():
         flat = [torch.cat(parts) for parts in layers]
-        result[name] = _describe(torch.cat(flat))
+        result[name] = _describe(torch.cat(flat)) | {"histogram": _histogram(torch.cat(flat).numpy())}
         if name.endswith("gate"):
             result["by_layer"][name] = [{part: _describe(x)[part] for part in ("mean", "negative")} for x in flat]
     if "quasi_attention" in values:
@@ -105,6 +109,15 @@ def _describe(values: torch.Tensor) -> dict[str, Any]:
         "negative": float((array < 0).mean()),
         "quartiles": [float(value) for value in np.quantile(array, [0.25, 0.5, 0.75])],
     }
+
+
+def _histogram(values: np.ndarray) -> dict[str, list]:
+    low, high = float(values.min()), float(values.max())
+    edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
+    if low < 0 < high:  # moved, so that no bar holds both signs
+        edges -= edges[1:-1][np.abs(edges[1:-1]).argmin()]
+        edges[0], edges[-1] = min(edges[0], low), max(edges[-1], high)
+    return {"edges": edges.tolist(), "counts": np.histogram(values, edges)[0].tolist()}
 
 
 def main() -> None:
