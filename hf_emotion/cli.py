@@ -846,11 +846,16 @@ def _print_json(value: Any) -> None:
 
 
 def _quiet() -> None:
-    """Our commands say what matters themselves."""
+    """Our commands say what matters themselves; no progress bars in a file or a pipe."""
+    import datasets
+    from huggingface_hub.utils import disable_progress_bars
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()  # of loading and saving weights
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+        disable_progress_bars()
 
 
 def main() -> None:

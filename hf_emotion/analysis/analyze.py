@@ -403,9 +403,10 @@ def _context_guidance(
     if why is not None:
         left_out[what] = why
         return None
-    from .context_guidance import context_guidance
+    from .context_guidance import collect, describe, histogram
 
-    return context_guidance(run, report["dataset"], data_dir, split, options=report["dataset_options"])
+    rows, values = collect(run, report["dataset"], data_dir, split, options=report["dataset_options"])
+    return describe(rows, values) | {"histograms": {name: histogram(layers) for name, layers in values.items()}}
 
 
 def _no_corpus(report: dict[str, Any], data_dir: str | Path | None) -> str | None:
@@ -531,12 +532,8 @@ def _figures(result: dict[str, Any], report: dict[str, Any], found: Predictions)
             found.names,
         )
     if guidance := result["context_guidance"]:
-        histograms = {
-            name: values["histogram"]
-            for name, values in guidance.items()
-            if isinstance(values, dict) and "histogram" in values
-        }
         made["context_guidance"] = draw.guidance_figure(
-            f"{report['name']}, {split}: {guidance['rows']} rows with an opinion, all layers and heads", histograms
+            f"{report['name']}, {split}: {guidance['rows']} rows with an opinion, all layers and heads",
+            guidance["histograms"],
         )
     return {name: draw.to_svg(figure) for name, figure in made.items()}

@@ -57,7 +57,7 @@ def is_multi_label_run(report: dict[str, Any]) -> bool:
 
 
 def is_generator_run(report: dict[str, Any]) -> bool:
-    return "teacher_forcing" in report["runs"][0]["validation"]
+    return "teacher_forcing" in report["runs"][0].get("validation", {})
 
 
 def read_predictions(folder: Path, split: str, multi_label: bool) -> Predictions:
