@@ -568,24 +568,6 @@ class TestTrainedRuns:
         (texts,) = (load_dataset_for("quickstart")["test"]["text"],)
         assert any(text in page(run / "analysis" / "errors.html").text for text in texts)
 
-    def test_gates_and_attentions(self, qacg_run, corpora, tmp_path, monkeypatch):
-        run = shutil.copytree(qacg_run, tmp_path / "run")
-        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
-        with one_thread():
-            result = analyze(run, data_dir=corpora)
-        guidance = result["context_guidance"]
-        assert set(guidance["histograms"]) == {"attention", "quasi_attention", "combined_attention", "context_gate"}
-        for name, values in guidance["histograms"].items():
-            edges, counts = np.array(values["edges"]), np.array(values["counts"])
-            assert len(edges) == 51 and len(counts) == 50
-            assert counts[edges[1:] <= 0].sum() / counts.sum() == pytest.approx(guidance[name]["negative"], abs=1e-3)
-        assert (run / "analysis" / "context_guidance.svg").is_file()
-        assert set(result["aspects"]) == {"general", "price", "safety", "transit-location"}
-        monkeypatch.setattr(module, "_figures", lambda *arguments: {})
-        again = analyze(run)
-        assert "--data-dir" in again["left_out"]["gates and attentions"]
-        assert not (run / "analysis" / "context_guidance.svg").exists()  # of an analysis with more
-
 
 class TestHistogram:
     def test_zero_is_an_edge_and_nothing_is_lost(self):

@@ -29,8 +29,10 @@ def to_svg(figure) -> str:
 
 def reliability_figure(title: str, states: Mapping[str, Mapping[str, Any]], unit: str):
     """Accuracy over confidence for each state (before and after scaling), and how many decisions each bin has."""
-    figure = _figure(4.2 * len(states), 5, title)
-    axes = figure.subplots(2, len(states), sharex=True, sharey="row", squeeze=False, height_ratios=(3, 1))
+    from matplotlib.ticker import NullFormatter
+
+    figure = _figure(4.2 * len(states), 5.6, title)
+    axes = figure.subplots(2, len(states), sharex=True, sharey="row", squeeze=False, height_ratios=(3, 1.4))
     for (state, values), (upper, lower) in zip(states.items(), axes.T, strict=True):
         used = [entry for entry in values["bins"] if entry["count"]]
         width = 1 / len(values["bins"])
@@ -46,6 +48,7 @@ def reliability_figure(title: str, states: Mapping[str, Mapping[str, Any]], unit
         upper.set(title=f"{state}: ECE {values['ece']:.4f}", xlim=(0, 1), ylim=(0, 1))
         lower.bar(centres, [entry["count"] for entry in used], width, color=GREY, edgecolor="white", log=True)
         lower.set_xlabel("confidence (probability)")
+        lower.yaxis.set_minor_formatter(NullFormatter())
     axes[0, 0].set_ylabel("share right (0 to 1)")
     axes[1, 0].set_ylabel(f"{unit} (log)")
     axes[0, 0].legend(loc="upper left", fontsize=8)
@@ -67,22 +70,27 @@ def threshold_figure(title: str, curves: Mapping[str, Any]):
 
 def label_threshold_figure(title: str, curves: Mapping[str, Any]):
     """A small panel for each label: precision, recall and F1 over its threshold; a dot where the threshold was tuned to."""
+    from matplotlib.figure import Figure
+
     columns, labels = 4, curves["labels"]
     rows = -(-len(labels) // columns)
-    figure = _figure(10, 0.8 + 1.7 * rows, title)
+    height = 1.6 + 1.7 * rows  # in inches; no layout engine, which takes seconds for so many panels
+    figure = Figure(figsize=(10, height))
+    figure.subplots_adjust(0.08, 1.1 / height, 0.98, 1 - 0.8 / height, wspace=0.08, hspace=0.3)
+    figure.suptitle(title.replace("$", r"\$"), fontsize=10, y=1 - 0.2 / height)
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for axes, (label, values) in zip(panels.flat, labels.items(), strict=False):
         for name, (colour, style) in LINES.items():
             axes.plot(curves["thresholds"], values[name], style, color=colour, label=_shown(name), linewidth=1)
         axes.axvline(values["tuned"], color=GREY, linewidth=0.8)
         axes.plot(values["tuned"], values["tuned_f1"], "o", color="black", ms=4, label="tuned threshold")
-        axes.set_title(f"{drawn(label)} ({values['support']})", fontsize=9)
+        axes.set_title(f"{drawn(label)} ({values['support']})", fontsize=9, pad=3)
     for axes in panels.flat[len(labels) :]:
         axes.remove()
-    panels[0, 0].set(xlim=(0, 1), ylim=(0, 1))
-    figure.supxlabel("threshold (probability)", fontsize=10)
-    figure.supylabel("score (0 to 1)", fontsize=10)
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    panels[0, 0].set(xlim=(0, 1), ylim=(0, 1), xticks=(0.2, 0.5, 0.8), yticks=(0, 0.5, 1))
+    figure.supxlabel("threshold (probability)", fontsize=10, y=0.55 / height)
+    figure.supylabel("score (0 to 1)", fontsize=10, x=0.01)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="lower center", ncols=4)
     return figure
 
 
