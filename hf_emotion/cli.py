@@ -13,7 +13,11 @@ import typer
 # Everything else is imported inside the commands: `--help` must not wait for torch.
 
 app = typer.Typer(
+<<<<<<< HEAD
     help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, explain, compare, convert, export, publish.",
+=======
+    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, compare, analyze, convert, export, publish.",
+>>>>>>> analyze
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -627,6 +631,94 @@ def compare(
 
 
 @app.command()
+def analyze(
+    runs: Annotated[
+        list[Path], typer.Argument(help="A run folder; or two over the same rows, the first the baseline.")
+    ],
+    split: Annotated[
+        Literal["validation", "test"] | None, typer.Option(help="Part of the corpus; default: test, if there is one.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the corpora, for the texts of the errors; default: $HF_EMOTION_DATA."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
+) -> None:
+    """
+    Confusions, calibration, threshold curves, label correlations and errors of a run, into its report.html; of two runs what one
+    has right and the other not.
+    """
+    if len(runs) > 2:
+        raise typer.BadParameter("give one run, or two; `hf-emotion compare` takes more.")
+    _quiet()
+    from .analysis.analyze import analyze as run_one
+    from .analysis.analyze import analyze_pair
+
+    if len(runs) == 2:
+        result = analyze_pair(*runs, split, data_dir)
+        _print_json(result) if as_json else _print_pair(result)
+        return
+    result = run_one(*runs, split, data_dir)
+    if as_json:
+        _print_json(result)
+        return
+    if "confusions" in result:
+        _print_analysis(result)
+    for what, why in result["left_out"].items():
+        print(f"left out, {what}: {why}")
+    print(f"\nreport: {runs[0] / 'report.html'}")
+
+
+def _print_analysis(result: dict[str, Any]) -> None:
+    from .metrics.significance import mean_std
+
+    of = f"{result['dataset']} {result['split']}"
+    pairs = [[pair["gold"], pair["predicted"], str(pair["rows"])] for pair in result["confusions"][:10]]
+    _print_table([f"{of}: gold", "predicted", "rows"], pairs)
+    print(f"rows with one label right (top 1): {mean_std(result['top1_accuracy'])}")
+    if result["rows"]["with several gold labels"]:
+        print(f"rows with several labels right (all in the top 3): {mean_std(result['top3_accuracy'])}")
+    _print_background([("", result["background"])])
+    if calibration := result["calibration"]:
+        print(
+            f"expected calibration error: {mean_std(calibration['before']['ece_over_seeds'])}, at temperature "
+            f"{calibration['temperature']:.3f} {mean_std(calibration['after']['ece_over_seeds'])}"
+        )
+
+
+def _print_background(runs: list[tuple[str, dict[str, Any]]]) -> None:
+    for run, background in runs:
+        for name, kinds in background.items():
+            parts = (
+                f"{label}: {kinds[kind]['rows']} of {kinds[kind]['of']} ({_figure(100 * kinds[kind]['share']['mean'], '.1f')} %)"
+                for kind, label in (("to_other", f"{name} → other"), ("from_other", f"other → {name}"))
+            )
+            print(f"{run}{', '.join(parts)}")
+
+
+def _print_pair(result: dict[str, Any]) -> None:
+    names = result["second"], result["first"]
+    for right, wrong, found in (
+        (*names, result["only_second"]),
+        (*reversed(names), result["only_first"]),
+    ):
+        pairs = [[pair["gold"], pair["predicted"], str(pair["rows"])] for pair in found["pairs"][:10]]
+        print(f"right in {right} alone: {found['rows']} rows, {found['several_labels']} of them with several labels")
+        _print_table(["gold", f"{wrong} predicted", "rows"], pairs)
+    test = result["mcnemar"]
+    print(
+        f"{result['rows']} rows; right in one run alone: {test['only_second']} vs {test['only_first']}, McNemar p = "
+        f"{test['p_value']:.3g}"
+    )
+    _print_background(
+        [(f"{result[run]}: ", own) for run, own in zip(("first", "second"), result["background"], strict=True)]
+    )
+    for what, why in result["left_out"].items():
+        print(f"left out, {what}: {why}")
+    print(f"\nreport: {result['page']}")
+
+
+@app.command()
 def push(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run, or one that `release` built.")],
     repo_id: Annotated[str, typer.Option(help="NAMESPACE/NAME on the Hub; NAME alone: in the token's own namespace.")],
@@ -904,11 +996,16 @@ def _print_json(value: Any) -> None:
 
 
 def _quiet() -> None:
-    """Our commands say what matters themselves."""
+    """Our commands say what matters themselves; no progress bars in a file or a pipe."""
+    import datasets
+    from huggingface_hub.utils import disable_progress_bars
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()  # of loading and saving weights
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+        disable_progress_bars()
 
 
 def main() -> None:

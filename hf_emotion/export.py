@@ -20,6 +20,7 @@ from unittest import mock
 
 import torch
 from torch import nn
+from tqdm.auto import tqdm
 from transformers import AutoConfig, DynamicCache, EncoderDecoderCache
 
 from .data import is_aspect_dataset, is_dialogue_dataset, is_reply_dataset, load_dataset_for
@@ -243,17 +244,18 @@ def _recording(predictor) -> Iterator[list[tuple[dict[str, torch.Tensor], torch.
         predictor.model = recorder.model
 
 
-def _predict(predictor: Predictor | DialoguePredictor, texts: Sequence) -> None:
+def _predict(predictor: Predictor | DialoguePredictor, texts: Sequence, progress: bool = False) -> None:
     """All texts in the predictor's own batches; of targeted sentiment every target and aspect of every text."""
     if isinstance(predictor, DialoguePredictor):
         predictor.probabilities(
             [[utterance for _, utterance in turns] for turns in texts],
             [[speaker for speaker, _ in turns] for turns in texts],
+            progress,
         )
     elif isinstance(predictor, TargetedPredictor):
-        predictor._predict(list(texts), [predictor.model.config.targets or [None]] * len(texts), False)
+        predictor._predict(list(texts), [predictor.model.config.targets or [None]] * len(texts), progress)
     else:
-        predictor._label_probabilities(list(texts))
+        predictor._label_probabilities(list(texts), progress)
 
 
 def _compare(predictor, exported, texts: Sequence) -> dict[str, Any]:
@@ -261,7 +263,7 @@ def _compare(predictor, exported, texts: Sequence) -> dict[str, Any]:
     calls = []
     for one in (predictor, exported):
         with _recording(one) as recorded:
-            _predict(one, texts)
+            _predict(one, texts, progress=True)
             for text in texts[:8]:
                 _predict(one, [text])
         calls.append(recorded)
@@ -593,19 +595,21 @@ def _replies(model: _TorchReplies, sequences: torch.Tensor) -> list[list[int]]:
 def _compare_replies(model: _TorchReplies, exported: OnnxReplyGenerator, contexts: Sequence[str]) -> dict[str, Any]:
     """Greedy replies of both in batches of 1, 2, ... 32, and the logits of each token of torch's replies."""
     start, shapes, largest, tokens, others = 0, [], [], 0, 0
-    while start < len(contexts):
-        batch = _reply_batch(model, contexts[start : start + len(shapes) % 32 + 1], start)
-        shapes.append(batch["input_ids"].shape)
-        start += len(batch["input_ids"])
-        ours = model.model.generate(**batch, **GREEDY, output_logits=True, return_dict_in_generate=True)
-        theirs = exported.generate(**batch, **GREEDY)
-        same = zip(_replies(model, ours.sequences), _replies(model, theirs), strict=True)
-        others += sum(one != other for one, other in same)
-        state = exported.start(**batch)
-        for position, logits in enumerate(ours.logits):
-            difference = (exported.step(ours.sequences[:, position : position + 1], state) - logits).abs()
-            largest.append(difference.max())
-            tokens += len(logits)
+    with tqdm(total=len(contexts), unit="contexts", disable=None) as bar:
+        while start < len(contexts):
+            batch = _reply_batch(model, contexts[start : start + len(shapes) % 32 + 1], start)
+            shapes.append(batch["input_ids"].shape)
+            start += len(batch["input_ids"])
+            ours = model.model.generate(**batch, **GREEDY, output_logits=True, return_dict_in_generate=True)
+            theirs = exported.generate(**batch, **GREEDY)
+            same = zip(_replies(model, ours.sequences), _replies(model, theirs), strict=True)
+            others += sum(one != other for one, other in same)
+            state = exported.start(**batch)
+            for position, logits in enumerate(ours.logits):
+                difference = (exported.step(ours.sequences[:, position : position + 1], state) - logits).abs()
+                largest.append(difference.max())
+                tokens += len(logits)
+            bar.update(len(ours.sequences))
     return {
         "texts": len(contexts),
         "batch_sizes": _range(shape[0] for shape in shapes),

@@ -162,6 +162,9 @@ def test_nothing_else_leaves_the_machine(hub, online, unchecked, run, monkeypatc
         *(
             "predictions.parquet",
             "recipe.yaml",
+            "report.html",
+            "analysis/errors.html",
+            "analysis/analysis.json",
             "train.jsonl",
             "model.safetensors.bak",
             "notes.py",

@@ -63,6 +63,7 @@ from hf_emotion import (
     train,
 )
 from hf_emotion.analysis import context_guidance as guidance_module
+from hf_emotion.analysis.analyze import analyze
 from hf_emotion.analysis.context_guidance import context_guidance
 from hf_emotion.inference.bulk import predict_file
 from hf_emotion.training.card import write_card
@@ -1628,6 +1629,23 @@ class TestContextGuidance:
         )
         assert first == again != other
         assert first["rows"] == other["rows"] == 5
+
+    def test_in_the_report(self, qacg_run, corpora, tmp_path, monkeypatch):
+        run = shutil.copytree(qacg_run, tmp_path / "run")
+        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
+        result = analyze(run, data_dir=corpora)
+        guidance = result["context_guidance"]
+        assert set(guidance["histograms"]) == set(self.NAMES)
+        for name, values in guidance["histograms"].items():
+            edges, counts = np.array(values["edges"]), np.array(values["counts"])
+            assert len(edges) == 51 and len(counts) == 50
+            assert counts[edges[1:] <= 0].sum() / counts.sum() == pytest.approx(guidance[name]["negative"], abs=1e-3)
+        assert set(result["aspects"]) == set(SENTIHOOD_CUES)
+        assert (run / "analysis" / "context_guidance.svg").is_file()
+        assert "Gates and attentions" in (run / "report.html").read_text(encoding="utf-8")
+        monkeypatch.setattr("hf_emotion.analysis.analyze._figures", lambda *arguments: {})
+        assert "--data-dir" in analyze(run)["left_out"]["gates and attentions"]
+        assert not list((run / "analysis").glob("*.svg"))  # those of an analysis with more are gone
 
     def test_other_models(self, pair_run, single_run, corpora):
         with pytest.raises(ValueError, match="has no gates: it is neither a CG-BERT nor a QACG-BERT"):

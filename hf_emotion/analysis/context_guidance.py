@@ -20,6 +20,9 @@ from ..modeling.pipeline_targeted_sentiment import model_inputs
 from ..training.files import write_json
 
 
+BINS = 50  # of a histogram
+
+
 def context_guidance(
     checkpoint: str | Path,
     dataset: str = "sentihood",
@@ -32,32 +35,55 @@ def context_guidance(
     Distributions of the gates, and for QACG-BERT of the attentions, over a random sample of rows with an opinion.
 
     Args:
+        as those of `collect`.
+
+    Returns:
+        {"rows": n, NAME: {"mean", "std", "negative": share below 0, "quartiles": [.25, .5, .75]}} for each NAME of `collect`;
+        `quasi_attention` also has "between_0.25_and_0.5", the share there. `by_layer`: the mean and the share below 0 of each
+        gate in each layer.
+
+    Raises:
+        ValueError: a model without gates; no row with an opinion.
+    """
+    sampled, values = collect(checkpoint, dataset, data_dir, split, rows, seed)
+    return describe(sampled, values)
+
+
+def collect(
+    checkpoint: str | Path,
+    dataset: str = "sentihood",
+    data_dir: str | Path | None = None,
+    split: str = "test",
+    rows: int = 200,
+    seed: int = 0,
+    options: dict[str, Any] | None = None,
+) -> tuple[int, dict[str, list[np.ndarray]]]:
+    """
+    The values of the gates, and for QACG-BERT of the attentions, over a random sample of rows with an opinion.
+
+    Args:
         checkpoint: a trained CG-BERT or QACG-BERT.
-        dataset, data_dir, split: see `load_dataset_for`.
+        dataset, data_dir, split, options: see `load_dataset_for`.
         rows: sample size (the paper's figure 4 has 200).
         seed: of the sample.
 
     Returns:
-        {"rows": n, NAME: {"mean", "std", "negative": share below 0, "quartiles": [.25, .5, .75]}}. NAME is `query_gate` and
-        `key_gate` (λ_Q, λ_K) for CG-BERT; `context_gate` (λ_A), `attention` (A_self), `quasi_attention` (A_quasi, also with
-        "between_0.25_and_0.5", the share there) and `combined_attention` (Â) for QACG-BERT. `by_layer`: the mean and the share
-        below 0 of each gate in each layer.
-
-    Raises:
-        ValueError: a model without gates; no row with an opinion.
+        The number of rows, and NAME -> for each layer all values, flat. NAME is `query_gate` and `key_gate` (λ_Q, λ_K) for
+        CG-BERT; `context_gate` (λ_A), `attention` (A_self), `quasi_attention` (A_quasi) and `combined_attention` (Â) for
+        QACG-BERT.
     """
     predictor = TargetedPredictor(checkpoint)
     config = predictor.model.config
     if not hasattr(config, "num_contexts"):
         raise ValueError(f"{checkpoint} has no gates: it is neither a CG-BERT nor a QACG-BERT.")
-    data = load_dataset_for(dataset, data_dir)[split]
+    data = load_dataset_for(dataset, data_dir, **(options or {}))[split]
     labels, (targets, aspects) = label_names(data), context_names(data)
     opinions = np.flatnonzero([labels[i] != "none" for i in data["labels"]])
     if not len(opinions):
         raise ValueError(f"{dataset} {split} has no row with an opinion.")
     chosen = np.sort(np.random.default_rng(seed).permutation(opinions)[:rows])
     values: dict[str, list[list[torch.Tensor]]] = {}  # name -> layer -> one tensor per row
-    for row in tqdm(data.select(chosen), unit="rows"):
+    for row in tqdm(data.select(chosen), unit="rows", disable=None):
         target = None if targets is None else targets[row["target"]]
         text, auxiliary, context_id = model_inputs(config, row["text"], target, aspects[row["aspect"]])
         segments = [[text]] if auxiliary is None else [[text], [auxiliary]]
@@ -85,20 +111,34 @@ def context_guidance(
             by_layer = values.setdefault(name, [[] for _ in layers])
             for kept, layer in zip(by_layer, layers, strict=True):
                 kept.append(layer.flatten().float().cpu())
-    result: dict[str, Any] = {"rows": len(chosen), "by_layer": {}}
+    return len(chosen), {name: [torch.cat(parts).numpy() for parts in by_layer] for name, by_layer in values.items()}
+
+
+def describe(rows: int, values: dict[str, list[np.ndarray]]) -> dict[str, Any]:
+    """The result of `context_guidance` for what `collect` gives."""
+    result: dict[str, Any] = {"rows": rows, "by_layer": {}}
     for name, layers in values.items():
-        flat = [torch.cat(parts) for parts in layers]
-        result[name] = _describe(torch.cat(flat))
+        result[name] = _describe(np.concatenate(layers))
         if name.endswith("gate"):
-            result["by_layer"][name] = [{part: _describe(x)[part] for part in ("mean", "negative")} for x in flat]
+            result["by_layer"][name] = [{part: _describe(x)[part] for part in ("mean", "negative")} for x in layers]
     if "quasi_attention" in values:
-        quasi = torch.cat([part for layer in values["quasi_attention"] for part in layer])
-        result["quasi_attention"]["between_0.25_and_0.5"] = float(((quasi >= 0.25) & (quasi <= 0.5)).float().mean())
+        quasi = np.concatenate(values["quasi_attention"])
+        result["quasi_attention"]["between_0.25_and_0.5"] = float(((quasi >= 0.25) & (quasi <= 0.5)).mean())
     return result
 
 
-def _describe(values: torch.Tensor) -> dict[str, Any]:
-    array = values.numpy()
+def histogram(layers: list[np.ndarray]) -> dict[str, list]:
+    """The values of all layers in 50 bins: `edges` (51) and `counts` (50). Where they take both signs, 0 is an edge."""
+    values = np.concatenate(layers)
+    low, high = float(values.min()), float(values.max())
+    edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
+    if low < 0 < high:  # moved, so that no bar holds both signs
+        edges -= edges[1:-1][np.abs(edges[1:-1]).argmin()]
+        edges[0], edges[-1] = min(edges[0], low), max(edges[-1], high)
+    return {"edges": edges.tolist(), "counts": np.histogram(values, edges)[0].tolist()}
+
+
+def _describe(array: np.ndarray) -> dict[str, Any]:
     return {
         "mean": float(array.mean(dtype=np.float64)),
         "std": float(array.std(dtype=np.float64)),

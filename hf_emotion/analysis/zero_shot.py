@@ -38,7 +38,7 @@ class FrozenStates:
         ids = tokenizer(list(dataset["text"]), truncation=True, max_length=max_length)["input_ids"]
         self.rows = token_budget_batches([len(row) for row in ids], 2048)
         self.batches = []
-        for rows in tqdm(self.rows, desc="encoding", unit="batches"):
+        for rows in tqdm(self.rows, desc="encoding", unit="batches", disable=None):
             batch = tokenizer.pad({"input_ids": [ids[row] for row in rows]}, return_tensors="pt").to(model.device)
             with torch.no_grad():
                 states = model.bert(**batch).last_hidden_state.half()
@@ -179,7 +179,7 @@ def zero_shot(
     wrong = {names[a]: names[b] for a, b in zip(order, np.roll(order, 1), strict=True)}
 
     results = {}
-    for column, name in enumerate(tqdm(names, desc="labels", unit="labels")):
+    for column, name in enumerate(tqdm(names, desc="labels", unit="labels", disable=None)):
         others = [i for i in range(len(names)) if i != column]
         model = fresh_head(trained, tokenizer, [names[i] for i in others], seed)
         keep = gold["train"][:, column] == 0

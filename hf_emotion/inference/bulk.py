@@ -107,7 +107,7 @@ def predict_file(
         logger.warning("resuming: %d of %d rows are predicted already", done, total)
     rows = (row for _, row in itertools.islice(read_rows(source), done, None))
     truncated = 0
-    with tqdm(total=total, initial=done, unit="rows", disable=not progress) as bar:
+    with tqdm(total=total, initial=done, unit="rows", disable=None if progress else True) as bar:
         for number, part in enumerate(_split_rows(rows, columns, rows_per_part), finished):
             truncated += _write_part(parts / f"{number:06d}.parquet", predictor, part, columns, top_k, bar)
     predictor.warn_truncated(truncated, texts)

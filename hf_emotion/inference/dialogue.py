@@ -144,15 +144,17 @@ class DialoguePredictor:
         rows = [np.array([row_of[text] for text in dialogue]) for dialogue in utterances]
         starts = np.cumsum([0, *map(len, rows)])
         output = np.empty((starts[-1], len(self.labels)), np.float32)
-        for batch in token_budget_batches([len(dialogue) for dialogue in rows], UTTERANCES_PER_BATCH):
-            speaker_ids = None
-            if self.model.config.num_speakers:
-                limit = self.model.config.num_speakers
-                names = [speakers[i] if speakers else [None] * len(rows[i]) for i in batch]
-                speaker_ids = [number_speakers(dialogue, limit) for dialogue in names]
-            scores = self._forward([torch.from_numpy(vectors[rows[i]]) for i in batch], speaker_ids)
-            for i, dialogue in zip(batch, scores, strict=True):
-                output[starts[i] : starts[i + 1]] = dialogue[: len(rows[i])]
+        with tqdm(total=len(rows), unit="dialogues", disable=None if progress else True) as bar:
+            for batch in token_budget_batches([len(dialogue) for dialogue in rows], UTTERANCES_PER_BATCH):
+                speaker_ids = None
+                if self.model.config.num_speakers:
+                    limit = self.model.config.num_speakers
+                    names = [speakers[i] if speakers else [None] * len(rows[i]) for i in batch]
+                    speaker_ids = [number_speakers(dialogue, limit) for dialogue in names]
+                scores = self._forward([torch.from_numpy(vectors[rows[i]]) for i in batch], speaker_ids)
+                for i, dialogue in zip(batch, scores, strict=True):
+                    output[starts[i] : starts[i + 1]] = dialogue[: len(rows[i])]
+                bar.update(len(batch))
         return output, np.concatenate([cut[dialogue] for dialogue in rows] or [cut])
 
     check_top_k = staticmethod(Predictor.check_top_k)
@@ -206,7 +208,7 @@ def utterance_vectors(
     output = np.empty((len(texts), model.config.utterance_size), np.float32)
     cut = np.zeros(len(texts), bool)
     budget = TOKENS_PER_BATCH * (1 if model.device.type == "cpu" else 16)
-    with tqdm(total=len(texts), unit="utterances", disable=not progress) as bar:
+    with tqdm(total=len(texts), unit="utterances", disable=None if progress else True) as bar:
         for start in range(0, len(texts), CHUNK):
             part = slice(start, start + CHUNK)
             encoded, cut[part] = encode_texts(tokenizer, [list(texts[part])], max_length, None, model.config)

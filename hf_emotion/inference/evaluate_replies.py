@@ -103,7 +103,7 @@ def evaluate_replies(
     always = f"always {names[frequent]}"
     for row, replies in (("human", human), ("model", chosen)):
         table[row] = metrics.reply_metrics(
-            replies, human, gold, None, ngram_model, encoder if row == "model" else None
+            replies, human, gold, None, ngram_model, encoder if row == "model" else None, progress=True
         )
         table[row]["judges"] = {name: {"gold": _hits(judge, replies, gold, names)} for name, judge in loaded.items()}
     constant = np.zeros((len(gold), len(names)))
@@ -117,7 +117,7 @@ def evaluate_replies(
     table["model"] |= {
         "identical_share": metrics.identical_share(written),
         "token_perplexity": _exp_mean(
-            generator.token_losses(rows["context"], human, [{names[i]: intensity} for i in gold])
+            generator.token_losses(rows["context"], human, [{names[i]: intensity} for i in gold], progress=True)
         ),
         "token_perplexity_ngram": _token_ngram(generator, train_replies).perplexity(_as_words(generator, human)),
     }

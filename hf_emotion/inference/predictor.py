@@ -110,7 +110,7 @@ class Predictor:
         Args:
             texts: the texts; a single string counts as a list of one.
             top_k: the k most probable labels instead of those above their thresholds.
-            progress: show a progress bar.
+            progress: show a progress bar, where standard error is a terminal.
 
         Returns:
             for each text a list of {"label", "score"}; empty where no label passes its threshold. A single-label model
@@ -192,7 +192,7 @@ class Predictor:
         """
         cut = np.zeros(len(texts), dtype=bool)
         output = np.empty((len(texts), self.model.config.num_labels), dtype=np.float32)
-        with tqdm(total=len(texts), unit="texts", disable=not progress) as bar:
+        with tqdm(total=len(texts), unit="texts", disable=None if progress else True) as bar:
             for start in range(0, len(texts), CHUNK):
                 part = slice(start, start + CHUNK)
                 pairs = [texts[part]] if auxiliaries is None else [texts[part], auxiliaries[part]]

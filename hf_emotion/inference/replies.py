@@ -109,7 +109,7 @@ class ReplyGenerator:
             torch.manual_seed(seed)
         order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
         replies: list[Any] = [None] * len(ids)
-        with tqdm(total=len(ids), unit="replies", disable=not progress) as bar:
+        with tqdm(total=len(ids), unit="replies", disable=None if progress else True) as bar:
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
                 inputs = self._padded([ids[row] for row in rows])
@@ -142,7 +142,12 @@ class ReplyGenerator:
 
     @torch.inference_mode()
     def token_losses(
-        self, contexts: Sequence[str], replies: Sequence[str], emotions: Sequence[Emotion], batch_size: int = 64
+        self,
+        contexts: Sequence[str],
+        replies: Sequence[str],
+        emotions: Sequence[Emotion],
+        batch_size: int = 64,
+        progress: bool = False,
     ) -> np.ndarray:
         """
         -ln P of the tokens of given replies, one reply after the other: its tokens, then its end. exp of their mean is the
@@ -154,20 +159,22 @@ class ReplyGenerator:
         labels = self.token_ids(replies)
         losses: list[np.ndarray] = [np.empty(0)] * len(ids)
         order = sorted(range(len(ids)), key=lambda row: len(labels[row]))
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            target = torch.nn.utils.rnn.pad_sequence(
-                [torch.tensor(labels[row]) for row in rows], batch_first=True, padding_value=-100
-            ).to(self.model.device)
-            logits = self.model(
-                **self._padded([ids[row] for row in rows]),
-                emotion_weights=torch.tensor([weights[row] for row in rows], device=self.model.device),
-                decoder_input_ids=self.model.prepare_decoder_input_ids_from_labels(target),
-                use_cache=False,
-            ).logits
-            values = F.cross_entropy(logits.float().transpose(1, 2), target, reduction="none", ignore_index=-100)
-            for row, loss in zip(rows, values.cpu().numpy(), strict=True):
-                losses[row] = loss[: len(labels[row])]
+        with tqdm(total=len(order), unit="replies", disable=None if progress else True) as bar:
+            for start in range(0, len(order), batch_size):
+                rows = order[start : start + batch_size]
+                target = torch.nn.utils.rnn.pad_sequence(
+                    [torch.tensor(labels[row]) for row in rows], batch_first=True, padding_value=-100
+                ).to(self.model.device)
+                logits = self.model(
+                    **self._padded([ids[row] for row in rows]),
+                    emotion_weights=torch.tensor([weights[row] for row in rows], device=self.model.device),
+                    decoder_input_ids=self.model.prepare_decoder_input_ids_from_labels(target),
+                    use_cache=False,
+                ).logits
+                values = F.cross_entropy(logits.float().transpose(1, 2), target, reduction="none", ignore_index=-100)
+                for row, loss in zip(rows, values.cpu().numpy(), strict=True):
+                    losses[row] = loss[: len(labels[row])]
+                bar.update(len(rows))
         return np.concatenate(losses) if losses else np.empty(0)
 
     def token_ids(self, replies: Sequence[str]) -> list[list[int]]:

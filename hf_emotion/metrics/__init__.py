@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .aspect import semeval2014, sentihood
+from .calibration import fit_temperature, reliability, temperature_scaled
 from .dialogue import dialogue
 from .generation import (
     NgramPerplexity,
@@ -18,7 +19,15 @@ from .generation import (
     stop_word_share,
     type_token_ratio,
 )
-from .multi_label import PUBLISHED_THRESHOLD, classification, goemotions, tune_thresholds
+from .multi_label import (
+    PUBLISHED_THRESHOLD,
+    classification,
+    confusions,
+    goemotions,
+    paper_errors,
+    threshold_curve,
+    tune_thresholds,
+)
 from .significance import macro_f1, mcnemar, paired_bootstrap
 
 
@@ -53,19 +62,25 @@ __all__ = [
     "average_length",
     "bertscore",
     "classification",
+    "confusions",
     "dialogue",
+    "fit_temperature",
     "goemotions",
     "hits_at_k",
     "identical_share",
     "macro_f1",
     "mcnemar",
     "paired_bootstrap",
+    "paper_errors",
+    "reliability",
     "repetition_rate",
     "reply_metrics",
     "semeval2014",
     "sentihood",
     "single_label",
     "stop_word_share",
+    "temperature_scaled",
+    "threshold_curve",
     "tune_thresholds",
     "type_token_ratio",
 ]

@@ -420,6 +420,7 @@ def bertscore(
     model: "PreTrainedModel",
     tokenizer: "PreTrainedTokenizerBase",
     layer: int | None = None,
+    progress: bool = False,
 ) -> dict[str, float]:
     """
     BERTScore (Zhang et al. 2020; paper, Table 3): each token of a text is matched with the most similar one of the other text,
@@ -434,6 +435,7 @@ def bertscore(
         tokenizer: its tokenizer, with a padding token.
         layer: whose output is compared, 0 (the embeddings) to the number of layers; default: the last. bert-score takes
             layer 17 of the 24 of RoBERTa-large, the paper's encoder.
+        progress: show a progress bar, where standard error is a terminal.
 
     Returns:
         `precision`, `recall`, `f1`: means over the pairs. Cosines, so in [-1, 1], in practice in [0, 1]; NaN without pairs.
@@ -442,6 +444,7 @@ def bertscore(
         ValueError: numbers of texts that differ, no such layer, a tokenizer without padding token.
     """
     import torch
+    from tqdm.auto import tqdm
 
     from ..modeling.usable_positions import usable_positions
 
@@ -462,7 +465,10 @@ def bertscore(
     was_training = model.training
     model.eval()
     try:
-        with torch.inference_mode():
+        with (
+            torch.inference_mode(),
+            tqdm(total=len(pairs), desc="BERTScore", unit="pairs", disable=None if progress else True) as bar,
+        ):
             while by_length:  # the longest first: what does not fit in memory fails at once
                 size = max(1, _TOKENS_PER_BATCH // max(map(len, pairs[by_length[-1]])))
                 rows, by_length = by_length[-size:], by_length[:-size]
@@ -470,6 +476,7 @@ def bertscore(
                     _token_vectors([pairs[row][side] for row in rows], model, tokenizer, layer) for side in (0, 1)
                 ]
                 scores[rows] = _greedy_match(*sides[0], *sides[1]).double().cpu().numpy()
+                bar.update(len(rows))
     finally:
         model.train(was_training)
     return {name: _mean(scores[:, column]) for column, name in enumerate(("precision", "recall", "f1"))}
@@ -542,6 +549,7 @@ def reply_metrics(
     ngram_model: NgramPerplexity | None = None,
     encoder: tuple | None = None,
     label_names: Sequence[str] | None = None,
+    progress: bool = False,
 ) -> dict[str, Any]:
     """
     The metrics of Tables 1-3 of the paper, under the names that `PUBLISHED` has, and repetitions.
@@ -554,6 +562,7 @@ def reply_metrics(
         ngram_model: fitted to human replies; without it no `perplexity`.
         encoder: (model, tokenizer) or (model, tokenizer, layer) for `bertscore`; without it no `bertscore_...`.
         label_names: C names of the judge's emotions.
+        progress: of `bertscore`.
 
     Returns:
         `ttr_1`, `ttr_2`, `average_length`, `stop_words`, `repetition_rate`; what `hits_at_k` returns; `perplexity` with
@@ -580,7 +589,7 @@ def reply_metrics(
     if ngram_model is not None:
         result |= {"perplexity": ngram_model.perplexity(replies), "perplexity_backend": ngram_model.backend}
     if encoder is not None:
-        scores = bertscore(replies, references, *encoder)
+        scores = bertscore(replies, references, *encoder, progress=progress)
         result |= {f"bertscore_{name}": value for name, value in scores.items()}
     return result
 

@@ -86,19 +86,15 @@ def _precision_recall_f1(hits, found, support) -> tuple:
 
 def _error_analysis(labels: np.ndarray, probabilities: np.ndarray, names: Sequence[str], most: int = 10) -> dict:
     counts = labels.sum(axis=1)
-    ranked = np.argsort(-probabilities, axis=1, kind="stable")
     single, several = counts == 1, counts > 1
-    gold, first = labels[single].argmax(axis=1), ranked[single, 0]
-    top3 = np.zeros_like(labels)
-    np.put_along_axis(top3, ranked[:, :3], 1, axis=1)
+    right, predicted = paper_errors(labels, probabilities)
+    gold, first = labels[single].argmax(axis=1), predicted[single]
     result = {
-        "top1_accuracy": _mean(gold == first),
-        "top3_accuracy": _mean((labels[several] <= top3[several]).all(axis=1)),
+        "top1_accuracy": _mean(right[single]),
+        "top3_accuracy": _mean(right[several]),
         "confusions": [
             {"gold": names[g], "predicted": names[p], "rows": rows}
-            for (g, p), rows in Counter(
-                (g, p) for g, p in zip(gold.tolist(), first.tolist(), strict=True) if g != p
-            ).most_common(most)
+            for (g, p), rows in confusions(gold, first).most_common(most)
         ],
     }
     if "neutral" in names:
@@ -106,6 +102,35 @@ def _error_analysis(labels: np.ndarray, probabilities: np.ndarray, names: Sequen
         result["neutral_to_other"] = _mean(first[gold == neutral] != neutral)
         result["other_to_neutral"] = _mean(first[gold != neutral] == neutral)
     return result
+
+
+def paper_errors(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Which rows are right by the rule of the label-aware attention paper (section 4.4): a row with one gold label where that is
+    the most probable label, one with several where all are among the three most probable.
+
+    Args:
+        labels: (N, C) of 0 and 1, or (N,) class ids.
+        probabilities: (N, C).
+
+    Returns:
+        (N,) bool, False also for a row without a gold label; and (N,) the most probable labels.
+    """
+    labels, ranked = np.asarray(labels), np.argsort(-np.asarray(probabilities), axis=1, kind="stable")
+    if labels.ndim == 1:
+        return labels == ranked[:, 0], ranked[:, 0]
+    top3 = np.zeros_like(labels)
+    np.put_along_axis(top3, ranked[:, :3], 1, axis=1)
+    first_is_gold = np.take_along_axis(labels, ranked[:, :1], axis=1)[:, 0] == 1
+    counts = labels.sum(axis=1)
+    right = np.where(counts == 1, first_is_gold, (labels <= top3).all(axis=1) & (counts > 1))
+    return right, ranked[:, 0]
+
+
+def confusions(gold: np.ndarray, predicted: np.ndarray) -> Counter[tuple[int, int]]:
+    """How often each pair (gold, predicted) of different class ids occurs."""
+    pairs = zip(gold.tolist(), predicted.tolist(), strict=True)
+    return Counter((g, p) for g, p in pairs if g != p)
 
 
 def classification(labels: np.ndarray, probabilities: np.ndarray, label_names: Sequence[str]) -> dict:
@@ -166,16 +191,41 @@ def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float
     return thresholds
 
 
+def threshold_curve(
+    labels: np.ndarray, probabilities: np.ndarray, thresholds: Sequence[float] | np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """
+    Precision, recall and F1 of one label at thresholds, applied with a strict >.
+
+    Args:
+        labels: (N,) of 0 and 1.
+        probabilities: (N,).
+        thresholds: (T,); default: the candidates of `tune_thresholds`, the highest first.
+
+    Returns:
+        `thresholds`, `precision`, `recall` and `f1`, (T,) float64; 0 where a denominator is 0.
+    """
+    scores, gold = np.asarray(probabilities, dtype=np.float64), np.asarray(labels).astype(bool)
+    at = _candidates(scores)[0] if thresholds is None else np.asarray(thresholds, dtype=np.float64)
+    hits, found = (len(own) - np.searchsorted(np.sort(own), at, side="right") for own in (scores[gold], scores))
+    precision, recall, f1 = _precision_recall_f1(hits, found, gold.sum())
+    return {"thresholds": at, "precision": precision, "recall": recall, "f1": f1}
+
+
+def _candidates(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Thresholds halfway between neighbouring probabilities (and 0), the highest first, and the gaps that they lie in."""
+    above = np.unique(np.append(scores.astype(np.float64), 0.0))[::-1]
+    above, below = above[:-1], above[1:]
+    return (above + below) / 2, above - below
+
+
 def _best_threshold(gold: np.ndarray, probabilities: np.ndarray) -> float:
-    order = np.argsort(-probabilities, kind="stable")
-    gold, scores = gold[order].astype(np.int64), probabilities[order].astype(np.float64)
-    predicted = np.arange(1, len(gold) + 1)
-    f1 = 2 * gold.cumsum() / (predicted + gold.sum())  # of predicting the k most probable rows
-    below = np.append(scores[1:], 0.0)
-    f1[scores <= below] = -1  # no threshold lies between equal probabilities
+    thresholds, gaps = _candidates(probabilities)
+    if not len(thresholds):  # all probabilities are 0
+        return 0.0
+    f1 = threshold_curve(gold, probabilities, thresholds)["f1"]
     best = np.flatnonzero(f1 >= f1.max() - 1e-12)
-    k = best[np.argmax((scores - below)[best])]
-    return float((scores[k] + below[k]) / 2)
+    return float(thresholds[best[np.argmax(gaps[best])]])
 
 
 def _mean(values: np.ndarray) -> float:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the trainings of classifiers and generators have in common."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def training_arguments(
         "per_device_eval_batch_size": 64,
         "logging_steps": 50,
         "report_to": "none",
+        "disable_tqdm": not sys.stderr.isatty(),
         "dataloader_pin_memory": torch.cuda.is_available(),
         "bf16": torch.cuda.is_available() and torch.cuda.is_bf16_supported(),
         **own,

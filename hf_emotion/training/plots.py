@@ -6,7 +6,10 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .files import replacing
+from .reports import drawn
 
 
 logger = logging.getLogger(__name__)
@@ -14,12 +17,12 @@ logger = logging.getLogger(__name__)
 
 def write_plots(folder: Path, report: dict[str, Any], run: dict[str, Any]) -> None:
     """
-    Write `training_curve.png` and, of classifiers, `per_label_f1.png` of one seed; without matplotlib, say so and go on.
+    Write `training_curve.png` of one seed and, of classifiers, `per_label_f1.png` of all; without matplotlib, say so and go on.
 
     Args:
         folder: the run folder.
         report: content of metrics.json.
-        run: the entry of `report["runs"]` to draw.
+        run: the entry of `report["runs"]` whose training is drawn.
     """
     if importlib.util.find_spec("matplotlib") is None:
         logger.warning("no plots: matplotlib is not installed (pip install 'hf-emotion[plots]')")
@@ -47,20 +50,43 @@ def write_plots(folder: Path, report: dict[str, Any], run: dict[str, Any]) -> No
     if name == "perplexity":
         return
 
-    last = run[split][kinds[-1]]["per_label"]
-    names = sorted(last, key=lambda name: last[name]["f1"])
+    with replacing(folder / "per_label_f1.png") as temporary:
+        per_label_figure(report, split).savefig(temporary, dpi=120)
+
+
+def per_label_figure(report: dict[str, Any], split: str):
+    """Bars of F1 per label, the mean over the seeds with their standard deviation (n-1) as a whisker."""
+    from matplotlib.figure import Figure
+
+    kinds = list(report["runs"][0][split])
+    scores = {
+        kind: {
+            name: [run[split][kind]["per_label"][name]["f1"] for run in report["runs"]]
+            for name in report["runs"][0][split][kind]["per_label"]
+        }
+        for kind in kinds
+    }
+    support = report["runs"][0][split][kinds[-1]]["per_label"]
+    names = sorted(support, key=lambda name: sum(scores[kinds[-1]][name]))
     figure = Figure(figsize=(7, 1.5 + 0.3 * len(names)), layout="constrained")
     axes = figure.subplots()
     height = 0.8 / len(kinds)
-    for number, kind in enumerate(kinds):
-        values = [run[split][kind]["per_label"][name]["f1"] for name in names]
+    for number, (kind, hatch) in enumerate(zip(kinds, ("", "//"), strict=False)):
+        values = np.array([scores[kind][name] for name in names])  # (labels, seeds)
+        spread = values.std(axis=1, ddof=1) if values.shape[1] > 1 else None
         label = {"fixed": f"threshold {report['threshold']}", "tuned": "thresholds tuned on dev"}.get(kind, kind)
+        y = np.arange(len(names)) + (number - (len(kinds) - 1) / 2) * height
         axes.barh(
-            [i + (number - (len(kinds) - 1) / 2) * height for i in range(len(names))], values, height, label=label
+            y, values.mean(axis=1), height, xerr=spread, label=label, hatch=hatch, edgecolor="white", linewidth=0
         )
-    axes.set_yticks(range(len(names)), [f"{name} ({last[name]['support']})" for name in names])
-    axes.set(xlabel="F1", xlim=(0, 1), title=f"{report['name']}: F1 per label on {split} (rows in brackets)")
+    axes.set_yticks(range(len(names)), [f"{drawn(name)} ({support[name]['support']})" for name in names])
+    over = "" if len(report["runs"]) == 1 else f", mean ± std of {len(report['runs'])} seeds"
+    axes.set(
+        xlabel="F1",
+        xlim=(0, 1),
+        ylabel="label",
+        title=f"{drawn(report['name'])}: F1 on {split} (rows in brackets){over}",
+    )
     axes.margins(y=0.01)
     axes.legend(loc="lower right")
-    with replacing(folder / "per_label_f1.png") as temporary:
-        figure.savefig(temporary, dpi=120)
+    return figure

@@ -59,12 +59,12 @@ def write_reports(
     if gold.ndim == 1:
         predicted = probabilities.argmax(axis=1)
         decision, counted = "the most probable class", "with a label"
-        matrix = _count(gold, predicted, len(names))
+        matrix = count_pairs(gold, predicted, len(names))
     else:
         predicted = (probabilities > np.asarray(thresholds, dtype=np.float64)).astype(np.int64)
         decision, counted = "labels above their thresholds", "with exactly one gold label"
         one = gold.sum(axis=1) == 1
-        matrix = _count(gold[one].argmax(axis=1), probabilities[one].argmax(axis=1), len(names))
+        matrix = count_pairs(gold[one].argmax(axis=1), probabilities[one].argmax(axis=1), len(names))
         # A zero column that is not reported: scikit-learn reads a matrix with one column as single-label.
         gold, predicted = (np.pad(values, ((0, 0), (0, 1))) for values in (gold, predicted))
     report_title = f"{title}: classification report, {decision}"
@@ -79,7 +79,7 @@ def write_reports(
         logger.warning("no pictures of the reports: matplotlib is not installed (pip install 'hf-emotion[plots]')")
         return
     _draw_report(folder / "classification_report.png", report_title, table, len(names))
-    _draw_matrix(folder / "confusion_matrix.png", matrix_title, matrix, names)
+    _save(matrix_figure(matrix_title, matrix, names), folder / "confusion_matrix.png")
 
 
 def _check(
@@ -105,7 +105,7 @@ def _check(
     return np.ones(len(gold), dtype=bool) if multi_label else gold >= 0
 
 
-def _count(gold: np.ndarray, predicted: np.ndarray, size: int) -> np.ndarray:
+def count_pairs(gold: np.ndarray, predicted: np.ndarray, size: int) -> np.ndarray:
     """(C, C) counts: [gold, predicted]."""
     return np.bincount(gold * size + predicted, minlength=size * size).reshape(size, size)
 
@@ -146,7 +146,7 @@ def _draw_report(path: Path, title: str, table: list[tuple[str, list[float | Non
     _colour(figure, axes, shares, "score")
     axes.set_xticks(range(4), ["precision", "recall", "F1", "support"])
     axes.xaxis.tick_top()
-    axes.set_yticks(range(len(table)), [_drawn(name) for name, _ in table], fontsize=size)
+    axes.set_yticks(range(len(table)), [drawn(name) for name, _ in table], fontsize=size)
     for y, values in enumerate(figures):
         for x, value in enumerate(values):
             if value is not None:
@@ -155,7 +155,8 @@ def _draw_report(path: Path, title: str, table: list[tuple[str, list[float | Non
     _save(figure, path)
 
 
-def _draw_matrix(path: Path, title: str, matrix: np.ndarray, names: list[str]) -> None:
+def matrix_figure(title: str, matrix: np.ndarray, names: Sequence[str]):
+    """Counts (C, C), [gold, predicted], coloured by their share of the gold row."""
     side = float(np.clip(0.42 * len(names), 3.2, LONGEST_SIDE))  # of all cells, in inches
     cell = 72 * side / len(names)  # side of a cell, in points
     size = min(9, 0.75 * cell)
@@ -164,15 +165,15 @@ def _draw_matrix(path: Path, title: str, matrix: np.ndarray, names: list[str]) -
     _colour(figure, axes, shares, "share of the gold row")
     axes.set_xlabel("predicted")
     axes.set_ylabel("gold")
-    drawn = [_drawn(name) for name in names]
-    axes.set_xticks(range(len(names)), drawn, rotation=90, fontsize=size)
-    axes.set_yticks(range(len(names)), drawn, fontsize=size)
+    shown = [drawn(name) for name in names]
+    axes.set_xticks(range(len(names)), shown, rotation=90, fontsize=size)
+    axes.set_yticks(range(len(names)), shown, fontsize=size)
     if len(names) <= MOST_NUMBERED:
         size = min(9, 1.2 * cell / len(str(matrix.max())))
         for y, row in enumerate(matrix):
             for x, count in enumerate(row):
                 _number(axes, x, y, str(count), shares[y, x], size)
-    _save(figure, path)
+    return figure
 
 
 def _figure(width: float, height: float, title: str):
@@ -195,14 +196,19 @@ def _number(axes, x: int, y: int, text: str, share: float, size: float) -> None:
     axes.text(x, y, text, ha="center", va="center", color=colour, fontsize=size, in_layout=False)
 
 
-def _drawn(name: str) -> str:
+def drawn(name: str) -> str:
     """A name for a picture: not too long, and no formula between two `$`."""
     short = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
     return short.replace("$", r"\$")
 
 
 def _save(figure, path: Path) -> None:
-    with warnings.catch_warnings(), replacing(path) as temporary:
-        # A letter that the font lacks (an emoji) becomes a box.
+    with replacing(path) as temporary:
+        save_figure(figure, temporary)
+
+
+def save_figure(figure, target, **options) -> None:
+    """As `figure.savefig`; a letter that the font lacks (an emoji) becomes a box without a warning."""
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph .* missing from|Matplotlib currently does not support")
-        figure.savefig(temporary, dpi=DPI)
+        figure.savefig(target, dpi=DPI, **options)

@@ -209,6 +209,14 @@ def _train_seed(
         thresholds = metrics.tune_thresholds(gold["validation"], probabilities["validation"])
         model.config.thresholds = thresholds
         run["thresholds"] = dict(zip(names, thresholds, strict=True))
+    labelled = (gold["validation"] >= 0) if not multi_label else slice(None)  # of a dialogue not every turn is
+    if len(gold["validation"][labelled]):
+        run["temperature"] = metrics.fit_temperature(
+            gold["validation"][labelled], probabilities["validation"][labelled]
+        )
+    if model is not None:
+        # Not `temperature`, which transformers takes for an argument of `generate` and drops.
+        model.config.calibration_temperature = run.get("temperature")
     for split, scores in probabilities.items():
         if multi_label:
             run[split] = {
@@ -574,6 +582,7 @@ def environment() -> dict[str, Any]:
 
 
 def _finish(recipe: Recipe, output: Path, folders: dict[int, Path], report: dict[str, Any]) -> None:
+    from ..analysis.report import write_report
     from .card import best_run, write_card
     from .generator_card import write_generator_card
     from .plots import write_plots
@@ -586,5 +595,6 @@ def _finish(recipe: Recipe, output: Path, folders: dict[int, Path], report: dict
                 if path.is_file() and path.name not in ("metrics.json", "README.md", "recipe.yaml"):
                     shutil.copyfile(path, temporary / path.name)
     write_plots(output, report, best)
+    write_report(output, report)
     (write_generator_card if generates else write_card)(output, recipe, report, best)
     write_json(output / "metrics.json", report)  # last: its presence says that the run is whole

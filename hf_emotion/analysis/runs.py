@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a finished run folder holds, read back."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+
+from ..data import multi_hot
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """
+    The predictions of one seed for one split, row by row.
+
+    Attributes:
+        ids: N row ids (of dialogues DIALOGUE/TURN).
+        names: C label names.
+        gold_names: for each row the names of its labels.
+        gold: (N,) class ids, or of multi-label data (N, C) of 0 and 1.
+        probabilities: (N, C) float64.
+    """
+
+    ids: list[str]
+    names: list[str]
+    gold_names: list[list[str]]
+    gold: np.ndarray
+    probabilities: np.ndarray
+
+    @property
+    def multi_label(self) -> bool:
+        return self.gold.ndim == 2
+
+
+def read_report(run: Path) -> dict[str, Any]:
+    """
+    The content of metrics.json.
+
+    Raises:
+        FileNotFoundError: no finished run folder.
+    """
+    path = run / "metrics.json"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{run} is no finished run folder: it has no metrics.json. `hf-emotion train RECIPE --output {run}` writes it, with "
+            "--resume if it was interrupted."
+        )
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def is_multi_label_run(report: dict[str, Any]) -> bool:
+    return "thresholds" in report["runs"][0]
+
+
+def is_generator_run(report: dict[str, Any]) -> bool:
+    return "teacher_forcing" in report["runs"][0].get("validation", {})
+
+
+def read_predictions(folder: Path, split: str, multi_label: bool) -> Predictions:
+    """
+    The predictions in a run folder (those of the seed that was best on dev), or in the folder of a seed.
+
+    Raises:
+        FileNotFoundError: the folder has no predictions.
+        ValueError: they have no rows of the split.
+    """
+    path = folder / "predictions.parquet"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{folder} has no predictions.parquet: `hf-emotion train {folder / 'recipe.yaml'}` writes it, into a new folder."
+        )
+    table = pyarrow.parquet.read_table(path)
+    splits = table["split"].to_pylist()
+    table = table.filter(pyarrow.array([name == split for name in splits], pyarrow.bool_()))
+    if not len(table):
+        raise ValueError(
+            f"{path} has no rows of the split {split!r}, only of {sorted(set(splits))}: `hf-emotion train "
+            f"{folder / 'recipe.yaml'}` writes all that the corpus has, into a new folder."
+        )
+    names = json.loads(table.schema.metadata[b"label_names"])
+    gold_names = table["labels"].to_pylist()
+    ids = [[names.index(name) for name in row] for row in gold_names]
+    return Predictions(
+        ids=table["id"].to_pylist(),
+        names=names,
+        gold_names=gold_names,
+        gold=multi_hot(ids, len(names)) if multi_label else np.array([row[0] for row in ids]),
+        probabilities=np.array(table["probabilities"].to_pylist(), dtype=np.float64),
+    )

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether probabilities are what they say, and one temperature that mends them (Guo et al. 2017)."""
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, log_softmax, logit, softmax
+
+
+BINS = 15
+TEMPERATURES = (0.05, 20.0)
+
+
+def reliability(labels: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> dict[str, Any]:
+    """
+    Confidence against accuracy in bins of equal width, and the expected calibration error.
+
+    Of single-label data a decision is a row: its confidence is the largest probability, and it is right where that is the gold
+    label's. Of multi-label data each label of each row is a decision: its confidence is the label's probability, and it is right
+    where the row has the label.
+
+    Args:
+        labels: (N,) class ids, or (N, C) of 0 and 1.
+        probabilities: (N, C).
+
+    Returns:
+        `ece` = Σ_b n_b / n · |accuracy_b − confidence_b|, NaN without rows; `bins`: for each (lower, upper] `upper`, `count`,
+        and the means `confidence` and `accuracy`, NaN where it is empty.
+    """
+    labels, probabilities = np.asarray(labels), np.asarray(probabilities, dtype=np.float64)
+    if labels.ndim == 2:
+        confidence, right = probabilities.ravel(), labels.ravel() == 1
+    else:
+        confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
+    number = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
+    counts = np.bincount(number, minlength=bins)
+    with np.errstate(invalid="ignore"):
+        means = [np.bincount(number, values, minlength=bins) / counts for values in (confidence, right)]
+    used = counts > 0
+    gaps = np.abs(means[0] - means[1])[used]
+    return {
+        "ece": float((counts[used] * gaps).sum() / counts.sum()) if len(confidence) else float("nan"),
+        "bins": [
+            {"upper": (i + 1) / bins, "count": int(counts[i]), "confidence": float(c), "accuracy": float(a)}
+            for i, (c, a) in enumerate(zip(*means, strict=True))
+        ],
+    }
+
+
+def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
+    """
+    The temperature T, between 0.05 and 20, with the least negative log-likelihood of the gold labels under logits / T; above 1
+    where the probabilities are too sure. The rows must be those of the development split.
+
+    Args:
+        labels: (N,) class ids, or (N, C) of 0 and 1.
+        probabilities: (N, C), softmax (of multi-label data sigmoid) of the logits.
+
+    Raises:
+        ValueError: no rows, or shapes that do not agree.
+    """
+    labels, probabilities = np.asarray(labels), np.asarray(probabilities)
+    if labels.shape not in (probabilities.shape, probabilities.shape[:1]) or not len(labels):
+        raise ValueError(
+            f"`labels` {labels.shape} must hold one id per row of `probabilities` {probabilities.shape}, or have its shape."
+        )
+    logits = _logits(probabilities, labels.ndim == 2)
+
+    def loss(log_temperature: float) -> float:
+        scaled = logits / np.exp(log_temperature)
+        if labels.ndim == 2:
+            return float(np.mean(np.logaddexp(0, scaled) - labels * scaled))
+        return float(-np.mean(log_softmax(scaled, axis=1)[np.arange(len(labels)), labels]))
+
+    found = minimize_scalar(loss, bounds=np.log(TEMPERATURES), method="bounded", options={"xatol": 1e-4})
+    return float(np.exp(found.x))
+
+
+def temperature_scaled(probabilities: np.ndarray, temperature: float, multi_label: bool) -> np.ndarray:
+    """(N, C) probabilities of the logits / temperature. The order of the labels of a row stays as it is."""
+    scaled = _logits(np.asarray(probabilities), multi_label) / temperature
+    return expit(scaled) if multi_label else softmax(scaled, axis=1)
+
+
+def _logits(probabilities: np.ndarray, multi_label: bool) -> np.ndarray:
+    # Logits up to a constant; a float32 probability that became 0 or 1 had a logit beyond these bounds.
+    probabilities = probabilities.astype(np.float64)
+    if multi_label:
+        return logit(np.clip(probabilities, 1e-30, 1 - 2.0**-25))
+    return np.log(np.maximum(probabilities, 1e-45))
