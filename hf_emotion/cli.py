@@ -13,11 +13,7 @@ import typer
 # Everything else is imported inside the commands: `--help` must not wait for torch.
 
 app = typer.Typer(
-<<<<<<< HEAD
-    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, explain, compare, convert, export, publish.",
-=======
-    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, compare, analyze, convert, export, publish.",
->>>>>>> analyze
+    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, explain, analyze, compare, convert, export, publish.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
