@@ -44,6 +44,8 @@ NO_MAP = "none"
 # What the browser may load: the page's own files. Gradio writes scripts and styles into the page itself.
 POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; frame-ancestors 'none'"
 
+STYLE = f"--line: var(--border-color-primary); --soft: var(--body-text-color); overflow-wrap: anywhere;{MAP_STYLE}"
+
 READS = {
     Predictor: "texts",
     TargetedPredictor: "texts that have targets or aspects",
@@ -121,7 +123,7 @@ def build(checkpoints: Sequence[str | Path]) -> gr.Blocks:
             for name in predictors:
                 with gr.Column(min_width=320):
                     outputs[0].append(gr.Dataframe(label=name, datatype="str", interactive=False, wrap=True))
-                    outputs[1].append(gr.HTML(css_template=_map_style(), js_on_load=None))
+                    outputs[1].append(gr.HTML(css_template=STYLE, js_on_load=None))
         gr.on(
             [button.click, box.submit],
             answer,
@@ -242,10 +244,10 @@ def _table(predictor: AnyPredictor, text: str, emotions: Sequence[str], seed: fl
         return {"headers": ["emotion", "reply"], "data": [list(row) for row in zip(emotions, replies, strict=True)]}
     if isinstance(predictor, DialoguePredictor):
         rows = [
-            [item["speaker"] or "", item["utterance"], item["label"], f"{item['score']:.3f}"]
+            [item["speaker"] or "", item["label"], f"{item['score']:.3f}", item["utterance"]]
             for item in predictor([_turns(text)])[0]
         ]
-        return {"headers": ["speaker", "utterance", "emotion", "probability"], "data": rows}
+        return {"headers": ["speaker", "emotion", "probability", "utterance"], "data": rows}
     if isinstance(predictor, TargetedPredictor):
         config = predictor.model.config
         if config.targets is not None and not targets_in(config, text):
@@ -318,8 +320,3 @@ def _examples(predictor: AnyPredictor) -> list[list[str]]:
         [f"{first} is cheap, but I would not walk there at night."],
         [f"{first} is lively and close to the station, {last} is quiet and far from everything."],
     ]
-
-
-def _map_style() -> str:
-    """The style of heat maps, in the page's colours."""
-    return f"--line: var(--border-color-primary); --soft: var(--body-text-color-subdued); overflow-wrap: anywhere;{MAP_STYLE}"
