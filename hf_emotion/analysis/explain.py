@@ -157,7 +157,8 @@ def explain(
     - "integrated-gradients" (Sundararajan et al. 2017) of the logit, from the text with every token masked.
     - "occlusion": what the logit loses when a word is masked.
 
-    A generator has none of these: ln P of each word of a reply under each emotion, and its difference from their mean.
+    A generator has none of these: ln P of each word of a reply under each emotion, as its difference from the mean over the
+    emotions, and as −ln P.
 
     Args:
         checkpoint: run folder, Hub id, or a predictor that is loaded already.
@@ -793,7 +794,7 @@ def _utterance_scores(
 def _explain_reply(
     generator: ReplyGenerator, context: str, emotions: list[Emotion], reply: str | None, merge: Merge
 ) -> tuple[str, list[HeatMap], list[str]]:
-    """ln P of the words of a reply under emotions, and its difference from their mean."""
+    """ln P of the words of a reply under emotions, less their mean, and −ln P."""
     tokenizer, config = generator.tokenizer, generator.model.config
     notes = []
     weights = [emotion_vector(emotion, config) for emotion in emotions]
@@ -846,13 +847,13 @@ def _explain_reply(
     maps = [
         HeatMap(
             f"ln P of each word, less its mean over the {len(rows)} emotions",
-            "difference of ln P",
+            "difference of ln P, nats",
             *shared,
             values - values.mean(axis=0),
             scores,
             "ln P of the reply",
         ),
-        HeatMap("ln P of each word under each emotion", "ln P", *shared, values, scores, "ln P of the reply"),
+        HeatMap("−ln P of each word under each emotion", "−ln P, nats", *shared, -values, scores, "ln P of the reply"),
     ]
     return context, maps, notes
 

@@ -42,10 +42,10 @@ def write_explanation(explanation: Explanation, path: Path) -> None:
 
 
 def _number(heat: HeatMap):
-    """A function from a value to text, with as many digits as two leading ones of the largest value need."""
-    digits = int(np.clip(1 - np.floor(np.log10(heat.largest)), 0, 4))
+    """A function from a value to text: at least two leading digits of the largest value; what rounds to 0 has no minus."""
+    digits = int(np.clip(1 - np.floor(np.log10(heat.largest)), 2 if heat.largest < 10 else 1, 4))
     sign = "+" if heat.signed else ""
-    return lambda value: format(value, f"{sign}.{digits}f")
+    return lambda value: format(value, f"{sign}z.{digits}f")
 
 
 def _row_name(heat: HeatMap, row: int) -> str:
@@ -148,7 +148,7 @@ def _word(word: str, share: float, value: str) -> str:
     colour = ABOVE if share > 0 else BELOW
     # At most 0.6 opaque: black ink on it in light mode and white ink in dark mode keep a contrast above 4.5.
     background = f"rgba({','.join(map(str, colour))},{0.6 * abs(share):.2f})"
-    kind = "word below" if share < 0 else "word"
+    kind = "word below" if value.startswith("-") else "word"
     return f'<span class="{kind}" style="background:{background}">{escape(word)}<small>{value}</small></span> '
 
 
@@ -192,11 +192,14 @@ def _draw(figure, axes, heat: HeatMap, start: int, end: int) -> None:
         aspect="auto",
         interpolation="nearest",
     )
-    figure.colorbar(image, ax=axes, label=_drawn(heat.unit, 32, lines=3), fraction=0.05, pad=0.01)
+    bar = figure.colorbar(image, ax=axes, fraction=0.05, pad=0.01)
+    bar.set_label(_drawn(heat.unit, 32, lines=3), fontsize=8)
+    bar.ax.tick_params(labelsize=8)
     for row, line in enumerate(values):
         for column, value in enumerate(line):
             dark = abs(value) > 0.6 * heat.largest
-            if value < 0:
+            text = number(value)
+            if text.startswith("-"):
                 edge = "white" if dark else "dimgray"
                 axes.add_patch(
                     Rectangle(
@@ -211,7 +214,7 @@ def _draw(figure, axes, heat: HeatMap, start: int, end: int) -> None:
                     )
                 )
             axes.text(
-                *(column, row, number(value).replace("-", "−")),
+                *(column, row, text.replace("-", "−")),
                 **{"ha": "center", "va": "center", "fontsize": 7, "color": "white" if dark else "black"},
             )
     part = "" if len(heat.columns) <= COLUMNS_AT_ONCE else f" ({start + 1} to {end} of {len(heat.columns)})"
@@ -230,15 +233,9 @@ def _draw(figure, axes, heat: HeatMap, start: int, end: int) -> None:
 
 
 def _drawn(text: str, longest: int = LONGEST_NAME, lines: int = 1) -> str:
-    """Text for a picture: not too long, no formula between two `$`, and the name of a symbol that the font lacks."""
-    from matplotlib import font_manager, ft2font
-
-    known = ft2font.FT2Font(font_manager.findfont("DejaVu Sans")).get_charmap()
+    """Text for a picture: not too long, no formula between two `$`, and the name of an emoji, of which the font has few."""
     text = "".join(
-        unicodedata.name(letter, letter).lower()
-        if ord(letter) not in known and unicodedata.category(letter) == "So"
-        else letter
-        for letter in text
+        unicodedata.name(letter, letter).lower() if unicodedata.category(letter) == "So" else letter for letter in text
     )
     if lines > 1:
         text = "\n".join(textwrap.wrap(text, longest, max_lines=lines, placeholder=" …"))

@@ -146,7 +146,7 @@ def _figures(predictor, reading: Reading, label: int, whole: float, rankings: li
     for ranking in rankings:
         for share in BINS:
             rationale = np.zeros(count, bool)
-            rationale[ranking[: max(1, round(share * count))]] = True
+            rationale[ranking[: max(1, int(share * count + 0.5))]] = True
             for words in (~rationale, rationale):
                 kept[words.tobytes()] = words
                 used.append(words.tobytes())

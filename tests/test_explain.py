@@ -1,0 +1,600 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explanations against formulas written by hand, their formats, the command for each family, and faithfulness."""
+
+import io
+import json
+import logging
+import math
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from model_cases import BY_ID, TINY_BERT, WORDS, asymmetric_, label_names
+from rich.console import Console
+from toolkit_helpers import one_thread, write_csv
+from torch import nn
+from transformers import BertConfig, BertForSequenceClassification, BertPreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+import hf_emotion
+from hf_emotion import (
+    DialogueBiLSTMConfig,
+    DialogueBiLSTMForEmotionRecognition,
+    DialoguePredictor,
+    Predictor,
+    ReplyGenerator,
+    TargetedPredictor,
+    explain,
+    faithfulness,
+)
+from hf_emotion.analysis.explain import METHODS, HeatMap
+from hf_emotion.analysis.explain_views import print_explanation, to_html, write_explanation
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+TEXT = "i feel nervousness, so sick!"
+# What the tokenizer makes of it, by hand: [CLS] i feel nervous ##ness , so sick ! [SEP]
+WORDS_OF_TEXT = ["i", "feel", "nervousness", ",", "so", "sick", "!"]
+WORD_OF = [-1, 0, 1, 2, 2, 3, 4, 5, 6, -1]
+PLACES = "this sun is happy, the rain very sad"
+TALK = [("Ann", "i am so happy"), ("Bo", "not today"), ("Ann", "the rain is so sad !")]
+LABELS = ("anger", "joy", "neutral")
+
+
+@pytest.fixture(autouse=True)
+def settings(own_verbosity):
+    with one_thread():
+        yield
+
+
+@pytest.fixture
+def predictor(tokenizer):
+    """Of a case: predictor(id, **config)."""
+    kinds = {
+        "qacg": TargetedPredictor,
+        "cg": TargetedPredictor,
+        "gpt2-mod-ln": ReplyGenerator,
+        "bert-mod-ln": ReplyGenerator,
+    }
+
+    def make(case: str, **config):
+        return kinds.get(case, Predictor)(BY_ID[case].build(seed=2, **config), tokenizer)
+
+    return make
+
+
+@pytest.fixture
+def stock(tokenizer):
+    model = BertForSequenceClassification(BertConfig(**TINY_BERT, **label_names(LABELS)))
+    return Predictor(asymmetric_(model, seed=4), tokenizer)
+
+
+def dialogue_model(**config):
+    encoder = BertConfig(**TINY_BERT)
+    fields = {"hidden_size": 6, "num_attention_heads": 3, "num_speakers": 2, **label_names(LABELS), **config}
+    model = DialogueBiLSTMForEmotionRecognition(
+        DialogueBiLSTMConfig(utterance_encoder="model", encoder_config=encoder, **fields)
+    )
+    return asymmetric_(model, seed=3)
+
+
+def by_word(values: np.ndarray, word_of: list[int] = WORD_OF) -> np.ndarray:
+    """Sums over the pieces of each word of the last dimension."""
+    result = np.zeros((*values.shape[:-1], max(word_of) + 1))
+    for token, word in enumerate(word_of):
+        if word >= 0:
+            result[..., word] += values[..., token]
+    return result
+
+
+def only_map(explanation) -> HeatMap:
+    assert len(explanation.maps) == 1
+    return explanation.maps[0]
+
+
+def squared_gradients(model, inputs: dict[str, torch.Tensor], label: int) -> np.ndarray:
+    """(L,), by autograd: of a logit with respect to what the embedding layer gives."""
+    kept = []
+    handle = model.base_model.embeddings.register_forward_hook(lambda module, given, output: kept.append(output))
+    logit = model(**inputs).logits[0, label]
+    handle.remove()
+    (gradient,) = torch.autograd.grad(logit, kept)
+    return (gradient[0].double() ** 2).sum(-1).numpy()
+
+
+class TestAttention:
+    def test_labels_over_words(self, predictor, tokenizer):
+        predictor = predictor("label-aware")
+        heat = only_map(explain(predictor, TEXT, labels=["optimism", "joy"]))
+        with torch.no_grad():
+            outputs = predictor.model(**tokenizer(TEXT, return_tensors="pt", return_token_type_ids=False))
+        assert heat.rows == ["optimism", "joy"] and heat.columns == WORDS_OF_TEXT
+        attention = outputs.label_attentions[0].double().numpy()[[3, 0]]
+        np.testing.assert_allclose(heat.values, by_word(attention), rtol=1e-5)
+        np.testing.assert_allclose(heat.scores, outputs.logits[0, [3, 0]].sigmoid(), rtol=1e-5)
+
+    def test_the_five_most_probable_labels_and_what_is_left_out(self, predictor):
+        predictor = predictor("label-aware")
+        explanation = explain(predictor, TEXT)
+        heat = only_map(explanation)
+        assert heat.rows == [item["label"] for item in predictor(TEXT, top_k=5)[0]]
+        left = explanation.notes[1].rpartition(": ")[2].split(", ")
+        assert left == [f"{row} {1 - sum(line):.2f}" for row, line in zip(heat.rows, heat.values, strict=True)]
+
+    def test_merging(self, predictor):
+        predictor = predictor("label-aware")
+        maps = {
+            merge: only_map(explain(predictor, TEXT, labels=["joy"], merge=merge)) for merge in ("sum", "max", "none")
+        }
+        pieces = maps["none"].values[0]
+        assert maps["none"].columns == ["i", "feel", "nervous", "ness", ",", "so", "sick", "!"]
+        assert maps["sum"].values[0, 2] == pytest.approx(pieces[2] + pieces[3])
+        assert maps["max"].values[0, 2] == max(pieces[2], pieces[3]) < maps["sum"].values[0, 2]
+        np.testing.assert_array_equal(maps["max"].values[0, [0, 1, 3, 4, 5, 6]], pieces[[0, 1, 4, 5, 6, 7]])
+
+    def test_leam_has_one_for_all_labels(self, predictor):
+        heat = only_map(explain(predictor("leam"), TEXT))
+        assert heat.rows == ["all labels"] and heat.values.shape == (1, 7)
+
+    @pytest.mark.parametrize("pooling", ["mean", "cls", "cls_mean"])
+    def test_esa(self, predictor, tokenizer, pooling):
+        predictor = predictor("esa", esa_pooling=pooling)
+        attention, scaled = explain(predictor, TEXT).maps
+        inputs = tokenizer(TEXT, return_tensors="pt", return_token_type_ids=False)
+        with torch.no_grad():
+            maps = predictor.model(**inputs, output_attentions=True).esa_attentions[0].double().numpy()
+        of = {"mean": maps.mean(1), "cls": maps[:, 0], "cls_mean": (maps.mean(1) + maps[:, 0]) / 2}[pooling]
+        assert attention.rows == ["mean of heads", "head 0", "head 1"]
+        np.testing.assert_allclose(attention.values, by_word(np.concatenate([of.mean(0)[None], of])), rtol=1e-5)
+        scale = predictor.model.roberta.esa.scale.detach().numpy() - 1
+        assert scaled.columns == [str(i) for i in sorted(range(16), key=lambda i: -abs(scale[i]))[:10]]
+        np.testing.assert_allclose(scaled.values[0], [scale[int(i)] for i in scaled.columns], rtol=1e-5)
+
+    def test_stock(self, stock, tokenizer):
+        before = stock.model.config._attn_implementation
+        heat = only_map(explain(stock, TEXT))
+        assert stock.model.config._attn_implementation == before
+        eager = BertForSequenceClassification._from_config(stock.model.config, attn_implementation="eager").eval()
+        eager.load_state_dict(stock.model.state_dict())
+        with torch.no_grad():
+            last = eager(**tokenizer(TEXT, return_tensors="pt"), output_attentions=True).attentions[-1][0, :, 0]
+        np.testing.assert_allclose(heat.values[0], by_word(last.mean(0).double().numpy()), rtol=1e-5)
+
+    def test_figure_5(self, predictor, tokenizer):
+        predictor = predictor("qacg")
+        explanation = explain(predictor, PLACES, layer=1, head=1)
+        own, quasi, both, gate = explanation.maps
+        pairs = [(target, aspect) for target in ("sun", "rain") for aspect in ("joy", "fear", "calm")]
+        results = predictor(PLACES)[0]
+        assert own.rows == [f"{t} {a}: {r['label']}" for (t, a), r in zip(pairs, results, strict=True)]
+        np.testing.assert_allclose(own.scores, [result["score"] for result in results], rtol=1e-5)
+        inputs = tokenizer(PLACES, return_tensors="pt", return_token_type_ids=False)
+        word_of = [-1, *range(9), -1]
+        assert own.columns == ["this", "sun", "is", "happy", ",", "the", "rain", "very", "sad"]
+        for row in range(6):
+            with torch.no_grad():
+                outputs = predictor.model(**inputs, context_ids=torch.tensor([row]), output_attentions=True)
+            a = outputs.attentions[1][0, 1].double().numpy()
+            lambda_a = outputs.context_gates[1][0, 1].double().numpy()  # (L, 1), by query
+            b = predictor.model.config.quasi_alpha * lambda_a * outputs.quasi_attentions[1][0, 1].double().numpy()
+            expected = by_word(np.stack([a.sum(0), b.sum(0), (a + b).sum(0)]), word_of)
+            expected /= abs(expected).max()
+            found = np.stack([own.values[row], quasi.values[row], both.values[row]])
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+            np.testing.assert_allclose(gate.values[row], lambda_a[1:-1, 0], rtol=1e-5)
+        assert (quasi.values < 0).any()
+
+    def test_gates_of_cg_bert(self, predictor, tokenizer):
+        predictor = predictor("cg")
+        attention, query_gate, key_gate = explain(predictor, TEXT, aspects=["calm"]).maps
+        inputs = tokenizer(TEXT, return_tensors="pt", return_token_type_ids=False)
+        with torch.no_grad():
+            outputs = predictor.model(**inputs, context_ids=torch.tensor([2]), output_attentions=True)
+        gates = outputs.context_gates[0][0, 0].double().numpy()  # (L, 2)
+        np.testing.assert_allclose(
+            attention.values[0], by_word(outputs.attentions[0][0, 0].sum(0).double().numpy()), rtol=1e-5
+        )
+        for heat, gate in ((query_gate, gates[:, 0]), (key_gate, gates[:, 1])):
+            expected = by_word(gate)
+            expected[2] /= 2  # a mean over the pieces
+            np.testing.assert_allclose(heat.values[0], expected, rtol=1e-5)
+
+
+class TestGradients:
+    @pytest.mark.parametrize("case", ["label-aware", "esa"])
+    def test_figure_3(self, predictor, tokenizer, case):
+        predictor = predictor(case)
+        inputs = tokenizer(TEXT, return_tensors="pt", return_token_type_ids=False)
+        norms = squared_gradients(predictor.model, inputs, 1)
+        pieces = only_map(explain(predictor, TEXT, labels=["anger"], method="gradient", merge="none"))
+        np.testing.assert_allclose(pieces.values[0], norms[1:-1] / norms[1:-1].max(), rtol=1e-4)
+        merged = only_map(explain(predictor, TEXT, labels=["anger"], method="gradient"))
+        np.testing.assert_allclose(merged.values[0], by_word(norms) / by_word(norms).max(), rtol=1e-4)
+
+    def test_figure_3_of_contexts_under_each_other(self, predictor, tokenizer):
+        predictor = predictor("qacg")
+        heat = only_map(explain(predictor, PLACES, targets=["rain"], aspects=["joy", "calm"], method="gradient"))
+        inputs = tokenizer(PLACES, return_tensors="pt", return_token_type_ids=False)
+        for row, context_id in enumerate((3, 5)):
+            with torch.no_grad():
+                logits = predictor.model(**inputs, context_ids=torch.tensor([context_id])).logits
+            norms = squared_gradients(
+                predictor.model, {**inputs, "context_ids": torch.tensor([context_id])}, int(logits.argmax())
+            )[1:-1]
+            np.testing.assert_allclose(heat.values[row], norms / norms.max(), rtol=1e-4)
+        assert abs(heat.values[0] - heat.values[1]).max() > 0.01
+
+    @pytest.mark.parametrize("case", ["label-aware", "esa", "qacg", "stock"])
+    def test_integrated_gradients_are_complete(self, predictor, stock, tokenizer, case):
+        predictor = stock if case == "stock" else predictor(case)
+        context = {"targets": ["sun"], "aspects": ["fear"]} if case == "qacg" else {}
+        label = predictor.labels[2]
+        explanation = explain(predictor, PLACES, labels=[label], method="integrated-gradients", **context)
+        inputs = tokenizer(PLACES, return_tensors="pt", return_token_type_ids=False)
+        baseline = inputs["input_ids"].clone()
+        baseline[0, 1:-1] = tokenizer.mask_token_id
+        extra = {"context_ids": torch.tensor([1])} if context else {}
+        with torch.no_grad():
+            logits = [predictor.model(ids, **extra).logits[0, 2].item() for ids in (inputs["input_ids"], baseline)]
+        assert abs(logits[0] - logits[1]) > 0.05
+        assert only_map(explanation).values.sum() == pytest.approx(logits[0] - logits[1], abs=5e-3)
+        assert "[MASK]" in explanation.notes[2]
+
+    def test_occlusion(self, predictor, tokenizer):
+        predictor = predictor("label-aware")
+        heat = only_map(explain(predictor, TEXT, labels=["joy", "neutral"], method="occlusion"))
+        ids = tokenizer(TEXT, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            whole = predictor.model(ids).logits[0]
+            for word in range(7):
+                masked = ids.clone()
+                masked[0, torch.tensor(WORD_OF) == word] = tokenizer.mask_token_id
+                expected = (whole - predictor.model(masked).logits[0])[[0, 4]]
+                np.testing.assert_allclose(heat.values[:, word], expected, rtol=1e-4, atol=1e-6)
+
+    def test_the_auxiliary_sentence_stays(self, predictor, tokenizer):
+        predictor = predictor("qacg", auxiliary_sentence=True)
+        heat = only_map(explain(predictor, "so happy in sun", aspects=["calm"], method="occlusion"))
+        encoded = tokenizer("so happy in sun", "sun - calm", return_tensors="pt")
+        context = torch.tensor([2])
+        masked = encoded["input_ids"].clone()
+        masked[0, 4] = tokenizer.mask_token_id
+        with torch.no_grad():
+            logits = predictor.model(**encoded, context_ids=context).logits[0]
+            without = predictor.model(**{**encoded, "input_ids": masked}, context_ids=context).logits[0]
+        best = int(logits.argmax())
+        assert heat.columns == ["so", "happy", "in", "sun"]
+        assert heat.values[0, 3] == pytest.approx(float(logits[best] - without[best]), rel=1e-4)
+
+
+class TestDialogues:
+    @pytest.fixture
+    def dialogue(self, tokenizer):
+        return DialoguePredictor(dialogue_model(), tokenizer)
+
+    @pytest.fixture
+    def inputs(self, dialogue, tokenizer):
+        """The vectors of `TALK`, one at a time, and its speakers."""
+        rows = [tokenizer(text, return_tensors="pt") for _, text in TALK]
+        with torch.no_grad():
+            vectors = [
+                dialogue.model.dialogue.encode_utterances(row["input_ids"], row["attention_mask"]) for row in rows
+            ]
+        return {"utterance_embeds": torch.stack(vectors, 1), "speaker_ids": torch.tensor([[0, 1, 0]])}
+
+    def test_attention(self, dialogue, inputs):
+        heat = only_map(explain(dialogue, TALK))
+        with torch.no_grad():
+            attention = dialogue.model(**inputs, output_attentions=True).attentions[0][0]
+        np.testing.assert_allclose(heat.values, attention.mean(0), rtol=1e-4)
+        labels = [turn["label"] for turn in dialogue([TALK])[0]]
+        assert heat.rows[1] == f"2 Bo: not today → {labels[1]}" and heat.columns == ["1", "2", "3"]
+        lines = only_map(explain(dialogue, [f"{speaker}: {text}" for speaker, text in TALK]))
+        assert lines.rows == heat.rows
+
+    def test_gradient(self, dialogue, inputs):
+        heat = only_map(explain(dialogue, TALK, labels=["joy"], method="gradient"))
+        embeds = inputs["utterance_embeds"].requires_grad_()
+        for turn in range(3):
+            logits = dialogue.model(utterance_embeds=embeds, speaker_ids=inputs["speaker_ids"]).logits
+            (gradient,) = torch.autograd.grad(logits[0, turn, 1], embeds)
+            norms = (gradient[0].double() ** 2).sum(-1)
+            np.testing.assert_allclose(heat.values[turn], norms / norms.max(), rtol=1e-4)
+
+    def test_integrated_gradients_and_occlusion(self, dialogue, inputs):
+        summed = only_map(explain(dialogue, TALK, labels=["joy"], method="integrated-gradients"))
+        lost = only_map(explain(dialogue, TALK, labels=["joy"], method="occlusion"))
+        with torch.no_grad():
+            whole = dialogue.model(**inputs).logits[0, :, 1]
+            nothing = dialogue.model(
+                utterance_embeds=torch.zeros_like(inputs["utterance_embeds"]), speaker_ids=inputs["speaker_ids"]
+            ).logits[0, :, 1]
+            np.testing.assert_allclose(summed.values.sum(1), whole - nothing, atol=1e-2)
+            inputs["utterance_embeds"][0, 1] = 0
+            np.testing.assert_allclose(lost.values[:, 1], whole - dialogue.model(**inputs).logits[0, :, 1], atol=1e-5)
+
+    def test_without_attention(self, tokenizer):
+        plain = DialoguePredictor(dialogue_model(num_attention_heads=0), tokenizer)
+        with pytest.raises(
+            ValueError, match="attention does not fit.*use gradient, integrated-gradients or occlusion"
+        ):
+            explain(plain, TALK)
+        assert only_map(explain(plain, TALK, method="gradient")).values.shape == (3, 3)
+
+
+class TestReplies:
+    @pytest.mark.parametrize("case", ["gpt2-mod-ln", "bert-mod-ln"])
+    def test_probabilities_of_a_given_reply(self, predictor, tokenizer, case):
+        generator = predictor(case)
+        explanation = explain(generator, "so sad", emotions=["fear", "😂"], reply="i am sick, nervousness")
+        difference, plain = explanation.maps
+        assert plain.rows == ["fear", "😂"] and plain.columns == ["i", "am", "sick", ",", "nervousness", "(end)"]
+        config = generator.model.config
+        ids = tokenizer("i am sick, nervousness", add_special_tokens=False)["input_ids"]
+        target = torch.tensor([[*ids, config.eos_token_id]])
+        start = [] if config.context_start_token_id is None else [config.context_start_token_id]
+        context = tokenizer("so sad", add_special_tokens=False)["input_ids"]
+        encoder_ids = torch.tensor([[*start, *context, config.context_separator_token_id]])
+        decoder_ids = torch.tensor([[config.decoder_start_token_id, *ids]])
+        for row, emotion in enumerate((2, 3)):
+            with torch.no_grad():
+                logits = generator.model(
+                    input_ids=encoder_ids, decoder_input_ids=decoder_ids, emotion_ids=torch.tensor([emotion])
+                ).logits
+            by_token = logits.log_softmax(-1)[0].gather(1, target[0][:, None])[:, 0].double().numpy()
+            np.testing.assert_allclose(-plain.values[row], by_word(by_token, [0, 1, 2, 3, 4, 4, 5]), rtol=1e-4)
+            assert plain.scores[row] == pytest.approx(by_token.sum(), rel=1e-4)
+        np.testing.assert_allclose(difference.values, plain.values.mean(0) - plain.values, atol=1e-9)
+
+    def test_generated_in_the_one_emotion_and_compared_with_all(self, predictor):
+        generator = predictor("gpt2-mod-ln")
+        generator.model.generation_config.update(min_new_tokens=4)
+        explanation = explain(generator, "so sad", emotions=["joy"])
+        reply = generator("so sad", "joy", do_sample=False)[0]
+        assert f"the reply: {reply}" in explanation.notes
+        assert sorted(explanation.maps[0].rows) == sorted(generator.emotions)
+        assert explanation.maps[0].scores == sorted(explanation.maps[0].scores, reverse=True)
+
+    def test_neither_emotion_nor_reply(self, predictor):
+        with pytest.raises(ValueError, match="`emotions` must name one"):
+            explain(predictor("gpt2-mod-ln"), "so sad")
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("case", "arguments", "message"),
+        [
+            ("label-aware", {"labels": ["nervousnes"]}, "did you mean 'nervousness'"),
+            ("label-aware", {"emotions": ["joy"]}, "`emotions` cannot be used with a classifier of texts"),
+            ("label-aware", {"layer": 1}, "`layer` and `head` go with the attention of a CG-BERT"),
+            ("label-aware", {"method": "lime"}, "one of attention, gradient, integrated-gradients, occlusion"),
+            ("label-aware", {"merge": "mean"}, "`merge` must be"),
+            ("esa", {"labels": ["joy"]}, "same for all labels: leave it out, or use gradient, integrated"),
+            ("qacg", {"aspects": ["fea"]}, "did you mean 'fear'"),
+            ("qacg", {"targets": ["sum"]}, "did you mean 'sun'"),
+            ("qacg", {"layer": 2}, r"`layer` must lie in \[0, 2\), got 2"),
+            ("cg", {"targets": ["sun"]}, "only the aspects"),
+            ("gpt2-mod-ln", {"emotions": ["joi"]}, "did you mean 'joy'"),
+            ("gpt2-mod-ln", {"emotions": ["joy"], "method": "attention"}, "`method` cannot be used with a generator"),
+        ],
+    )
+    def test_message(self, predictor, case, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            explain(predictor(case), PLACES, **arguments)
+
+    def test_several_texts(self, predictor):
+        with pytest.raises(ValueError, match="one text at a time, got 2"):
+            explain(predictor("label-aware"), [TEXT, TEXT])
+
+    def test_cut_with_a_warning(self, predictor, caplog):
+        with caplog.at_level(logging.WARNING):
+            heat = only_map(explain(predictor("label-aware"), "so happy " * 30, method="occlusion", labels=["joy"]))
+        assert "1 of 1 texts are longer than 32 tokens and were cut" in caplog.text
+        assert len(heat.columns) == 30
+
+
+class Page(HTMLParser):
+    """The tags of a page, and its text."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.tags, self.text = [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+class TestFormats:
+    @pytest.fixture
+    def explanation(self, predictor):
+        hostile = "<script>alert('joy')</script> & $a^2$ so sad"
+        return explain(predictor("label-aware"), hostile, labels=["joy"], method="occlusion")
+
+    def test_html(self, explanation, tmp_path):
+        page = to_html(explanation)
+        read = Page(page)
+        assert "script" not in read.tags and {"style", "small"} <= set(read.tags)
+        assert explanation.text in "".join(read.text)
+        assert "src=" not in page and "http:" not in page and "https:" not in page
+        heat = explanation.maps[0]
+        assert page.count('class="word below"') == int((heat.values < 0).sum()) > 0
+        write_explanation(explanation, tmp_path / "page.html")
+        assert (tmp_path / "page.html").read_text(encoding="utf-8") == page
+        assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+    def test_json(self, explanation, tmp_path):
+        write_explanation(explanation, tmp_path / "a.json")
+        found = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+        assert set(found) == {"checkpoint", "model_type", "text", "method", "maps", "notes", "seconds"}
+        heat = found["maps"][0]
+        assert set(heat) == {"title", "unit", "axes", "rows", "columns", "values", "scores", "score_name"}
+        assert np.shape(heat["values"]) == (len(heat["rows"]), len(heat["columns"]))
+        np.testing.assert_array_equal(heat["values"], explanation.maps[0].values)
+
+    def test_png(self, explanation, tmp_path):
+        write_explanation(explanation, tmp_path / "a.png")
+        assert (tmp_path / "a.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+    def test_another_ending(self, explanation, tmp_path):
+        with pytest.raises(ValueError, match="must end in .png, .html or .json"):
+            write_explanation(explanation, tmp_path / "a.gif")
+
+    def test_terminal_without_colours_has_signs(self, explanation):
+        file = io.StringIO()
+        print_explanation(explanation, Console(width=100, color_system=None, file=file))
+        printed = file.getvalue()
+        for word, value in zip(explanation.maps[0].columns, explanation.maps[0].values[0], strict=True):
+            assert word in printed and f"{value:+.1f}"[0] in printed
+        assert "[" not in printed.replace("[MASK]", "")  # no markup, no codes of colours
+
+    def test_public(self):
+        assert hf_emotion.explain is explain and hf_emotion.faithfulness is faithfulness
+
+
+class TestCommand:
+    @pytest.fixture(scope="class")
+    def folders(self, tmp_path_factory, tokenizer) -> dict[str, Path]:
+        root = tmp_path_factory.mktemp("explained")
+        models = {case: BY_ID[case].build(seed=2) for case in ("label-aware", "esa", "cg", "qacg", "gpt2-mod-ln")}
+        models["dialogue"] = dialogue_model()
+        for name, model in models.items():
+            model.save_pretrained(root / name)
+            tokenizer.save_pretrained(root / name)
+        return {name: root / name for name in models}
+
+    @pytest.mark.parametrize(
+        ("family", "arguments", "printed"),
+        [
+            ("label-aware", [TEXT, "--label", "joy"], "attention of each label"),
+            ("esa", [TEXT], "emotion-specific attention, pooled"),
+            ("cg", [TEXT, "--aspect", "calm"], "λ_K, layer 0, head 0"),
+            ("qacg", [PLACES, "--target", "sun", "--method", "integrated-gradients"], "sun fear"),
+            ("dialogue", ["Ann: so happy", "Bo: not today"], "2 Bo: not today"),
+            (
+                "gpt2-mod-ln",
+                ["so sad", "-e", "joy=0.5,fear=0.5", "-e", "😂", "--reply", "i am sick"],
+                "joy=0.5, fear=0.5",
+            ),
+        ],
+    )
+    def test_families(self, argv, folders, family, arguments, printed):
+        result = argv("explain", folders[family], *arguments)
+        assert result.code == 0, result.err
+        assert printed in result.out
+
+    def test_files(self, argv, folders, tmp_path):
+        done = argv("explain", folders["label-aware"], TEXT, "-o", tmp_path / "a.html")
+        assert done.code == 0 and "written to" in done.out and (tmp_path / "a.html").is_file()
+        printed = json.loads(argv("explain", folders["label-aware"], TEXT, "--format", "json").out)
+        assert printed["maps"][0]["columns"] == WORDS_OF_TEXT
+
+    @pytest.mark.parametrize("arguments", [["--format", "png"], ["-o", "a.txt"], ["-o", "a.png", "--format", "html"]])
+    def test_wrong_usage(self, argv, folders, arguments):
+        assert argv("explain", folders["label-aware"], TEXT, *arguments).code == 2
+
+    def test_an_error_is_one_line(self, argv, folders):
+        done = argv("explain", folders["label-aware"], TEXT, "--label", "jy")
+        assert done.code == 1 and done.err.startswith("error: `labels`") and "'joy'" in done.err
+
+
+class Cues(BertPreTrainedModel):
+    """Whether "joy" is in a text, and how often, decides alone: its logit is that of joy; all other words are nothing."""
+
+    config_class = BertConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.embeddings = nn.Embedding(config.vocab_size, 2)
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None, **kwargs):
+        joy = (self.embeddings(input_ids)[..., 0] * attention_mask).sum(-1)
+        return SequenceClassifierOutput(logits=torch.stack([torch.ones_like(joy), joy], dim=-1))
+
+
+@pytest.fixture
+def cues(tokenizer):
+    model = Cues(BertConfig(**TINY_BERT, **label_names(["calm", "joy"])))
+    with torch.no_grad():
+        model.embeddings.weight.zero_()
+        model.embeddings.weight[tokenizer.convert_tokens_to_ids("joy"), 0] = 3.0
+    return Predictor(model, tokenizer)
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+class TestFaithfulness:
+    @pytest.fixture
+    def corpus(self, tmp_path):
+        """Of 10 words each, with "joy" at different places, twice."""
+        others = [word for word in WORDS if word.isalpha() and word != "joy"]
+        rows = []
+        for number in range(12):
+            words = [others[(number + 3 * i) % len(others)] for i in range(10)]
+            words[number % 5], words[9 - number % 3] = "joy", "joy"
+            rows.append([" ".join(words), ("calm", "joy")[number % 2]])
+        for part in ("train", "dev", "test"):
+            write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
+        return tmp_path
+
+    def test_the_right_words_against_chance(self, cues, corpus):
+        result = faithfulness(cues, "files", corpus, rows=8, methods=["integrated-gradients", "occlusion"])
+        assert result["rows"] == 8 and result["bins"] == [0.01, 0.05, 0.1, 0.2, 0.5]
+        # Of 10 words the shares are 1, 1, 1, 2 and 5 words; each "joy" is worth 3, less 1.
+        whole = sigmoid(5)
+        without, alone = (np.mean([sigmoid(x) for x in xs]) for xs in ((2, 2, 2, -1, -1), (2, 2, 2, 5, 5)))
+        for method in ("integrated-gradients", "occlusion"):
+            figures = result["methods"][method]
+            assert figures["comprehensiveness"] == pytest.approx(whole - without, abs=1e-5)
+            assert figures["sufficiency"] == pytest.approx(whole - alone, abs=1e-5)
+            assert figures["comprehensiveness_std_error"] == pytest.approx(0, abs=1e-6)
+            assert figures["above_random"] == 1.0
+        chance = result["methods"]["random"]
+        assert 0 < chance["comprehensiveness"] < whole - without and chance["sufficiency"] > whole - alone
+
+    def test_the_seed_alone_decides(self, cues, corpus):
+        first, again, other = (
+            faithfulness(cues, "files", corpus, rows=4, methods=["occlusion"], seed=seed) for seed in (1, 1, 2)
+        )
+        assert first == again != other
+
+    def test_targeted(self, predictor, tmp_path):
+        header = ["text", "target", "aspect", "label"]
+        rows = [
+            [PLACES, "sun", "joy", "positive"],
+            [PLACES, "rain", "calm", "negative"],
+            [PLACES, "sun", "fear", "none"],
+        ]
+        for part in ("train", "dev", "test"):
+            write_csv(tmp_path / f"{part}.csv", header, rows)
+        options = {"aspect_column": "aspect", "target_column": "target"}
+        result = faithfulness(predictor("qacg"), "files", tmp_path, rows=5, random_rankings=2, options=options)
+        assert result["rows"] == 2  # those with an opinion
+        assert set(result["methods"]) == {*METHODS, "random"}
+
+    def test_errors(self, predictor, tokenizer, corpus):
+        with pytest.raises(ValueError, match="not for models of dialogues or generators"):
+            faithfulness(predictor("gpt2-mod-ln"), "files", corpus)
+        with pytest.raises(ValueError, match="did you mean 'occlusion'"):
+            faithfulness(predictor("label-aware"), "files", corpus, methods=["oclusion"])
+        with pytest.raises(ValueError, match="of another task"):
+            faithfulness(predictor("qacg"), "files", corpus)
+
+    def test_command(self, argv, tmp_path, tokenizer, corpus, predictor):
+        folder = tmp_path / "model"
+        made = predictor("label-aware")
+        made.model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        arguments = ["--dataset", "files", "--data-dir", corpus, "--rows", 3, "--method", "attention"]
+        done = argv("faithfulness", folder, *arguments)
+        assert done.code == 0, done.err
+        assert "comprehensiveness" in done.out and "random" in done.out and "50%" in done.out
