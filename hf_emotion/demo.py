@@ -8,6 +8,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -284,7 +285,7 @@ def _map(name: str, predictor: AnyPredictor, text: str, method: str, emotions: S
     except (ValueError, ModuleNotFoundError) as error:
         gr.Warning(escape(f"No heat map of {name}: {error}"))
         return ""
-    return maps_to_html(found)
+    return maps_to_html(replace(found, checkpoint=name))  # where the checkpoint lies is nobody's business
 
 
 def _method_choice(predictors: dict[str, AnyPredictor]) -> gr.Dropdown:
