@@ -30,7 +30,6 @@ pytest_plugins = ["toolkit_fixtures"]
 
 HOSTILE = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1> ${window.hacked=1} {{value}}"
 TEXT = "I am so happy today , not sad !"
-THRESHOLDS = [0.65, 0.5, 0.7, 0.6, 0.66]  # of the case below
 CHECKPOINTS = {  # folder: case
     "text": "label-aware-pooler-hidden-balanced",
     "esa": "esa-multi-label-thresholds",
@@ -55,6 +54,10 @@ def folders(tmp_path_factory, tokenizer) -> dict[str, Path]:
     for name, case in CHECKPOINTS.items():
         changes = {"emotions": ["fear", "envy", "joy", "awe", "shame"]} if name == "other_replies" else {}
         model = BY_ID[case].build(seed=2, **changes)
+        if name == "text":  # every other label passes its threshold
+            with torch.no_grad():
+                scores = model(**tokenizer(TEXT, return_tensors="pt")).logits[0].sigmoid().tolist()
+            model.config.thresholds = [score + (0.05, -0.05)[i % 2] for i, score in enumerate(scores)]
         if name == "replies":  # samples, as trained generators do
             model.generation_config.update(do_sample=True, top_k=10)
         model.save_pretrained(root / name)
@@ -108,9 +111,11 @@ class TestTexts:
             scores = model(**tokenizer(TEXT, return_tensors="pt")).logits[0].sigmoid().tolist()
         expected = [
             [label, f"{score:.3f}", f"{threshold:.3f}", "✓" if score > threshold else ""]
-            for score, label, threshold in sorted(zip(scores, LABELS, THRESHOLDS, strict=True), reverse=True)
+            for score, label, threshold in sorted(
+                zip(scores, LABELS, model.config.thresholds, strict=True), reverse=True
+            )
         ]
-        assert {row[-1] for row in expected} == {"✓", ""}
+        assert {row[0] for row in expected if row[-1]} == set(LABELS[1::2])
         table, heat = ask(page("text"), TEXT)
         assert table == {"headers": ["label", "probability", "threshold", "predicted"], "data": expected}
         assert heat == ""
@@ -246,9 +251,12 @@ class TestHeatMaps:
             "li",
         }
 
-    def test_likelihoods_of_a_reply(self, page):
-        with_map = ask(page("replies"), TEXT, "likelihood", ["joy", "calm"], 0)[1]
-        assert "ln P" in with_map and "calm" in with_map
+    def test_likelihoods_of_a_reply(self, page, folders):
+        generator = ReplyGenerator(folders["replies"])
+        greedy = dict(zip(EMOTIONS, generator.all_emotions(TEXT, do_sample=False)[0], strict=True))
+        first = next(emotion for emotion, reply in greedy.items() if reply)  # an empty one has no words
+        heat = ask(page("replies"), TEXT, "likelihood", [first, "calm"], 0)[1]
+        assert "ln P" in heat and html.escape(greedy[first]) in heat
 
     def test_predictions_stand_where_there_is_no_map(self, page, monkeypatch):
         monkeypatch.setitem(sys.modules, "captum", None)
