@@ -164,9 +164,9 @@ class TestAttention:
         np.testing.assert_allclose(heat.values[0], by_word(last.mean(0).double().numpy()), rtol=1e-5)
 
     def test_figure_5(self, predictor, tokenizer):
-        predictor = predictor("qacg")
+        predictor = predictor("qacg", quasi_alpha=0.8)
         explanation = explain(predictor, PLACES, layer=1, head=1)
-        own, quasi, both, gate = explanation.maps
+        own, alone, quasi, both, gate = explanation.maps
         pairs = [(target, aspect) for target in ("sun", "rain") for aspect in ("joy", "fear", "calm")]
         results = predictor(PLACES)[0]
         assert own.rows == [f"{t} {a}: {r['label']}" for (t, a), r in zip(pairs, results, strict=True)]
@@ -179,9 +179,12 @@ class TestAttention:
                 outputs = predictor.model(**inputs, context_ids=torch.tensor([row]), output_attentions=True)
             a = outputs.attentions[1][0, 1].double().numpy()
             lambda_a = outputs.context_gates[1][0, 1].double().numpy()  # (L, 1), by query
-            b = predictor.model.config.quasi_alpha * lambda_a * outputs.quasi_attentions[1][0, 1].double().numpy()
+            c = predictor.model.config.quasi_alpha * outputs.quasi_attentions[1][0, 1].double().numpy()
+            b = lambda_a * c
             expected = by_word(np.stack([a.sum(0), b.sum(0), (a + b).sum(0)]), word_of)
-            expected /= abs(expected).max()
+            largest = abs(expected).max()
+            expected /= largest
+            np.testing.assert_allclose(alone.values[row], by_word(c.sum(0), word_of) / largest, rtol=1e-4)
             found = np.stack([own.values[row], quasi.values[row], both.values[row]])
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
             np.testing.assert_allclose(gate.values[row], lambda_a[1:-1, 0], rtol=1e-5)
@@ -450,8 +453,9 @@ class TestFormats:
         file = io.StringIO()
         print_explanation(explanation, Console(width=100, color_system=None, file=file))
         printed = file.getvalue()
+        assert (explanation.maps[0].values < 0).any()
         for word, value in zip(explanation.maps[0].columns, explanation.maps[0].values[0], strict=True):
-            assert word in printed and f"{value:+.1f}"[0] in printed
+            assert f"{word}:{value:+z.2f}" in printed
         assert "[" not in printed.replace("[MASK]", "")  # no markup, no codes of colours
 
     def test_public(self):

@@ -197,6 +197,8 @@ def explain(
         )
         if value is not None
     }
+    if method in METHODS[1:]:
+        _captum()  # the first import takes seconds
     begin = time.perf_counter()
     if isinstance(predictor, ReplyGenerator):
         _refuse(given - {"emotions", "reply"}, "a generator of replies", "likelihoods of tokens under `emotions`")
@@ -660,7 +662,7 @@ def _guided_maps(
         if not 0 <= value < count:
             raise ValueError(f"`{name}` must lie in [0, {count}), got {value}.")
     quasi = config.model_type == "qacg-bert"
-    names = ("A_self", "λ_A·A_quasi", "A_self + λ_A·A_quasi") if quasi else ("attention",)
+    names = ("A_self", "A_quasi", "λ_A·A_quasi", "A_self + λ_A·A_quasi") if quasi else ("attention",)
     gates = ("λ_A",) if quasi else ("λ_Q", "λ_K")
     words = min((reading.words for reading in readings), key=len)
     values: dict[str, list[np.ndarray]] = {name: [] for name in (*names, *gates)}
@@ -675,10 +677,11 @@ def _guided_maps(
         sums = [attention]
         if quasi:
             combined = _numpy(outputs.combined_attentions[layer][0, head].sum(dim=0))
-            sums += [combined - attention, combined]
+            alone = config.quasi_alpha * _numpy(outputs.quasi_attentions[layer][0, head].sum(dim=0))
+            sums += [alone, combined - attention, combined]
         merged = reading.merged(np.stack(sums), merge)
-        if quasi:  # by one number, so that the third is still the sum of the others
-            merged /= np.abs(merged).max() or 1.0
+        if quasi:  # by one number, so that the last is still the sum of what it adds
+            merged /= np.abs(merged[[0, 2, 3]]).max() or 1.0
         found = _numpy(outputs.context_gates[layer][0, head])  # (L, 1), or (L, 2) of CG-BERT
         for name, row in zip((*names, *gates), (*merged, *reading.merged(found.T, "mean")), strict=True):
             values[name].append(row[: len(words)])
@@ -693,7 +696,7 @@ def _guided_maps(
                 else "gate of the word as key, mean over its pieces"
             )
         elif quasi:
-            unit += ", divided by the largest magnitude of the context"
+            unit += ", divided by the largest magnitude in the context of A_self, λ_A·A_quasi and their sum"
         axes = (_row_axis(predictor), _column_axis(merge))
         maps.append(HeatMap(f"{name}, {where}", unit, axes, rows, words, np.array(found), scores, "probability"))
     return maps

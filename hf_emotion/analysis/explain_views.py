@@ -58,7 +58,7 @@ def _subtitle(heat: HeatMap) -> str:
 
 
 def print_explanation(explanation: Explanation, console: Console) -> None:
-    """Each row as its words with their values behind them; the background tells the value too where there are colours."""
+    """Each row as its words, each with its value behind a colon; the background tells the value too where there are colours."""
     for heat in explanation.maps:
         console.print(Text(heat.title, style="bold"))
         console.print(Text(_subtitle(heat)))
@@ -70,7 +70,7 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
             words = Text()
             for word, value in zip(heat.columns, heat.values[row], strict=True):
                 words.append(word, style=_background(value / heat.largest))
-                words.append(f" {number(value)}  ", style="dim")
+                words.append(f":{number(value)}  ", style="dim")  # no blank: a line does not end between them
             table.add_row(Text(_row_name(heat, row)), words)
         console.print(table)
     for note in explanation.notes:
@@ -87,8 +87,10 @@ def _background(share: float) -> str:
 
 
 STYLE = """
-:root { color-scheme: light dark; --ink: #1b1b1f; --paper: #ffffff; --line: #c9c9d2; --soft: #5b5b66; }
-@media (prefers-color-scheme: dark) { :root { --ink: #f1f1f4; --paper: #17171b; --line: #44444e; --soft: #b3b3bf; } }
+:root { color-scheme: light dark; --ink: #1b1b1f; --paper: #ffffff; --line: #c9c9d2; --soft: #5b5b66;
+  --above: 94,60,153; --below: 230,97,1; }
+@media (prefers-color-scheme: dark) { :root { --ink: #f1f1f4; --paper: #17171b; --line: #44444e; --soft: #b3b3bf;
+  --above: 154,120,226; } }
 body { margin: 0 auto; padding: 1rem; max-width: 60rem; color: var(--ink); background: var(--paper);
   font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
 h1 { font-size: 1.3rem; }
@@ -145,9 +147,8 @@ def maps_to_html(explanation: Explanation) -> str:
 
 
 def _word(word: str, share: float, value: str) -> str:
-    colour = ABOVE if share > 0 else BELOW
     # At most 0.6 opaque: black ink on it in light mode and white ink in dark mode keep a contrast above 4.5.
-    background = f"rgba({','.join(map(str, colour))},{0.6 * abs(share):.2f})"
+    background = f"rgba(var(--{'above' if share > 0 else 'below'}),{0.6 * abs(share):.2f})"
     kind = "word below" if value.startswith("-") else "word"
     return f'<span class="{kind}" style="background:{background}">{escape(word)}<small>{value}</small></span> '
 
