@@ -45,7 +45,11 @@ NO_MAP = "none"
 # What the browser may load: the page's own files. Gradio writes scripts and styles into the page itself.
 POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; frame-ancestors 'none'"
 
-STYLE = f"--line: var(--border-color-primary); --soft: var(--body-text-color); overflow-wrap: anywhere;{MAP_STYLE}"
+# What `MAP_STYLE` asks for; its purple and orange are those of `explain_views.STYLE`.
+COLOURS = """
+body { --line: var(--border-color-primary); --soft: var(--body-text-color); --above: 94,60,153; --below: 230,97,1; }
+body.dark { --above: 154,120,226; }
+"""
 
 READS = {
     Predictor: "texts",
@@ -124,7 +128,7 @@ def build(checkpoints: Sequence[str | Path]) -> gr.Blocks:
             for name in predictors:
                 with gr.Column(min_width=320):
                     outputs[0].append(gr.Dataframe(label=name, datatype="str", interactive=False, wrap=True))
-                    outputs[1].append(gr.HTML(css_template=STYLE, js_on_load=None))
+                    outputs[1].append(gr.HTML(css_template=MAP_STYLE, js_on_load=None))
         gr.on(
             [button.click, box.submit],
             answer,
@@ -162,6 +166,7 @@ def start(page: gr.Blocks, host: str, port: int) -> str:
             footer_links=[],
             max_file_size=1,  # byte: nobody has a file to send
             theme=gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
+            css=COLOURS,
             app_kwargs={"middleware": [Middleware(_OwnFilesOnly)]},
         )
     except OSError as error:

@@ -455,6 +455,8 @@ class TestInBrowser:
         assert cells(seen.tab) == ask(page("text", "esa"), TEXT)[0]["data"]
         seen.tab.locator("dt").first.wait_for()
         assert "happy" in seen.tab.locator("dd").first.inner_text()
+        colours = "(words) => words.map((word) => getComputedStyle(word).backgroundColor)"
+        assert len(set(seen.tab.locator("dd .word").evaluate_all(colours))) > 2  # shades, not one for all or none
         click(seen.tab, f"so happy {HOSTILE[:40]}")
         seen.tab.locator("dd", has_text="script").first.wait_for()
         assert seen.tab.evaluate("typeof window.hacked") == "undefined"

@@ -124,7 +124,7 @@ def to_html(explanation: Explanation) -> str:
 
 
 def maps_to_html(explanation: Explanation) -> str:
-    """The heat maps with their notes, as a part of a page that has `MAP_STYLE` and sets the colours `--line` and `--soft`."""
+    """The heat maps with their notes, as a part of a page that has `MAP_STYLE` and sets its colours, as `STYLE` does."""
     parts = []
     for heat in explanation.maps:
         number = _number(heat)
