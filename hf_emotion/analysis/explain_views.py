@@ -100,7 +100,7 @@ pre { white-space: pre-wrap; font: inherit; border-left: 3px solid var(--line); 
 MAP_STYLE = """
 h2 { font-size: 1.1rem; margin: 2rem 0 0; }
 p.unit, footer { color: var(--soft); font-size: .9rem; margin: .2rem 0; }
-dl { margin: .5rem 0; } dt { font-weight: 600; padding-top: .5rem; border-top: 1px solid var(--line); }
+dl { margin: .5rem 0; overflow-wrap: anywhere; } dt { font-weight: 600; padding-top: .5rem; border-top: 1px solid var(--line); }
 dd { margin: 0 0 .6rem; }
 .word { display: inline-block; margin: .1rem; padding: 0 .3rem; border-radius: .3rem; text-align: center; vertical-align: top; }
 .word small { display: block; font-size: .72rem; line-height: 1.2; font-variant-numeric: tabular-nums; }
