@@ -489,6 +489,7 @@ class TestInBrowser:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # the program imports torch and gradio on its own, which other work on the machine slows
 def test_the_app_of_a_space(demo, folders, tmp_path, visit):
     """It runs as its own program, with the real gradio and the code beside the weights."""
     write_space(tmp_path / "space", str(folders["targeted"]), folders["targeted"])
@@ -504,7 +505,7 @@ def test_the_app_of_a_space(demo, folders, tmp_path, visit):
             command, cwd=tmp_path / "space", env={**os.environ, **variables}, stdout=log, stderr=log
         )
     try:
-        url, end = f"http://127.0.0.1:{port}/", time.monotonic() + 240
+        url, end = f"http://127.0.0.1:{port}/", time.monotonic() + 600
         while time.monotonic() < end and program.poll() is None:
             try:
                 urllib.request.urlopen(url).close()
