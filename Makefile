@@ -21,8 +21,8 @@ quickstart: .venv/installed
 	  "We lost grandpa in March and his chair is still by the window." \
 	  "The meeting room is on the second floor."
 
-# Files in the order of tests/conftest.py: the longest one first.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+# Files in the order of tests/conftest.py: the longest one first. -rs: what is skipped, and why.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs -n 2 --dist loadfile --no-loadscope-reorder
 test: lint
 	$(PYTEST) -m "not slow"
 

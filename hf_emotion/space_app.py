@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Gradio Space for a model of hf-emotion. Results are shown as plain text: nothing that is typed becomes HTML."""
 
+from html import escape
+
 import gradio as gr
 from transformers import pipeline
 
@@ -27,7 +29,8 @@ def table(text: str, emotion: str | None = None) -> dict[str, list]:
         else:
             found = run(text, top_k=10)
     except ValueError as error:  # such as a text that names no target
-        raise gr.Error(str(error), print_exception=False) from error
+        # The message is shown as HTML, and may quote what was typed.
+        raise gr.Error(escape(str(error)), print_exception=False) from error
     known = ("speaker", "utterance", "target", "aspect", "label", "score", "generated_text")
     names = [name for name in known if name in found[0]]
     rows = [[f"{item[name]:.3f}" if name == "score" else str(item[name] or "") for name in names] for item in found]

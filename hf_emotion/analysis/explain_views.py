@@ -93,14 +93,18 @@ STYLE = """
   --above: 154,120,226; } }
 body { margin: 0 auto; padding: 1rem; max-width: 60rem; color: var(--ink); background: var(--paper);
   font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 1.3rem; } h2 { font-size: 1.1rem; margin: 2rem 0 0; }
+h1 { font-size: 1.3rem; }
+pre { white-space: pre-wrap; font: inherit; border-left: 3px solid var(--line); padding-left: .6rem; }
+"""
+
+MAP_STYLE = """
+h2 { font-size: 1.1rem; margin: 2rem 0 0; }
 p.unit, footer { color: var(--soft); font-size: .9rem; margin: .2rem 0; }
-dl { margin: .5rem 0; } dt { font-weight: 600; padding-top: .5rem; border-top: 1px solid var(--line); }
+dl { margin: .5rem 0; overflow-wrap: anywhere; } dt { font-weight: 600; padding-top: .5rem; border-top: 1px solid var(--line); }
 dd { margin: 0 0 .6rem; }
 .word { display: inline-block; margin: .1rem; padding: 0 .3rem; border-radius: .3rem; text-align: center; vertical-align: top; }
 .word small { display: block; font-size: .72rem; line-height: 1.2; font-variant-numeric: tabular-nums; }
 .below { border-bottom: 3px double currentColor; }
-pre { white-space: pre-wrap; font: inherit; border-left: 3px solid var(--line); padding-left: .6rem; }
 """
 
 
@@ -111,9 +115,17 @@ def to_html(explanation: Explanation) -> str:
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        f"<title>{escape(explanation.method)}: {escape(explanation.text[:80])}</title><style>{STYLE}</style></head><body>",
+        f"<title>{escape(explanation.method)}: {escape(explanation.text[:80])}</title><style>{STYLE}{MAP_STYLE}</style></head><body>",
         f"<h1>{escape(explanation.method)}</h1><pre>{escape(explanation.text)}</pre>",
+        maps_to_html(explanation),
+        "</body></html>\n",
     ]
+    return "\n".join(parts)
+
+
+def maps_to_html(explanation: Explanation) -> str:
+    """The heat maps with their notes, as a part of a page that has `MAP_STYLE` and sets its colours, as `STYLE` does."""
+    parts = []
     for heat in explanation.maps:
         number = _number(heat)
         parts.append(f'<h2>{escape(heat.title)}</h2><p class="unit">{escape(_subtitle(heat))}</p><dl>')
@@ -129,7 +141,7 @@ def to_html(explanation: Explanation) -> str:
     legend = "<li>purple: above 0; orange and underlined twice: below 0</li>" if signed else ""
     parts.append(
         f"<footer><ul>{notes}{legend}</ul><p>{escape(explanation.checkpoint)} ({escape(explanation.model_type)}), "
-        f"{explanation.seconds:.2f} s</p></footer></body></html>\n"
+        f"{explanation.seconds:.2f} s</p></footer>"
     )
     return "\n".join(parts)
 
