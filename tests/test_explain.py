@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import math
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -354,7 +355,9 @@ class TestReplies:
 
     def test_generated_in_the_one_emotion_and_compared_with_all(self, predictor):
         generator = predictor("gpt2-mod-ln")
-        generator.model.generation_config.update(min_new_tokens=4)
+        generator.model.generation_config.update(
+            suppress_tokens=[0, 1, 2, 3, 4]
+        )  # the special tokens: else it is empty
         explanation = explain(generator, "so sad", emotions=["joy"])
         reply = generator("so sad", "joy", do_sample=False)[0]
         assert f"the reply: {reply}" in explanation.notes
@@ -454,8 +457,9 @@ class TestFormats:
         print_explanation(explanation, Console(width=100, color_system=None, file=file))
         printed = file.getvalue()
         assert (explanation.maps[0].values < 0).any()
-        for word, value in zip(explanation.maps[0].columns, explanation.maps[0].values[0], strict=True):
-            assert f"{word}:{value:+z.2f}" in printed
+        found = re.findall(r"(\S+):([+-]\d\.\d+)", printed)
+        assert [word for word, _ in found] == explanation.maps[0].columns
+        np.testing.assert_allclose([float(value) for _, value in found], explanation.maps[0].values[0], atol=0.006)
         assert "[" not in printed.replace("[MASK]", "")  # no markup, no codes of colours
 
     def test_public(self):

@@ -194,7 +194,7 @@ def _draw(figure, axes, heat: HeatMap, start: int, end: int) -> None:
         interpolation="nearest",
     )
     bar = figure.colorbar(image, ax=axes, fraction=0.05, pad=0.01)
-    bar.set_label(_drawn(heat.unit, 32, lines=3), fontsize=8)
+    bar.set_label(_drawn(heat.unit, 36, lines=4), fontsize=8)
     bar.ax.tick_params(labelsize=8)
     for row, line in enumerate(values):
         for column, value in enumerate(line):
