@@ -251,11 +251,13 @@ class TestFolder:
         (root / "one.txt").unlink()
         assert sorted(root.rglob("*")) == before
 
-    @pytest.mark.parametrize("difference", [2e-4, float("nan")])
-    def test_what_counts_as_a_difference(self, label_aware, root, monkeypatch, difference):
+    @pytest.mark.parametrize(("difference", "logit"), [(2e-4, 0.1), (2e-4, 1.9), (float("nan"), 9.0)])
+    def test_what_counts_as_a_difference(self, label_aware, root, monkeypatch, difference, logit):
         monkeypatch.setattr(export_module, "_export_classifier", lambda *_: [])
         monkeypatch.setattr(export_module, "_load", lambda *_: None)
-        monkeypatch.setattr(export_module, "_compare", lambda *_: {"max_logit_difference": difference})
+        monkeypatch.setattr(
+            export_module, "_compare", lambda *_: {"max_logit_difference": difference, "largest_logit": logit}
+        )
         with pytest.raises(ValueError, match="differs from torch"):
             export_onnx(label_aware, root / "differs", texts=["joy"])
         assert not (root / "differs").exists()
