@@ -23,10 +23,10 @@ from hf_emotion.training.files import write_json, write_text
 FOLDER = Path(__file__).parent
 PER_HEAD = """--options '{"context_heads": "per_head", "gate_bias": true}'"""  # as the authors' code has it
 SMALL = [  # under 10 minutes on two cores
-    "model_step.py --model label-aware-bert --size minilm --kind step --kind memory --naive --pairs 7",
+    "model_step.py --model label-aware-bert --size minilm --kind step --kind memory --pairs 7",
     "model_step.py --model roberta-esa --size minilm --kind step --pairs 7",
-    "model_step.py --model qacg-bert --shape 8x64 --kind forward --kind backward --pairs 7",
-    "model_step.py --model cg-bert --shape 8x64 --kind forward --kind backward --pairs 7",
+    "model_step.py --model qacg-bert --size minilm --shape 8x64 --kind forward --kind backward --pairs 7",
+    "model_step.py --model cg-bert --size minilm --shape 8x64 --kind forward --kind backward --pairs 7",
     "reply_generation.py --size tiny --pairs 7",
     "epoch.py --rows 1024 --pairs 1",
     "bulk_prediction.py --rows 2000 --pairs 3",

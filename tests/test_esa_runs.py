@@ -70,6 +70,7 @@ RESULTS = {
     "per_label_f1.png",
     "predictions.parquet",
     "recipe.yaml",
+    "report.html",
     "training_curve.png",
 }
 PIPELINE_CODE = {"pipeline_emotion_classification.py", "tfidf_gate.py", "usable_positions.py"}

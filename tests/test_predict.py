@@ -6,6 +6,7 @@ import json
 import random
 import re
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -439,7 +440,10 @@ class TestFiles:
         messages = [record.getMessage() for record in caplog.records]
         assert messages == ["5 of 25 texts are longer than 40 tokens and were cut"]
 
-    def test_progress(self, predictor, source, tmp_path, capsys):
+    def test_progress(self, predictor, source, tmp_path, capsys, monkeypatch):
+        predict_file(predictor, source, tmp_path / "no-terminal.csv")
+        assert "25/25" not in capsys.readouterr().err
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
         predict_file(predictor, source, tmp_path / "out.csv")
         assert "25/25" in capsys.readouterr().err
 

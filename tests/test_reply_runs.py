@@ -81,7 +81,15 @@ SMALL_GPT2 = {
 }
 VANILLA = {"modulate_encoder": False, "modulate_decoder": False}
 TOKENIZER = {"tokenizer.json", "tokenizer_config.json"}
-FILES = {"README.md", "config.json", "generation_config.json", "metrics.json", "model.safetensors", "recipe.yaml"}
+FILES = {
+    "README.md",
+    "config.json",
+    "generation_config.json",
+    "metrics.json",
+    "model.safetensors",
+    "recipe.yaml",
+    "report.html",
+}
 
 
 def rows_of(part: str) -> list[tuple[str, str, str]]:
@@ -1326,7 +1334,7 @@ class TestEvaluateCommand:
         monkeypatch.setattr(generator, "emotions", MOJIS)
         monkeypatch.setattr(generator.model.config, "emotions", [*MOJIS, "none"])
         monkeypatch.setattr(
-            generator, "all_emotions", lambda contexts, **options: [["so", "sad", "i", "am"]] * len(contexts)
+            generator, "all_emotions", lambda contexts, *given, **options: [["so", "sad", "i", "am"]] * len(contexts)
         )
         monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda *arguments: generator)
         text = invoke("evaluate", mod_run, "--dataset", "mojitalk", "--data-dir", folder, "--judge", judges["mojis"])

@@ -192,7 +192,9 @@ class TestMultiLabel:
 
 
 class TestNames:
-    @pytest.mark.parametrize("classes", [2, 60, 64, pytest.param(300, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize(
+        "classes", [2, 60, *(pytest.param(classes, marks=pytest.mark.slow) for classes in (64, 300))]
+    )
     def test_pictures_and_columns(self, tmp_path, monkeypatch, classes):
         from matplotlib.axes import Axes
 

@@ -74,7 +74,15 @@ pytest_plugins = ["toolkit_fixtures"]
 
 CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 RESULTS = {
-    *("README.md", "metrics.json", "per_label_f1.png", "predictions.parquet", "recipe.yaml", "training_curve.png"),
+    *(
+        "README.md",
+        "metrics.json",
+        "per_label_f1.png",
+        "predictions.parquet",
+        "recipe.yaml",
+        "report.html",
+        "training_curve.png",
+    ),
     *(f"{name}.{ending}" for name in ("classification_report", "confusion_matrix") for ending in ("png", "txt")),
 }
 CODE = {
@@ -1372,6 +1380,7 @@ class TestOneModelPerContext:
         assert steps == []
         assert report_of(tmp_path / "run")["runs"] == report_of(uninterrupted)["runs"]
 
+    @pytest.mark.slow
     def test_interrupted_within_a_context(self, uninterrupted, files_recipe, places, tmp_path, steps, no_plots):
         output = tmp_path / "run"
         save = EmotionTrainer._save_checkpoint
@@ -1414,6 +1423,7 @@ class TestOneModelPerContext:
             train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=data)
         assert steps == [] and not (tmp_path / "run").exists()
 
+    @pytest.mark.slow
     def test_several_seeds(self, aspect_bert, places, tmp_path, no_plots):
         recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, seeds=[3, 8], **FILES)
         output = tmp_path / "run"

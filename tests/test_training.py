@@ -61,6 +61,7 @@ RESULTS = {
     "per_label_f1.png",
     "predictions.parquet",
     "recipe.yaml",
+    "report.html",
     "training_curve.png",
 }
 SCORES = {f"{average}_{name}" for average in ("macro", "micro", "weighted") for name in ("precision", "recall", "f1")}
