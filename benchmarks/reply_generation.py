@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     for modulation in ("residual", "replace"):
         for kind, action in (("train step", train_step), ("greedy", greedy)):
             modulated = build(arguments.size, modulation=modulation)
-            models = [modulated, build(arguments.size, **PLAIN)] + [naive(modulated)] * arguments.naive
+            models = [modulated, build(arguments.size, **PLAIN)] + ([naive(modulated)] if arguments.naive else [])
             ours, plain, *formulas = interleaved(
                 [action(model, batch_size, length) for model in models], arguments.pairs
             )

@@ -22,7 +22,7 @@ from hf_emotion.training.files import write_json, write_text
 
 FOLDER = Path(__file__).parent
 PER_HEAD = """--options '{"context_heads": "per_head", "gate_bias": true}'"""  # as the authors' code has it
-SMALL = [  # under 10 minutes on two cores
+SMALL = [  # meant for 10 minutes on two cores
     "model_step.py --model label-aware-bert --size minilm --kind step --kind memory --pairs 7",
     "model_step.py --model roberta-esa --size minilm --kind step --pairs 7",
     "model_step.py --model qacg-bert --size minilm --shape 8x64 --kind forward --kind backward --pairs 7",

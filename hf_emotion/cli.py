@@ -541,7 +541,7 @@ def faithfulness(
         random_rankings,
         seed,
         _options(option),
-        progress=sys.stderr.isatty(),
+        progress=True,
     )
     if as_json:
         _print_json(result)

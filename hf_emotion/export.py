@@ -23,7 +23,7 @@ from torch import nn
 from tqdm.auto import tqdm
 from transformers import AutoConfig, DynamicCache, EncoderDecoderCache
 
-from .data import is_aspect_dataset, is_dialogue_dataset, is_reply_dataset, load_dataset_for
+from .data import check_split, is_aspect_dataset, is_dialogue_dataset, is_reply_dataset, load_dataset_for
 from .inference import DialoguePredictor, Predictor, TargetedPredictor, load_predictor
 from .inference.dialogue import speaker_and_utterance
 from .inference.evaluate import evaluate
@@ -190,8 +190,7 @@ def _write_rest(model, folder: Path) -> None:
 
 def _corpus_texts(model, dataset: str | None, split: str, data_dir, options: dict[str, Any] | None) -> list:
     splits = load_dataset_for(dataset or "quickstart", data_dir if dataset else None, **(options or {}))
-    if split not in splits:
-        raise ValueError(f"{dataset} has no split {split!r}: it has {list(splits)}.")
+    check_split(splits, split, dataset)
     rows = splits[split]
     dialogues = isinstance(model, DialoguePredictor)
     if dataset is not None:

@@ -18,13 +18,14 @@ import torch
 from huggingface_hub import ModelCard
 from safetensors.torch import load_file, save_file
 from sklearn.metrics import accuracy_score, f1_score
-from test_targeted import CHECKPOINT, RESULTS
+from test_targeted import CHECKPOINT
 from toolkit_helpers import (
     DAILY_DIALOG_EMOTIONS,
     EMORYNLP_EMOTIONS,
     FEELINGS,
     MELD_EMOTIONS,
     QUICK_ARGUMENTS,
+    RESULTS,
     dialogues,
     files_in,
     invoke,

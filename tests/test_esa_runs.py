@@ -20,6 +20,7 @@ from hf_emotion.modeling import EmotionClassificationPipeline, RobertaWithESAFor
 from hf_emotion.modeling.tfidf_gate import TfidfGate, load_gate
 from toolkit_helpers import (
     MAX_LENGTH,
+    RESULTS,
     files_in,
     invoke,
     one_thread,
@@ -62,17 +63,6 @@ SHAPES = (
 )
 LONG = "I feel so happy and " + "the sun is not calm, " * 12 + "so very happy"  # longer than the model reads
 CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-REPORTS = {f"{name}.{ending}" for name in ("classification_report", "confusion_matrix") for ending in ("png", "txt")}
-RESULTS = {
-    *REPORTS,
-    "README.md",
-    "metrics.json",
-    "per_label_f1.png",
-    "predictions.parquet",
-    "recipe.yaml",
-    "report.html",
-    "training_curve.png",
-}
 PIPELINE_CODE = {"pipeline_emotion_classification.py", "tfidf_gate.py", "usable_positions.py"}
 ESA_CODE = PIPELINE_CODE | {
     "class_balanced_loss.py",

@@ -23,6 +23,7 @@ from toolkit_helpers import (
     PLACES_HEADER,
     PLACES_PARTS,
     QUICK_ARGUMENTS,
+    RESULTS,
     SEMEVAL_CUES,
     SEMEVAL_LABELS,
     SEMEVAL_PARTS,
@@ -73,18 +74,6 @@ from hf_emotion.training.run import EmotionTrainer, make_collator, tokenize
 pytest_plugins = ["toolkit_fixtures"]
 
 CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-RESULTS = {
-    *(
-        "README.md",
-        "metrics.json",
-        "per_label_f1.png",
-        "predictions.parquet",
-        "recipe.yaml",
-        "report.html",
-        "training_curve.png",
-    ),
-    *(f"{name}.{ending}" for name in ("classification_report", "confusion_matrix") for ending in ("png", "txt")),
-}
 CODE = {
     "qacg": {
         *("configuration_cg_bert.py", "configuration_qacg_bert.py", "modeling_cg_bert.py", "modeling_qacg_bert.py"),

@@ -20,6 +20,8 @@ from safetensors.torch import load_file
 from toolkit_helpers import (
     FEELINGS,
     MAX_LENGTH,
+    REPORTS,
+    RESULTS,
     UNTIED,
     feelings_rows,
     files_in,
@@ -52,17 +54,6 @@ CODE = {
     "pipeline_emotion_classification.py",
     "tfidf_gate.py",
     "usable_positions.py",
-}
-REPORTS = {f"{name}.{ending}" for name in ("classification_report", "confusion_matrix") for ending in ("png", "txt")}
-RESULTS = {
-    *REPORTS,
-    "README.md",
-    "metrics.json",
-    "per_label_f1.png",
-    "predictions.parquet",
-    "recipe.yaml",
-    "report.html",
-    "training_curve.png",
 }
 SCORES = {f"{average}_{name}" for average in ("macro", "micro", "weighted") for name in ("precision", "recall", "f1")}
 

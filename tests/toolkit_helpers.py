@@ -50,6 +50,19 @@ SEMEVAL_LABELS = ("positive", "neutral", "negative", "conflict", "none")
 SEMEVAL_CUES = {"price": "home", "anecdotes": "day", "food": "sun", "ambience": "calm", "service": "rain"}
 SEMEVAL_WORDS = {"positive": "happy", "neutral": "neutral", "negative": "sad", "conflict": "nervous"}
 
+# What a run folder of a classifier holds beside the checkpoint and the code.
+REPORTS = {f"{name}.{ending}" for name in ("classification_report", "confusion_matrix") for ending in ("png", "txt")}
+RESULTS = {
+    *REPORTS,
+    "README.md",
+    "metrics.json",
+    "per_label_f1.png",
+    "predictions.parquet",
+    "recipe.yaml",
+    "report.html",
+    "training_curve.png",
+}
+
 
 def recipe_for(base: Path, arguments: dict | None = None, **changes) -> Recipe:
     """A small run over the quickstart corpus; `arguments` are added to its training arguments."""

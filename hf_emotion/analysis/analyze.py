@@ -10,7 +10,6 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from ..data import (
     load_dataset_for,
     replies_as_texts,
 )
+from ..metrics.significance import over_seeds
 from ..training.card import best_run
 from ..training.files import filling, write_json, write_text
 from ..training.reports import count_pairs
@@ -82,7 +82,7 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
     multi_label = is_multi_label_run(report)
     found = read_predictions(run, split, multi_label)
     folders = _seed_folders(run, report, left_out)
-    per_seed = [read_predictions(folder, split, multi_label) for folder in folders]
+    per_seed = [found] if folders == [run] else [read_predictions(folder, split, multi_label) for folder in folders]
     right, predicted = metrics.paper_errors(found.gold, found.probabilities)
     texts, why = _texts(run, report, split, found, data_dir)
     if texts is None:
@@ -96,7 +96,7 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
         "confusions": _frequent_confusions(per_seed, found),
         "background": _background(per_seed, found),
         "aspects": _aspects(report, found),
-        "calibration": _calibration(run, split, per_seed, folders, found, left_out),
+        "calibration": _calibration(report, split, per_seed, folders, left_out),
         "threshold_curves": _threshold_curves(run, report, left_out),
         "label_correlation": _label_correlation(found, left_out),
         "context_guidance": _context_guidance(run, report, split, data_dir, left_out),
@@ -194,12 +194,6 @@ def _seed_folders(run: Path, report: dict[str, Any], left_out: dict[str, str]) -
     return folders
 
 
-def _spread(values: Sequence[float]) -> dict[str, float | None]:
-    """Mean and standard deviation (n-1; None for one value), as in the summary of metrics.json."""
-    series = np.array(values, dtype=np.float64)
-    return {"mean": float(series.mean()), "std": float(series.std(ddof=1)) if len(series) > 1 else None}
-
-
 def _label_counts(found: Predictions) -> np.ndarray:
     return found.gold.sum(axis=1) if found.multi_label else np.ones(len(found.gold), dtype=int)
 
@@ -230,8 +224,8 @@ def _counted(per_seed: list[Predictions], found: Predictions, right: np.ndarray)
             "with one gold label": int((~right & (counts == 1)).sum()),
             "with several gold labels": int((~right & (counts > 1)).sum()),
         },
-        "top1_accuracy": _spread([_share(own[counts == 1]) for own in rights]),
-        "top3_accuracy": _spread([_share(own[counts > 1]) for own in rights]),
+        "top1_accuracy": over_seeds([_share(own[counts == 1]) for own in rights]),
+        "top3_accuracy": over_seeds([_share(own[counts > 1]) for own in rights]),
     }
 
 
@@ -244,7 +238,7 @@ def _frequent_confusions(per_seed: list[Predictions], found: Predictions) -> lis
             "gold": found.names[pair[0]],
             "predicted": found.names[pair[1]],
             "rows": own[pair],
-            **_spread([seed[pair] for seed in each]),
+            **over_seeds([seed[pair] for seed in each]),
         }
         for pair, _ in sorted(total.items(), key=lambda item: (-item[1], item[0]))[:CONFUSIONS]
     ]
@@ -268,7 +262,7 @@ def _background(per_seed: list[Predictions], found: Predictions) -> dict[str, An
             kind: {
                 "rows": sum(rows for pair, rows in pairs.items() if pair[side] == label),
                 "of": int(((gold == label) == (kind == "to_other")).sum()),
-                "share": _spread(shares[kind]),
+                "share": over_seeds(shares[kind]),
                 "labels": {
                     found.names[pair[1 - side]]: rows for pair, rows in pairs.most_common() if pair[side] == label
                 },
@@ -310,17 +304,16 @@ def _dev(run: Path, split: str, found: Predictions, what: str, left_out: dict[st
 
 
 def _calibration(
-    run: Path,
+    report: dict[str, Any],
     split: str,
     per_seed: list[Predictions],
     folders: list[Path],
-    found: Predictions,
     left_out: dict[str, str],
 ) -> dict[str, Any] | None:
-    what = "calibration"
-    fitted_on = [_dev(folder, split, own, what, left_out) for folder, own in zip(folders, per_seed, strict=True)]
-    own_dev = _dev(run, split, found, what, left_out)
-    if own_dev is None or None in fitted_on:
+    fitted_on = [
+        _dev(folder, split, own, "calibration", left_out) for folder, own in zip(folders, per_seed, strict=True)
+    ]
+    if None in fitted_on:
         return None
 
     def measure(rows: Predictions, dev: Predictions) -> tuple[float, dict[str, Any], dict[str, Any]]:
@@ -328,14 +321,15 @@ def _calibration(
         scaled = metrics.temperature_scaled(rows.probabilities, temperature, rows.multi_label)
         return temperature, metrics.reliability(rows.gold, rows.probabilities), metrics.reliability(rows.gold, scaled)
 
-    temperature, before, after = measure(found, own_dev)
     each = [measure(own, dev) for own, dev in zip(per_seed, fitted_on, strict=True) if dev is not None]
+    # What the run folder holds is a copy of the best seed's.
+    temperature, before, after = each[report["runs"].index(best_run(report["runs"])) if len(each) > 1 else 0]
     return {
         "temperature": temperature,
-        "temperature_over_seeds": _spread([own for own, _, _ in each]),
-        "unit": "labels of rows" if found.multi_label else "rows",
-        "before": {**before, "ece_over_seeds": _spread([own["ece"] for _, own, _ in each])},
-        "after": {**after, "ece_over_seeds": _spread([own["ece"] for _, _, own in each])},
+        "temperature_over_seeds": over_seeds([own for own, _, _ in each]),
+        "unit": "labels of rows" if per_seed[0].multi_label else "rows",
+        "before": {**before, "ece_over_seeds": over_seeds([own["ece"] for _, own, _ in each])},
+        "after": {**after, "ece_over_seeds": over_seeds([own["ece"] for _, _, own in each])},
         "fitted_on_other_rows": split != "validation",
     }
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from ..data import context_names, label_names, load_dataset_for
+from ..data import check_split, context_names, label_names, load_dataset_for
 from ..inference.targeted import TargetedPredictor
 from ..modeling.pipeline_targeted_sentiment import model_inputs
 from ..training.files import write_json
@@ -76,7 +76,9 @@ def collect(
     config = predictor.model.config
     if not hasattr(config, "num_contexts"):
         raise ValueError(f"{checkpoint} has no gates: it is neither a CG-BERT nor a QACG-BERT.")
-    data = load_dataset_for(dataset, data_dir, **(options or {}))[split]
+    splits = load_dataset_for(dataset, data_dir, **(options or {}))
+    check_split(splits, split, dataset)
+    data = splits[split]
     labels, (targets, aspects) = label_names(data), context_names(data)
     opinions = np.flatnonzero([labels[i] != "none" for i in data["labels"]])
     if not len(opinions):

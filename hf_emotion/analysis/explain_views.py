@@ -4,7 +4,6 @@
 import importlib.util
 import textwrap
 import unicodedata
-import warnings
 from html import escape
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..training.files import replacing, write_json, write_text
+from ..training.reports import save_figure
 from .explain import Explanation, HeatMap
 
 
@@ -173,10 +173,8 @@ def _write_png(explanation: Explanation, path: Path) -> None:
     figure.suptitle(_drawn(f"{explanation.method}, {explanation.model_type}", 100), fontsize=10)
     for axis, (heat, start, end) in zip(axes, parts, strict=True):
         _draw(figure, axis, heat, start, end)
-    with warnings.catch_warnings(), replacing(path) as temporary:
-        # A letter that the font lacks becomes a box.
-        warnings.filterwarnings("ignore", r"Glyph .* missing from|Matplotlib currently does not support")
-        figure.savefig(temporary, format="png", dpi=130)
+    with replacing(path) as temporary:
+        save_figure(figure, temporary, dpi=130, format="png")
 
 
 def _draw(figure, axes, heat: HeatMap, start: int, end: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..data import (
+    check_split,
     context_names,
     is_conversation_dataset,
     is_reply_dataset,
@@ -53,7 +54,7 @@ def faithfulness(
         methods: some of `explain`'s.
         random_rankings: rankings by chance that each text is measured with beside them.
         seed: of the sample and of the random rankings.
-        progress: show a progress bar.
+        progress: show a progress bar, where standard error is a terminal.
 
     Returns:
         {"rows", "bins", "random_rankings", "methods"}; `methods` has for each method {"comprehensiveness", "sufficiency",
@@ -75,7 +76,7 @@ def faithfulness(
     generator = np.random.default_rng(seed)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in (*methods, "random")}
     contexts = _sample(predictor, dataset, data_dir, split, options or {}, generator)
-    with tqdm(total=rows, unit="texts", disable=not progress) as bar:
+    with tqdm(total=rows, unit="texts", disable=None if progress else True) as bar:
         for context in contexts:
             if len(found["random"]) == rows:
                 break
@@ -115,8 +116,7 @@ def faithfulness(
 def _sample(predictor, dataset: str, data_dir, split: str, options: dict[str, Any], generator):
     """Contexts of the split in a random order."""
     splits = load_dataset_for(dataset, data_dir, **options)
-    if split not in splits:
-        raise ValueError(f"{dataset} has no split {split!r}: it has {list(splits)}.")
+    check_split(splits, split, dataset)
     if is_conversation_dataset(splits[split]):
         raise ValueError(f"`dataset` {dataset!r} has dialogues: give one of texts.")
     if is_reply_dataset(splits[split]):

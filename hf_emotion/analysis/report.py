@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 
 from .. import __version__
-from ..metrics.significance import mean_std
+from ..metrics.significance import mean_std, over_seeds
 from ..training.card import KINDS, best_run
 from ..training.files import write_text
 
@@ -139,13 +139,9 @@ def _labels(report: Mapping[str, Any], split: str) -> list[list[str]]:
     per_label = [run[split][kind].get("per_label", {}) for run in report["runs"]]
     return [
         [name, str(values["support"])]
-        + [_over_seeds([own[name][score] for own in per_label]) for score in ("precision", "recall", "f1")]
+        + [
+            mean_std(over_seeds([own[name][score] for own in per_label]), digits=3)
+            for score in ("precision", "recall", "f1")
+        ]
         for name, values in per_label[0].items()
     ]
-
-
-def _over_seeds(values: Sequence[float]) -> str:
-    mean = sum(values) / len(values)
-    if len(values) == 1:
-        return f"{mean:.3f}"
-    return f"{mean:.3f} ± {(sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5:.3f}"

@@ -43,6 +43,7 @@ from .replies import (
     strip_emojis,
 )
 from .splits import (
+    check_split,
     duplicates_between_splits,
     is_multi_label,
     label_matrix,
@@ -149,6 +150,7 @@ __all__ = [
     "TARGET_TEXTS",
     "auxiliary_sentence",
     "check_dataset",
+    "check_split",
     "context_names",
     "dialogue_replies",
     "duplicates_between_splits",

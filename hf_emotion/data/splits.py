@@ -13,6 +13,12 @@ from .dialogue import flat_labels, is_dialogue_dataset
 from .replies import is_reply_dataset
 
 
+def check_split(splits: DatasetDict, split: str, dataset: str) -> None:
+    """ValueError unless a corpus, loaded as `splits`, has the split."""
+    if split not in splits:
+        raise ValueError(f"{dataset} has no split {split!r}: it has {list(splits)}.")
+
+
 def label_names(dataset: Dataset) -> list[str]:
     """The label names of a split, in the order of their ids."""
     feature = dataset.features["labels"]

@@ -9,6 +9,7 @@ from ..data import (
     FOUR_CLASSES,
     FOUR_OF,
     OWN_FILES,
+    check_split,
     is_aspect_dataset,
     is_conversation_dataset,
     is_dialogue_dataset,
@@ -61,8 +62,7 @@ def evaluate(
     elif dataset in FOUR_OF and sorted(predictor.labels) == sorted(FOUR_CLASSES):
         options.setdefault("four_classes", True)
     splits = load_dataset_for(dataset, data_dir, **options)
-    if split not in splits:
-        raise ValueError(f"{dataset} has no split {split!r}: it has {list(splits)}.")
+    check_split(splits, split, dataset)
     if is_conversation_dataset(splits[split]):
         raise ValueError(f"`dataset` {dataset!r} has no labels to measure a classifier on.")
     if is_reply_dataset(splits[split]):

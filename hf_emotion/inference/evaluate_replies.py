@@ -11,7 +11,7 @@ from datasets import Dataset
 from transformers import AutoModel
 
 from .. import metrics
-from ..data import OWN_FILES, is_reply_dataset, label_matrix, label_names, load_dataset_for, strip_emojis
+from ..data import OWN_FILES, check_split, is_reply_dataset, label_matrix, label_names, load_dataset_for, strip_emojis
 from ..metrics.generation import PUBLISHED
 from ..training.models import load_base_tokenizer, resolve_base_model
 from .predictor import Predictor
@@ -66,8 +66,7 @@ def evaluate_replies(
     if dataset in OWN_FILES:
         options.setdefault("labels", generator.emotions)  # a file need not have every emotion of the model
     splits = load_dataset_for(dataset, data_dir, **options)
-    if split not in splits:
-        raise ValueError(f"{dataset} has no split {split!r}: it has {list(splits)}.")
+    check_split(splits, split, dataset)
     if not is_reply_dataset(splits[split]):
         raise ValueError(
             f"`dataset` {dataset!r} has no contexts and replies, which a generator of replies is measured on."

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether two systems differ on the same rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -71,8 +71,14 @@ def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
     return float(np.mean(2 * hits / np.maximum(labels.sum(axis=0) + predictions.sum(axis=0), 1)))
 
 
-def mean_std(value: dict[str, float | None] | None) -> str:
+def over_seeds(values: Sequence[float | None]) -> dict[str, float | None]:
+    """Mean and standard deviation (n-1; None for one value) of a figure; None among the values counts as NaN."""
+    series = np.array(values, dtype=np.float64)
+    return {"mean": float(series.mean()), "std": float(series.std(ddof=1)) if len(series) > 1 else None}
+
+
+def mean_std(value: dict[str, float | None] | None, digits: int = 4) -> str:
     """A figure over seeds for a table: "0.5213 ± 0.0042", without a spread for one seed, "-" where there is none."""
     if value is None or value["mean"] is None or value["mean"] != value["mean"]:
         return "-"
-    return f"{value['mean']:.4f}" + ("" if value["std"] is None else f" ± {value['std']:.4f}")
+    return f"{value['mean']:.{digits}f}" + ("" if value["std"] is None else f" ± {value['std']:.{digits}f}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .files import replacing
-from .reports import drawn
+from .reports import drawn, save_figure
 
 
 logger = logging.getLogger(__name__)
@@ -46,12 +46,12 @@ def write_plots(folder: Path, report: dict[str, Any], run: dict[str, Any]) -> No
     right.set(ylabel=name, ylim=(0, 1) if name == "macro-F1" else None)
     figure.legend(loc="outside lower center", ncols=3)
     with replacing(folder / "training_curve.png") as temporary:
-        figure.savefig(temporary, dpi=120)
+        save_figure(figure, temporary)
     if name == "perplexity":
         return
 
     with replacing(folder / "per_label_f1.png") as temporary:
-        per_label_figure(report, split).savefig(temporary, dpi=120)
+        save_figure(per_label_figure(report, split), temporary)
 
 
 def per_label_figure(report: dict[str, Any], split: str):

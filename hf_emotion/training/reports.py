@@ -207,8 +207,8 @@ def _save(figure, path: Path) -> None:
         save_figure(figure, temporary)
 
 
-def save_figure(figure, target, **options) -> None:
+def save_figure(figure, target, dpi: int = DPI, **options) -> None:
     """As `figure.savefig`; a letter that the font lacks (an emoji) becomes a box without a warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph .* missing from|Matplotlib currently does not support")
-        figure.savefig(target, dpi=DPI, **options)
+        figure.savefig(target, dpi=dpi, **options)

@@ -48,6 +48,7 @@ from ..data import (
 from ..inference import DialoguePredictor, Predictor, TargetedPredictor
 from ..inference.predictor import INPUT_NAMES, encode_texts, is_dialogue_model, is_targeted, pad_batch
 from ..inference.targeted import check_room
+from ..metrics.significance import over_seeds
 from ..modeling.pipeline_dialogue_emotion import utterance_limit
 from ..modeling.pipeline_emotion_classification import EmotionClassificationPipeline
 from ..modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
@@ -562,11 +563,8 @@ def summarize(runs: list[dict]) -> dict[str, dict[str, dict[str, dict[str, float
             for metric, value in values.items():
                 if not isinstance(value, float | None):  # None: a NaN of a seed that was read back from JSON
                     continue
-                series = np.array([run[split][kind][metric] for run in runs], dtype=np.float64)
-                summary.setdefault(split, {}).setdefault(kind, {})[metric] = {
-                    "mean": float(series.mean()),
-                    "std": float(series.std(ddof=1)) if len(series) > 1 else None,
-                }
+                figure = over_seeds([run[split][kind][metric] for run in runs])
+                summary.setdefault(split, {}).setdefault(kind, {})[metric] = figure
     return summary
 
 
@@ -583,11 +581,11 @@ def environment() -> dict[str, Any]:
 
 def _finish(recipe: Recipe, output: Path, folders: dict[int, Path], report: dict[str, Any]) -> None:
     from ..analysis.report import write_report
+    from ..analysis.runs import is_generator_run
     from .card import best_run, write_card
     from .generator_card import write_generator_card
     from .plots import write_plots
 
-    generates = "teacher_forcing" in report["runs"][0]["validation"]
     best = best_run(report["runs"])
     if len(folders) > 1:  # the best seed on the development split stands for the run
         with filling(output) as temporary:
@@ -596,5 +594,5 @@ def _finish(recipe: Recipe, output: Path, folders: dict[int, Path], report: dict
                     shutil.copyfile(path, temporary / path.name)
     write_plots(output, report, best)
     write_report(output, report)
-    (write_generator_card if generates else write_card)(output, recipe, report, best)
+    (write_generator_card if is_generator_run(report) else write_card)(output, recipe, report, best)
     write_json(output / "metrics.json", report)  # last: its presence says that the run is whole
