@@ -62,6 +62,8 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
         splits = load_dataset_for(recipe.dataset, arguments.data_dir, **recipe.dataset_options)
         source = f"{len(splits['train'])} texts"
     ways = [None, *arguments.lengths]
+    warm_up = DatasetDict({name: rows.select(range(min(64, len(rows)))) for name, rows in splits.items()})
+    train_epoch(recipe, warm_up, None)
     ours, *others = interleaved(
         [lambda length=length: train_epoch(recipe, splits, length) for length in ways], arguments.pairs, warm_up=0
     )

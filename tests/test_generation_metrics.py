@@ -281,6 +281,18 @@ class TestKneserNey:
         # Even where no word is rare.
         assert math.isfinite(NgramPerplexity(backend="interpolated").fit(["a b", "a b"]).perplexity(["c"]))
 
+    def test_with_a_vocabulary_each_of_its_words_has_its_own_probability(self):
+        seen = sorted({word for reply in HUMAN for word in reply.split()})
+        vocabulary = [*seen, "new", "newer", "newest"]
+        model = NgramPerplexity(backend="interpolated", vocabulary_size=len(vocabulary)).fit(HUMAN)
+        for context in ("", "i am", "unknown so"):
+            length = len(context.split())
+            values = model.log_probabilities([f"{context} {word}" for word in vocabulary])
+            total = np.exp(values.reshape(len(vocabulary), length + 2)[:, length]).sum()
+            assert total + np.exp(model.log_probabilities([context])[-1]) == pytest.approx(1)
+        with pytest.raises(ValueError, match="`vocabulary_size` must be at least"):
+            NgramPerplexity(backend="interpolated", vocabulary_size=2).fit(HUMAN)
+
     def test_perplexity_is_per_token_of_all_replies(self):
         model = NgramPerplexity(backend="interpolated").fit(HUMAN)
         values = model.log_probabilities(REPLIES)

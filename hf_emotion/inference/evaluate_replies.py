@@ -170,8 +170,9 @@ def _ks(names: list[str]) -> list[int]:
 
 
 def _token_ngram(generator: ReplyGenerator, replies: Sequence[str]) -> metrics.NgramPerplexity:
-    """A 5-gram model over the generator's own tokens."""
-    return metrics.NgramPerplexity(backend="interpolated").fit(_as_words(generator, replies))
+    """A 5-gram model over the generator's own tokens, all of them."""
+    size = len(generator.tokenizer)
+    return metrics.NgramPerplexity(backend="interpolated", vocabulary_size=size).fit(_as_words(generator, replies))
 
 
 def _as_words(generator: ReplyGenerator, replies: Sequence[str]) -> list[str]:

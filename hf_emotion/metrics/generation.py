@@ -224,12 +224,16 @@ class NgramPerplexity:
         order: int = 5,
         backend: Literal["kenlm", "interpolated"] | None = None,
         discount: float | None = None,
+        vocabulary_size: int | None = None,
     ):
         """
         Args:
             order: words per n-gram, at least 2.
             backend: default: "kenlm" where the package `kenlm` and its program `lmplz` are installed, else "interpolated".
             discount: of "interpolated": in [0, 1], one for all orders; default: estimated for each.
+            vocabulary_size: number of words there are. The probability of `RARE` is then shared equally by those that are not
+                known, so that each word has its own and the perplexity may stand beside that of a model over the same
+                words; default: `RARE` is one word.
 
         Raises:
             ValueError: a value outside its range.
@@ -253,7 +257,7 @@ class NgramPerplexity:
                     "the backend 'kenlm' needs the package `kenlm` (pip install kenlm) and KenLM's program `lmplz` on the "
                     "PATH, which the package does not hold: build it from github.com/kpu/kenlm, or leave out `backend`."
                 )
-        self.order, self.backend, self.discount = order, backend, discount
+        self.order, self.backend, self.discount, self.vocabulary_size = order, backend, discount, vocabulary_size
         self._model: _KenLM | _KneserNey | None = None
         self._vocabulary: set[str] = set()
 
@@ -264,6 +268,11 @@ class NgramPerplexity:
         sentences = [words(reply) for reply in replies]
         counts = Counter(chain.from_iterable(sentences))
         self._vocabulary = {word for word, count in counts.items() if count > 1} - _RESERVED - {RARE}
+        if self.vocabulary_size is not None and len(counts) > self.vocabulary_size:
+            raise ValueError(
+                f"`vocabulary_size` must be at least the {len(counts)} different words of the replies, got "
+                f"{self.vocabulary_size}."
+            )
         sentences = [self._known(sentence) for sentence in sentences]
         if self.backend == "kenlm":
             self._model = _KenLM(sentences, self.order)
@@ -281,7 +290,12 @@ class NgramPerplexity:
         """
         if self._model is None:
             raise RuntimeError("the model knows no replies yet: call `fit` with human replies first.")
-        return self._model.log_probabilities([self._known(words(reply)) for reply in replies])
+        sentences = [self._known(words(reply)) for reply in replies]
+        values = self._model.log_probabilities(sentences)
+        if self.vocabulary_size is not None:
+            rare = np.array([word == RARE for sentence in sentences for word in (*sentence, "")], dtype=bool)
+            values = values - rare * math.log(max(1, self.vocabulary_size - len(self._vocabulary)))
+        return values
 
     def perplexity(self, replies: Iterable[str]) -> float:
         """exp(-mean of the tokens' log-probabilities) over all replies together, at least 1; NaN without replies."""
