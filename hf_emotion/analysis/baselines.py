@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What readers ask for first: logistic regression over TF-IDF, and over the frozen vectors of an encoder (as SetFit's head, without
+its fine-tuning).
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from tqdm.auto import tqdm
+from transformers import AutoModel
+
+from .. import metrics
+from ..data import is_multi_label, label_matrix, label_names, load_dataset_for
+from ..inference.predictor import pad_batch, token_budget_batches
+from ..recipes import Recipe
+from ..training.models import load_base_tokenizer, resolve_base_model
+
+
+STRENGTHS = (1.0, 10.0, 30.0, 100.0, 300.0)  # C, the inverse of the penalty
+
+
+def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str, Any]:
+    """
+    Logistic regression on the corpus of a recipe, one per label where rows have several, C chosen on dev by macro-F1 (at the
+    recipe's threshold, or of the most probable class), thresholds tuned on dev.
+
+    Args:
+        kind: "tfidf": words and pairs of words in at least two rows, sublinear tf, rows of length 1; "frozen": mean over the tokens
+            of the last hidden states of the recipe's base model, rows of length 1.
+        recipe: names the corpus, the threshold, and the base model.
+        data_dir: see `load_dataset_for`.
+
+    Returns:
+        {"C", "rows", "validation", "test", "minutes"}: for each part the metrics as a run has them.
+
+    Raises:
+        ValueError: another kind; a corpus without texts.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.multiclass import OneVsRestClassifier
+
+    if kind not in ("tfidf", "frozen"):
+        raise ValueError(f"`kind` must be 'tfidf' or 'frozen', got {kind!r}.")
+    splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
+    if "text" not in splits["train"].column_names or "aspect" in splits["train"].column_names:
+        raise ValueError(f"the baselines read texts, and `dataset` {recipe.dataset!r} has other rows.")
+    start = time.perf_counter()
+    features = _tfidf(splits) if kind == "tfidf" else _frozen(splits, recipe)
+    names, multi_label = label_names(splits["train"]), is_multi_label(splits["train"])
+    gold = {split: label_matrix(rows) for split, rows in splits.items()}
+
+    def figures(split: str, probabilities: np.ndarray, threshold) -> dict[str, Any]:
+        if multi_label:
+            return metrics.goemotions(gold[split], probabilities, threshold, names)
+        return metrics.single_label(recipe.dataset, gold[split], probabilities, names)
+
+    best = None
+    for strength in tqdm(STRENGTHS, unit="fits", disable=None):
+        model = LogisticRegression(C=strength, max_iter=1000)
+        model = OneVsRestClassifier(model) if multi_label else model
+        model.fit(features["train"], gold["train"])
+        dev = model.predict_proba(features["validation"])
+        score = figures("validation", dev, recipe.threshold)["macro_f1"]
+        if best is None or score > best[0]:
+            best = score, strength, model, dev
+    _, strength, model, dev = best
+    result: dict[str, Any] = {"C": strength, "rows": {split: len(rows) for split, rows in splits.items()}}
+    probabilities = {"validation": dev, "test": model.predict_proba(features["test"])}
+    tuned = metrics.tune_thresholds(gold["validation"], dev) if multi_label else None
+    for split, scores in probabilities.items():
+        if multi_label:
+            result[split] = {
+                "fixed": figures(split, scores, recipe.threshold),
+                "tuned": figures(split, scores, tuned),
+            }
+        else:
+            result[split] = {"argmax": figures(split, scores, None)}
+    return {**result, "minutes": (time.perf_counter() - start) / 60}
+
+
+def _tfidf(splits) -> dict[str, Any]:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True).fit(splits["train"]["text"])
+    return {split: vectorizer.transform(rows["text"]) for split, rows in splits.items()}
+
+
+def _frozen(splits, recipe: Recipe) -> dict[str, np.ndarray]:
+    tokenizer = load_base_tokenizer(recipe.base_model)
+    model = AutoModel.from_pretrained(resolve_base_model(recipe.base_model)).eval()
+    return {split: _vectors(rows, tokenizer, model, recipe.max_length) for split, rows in splits.items()}
+
+
+@torch.inference_mode()
+def _vectors(rows: Dataset, tokenizer, model, max_length: int) -> np.ndarray:
+    """(N, d)."""
+    options = {"truncation": True, "max_length": max_length, "return_attention_mask": False}
+    ids = tokenizer(list(rows["text"]), return_token_type_ids=False, **options)["input_ids"]
+    output = np.empty((len(ids), model.config.hidden_size), np.float32)
+    for batch in tqdm(token_budget_batches([len(row) for row in ids], 1024), unit="batches", disable=None):
+        inputs = pad_batch(tokenizer, {"input_ids": [ids[row] for row in batch]})
+        states = model(**inputs).last_hidden_state
+        mask = inputs["attention_mask"][..., None].to(states.dtype)
+        output[batch] = torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=-1).numpy()
+    return output

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the papers printed: every row of their tables, with the standard deviations where they give them (mean, std), as fractions."""
+
+from dataclasses import dataclass, field
+
+from ..metrics.generation import PUBLISHED
+
+
+Figure = float | tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Table:
+    """
+    A published table and the recipes that run it.
+
+    Attributes:
+        title: paper, and what was measured on which data.
+        recipes: names of the recipes, and of the baselines ("baseline/tfidf", "baseline/frozen"), in the order of the rows.
+        columns: metrics to show, (thresholds, metric) as in `metrics.json`.
+        published: row of the paper -> metric -> figure. A recipe's row is its `table_row`.
+        encoder: what the paper trained.
+    """
+
+    title: str
+    recipes: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    published: dict[str, dict[str, Figure]] = field(default_factory=dict)
+    encoder: str = ""
+
+
+def _rows(names: tuple[str, ...], rows: dict[str, tuple]) -> dict[str, dict[str, Figure]]:
+    """Figures in percent, None where the paper has none -> fractions by metric."""
+
+    def fraction(value):
+        return tuple(round(part / 100, 6) for part in value) if isinstance(value, tuple) else round(value / 100, 6)
+
+    return {
+        row: {name: fraction(value) for name, value in zip(names, values, strict=True) if value is not None}
+        for row, values in rows.items()
+    }
+
+
+_SENTIHOOD = ("strict_accuracy", "aspect_macro_f1", "aspect_auc", "sentiment_accuracy", "sentiment_auc")
+_SEMEVAL = ("precision", "recall", "f1", "accuracy_2way", "accuracy_3way", "accuracy_4way")
+_ASPECT_RECIPES = ("bert_single", "bert_pair", "cg", "cg_aux", "qacg", "qacg_aux", "cg_sigmoid", "qacg_neg_l1")
+_DIALOGUE_RECIPES = ("utterance", "bilstm", "bilstm_attention", "bilstm_attention_pe")
+_DIALOGUE_COLUMNS = tuple(
+    ("argmax", name) for name in ("accuracy", "macro_f1", "weighted_f1", "micro_f1_without_neutral")
+)
+
+TABLES = {
+    "goemotions": Table(
+        "Label-aware attention (Wu, Wang and Liu), Tables 1 and 4: GoEmotions, macro-F1 over 28 labels at threshold 0.3. The paper's ± of "
+        "the baseline is the spread over its labels, not over seeds",
+        (
+            "baseline/tfidf",
+            "baseline/frozen",
+            *(f"goemotions/{name}" for name in ("baseline", "laa_ce", "laa_cb", "laa_cb_strong", "leam_ce")),
+        ),
+        (
+            ("fixed", "macro_f1"),
+            ("tuned", "macro_f1"),
+            ("fixed", "micro_f1"),
+            ("fixed", "neutral_to_other"),
+            ("fixed", "other_to_neutral"),
+        ),
+        {
+            "Baseline (Demszky et al. 2020)": {"macro_f1": (0.46, 0.19)},
+            "LAA + CB": {"macro_f1": (0.52, 0.01)},
+            "LAA + CE": {"macro_f1": (0.51, 0.01)},
+            "LEAM + CE": {"macro_f1": (0.50, 0.01)},
+        },
+        "BERT-base cased, 10 seeds",
+    ),
+    "esa": Table(
+        "RoBERTa with emotion-specific attention and TF-IDF gating (Alqarni et al. 2025), ablation: six emotions, official split",
+        (
+            "baseline/tfidf",
+            "baseline/frozen",
+            *(f"emotion6/{name}" for name in ("roberta", "esa", "roberta_tfidf", "esa_tfidf", "esa_tfidf_scale")),
+        ),
+        (("argmax", "accuracy"), ("argmax", "macro_f1"), ("argmax", "weighted_f1")),
+        {
+            "RoBERTa + ESA": {"accuracy": 0.9835},
+            "RoBERTa + ESA + TF-IDF gating": {"accuracy": 0.9677, "weighted_f1": 0.97},
+        },
+        "RoBERTa-base, split after oversampling",
+    ),
+    "meld": Table(
+        "Emotion in dialogue, MELD (no published figures)",
+        tuple(f"meld/{name}" for name in _DIALOGUE_RECIPES),
+        _DIALOGUE_COLUMNS,
+    ),
+    "emorynlp": Table(
+        "Emotion in dialogue, EmoryNLP (no published figures)",
+        tuple(f"emorynlp/{name}" for name in _DIALOGUE_RECIPES),
+        _DIALOGUE_COLUMNS,
+    ),
+    "daily_dialog": Table(
+        "Emotion in dialogue, DailyDialog (no published figures)",
+        tuple(f"daily_dialog/{name}" for name in _DIALOGUE_RECIPES),
+        _DIALOGUE_COLUMNS,
+    ),
+    "dialogue": Table(
+        "BiLSTM with positional encoding and multi-head self-attention, classification report: four classes of IEMOCAP",
+        ("iemocap/bilstm_attention_pe",),
+        (("argmax", "accuracy"), ("argmax", "macro_f1"), ("argmax", "weighted_f1")),
+        {
+            "Classification report, 554 utterances of an unnamed corpus": {
+                "accuracy": 0.73,
+                "macro_f1": 0.72,
+                "weighted_f1": 0.72,
+            }
+        },
+        "random split of utterances",
+    ),
+    "mod-ln": Table(
+        "Modulating language models with emotions (Liu et al. 2021), Tables 1-3: MojiTalk (the paper: 597,000 pairs, DeepMoji as judge). Chance at Hits@1 is 0.016",
+        tuple(
+            f"mojitalk/{name}"
+            for name in ("gpt2_vanilla", "gpt2_emotion_token", "gpt2_mod_ln", "gpt2_mod_ln_residual", "bert_mod_ln")
+        ),
+        (
+            *(("replies", f"hits@{k}") for k in (1, 3, 5)),
+            ("replies", "hits@1 of judge 2"),
+            *(
+                ("replies", name)
+                for name in ("ttr_1", "ttr_2", "average_length", "stop_words", "perplexity", "bertscore_f1")
+            ),
+            ("teacher_forcing", "perplexity"),
+        ),
+        PUBLISHED,
+        "GPT-2 or BERT-large",
+    ),
+    "sentihood": Table(
+        "Context-guided and quasi-attention BERT (Wu and Ong 2021), Table 1: SentiHood",
+        tuple(f"sentihood/{name}" for name in _ASPECT_RECIPES),
+        tuple(("argmax", name) for name in _SENTIHOOD),
+        _rows(
+            _SENTIHOOD,
+            {
+                "LR (Saeidi et al. 2016)": (None, 39.3, 92.4, 87.5, 90.5),
+                "LSTM-Final (Saeidi et al. 2016)": (None, 68.9, 89.8, 82.0, 85.4),
+                "LSTM-Loc (Saeidi et al. 2016)": (None, 69.3, 89.7, 81.9, 83.9),
+                "SenticLSTM (Ma et al. 2018)": (67.4, 78.2, None, 89.3, None),
+                "Dmu-Entnet (Liu et al. 2018)": (73.5, 78.5, 94.4, 91.0, 94.8),
+                "BERT-single (Sun et al. 2019)": (73.7, 81.0, 96.4, 85.5, 84.2),
+                "BERT-pair (Sun et al. 2019)": (79.8, 87.9, 97.5, 93.6, 97.0),
+                "CG-BERT": ((79.7, 0.3), (87.1, 0.2), (97.5, 0.2), (93.7, 0.2), (97.2, 0.2)),
+                "CG-BERT (auxiliary sentences)": ((80.1, 0.2), (88.1, 0.1), (97.6, 0.1), (93.1, 0.3), (97.0, 0.2)),
+                "QACG-BERT": ((79.9, 0.4), (88.6, 0.2), (97.3, 0.2), (93.8, 0.2), (97.8, 0.2)),
+                "QACG-BERT (auxiliary sentences)": ((80.9, 0.3), (89.7, 0.2), (97.8, 0.2), (93.7, 0.3), (97.1, 0.2)),
+            },
+        ),
+        "BERT-base uncased, 25 epochs",
+    ),
+    "semeval2014": Table(
+        "Context-guided and quasi-attention BERT (Wu and Ong 2021), Table 2: SemEval-2014 Task 4, restaurants",
+        tuple(f"semeval2014/{name}" for name in _ASPECT_RECIPES),
+        tuple(("argmax", name) for name in _SEMEVAL),
+        _rows(
+            _SEMEVAL,
+            {
+                "XRCE (Brun et al. 2014)": (83.23, 81.37, 82.29, None, None, 78.1),
+                "NRC-Canada (Kiritchenko et al. 2014)": (91.04, 86.24, 88.58, None, None, 82.9),
+                "BERT-single (Sun et al. 2019)": (92.78, 89.07, 90.89, 93.3, 86.9, 83.7),
+                "BERT-pair (Sun et al. 2019)": (93.57, 90.83, 92.18, 95.6, 89.9, 85.9),
+                "CG-BERT": ((93.02, 0.27), (90.00, 0.33), 91.49, (94.3, 0.3), (89.9, 0.2), (85.6, 0.4)),
+                "CG-BERT (auxiliary sentences)": (
+                    *((93.12, 0.37), (90.17, 0.23), 91.62),
+                    *((94.7, 0.3), (90.1, 0.4), (85.7, 0.5)),
+                ),
+                "QACG-BERT": ((94.38, 0.31), (90.97, 0.28), 92.64, (95.6, 0.4), (90.1, 0.3), (86.8, 0.8)),
+                "QACG-BERT (auxiliary sentences)": (
+                    *((94.27, 0.39), (90.12, 0.34), 92.14),
+                    *((95.8, 0.3), (90.4, 0.5), (86.9, 0.7)),
+                ),
+            },
+        ),
+        "BERT-base uncased, 25 epochs",
+    ),
+}
+
+# Table 4 of the label-aware attention paper: F1 of each label.
+GOEMOTIONS_LABELS = {
+    label: dict(zip(("Baseline (Demszky et al. 2020)", "LAA + CB", "LAA + CE", "LEAM + CE"), values, strict=True))
+    for label, values in {
+        "admiration": (0.65, 0.67, 0.68, 0.67),
+        "amusement": (0.80, 0.81, 0.80, 0.79),
+        "anger": (0.47, 0.49, 0.48, 0.46),
+        "annoyance": (0.34, 0.37, 0.36, 0.33),
+        "approval": (0.36, 0.41, 0.40, 0.39),
+        "caring": (0.39, 0.43, 0.44, 0.43),
+        "confusion": (0.37, 0.42, 0.42, 0.42),
+        "curiosity": (0.54, 0.56, 0.55, 0.53),
+        "desire": (0.49, 0.49, 0.48, 0.53),
+        "disappointment": (0.28, 0.33, 0.33, 0.29),
+        "disapproval": (0.39, 0.41, 0.41, 0.40),
+        "disgust": (0.45, 0.48, 0.46, 0.46),
+        "embarrassment": (0.43, 0.45, 0.45, 0.44),
+        "excitement": (0.34, 0.41, 0.41, 0.43),
+        "fear": (0.60, 0.67, 0.68, 0.68),
+        "gratitude": (0.86, 0.90, 0.90, 0.91),
+        "grief": (0.00, 0.42, 0.35, 0.21),
+        "joy": (0.51, 0.60, 0.59, 0.59),
+        "love": (0.78, 0.79, 0.80, 0.79),
+        "nervousness": (0.34, 0.34, 0.34, 0.34),
+        "neutral": (0.68, 0.67, 0.66, 0.65),
+        "optimism": (0.51, 0.56, 0.55, 0.54),
+        "pride": (0.36, 0.49, 0.50, 0.45),
+        "realization": (0.21, 0.26, 0.25, 0.23),
+        "relief": (0.15, 0.36, 0.35, 0.38),
+        "remorse": (0.66, 0.68, 0.67, 0.65),
+        "sadness": (0.49, 0.53, 0.53, 0.54),
+        "surprise": (0.50, 0.54, 0.55, 0.52),
+    }.items()
+}

@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The published tables, run again: every finished run leaves a small JSON record, and the tables are made from the records alone.
+
+    python -m hf_emotion.analysis.reproduce REPRODUCTION.md --records benchmarks/reproduction
+
+writes the tables of a document anew, between its lines `<!-- table NAME -->` and `<!-- end -->`.
+"""
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..metrics.significance import mean_std, over_seeds
+from ..recipes import Recipe, load_recipe, make_recipe
+from ..training.files import write_json, write_text
+from .published import GOEMOTIONS_LABELS, TABLES, Figure, Table
+from .runs import read_report
+
+
+logger = logging.getLogger(__name__)
+
+# What tells a run from the recipe of the package is listed in its record, but for these.
+SAME_TABLE_ROW = ("name", "description", "paper", "table_row", "published", "seeds", "base_model", "train_fraction")
+HIDDEN_METRICS = ("per_label", "confusions")
+
+
+def reproduce(
+    table: str,
+    base_model: str | None = None,
+    seeds: int = 3,
+    data_dir: str | Path | None = None,
+    recipes: Sequence[str] | None = None,
+    overrides: Sequence[str] = (),
+    train_fraction: float = 1.0,
+    output: str | Path = "runs/reproduction",
+    records: str | Path = "benchmarks/reproduction",
+    judges: Sequence[str | Path] = (),
+    contexts: int = 1000,
+    bertscore_model: str | None = None,
+) -> list[Path]:
+    """
+    Run the recipes of a published table, one seed after the other; what is finished is not run again.
+
+    Args:
+        table: one of `TABLES`.
+        base_model: instead of the recipes' own.
+        seeds: runs of each recipe, from its first seed; the baselines have one.
+        recipes: some of the table's, default: all.
+        overrides: "key=value" for every recipe.
+        train_fraction: share of the training rows.
+        output: folder of the run folders.
+        records: folder of the records.
+        judges, contexts, bertscore_model: of generators, see `evaluate_replies`; without judges only their perplexity is measured.
+
+    Returns:
+        the files of the records.
+
+    Raises:
+        ValueError: an unknown table, or a recipe that is not in it.
+    """
+    from ..training.run import train
+
+    rows = _recipes_of(table, recipes)
+    if seeds < 1:
+        raise ValueError(f"`seeds` must be at least 1, got {seeds}.")
+    overrides = [*overrides, f"train_fraction={train_fraction:.10f}"]
+    if base_model is not None:
+        overrides.append(f"base_model={json.dumps(str(base_model))}")
+    written = []
+    for name in rows:
+        if name.startswith("baseline/"):
+            first = next(row for row in TABLES[table].recipes if not row.startswith("baseline/"))
+            written.append(_run_baseline(name, load_recipe(first, overrides), Path(records) / table, data_dir))
+            continue
+        recipe = load_recipe(name, overrides)
+        for seed in range(recipe.seeds[0], recipe.seeds[0] + seeds):
+            one = dataclasses.replace(recipe, seeds=[seed])
+            path = Path(records) / table / record_name(name, one)
+            if path.is_file():
+                logger.warning("%s seed %d is on record already: %s", name, seed, path)
+                written.append(path)
+                continue
+            folder = Path(output) / table / path.stem
+            if not (folder / "metrics.json").is_file():
+                logger.warning("%s, seed %d -> %s", name, seed, folder)
+                train(one, folder, data_dir=data_dir, resume=folder.exists())
+            if judges and "teacher_forcing" in read_report(folder)["runs"][0].get("validation", {}):
+                _evaluate_generator(folder, one, data_dir, judges, contexts, bertscore_model)
+            written += collect(table, folder, records)
+    return written
+
+
+def _recipes_of(table: str, recipes: Sequence[str] | None) -> Sequence[str]:
+    if table not in TABLES:
+        raise ValueError(f"`table` must be one of {list(TABLES)}, got {table!r}.")
+    unknown = [name for name in recipes or () if name not in TABLES[table].recipes]
+    if unknown:
+        raise ValueError(f"`recipes` must be some of {list(TABLES[table].recipes)}, got {unknown}.")
+    return recipes or TABLES[table].recipes
+
+
+def collect(
+    table: str, run: str | Path, records: str | Path = "benchmarks/reproduction", encoder: str | None = None
+) -> list[Path]:
+    """
+    Write the record of each seed of a finished run folder. Of a generator `evaluation.json` in it, what `evaluate --json` prints,
+    is taken along.
+
+    Args:
+        encoder: what to call the base model; default: its Hub id, or the name of its folder.
+
+    Raises:
+        FileNotFoundError: no finished run folder.
+        ValueError: no recipe of the table has the run's name.
+    """
+    run = Path(run)
+    report = read_report(run)
+    recipe = make_recipe(yaml.safe_load((run / "recipe.yaml").read_text(encoding="utf-8")), str(run / "recipe.yaml"))
+    names = {load_recipe(name).name: name for name in _recipes_of(table, None) if not name.startswith("baseline/")}
+    if recipe.name not in names:
+        raise ValueError(f"{run} has the recipe {recipe.name!r}, and the table {table!r} those of {list(names)}.")
+    name = names[recipe.name]
+    if encoder is not None:
+        recipe = dataclasses.replace(recipe, base_model=encoder)
+    written = []
+    for seed in report["runs"]:
+        metrics = {
+            split: {
+                kind: {metric: value for metric, value in values.items() if metric not in HIDDEN_METRICS}
+                for kind, values in seed[split].items()
+            }
+            for split in ("validation", "test")
+            if split in seed
+        }
+        record = {
+            "recipe": name,
+            "seed": seed["seed"],
+            "encoder": encoder_name(recipe.base_model),
+            "changed": changed_settings(name, recipe),
+            "train_fraction": recipe.train_fraction,
+            "rows": report["rows"],
+            "texts of test also in train": report["duplicates"].get("train & test"),
+            "epochs": seed["epochs"],
+            "minutes": seed["train_minutes"],
+            "metrics": metrics,
+            "environment": report.get("environment"),
+        }
+        fixed = seed.get("test", {}).get("fixed", {})
+        if "per_label" in fixed:
+            record["per_label_f1"] = {label: values["f1"] for label, values in fixed["per_label"].items()}
+            record["confusions"] = fixed.get("confusions", [])[:8]
+        evaluation = run / "evaluation.json"
+        if evaluation.is_file():
+            metrics.setdefault("test", {})["replies"] = _flat_replies(
+                json.loads(evaluation.read_text(encoding="utf-8"))
+            )
+        one = dataclasses.replace(recipe, seeds=[seed["seed"]])
+        path = Path(records) / table / record_name(name, one)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, record)
+        written.append(path)
+    return written
+
+
+def encoder_name(base_model: str) -> str:
+    """A Hub id as it is, of a local folder its name."""
+    return Path(base_model).name if Path(base_model).is_dir() else base_model
+
+
+def changed_settings(name: str, recipe: Recipe) -> dict[str, Any]:
+    """Settings of a run that differ from the packaged recipe: "training_arguments.learning_rate" -> value."""
+    packaged, own = (_flat(dataclasses.asdict(one)) for one in (load_recipe(name), recipe))
+    differing = {key for key in packaged.keys() | own.keys() if packaged.get(key) != own.get(key)}
+    return {key: own.get(key) for key in sorted(differing) if key.split(".")[0] not in SAME_TABLE_ROW}
+
+
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
+    flat = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= {f"{key}.{inner}": item for inner, item in value.items()}
+        else:
+            flat[key] = value
+    return flat
+
+
+def record_name(name: str, recipe: Recipe) -> str:
+    """File of a record: recipe, encoder, a digest of what else tells runs apart, seed."""
+    settings = {"fraction": recipe.train_fraction, **changed_settings(name, recipe)}
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:6]
+    encoder = _as_file_name(encoder_name(recipe.base_model))
+    return f"{name.partition('/')[2]}-{encoder}-{digest}-seed-{recipe.seeds[0]}.json"
+
+
+def _as_file_name(name: str) -> str:
+    return re.sub(r"[^\w.-]", "_", name)
+
+
+def _run_baseline(name: str, recipe: Recipe, folder: Path, data_dir) -> Path:
+    from ..training.run import environment
+    from .baselines import baseline
+
+    kind = name.partition("/")[2]
+    encoder = encoder_name(recipe.base_model) if kind == "frozen" else "-"
+    path = folder / (f"frozen-{_as_file_name(encoder)}.json" if kind == "frozen" else "tfidf.json")
+    if path.is_file():
+        logger.warning("%s is on record already: %s", name, path)
+        return path
+    result = baseline(kind, recipe, data_dir)
+    metrics = {
+        split: {
+            kind: {metric: value for metric, value in values.items() if metric not in HIDDEN_METRICS}
+            for kind, values in result[split].items()
+        }
+        for split in ("validation", "test")
+    }
+    record = {"recipe": name, "seed": None, "encoder": encoder, "changed": {"C": result["C"]}, "train_fraction": 1.0}
+    record["rows"] = result["rows"]
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(path, {**record, "minutes": result["minutes"], "metrics": metrics, "environment": environment()})
+    return path
+
+
+def _evaluate_generator(
+    folder: Path, recipe: Recipe, data_dir, judges, contexts: int, bertscore_model: str | None
+) -> None:
+    from ..inference import load_predictor
+    from ..inference.evaluate_replies import evaluate_replies
+
+    path = folder / "evaluation.json"
+    if not path.is_file():
+        evaluation = evaluate_replies(
+            load_predictor(folder),
+            recipe.dataset,
+            data_dir=data_dir,
+            judges=judges,
+            contexts=contexts,
+            bertscore_model=bertscore_model,
+            options=recipe.dataset_options,
+        )
+        write_json(path, {key: value for key, value in evaluation.items() if key != "replies"})
+
+
+def _flat_replies(evaluation: dict[str, Any]) -> dict[str, Any]:
+    model = evaluation["rows"]["model"]
+    flat = {name: value for name, value in model.items() if isinstance(value, float)}
+    for number, (judge, kinds) in enumerate(model["judges"].items(), 1):
+        for name, value in kinds["all_emotions"].items():
+            if isinstance(value, float):
+                flat[name if number == 1 else f"{name} of judge {number}"] = value
+        flat[f"judge {number}"] = Path(judge).name
+    return {"contexts": evaluation["contexts"], "settings": evaluation["settings"], **flat}
+
+
+def read_records(table: str, records: str | Path) -> list[dict[str, Any]]:
+    """The records of a table, in the order of its recipes; of a recipe, by their files' names."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((Path(records) / table).glob("*.json"))]
+    return [record for name in TABLES[table].recipes for record in found if record["recipe"] == name]
+
+
+def table_rows(table: str, records: str | Path) -> tuple[list[str], list[list[str]]]:
+    """
+    A table as text: its header, and its rows: the published ones, and those of the records of one recipe, encoder and
+    settings, as mean ± standard deviation over their seeds. A recipe without a record is "not run".
+    """
+    content = TABLES[table]
+    header = [
+        "row",
+        "encoder",
+        "train rows",
+        "seeds",
+        "minutes",
+        *(_column_name(content, *column) for column in content.columns),
+    ]
+    rows = [
+        [
+            f"*published: {row}*",
+            content.encoder,
+            "",
+            "",
+            "",
+            *(_published(content, column, figures) for column in content.columns),
+        ]
+        for row, figures in content.published.items()
+    ]
+    all_records = read_records(table, records)
+    for name in content.recipes:
+        groups: dict[str, list[dict]] = {}
+        for record in all_records:
+            if record["recipe"] == name:
+                key = json.dumps([record["encoder"], record["train_fraction"], record["changed"]], sort_keys=True)
+                groups.setdefault(key, []).append(record)
+        if not groups:
+            rows.append([name, "", "", "", "", *["not run"] * len(content.columns)])
+        for group in groups.values():
+            cells = [_figure(group, *column) for column in content.columns]
+            title = name + (f", {group[0]['train_fraction']:.0%}" if group[0]["train_fraction"] < 1 else "")
+            seeds = "-" if group[0]["seed"] is None else str(len(group))
+            minutes = f"{sum(record['minutes'] for record in group) / len(group):.1f}"
+            train_rows = f"{group[0]['rows']['train']:,}"
+            rows.append([title, group[0]["encoder"], train_rows, seeds, minutes, *cells])
+    return header, rows
+
+
+def _column_name(table: Table, kind: str, metric: str) -> str:
+    several = len({column[0] for column in table.columns}) > 1
+    return f"{metric} ({kind.replace('_', ' ')})" if several else metric
+
+
+def _published(table: Table, column: tuple[str, str], figures: dict[str, Figure]) -> str:
+    first = next(kind for kind, metric in table.columns if metric == column[1])
+    value = figures.get(column[1]) if column[0] == first else None
+    if value is None:
+        return ""
+    digits = 1 if isinstance(value, float) and value > 10 else 3
+    return f"{value[0]:.3f} ± {value[1]:.3f}" if isinstance(value, tuple) else f"{value:.{digits}f}"
+
+
+def _figure(group: list[dict[str, Any]], kind: str, metric: str) -> str:
+    values = [record["metrics"].get("test", {}).get(kind, {}).get(metric) for record in group]
+    if any(value is None for value in values):
+        return "-"
+    return mean_std(over_seeds(values), 1 if values[0] > 10 else 3)
+
+
+def markdown(table: str, records: str | Path) -> str:
+    """The table for a document, with what differs from the packaged recipes below it."""
+    header, rows = table_rows(table, records)
+    lines = [f"{TABLES[table].title}.", "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    notes = {}
+    for record in read_records(table, records):
+        changes = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in record["changed"].items())
+        if changes:
+            notes.setdefault(changes, []).append(record["recipe"])
+    if notes:
+        lines += ["", "Settings that differ from the recipes, which have the published ones:", ""]
+        lines += [f"- {', '.join(dict.fromkeys(names))}: {changes}" for changes, names in notes.items()]
+    if table == "goemotions":
+        lines += _label_table(read_records(table, records))
+    return "\n".join(lines)
+
+
+def _label_table(records: list[dict[str, Any]]) -> list[str]:
+    """Table 4: F1 of each label, published / ours (mean over seeds)."""
+    ours: dict[str, list[dict[str, float]]] = {}
+    for record in records:
+        if "per_label_f1" in record:
+            ours.setdefault(f"{record['recipe']}, {record['encoder']}", []).append(record["per_label_f1"])
+    if not ours:
+        return []
+    published = list(next(iter(GOEMOTIONS_LABELS.values())))
+    header = ["label", *(f"*published: {row}*" for row in published), *ours]
+    lines = ["", "F1 of each label at threshold 0.3 (Table 4):", "", "| " + " | ".join(header) + " |"]
+    lines.append("|" + "---|" * len(header))
+    for label, figures in GOEMOTIONS_LABELS.items():
+        means = [sum(run[label] for run in runs) / len(runs) for runs in ours.values()]
+        lines.append("| " + " | ".join([label, *(f"{value:.2f}" for value in [*figures.values(), *means])]) + " |")
+    return lines
+
+
+def write_document(document: str | Path, records: str | Path) -> int:
+    """
+    Write the tables of a document anew; the number of tables.
+
+    Raises:
+        ValueError: a mark of an unknown table, or one that is not closed.
+    """
+    document = Path(document)
+    text = document.read_text(encoding="utf-8")
+    count = 0
+
+    def fresh(match: re.Match) -> str:
+        nonlocal count
+        count += 1
+        name = match[1]
+        if name not in TABLES:
+            raise ValueError(f"{document} asks for the table {name!r}: the tables are {list(TABLES)}.")
+        if "<!-- table" in match[2]:
+            raise ValueError(f"{document}: the table {name!r} is not closed: `<!-- end -->` must follow it.")
+        return f"<!-- table {name} -->\n\n{markdown(name, records)}\n\n<!-- end -->"
+
+    write_text(document, re.sub(r"<!-- table ([\w-]+) -->(.*?)<!-- end -->", fresh, text, flags=re.DOTALL))
+    return count
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("document", type=Path)
+    parser.add_argument("--records", type=Path, default=Path("benchmarks/reproduction"))
+    arguments = parser.parse_args(argv)
+    print(f"{arguments.document}: {write_document(arguments.document, arguments.records)} tables")
+
+
+if __name__ == "__main__":
+    main()
