@@ -1029,7 +1029,9 @@ def main() -> None:
     except Exception as error:
         if "--debug" in sys.argv:
             raise
-        expected = isinstance(error, (ValueError, OSError, ImportError)) and str(error)
+        expected = isinstance(error, (ValueError, OSError, ImportError, MemoryError, FloatingPointError)) and str(
+            error
+        )
         hint = "" if expected else f" ({type(error).__name__}; hf-emotion --debug COMMAND shows where)"
         print(f"error: {error}{hint}", file=sys.stderr)
         sys.exit(1)

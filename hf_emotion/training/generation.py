@@ -31,6 +31,7 @@ from ..recipes import SCRATCH, Recipe
 from .files import filling
 from .fit import fit, training_arguments
 from .models import load_base_tokenizer, not_found, resolve_base_model
+from .order import ExactOrder
 
 
 logger = logging.getLogger(__name__)
@@ -39,11 +40,15 @@ GENERATORS = {"gpt2-mod-ln": GPT2ModLNForConditionalGeneration, "bert-mod-ln": B
 END_OF_TEXT = "<|endoftext|>"  # of GPT-2: stands between turns, and at the ends of a conversation
 
 
+class GeneratorTrainer(ExactOrder, Seq2SeqTrainer):
+    """The stock Seq2SeqTrainer, but for the order of the rows."""
+
+
 def train_generator(
     recipe: Recipe, seed: int, folder: Path, splits: DatasetDict, resume: bool, recipe_file: Path | None
 ) -> dict[str, Any]:
     """
-    Train one seed of a generator of replies or of a language model with the stock Seq2SeqTrainer, write the checkpoint with the
+    Train one seed of a generator of replies or of a language model, write the checkpoint with the
     lowest perplexity on dev, and return its entry in `runs`. The perplexities of development and test part are those per token
     of the tokenizer, the end of each reply included.
     """
@@ -70,7 +75,7 @@ def train_generator(
         train_sampling_strategy="random" if recipe.model_type == "gpt2" else "group_by_length",
     )
     patience = recipe.early_stopping_patience
-    trainer = Seq2SeqTrainer(
+    trainer = GeneratorTrainer(
         model=model,
         args=arguments,
         train_dataset=encoded["train"],
