@@ -77,9 +77,12 @@ def defect(checkpoint: Path) -> str | None:
     for name in ("scheduler.pt", *random_states):
         if name not in names:
             return f"it has no {name}"
-    for kind in ("(pytorch_)?model", "optimizer"):  # FSDP has names of its own for them
-        if not any(re.match(kind, name) for name in names):
-            return f"it has no {kind.split(')')[-1]}"
+    for what, pattern in (
+        ("weights", r"model.*\.safetensors$|pytorch_model"),
+        ("optimizer", "optimizer"),
+    ):  # FSDP's too
+        if not any(re.match(pattern, name) for name in names):
+            return f"it has no {what}"
     for index in checkpoint.glob("*.safetensors.index.json"):
         missing = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()) - names
         if missing:
@@ -243,7 +246,7 @@ def explained(output: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError, MemoryError, SafetensorError) as error:
-        text = f"{error or type(error).__name__}".splitlines()[0]
+        text = (str(error) or type(error).__name__).splitlines()[0]
         number = error.errno if isinstance(error, OSError) else None
         full = number in (errno.ENOSPC, errno.EDQUOT) or re.search("No space left|quota exceeded|StorageFull", text)
         if full or (isinstance(error, RuntimeError) and "inline_container" in str(error)):  # how torch.save says it

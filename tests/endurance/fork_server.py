@@ -17,7 +17,12 @@ class ForkServer:
 
     def __init__(self, cache: Path):
         variables = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "PYTEST"))}
-        variables |= {"HF_HOME": str(cache), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        variables |= {
+            "HF_HOME": str(cache),
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+        }
         self.process = subprocess.Popen(
             [sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables
         )

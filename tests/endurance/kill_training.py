@@ -20,9 +20,9 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the helpers of the tests
 
-from toolkit_helpers import feelings_rows, save_base_bert, write_csv  # noqa: E402
+from toolkit_helpers import feelings_rows, save_base_bert, write_csv
 
-from .fork_server import ForkServer  # noqa: E402
+from .fork_server import ForkServer
 
 
 LAST_FILE = "trainer_state.json"  # of a checkpoint, in the order in which the Trainer writes
@@ -75,7 +75,13 @@ def half_written(checkpoints: Path) -> dict[str, list[str]]:
 
 
 def kill_once(
-    server: ForkServer, command: list[str], output: Path, log: Path, in_save: bool, moments: random.Random, seconds: float
+    server: ForkServer,
+    command: list[str],
+    output: Path,
+    log: Path,
+    in_save: bool,
+    moments: random.Random,
+    seconds: float,
 ) -> dict[str, Any] | None:
     """
     Start (or resume) the training in `output` and kill it: `in_save`, a few milliseconds after a checkpoint folder appears that
@@ -134,7 +140,8 @@ def differences(found: Path, expected: Path) -> list[str]:
         if (found / name).read_bytes() != (expected / name).read_bytes():
             differing.append(name)
     runs = [
-        steady(json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["runs"]) for folder in (found, expected)
+        steady(json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["runs"])
+        for folder in (found, expected)
     ]
     for one, other in zip(*runs, strict=True):
         differing += [key for key in other if one.get(key) != other[key]]
@@ -164,15 +171,16 @@ def kill_trainings(folder: Path, kills: int, server: ForkServer, seed: int = 0, 
     assert server.run([*command, "--output", str(reference)], log) == 0, log.read_text(encoding="utf-8")
     seconds = time.monotonic() - start
     each: list[dict[str, Any]] = []
-    differing, lost, runs = [], 0, 0
+    differing, lost, runs, output = [], 0, 0, folder / "run-0"
     while len(each) < kills or output.exists():
-        output = folder / f"run-{runs}"
         in_save = sum(kill["where"] == "in a save" for kill in each) < saves * (len(each) + 1)
         killed = None
         if len(each) < kills:
             killed = kill_once(server, command, output, log, in_save, moments, seconds)
         else:
-            assert server.run([*command, "--output", str(output), "--resume"], log) == 0, log.read_text(encoding="utf-8")
+            assert server.run([*command, "--output", str(output), "--resume"], log) == 0, log.read_text(
+                encoding="utf-8"
+            )
         if killed is not None:
             each.append({"run": runs, **killed})
         else:
@@ -197,7 +205,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--log", type=Path, help="JSONL file for each kill: where, after how long, what was half-written")
+    parser.add_argument(
+        "--log", type=Path, help="JSONL file for each kill: where, after how long, what was half-written"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         server = ForkServer(Path(name) / "cache")
