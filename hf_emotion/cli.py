@@ -3,6 +3,7 @@
 
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -97,7 +98,7 @@ def train(
 
     output = output or Path("runs") / checked.name
     report = run(checked, output, data_dir=data_dir, resume=resume)
-    if report["summary"]:  # empty in the other processes of a distributed run: the first one evaluates
+    if int(os.environ.get("RANK", "0")) == 0:  # of several processes the first one speaks
         _print_report(report)
         print(f"\nrun folder: {output}")
 

@@ -728,14 +728,14 @@ class TestResume:
         values = {name: getattr(mod_recipe, name) for name in mod_recipe.__dataclass_fields__}
         recipe = make_recipe({**values, "seeds": [3]})
 
-        class Interrupted(generation_module.GeneratorTrainer):
+        class Interrupted(generation_module.ExactTrainer):
             def training_step(self, *arguments, **options):
                 if self.state.epoch is not None and self.state.epoch > 1:
                     raise Stop
                 return super().training_step(*arguments, **options)
 
         with monkeypatch.context() as patch:
-            patch.setattr(generation_module, "GeneratorTrainer", Interrupted)
+            patch.setattr(generation_module, "ExactTrainer", Interrupted)
             with pytest.raises(Stop):
                 train(recipe, tmp_path / "run", data_dir=pairs)
         names = {path.name for path in (tmp_path / "run").iterdir()}

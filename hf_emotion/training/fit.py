@@ -27,6 +27,7 @@ def training_arguments(
         "per_device_eval_batch_size": 64,
         "logging_steps": 50,
         "logging_nan_inf_filter": False,  # which hides a training that diverged
+        "log_level_replica": "error",  # of several processes the first one speaks
         "report_to": "none",
         "disable_tqdm": not sys.stderr.isatty(),
         "dataloader_pin_memory": torch.cuda.is_available(),

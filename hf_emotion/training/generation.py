@@ -20,8 +20,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
-    Seq2SeqTrainer,
-    Seq2SeqTrainingArguments,
+    TrainingArguments,
     set_seed,
 )
 
@@ -31,17 +30,13 @@ from ..recipes import SCRATCH, Recipe
 from .files import filling
 from .fit import fit, training_arguments
 from .models import load_base_tokenizer, not_found, resolve_base_model
-from .order import ExactOrder
+from .order import ExactTrainer
 
 
 logger = logging.getLogger(__name__)
 
 GENERATORS = {"gpt2-mod-ln": GPT2ModLNForConditionalGeneration, "bert-mod-ln": BertModLNForConditionalGeneration}
 END_OF_TEXT = "<|endoftext|>"  # of GPT-2: stands between turns, and at the ends of a conversation
-
-
-class GeneratorTrainer(ExactOrder, Seq2SeqTrainer):
-    """The stock Seq2SeqTrainer, but for the order of the rows."""
 
 
 def train_generator(
@@ -65,7 +60,7 @@ def train_generator(
         collate, shifted = make_reply_collator(model), False
     checkpoints = folder / "checkpoints"
     arguments = training_arguments(
-        Seq2SeqTrainingArguments,
+        TrainingArguments,
         recipe,
         checkpoints,
         seed,
@@ -75,7 +70,8 @@ def train_generator(
         train_sampling_strategy="random" if recipe.model_type == "gpt2" else "group_by_length",
     )
     patience = recipe.early_stopping_patience
-    trainer = GeneratorTrainer(
+    # Not a Seq2SeqTrainer, which counts rows twice where the last batch of several processes is filled up with them.
+    trainer = ExactTrainer(
         model=model,
         args=arguments,
         train_dataset=encoded["train"],

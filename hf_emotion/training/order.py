@@ -48,7 +48,7 @@ class SharedBatches(BatchSampler):
             yield [batch[i % len(batch)] for i in range(start, end)]
 
 
-class ExactOrder(Trainer):
+class ExactTrainer(Trainer):
     """
     A Trainer whose steps depend on the seed and the batch size alone. No argument of the stock one gives that: its
     LengthGroupedSampler draws from the global random state, so that a run that goes on within an epoch gets other batches and

@@ -61,7 +61,7 @@ from .files import filling, is_taken, write_json
 from .fit import fit, training_arguments
 from .generation import train_generator
 from .models import OUR_MODEL_TYPES, build_classifier, load_base_tokenizer
-from .order import ExactOrder
+from .order import ExactTrainer
 from .survive import explained, remove_leftovers
 
 
@@ -70,7 +70,7 @@ logger = logging.getLogger(__name__)
 TRAIN_FRACTION_SEED = 0  # one subset for all seeds, so that runs differ by their seed alone
 
 
-class EmotionTrainer(ExactOrder):
+class EmotionTrainer(ExactTrainer):
     """
     The Trainer, except for what no argument of it offers: it spares from weight decay also what the model names (the
     stock rule knows only norms and biases), evaluates rows in their order, and can sample by inverse class frequency.

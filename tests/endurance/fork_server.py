@@ -6,6 +6,7 @@ line as any other does. Run as a script, this file is that process: one JSON job
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -39,23 +40,20 @@ class ForkServer:
     def run(self, arguments: list[str], log: Path, **variables: str) -> int:
         return self.wait(self.start(arguments, log, **variables))
 
-    def run_distributed(self, arguments: list[str], log: Path, processes: int = 2) -> list[int]:
-        """The processes as torchrun starts them on one machine; their logs are `log` with .0, .1 at the end."""
-        port = str(20000 + os.getpid() % 20000 + len(list(log.parent.iterdir())))
-        started = [
-            self.start(
-                arguments,
-                log.with_name(f"{log.name}.{rank}"),
-                RANK=str(rank),
-                LOCAL_RANK=str(rank),
-                WORLD_SIZE=str(processes),
-                LOCAL_WORLD_SIZE=str(processes),
-                MASTER_ADDR="127.0.0.1",
-                MASTER_PORT=port,
-            )
+    def start_distributed(self, arguments: list[str], log: Path, processes: int = 2) -> list[int]:
+        """Start the processes that torchrun would start on one machine; their logs are `log` with .0, .1 at the end."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        common = {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
+        common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        return [
+            self.start(arguments, log.with_name(f"{log.name}.{rank}"), RANK=str(rank), LOCAL_RANK=str(rank), **common)
             for rank in range(processes)
         ]
-        return [self.wait(process_id) for process_id in started]
+
+    def run_distributed(self, arguments: list[str], log: Path, processes: int = 2) -> list[int]:
+        return [self.wait(process_id) for process_id in self.start_distributed(arguments, log, processes)]
 
     def close(self) -> None:
         self.process.stdin.close()
