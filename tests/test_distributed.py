@@ -65,7 +65,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    server = ForkServer(tmp_path_factory.mktemp("server") / "cache")
+    server = ForkServer(tmp_path_factory.mktemp("server") / "cache", plots=False)
     yield server
     server.close()
 
@@ -90,7 +90,7 @@ def single(folder, server):
 
 
 def assert_equal_runs(found: Path, expected: Path) -> None:
-    assert files_in(found).keys() == files_in(expected).keys()
+    assert files_in(found).keys() == files_in(expected).keys()  # no leftovers, and nothing from the other process
     weights, others = (load_file(path / "model.safetensors") for path in (found, expected))
     for name, weight in others.items():
         torch.testing.assert_close(weights[name], weight, rtol=0, atol=1e-6, msg=name)

@@ -91,7 +91,7 @@ def test_the_same_seed_gives_the_same_weights(training, reference, tmp_path, no_
 @pytest.mark.timeout(200)
 def test_killed(tmp_path):
     """The small version of `python -m tests.endurance.kill_training`."""
-    server = ForkServer(tmp_path / "cache")
+    server = ForkServer(tmp_path / "cache", plots=False)
     try:
         summary = kill_trainings(tmp_path, 3, server, seed=1, saves=0.34)
     finally:
@@ -101,7 +101,9 @@ def test_killed(tmp_path):
 
 
 class TestTerminated:
-    @pytest.mark.parametrize("step", [7, EPOCH, LAST])  # within the first epoch, at the ends of the first and the last
+    @pytest.mark.parametrize(
+        "step", [7, pytest.param(EPOCH, marks=pytest.mark.slow), LAST]
+    )  # within the first epoch, at the ends of the first and the last
     def test_it_ends_like_another(self, step, training, reference, tmp_path, no_plots, monkeypatch, capsys):
         output = tmp_path / "run"
         before = signal.getsignal(signal.SIGTERM)

@@ -4,6 +4,7 @@ Processes of `hf-emotion` that start in milliseconds: a process that has importe
 line as any other does. Run as a script, this file is that process: one JSON job per line in, one answer per line out.
 """
 
+import gc
 import json
 import os
 import socket
@@ -14,9 +15,12 @@ from typing import Any
 
 
 class ForkServer:
-    """Starts commands of `hf-emotion`. `cache` is the folder for what `datasets` keeps; nothing is asked of the Hub."""
+    """
+    Starts commands of `hf-emotion`. `cache` is the folder for what `datasets` keeps; nothing is asked of the Hub. Without
+    `plots`, trainings draw nothing, which takes longer than a small training.
+    """
 
-    def __init__(self, cache: Path):
+    def __init__(self, cache: Path, plots: bool = True):
         variables = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "PYTEST"))}
         variables |= {
             "HF_HOME": str(cache),
@@ -25,7 +29,11 @@ class ForkServer:
             "TOKENIZERS_PARALLELISM": "false",
         }
         self.process = subprocess.Popen(
-            [sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables
+            [sys.executable, "-P", __file__, *([] if plots else ["--no-plots"])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=variables,
         )
         self._answer()
 
@@ -78,9 +86,14 @@ def serve() -> None:
     import hf_emotion.analysis.report
     import hf_emotion.cli
     import hf_emotion.training.card
-    import hf_emotion.training.run  # noqa: F401
+    import hf_emotion.training.plots
+    import hf_emotion.training.reports
+    import hf_emotion.training.run
 
     torch.set_num_threads(1)
+    if "--no-plots" in sys.argv:
+        hf_emotion.training.plots.write_plots = hf_emotion.training.reports.write_reports = lambda *arguments: None
+    gc.freeze()  # the children need not look through all that is imported
     print(0, flush=True)
     for line in sys.stdin:
         job = json.loads(line)
