@@ -5,6 +5,7 @@ compare what they leave with a training that nobody killed: `python -m tests.end
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -64,14 +65,17 @@ def make_training(folder: Path, **arguments: Any) -> list[str]:
 
 
 def half_written(checkpoints: Path) -> dict[str, list[str]]:
-    """Checkpoints without their last file, or with it cut off, and what they hold."""
-    found = {}
+    """Checkpoints newer than all whole ones that lack their last file, or have it cut off, and what they hold."""
+    found, whole = {}, 0
     for path in checkpoints.glob("checkpoint-*"):
+        step = int(path.name.split("-")[1])
         try:
             json.loads((path / LAST_FILE).read_text(encoding="utf-8"))
+            whole = max(whole, step)
         except (FileNotFoundError, ValueError):
-            found[path.name] = sorted(os.listdir(path))
-    return found
+            with contextlib.suppress(FileNotFoundError):  # an old one that is being deleted
+                found[step] = sorted(os.listdir(path))
+    return {f"checkpoint-{step}": files for step, files in found.items() if step > whole}
 
 
 def kill_once(
@@ -157,13 +161,16 @@ def lost_steps(found: Path, expected: Path) -> int:
     return len(steps[1] - steps[0])
 
 
-def kill_trainings(folder: Path, kills: int, server: ForkServer, seed: int = 0, saves: float = 0.5) -> dict[str, Any]:
+def kill_trainings(
+    folder: Path, kills: int, server: ForkServer, seed: int = 0, saves: float = 0.5, record: Path | None = None
+) -> dict[str, Any]:
     """
-    Kill trainings `kills` times, about the share `saves` of them in a save, and let them end.
+    Kill trainings `kills` times, about the share `saves` of them in a save, and let them end; a line for each kill goes to
+    `record`.
 
     Returns:
         `kills`, of them `inside_save` and `while_writing_results`, the `runs` that were ended, the checkpoints that were
-        `set_aside`, `steps_lost`, the `differences` to an uninterrupted run, whether all are `equal`, and `each` kill.
+        `set_aside`, `steps_lost`, the `differences` to an uninterrupted run, and whether all are `equal`.
     """
     command, moments, log = make_training(folder), random.Random(seed), folder / "log.txt"
     reference = folder / "reference"
@@ -183,6 +190,9 @@ def kill_trainings(folder: Path, kills: int, server: ForkServer, seed: int = 0, 
             )
         if killed is not None:
             each.append({"run": runs, **killed})
+            if record is not None:
+                with record.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(each[-1]) + "\n")
         else:
             differing += [f"run {runs}: {name}" for name in differences(output, reference)]
             lost += lost_steps(output, reference)
@@ -197,7 +207,6 @@ def kill_trainings(folder: Path, kills: int, server: ForkServer, seed: int = 0, 
         "differences": differing,
         "equal": not differing,
         "seconds": round(time.monotonic() - start, 1),
-        "each": each,
     }
 
 
@@ -212,12 +221,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         server = ForkServer(Path(name) / "cache")
         try:
-            summary = kill_trainings(Path(name), options.kills, server, options.seed)
+            summary = kill_trainings(Path(name), options.kills, server, options.seed, record=options.log)
         finally:
             server.close()
-    each = summary.pop("each")
-    if options.log is not None:
-        options.log.write_text("".join(json.dumps(kill) + "\n" for kill in each), encoding="utf-8")
     print(json.dumps(summary, indent=2))
     sys.exit(0 if summary["equal"] else 1)
 
