@@ -91,9 +91,10 @@ def train_generator(
             run[split] = {
                 "teacher_forcing": {name: measured[f"{split}_{name}"] for name in ("perplexity", "tokens")},
             }
-    if trainer.is_world_process_zero():
+    model = trainer.whole_model()
+    if recipe_file is not None:  # only the first process writes
         with filling(folder) as temporary:
-            trainer.accelerator.unwrap_model(trainer.model).save_pretrained(temporary)
+            model.save_pretrained(temporary)
             tokenizer.save_pretrained(temporary)
     return run
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import torch
 from accelerate.data_loader import DataLoaderShard
+from torch.distributed.fsdp import FSDPModule
 from torch.utils.data import BatchSampler, DataLoader, Sampler
-from transformers import Trainer
+from transformers import PreTrainedModel, Trainer
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 
@@ -77,6 +78,19 @@ class ExactTrainer(Trainer):
             persistent_workers=args.dataloader_persistent_workers,
             prefetch_factor=args.dataloader_prefetch_factor,
         )
+
+    def whole_model(self) -> PreTrainedModel:
+        """The trained model. Under FSDP, where each process has a part of it, all must call this; it is whole in the first."""
+        model = self.accelerator.unwrap_model(self.model)
+        if not self.is_fsdp_enabled:
+            return model
+        weights = self.accelerator.get_state_dict(self.model)
+        if not self.is_world_process_zero():
+            return model
+        kinds = [kind for kind in type(model).__mro__ if issubclass(kind, PreTrainedModel)]
+        whole = next(kind for kind in kinds if not issubclass(kind, FSDPModule))(model.config)
+        whole.load_state_dict(weights)
+        return whole.to(self.accelerator.device)
 
     def get_batch_samples(self, epoch_iterator, num_batches, device):
         batches, items = super().get_batch_samples(epoch_iterator, num_batches, device)

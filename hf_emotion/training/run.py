@@ -215,9 +215,9 @@ def _train_seed(
     else:
         contexts = contexts_of(splits["train"])
         trainer, run = _fit(recipe, seed, folder / "checkpoints", splits, resume, recipe_file, contexts, gate)
+        model = trainer.whole_model()
         if recipe_file is None:  # only the first process evaluates and writes
             return run
-        model = trainer.accelerator.unwrap_model(trainer.model)
         probabilities = _predict(model, trainer.processing_class, recipe, splits, gate)
     thresholds = None
     if multi_label:
@@ -397,10 +397,11 @@ def _fit_each_context(
                 recipe, seed, context / "checkpoints", part, resume, recipe_file, own_contexts[context]
             )
             parts.append(run)
+            model = trainer.whole_model()
             if recipe_file is None:  # not the first process
                 continue
             with filling(context) as temporary:
-                trainer.accelerator.unwrap_model(trainer.model).save_pretrained(temporary)
+                model.save_pretrained(temporary)
                 trainer.processing_class.save_pretrained(temporary)
             write_json(finished, run)
             shutil.rmtree(context / "checkpoints", ignore_errors=True)

@@ -88,8 +88,8 @@ def kill_once(
     seconds: float,
 ) -> dict[str, Any] | None:
     """
-    Start (or resume) the training in `output` and kill it: `in_save`, a few milliseconds after a checkpoint folder appears that
-    lacks its last file, else at any moment of the `seconds` that a training takes. None: it ended before.
+    Start (or resume) the training in `output` and kill it: `in_save`, when a checkpoint folder holds some of its files but not
+    the last one, else at any moment of the `seconds` that a training takes. None: it ended before.
     """
     checkpoints = output / "checkpoints"
     before = set(half_written(checkpoints))
@@ -99,12 +99,13 @@ def kill_once(
     moment = start + moments.uniform(0.3, 0.8 if in_save else 1) * seconds
     time.sleep(max(0, moment - time.monotonic()))
     if in_save:
+        files = moments.randrange(16)  # of those that a whole checkpoint has
         while _runs(process):
-            if checkpoints.is_dir() and set(half_written(checkpoints)) - before:
-                time.sleep(moments.uniform(0, 0.06))
+            now = half_written(checkpoints)
+            if any(len(held) >= files for name, held in now.items() if name not in before):
+                time.sleep(moments.uniform(0, 0.002))
                 break
-            if not before.issubset(half_written(checkpoints)):  # set aside by now
-                before = set()
+            before &= set(now)  # what is gone was set aside
             time.sleep(0.0002)
     try:
         os.kill(process, signal.SIGKILL)
