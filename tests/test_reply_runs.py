@@ -182,7 +182,7 @@ def mod_run(tmp_path_factory, mod_recipe, pairs) -> Path:
 @pytest.fixture(scope="session")
 def token_run(tmp_path_factory, lm_run, pairs) -> Path:
     """The same with a token for each emotion instead."""
-    recipe = recipe_of(lm_run, name="token", model_config=VANILLA, emotion_tokens=True)
+    recipe = recipe_of(lm_run, {"num_train_epochs": 8}, name="token", model_config=VANILLA, emotion_tokens=True)
     return fit(recipe, tmp_path_factory.mktemp("token") / "run", pairs)
 
 
