@@ -146,7 +146,7 @@ def test_told_to_end_both_save_and_a_resume_ends_like_one_process(folder, server
 @pytest.mark.parametrize("launcher", ["accelerate", "torchrun"])
 def test_launchers(launcher, folder, single, tmp_path):
     launch = {
-        "accelerate": ["accelerate.commands.launch", "--num_processes", "2", "--cpu", "--num_machines", "1"],
+        "accelerate": ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"],
         "torchrun": ["torch.distributed.run", "--nproc-per-node", "2"],
     }[launcher]
     options = command(folder, "multi-label", tmp_path / "run", 4)
