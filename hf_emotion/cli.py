@@ -3,6 +3,7 @@
 
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -97,7 +98,7 @@ def train(
 
     output = output or Path("runs") / checked.name
     report = run(checked, output, data_dir=data_dir, resume=resume)
-    if report["summary"]:  # empty in the other processes of a distributed run: the first one evaluates
+    if int(os.environ.get("RANK", "0")) == 0:  # of several processes the first one speaks
         _print_report(report)
         print(f"\nrun folder: {output}")
 
@@ -1095,7 +1096,9 @@ def main() -> None:
     except Exception as error:
         if "--debug" in sys.argv:
             raise
-        expected = isinstance(error, (ValueError, OSError, ImportError)) and str(error)
+        expected = isinstance(error, (ValueError, OSError, ImportError, MemoryError, FloatingPointError)) and str(
+            error
+        )
         hint = "" if expected else f" ({type(error).__name__}; hf-emotion --debug COMMAND shows where)"
         print(f"error: {error}{hint}", file=sys.stderr)
         sys.exit(1)

@@ -182,7 +182,7 @@ def mod_run(tmp_path_factory, mod_recipe, pairs) -> Path:
 @pytest.fixture(scope="session")
 def token_run(tmp_path_factory, lm_run, pairs) -> Path:
     """The same with a token for each emotion instead."""
-    recipe = recipe_of(lm_run, name="token", model_config=VANILLA, emotion_tokens=True)
+    recipe = recipe_of(lm_run, {"num_train_epochs": 8}, name="token", model_config=VANILLA, emotion_tokens=True)
     return fit(recipe, tmp_path_factory.mktemp("token") / "run", pairs)
 
 
@@ -728,14 +728,14 @@ class TestResume:
         values = {name: getattr(mod_recipe, name) for name in mod_recipe.__dataclass_fields__}
         recipe = make_recipe({**values, "seeds": [3]})
 
-        class Interrupted(generation_module.Seq2SeqTrainer):
+        class Interrupted(generation_module.ExactTrainer):
             def training_step(self, *arguments, **options):
                 if self.state.epoch is not None and self.state.epoch > 1:
                     raise Stop
                 return super().training_step(*arguments, **options)
 
         with monkeypatch.context() as patch:
-            patch.setattr(generation_module, "Seq2SeqTrainer", Interrupted)
+            patch.setattr(generation_module, "ExactTrainer", Interrupted)
             with pytest.raises(Stop):
                 train(recipe, tmp_path / "run", data_dir=pairs)
         names = {path.name for path in (tmp_path / "run").iterdir()}

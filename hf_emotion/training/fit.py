@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import broadcast_object_list
 from transformers import Trainer, TrainingArguments
-from transformers.trainer_utils import get_last_checkpoint
 
 from ..recipes import Recipe
 from .files import write_text
+from .survive import Survival, last_whole_checkpoint, stopped_at
 
 
 def training_arguments(
@@ -20,11 +21,13 @@ def training_arguments(
     values = {
         "eval_strategy": "epoch",
         "save_strategy": "epoch",
-        "save_total_limit": 1,
+        "save_total_limit": 2,  # with 1 the Trainer ends with the best one alone, and a resume would start from there
         "load_best_model_at_end": True,
         "train_sampling_strategy": "group_by_length",
         "per_device_eval_batch_size": 64,
         "logging_steps": 50,
+        "logging_nan_inf_filter": False,  # which hides a training that diverged
+        "log_level_replica": "error",  # of several processes the first one speaks
         "report_to": "none",
         "disable_tqdm": not sys.stderr.isatty(),
         "dataloader_pin_memory": torch.cuda.is_available(),
@@ -39,14 +42,33 @@ def training_arguments(
 def fit(
     trainer: Trainer, recipe: Recipe, seed: int, checkpoints: Path, resume: bool, recipe_file: Path | None
 ) -> dict[str, Any]:
-    """Train, from the last checkpoint if there is one to `resume`, and return what is known of the training."""
+    """
+    Train, from the last whole checkpoint if there is one to `resume`, and return what is known of the training.
+
+    Raises:
+        SystemExit: the process was told to end (SIGTERM); the checkpoint is written.
+        FloatingPointError: loss or weights are not finite.
+    """
     if recipe_file is not None:  # not before everything that can be wrong with the input has been read
         write_text(recipe_file, recipe.to_yaml())
-    last = get_last_checkpoint(str(checkpoints)) if resume and checkpoints.is_dir() else None
-    result = trainer.train(resume_from_checkpoint=last)
+    found = [None]
+    if resume and trainer.is_world_process_zero():
+        found = [last_whole_checkpoint(checkpoints)]
+    last = broadcast_object_list(found)[0]
+    state = None if last is None else stopped_at(last)
+    if state is None:
+        survival = Survival(trainer)
+        trainer.add_callback(survival)
+        with survival.listening():
+            result = trainer.train(resume_from_checkpoint=None if last is None else str(last))
+        minutes = result.metrics["train_runtime"] / 60
+    else:  # interrupted after the training
+        best = state.best_model_checkpoint if trainer.args.load_best_model_at_end else None
+        trainer._load_from_checkpoint(best or str(last))
+        trainer.state, minutes = state, 0.0
     return {
         "seed": seed,
-        "train_minutes": result.metrics["train_runtime"] / 60,
+        "train_minutes": minutes,
         "resumed": last is not None,
         "epochs": trainer.state.epoch,
         "best_dev_metric": trainer.state.best_metric,

@@ -20,8 +20,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
-    Seq2SeqTrainer,
-    Seq2SeqTrainingArguments,
+    TrainingArguments,
     set_seed,
 )
 
@@ -31,6 +30,7 @@ from ..recipes import SCRATCH, Recipe
 from .files import filling
 from .fit import fit, training_arguments
 from .models import load_base_tokenizer, not_found, resolve_base_model
+from .order import ExactTrainer
 
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def train_generator(
     recipe: Recipe, seed: int, folder: Path, splits: DatasetDict, resume: bool, recipe_file: Path | None
 ) -> dict[str, Any]:
     """
-    Train one seed of a generator of replies or of a language model with the stock Seq2SeqTrainer, write the checkpoint with the
+    Train one seed of a generator of replies or of a language model, write the checkpoint with the
     lowest perplexity on dev, and return its entry in `runs`. The perplexities of development and test part are those per token
     of the tokenizer, the end of each reply included.
     """
@@ -60,7 +60,7 @@ def train_generator(
         collate, shifted = make_reply_collator(model), False
     checkpoints = folder / "checkpoints"
     arguments = training_arguments(
-        Seq2SeqTrainingArguments,
+        TrainingArguments,
         recipe,
         checkpoints,
         seed,
@@ -70,7 +70,8 @@ def train_generator(
         train_sampling_strategy="random" if recipe.model_type == "gpt2" else "group_by_length",
     )
     patience = recipe.early_stopping_patience
-    trainer = Seq2SeqTrainer(
+    # Not a Seq2SeqTrainer, which counts rows twice where the last batch of several processes is filled up with them.
+    trainer = ExactTrainer(
         model=model,
         args=arguments,
         train_dataset=encoded["train"],
@@ -90,9 +91,10 @@ def train_generator(
             run[split] = {
                 "teacher_forcing": {name: measured[f"{split}_{name}"] for name in ("perplexity", "tokens")},
             }
-    if trainer.is_world_process_zero():
+    model = trainer.whole_model()
+    if recipe_file is not None:  # only the first process writes
         with filling(folder) as temporary:
-            trainer.accelerator.unwrap_model(trainer.model).save_pretrained(temporary)
+            model.save_pretrained(temporary)
             tokenizer.save_pretrained(temporary)
     return run
 

@@ -61,6 +61,8 @@ from .files import filling, is_taken, write_json
 from .fit import fit, training_arguments
 from .generation import train_generator
 from .models import OUR_MODEL_TYPES, build_classifier, load_base_tokenizer
+from .order import ExactTrainer
+from .survive import explained, remove_leftovers
 
 
 logger = logging.getLogger(__name__)
@@ -68,9 +70,9 @@ logger = logging.getLogger(__name__)
 TRAIN_FRACTION_SEED = 0  # one subset for all seeds, so that runs differ by their seed alone
 
 
-class EmotionTrainer(Trainer):
+class EmotionTrainer(ExactTrainer):
     """
-    The stock Trainer, except for what no argument of it offers: it spares from weight decay also what the model names (the
+    The Trainer, except for what no argument of it offers: it spares from weight decay also what the model names (the
     stock rule knows only norms and biases), evaluates rows in their order, and can sample by inverse class frequency.
     """
 
@@ -119,8 +121,18 @@ def train(
     Raises:
         FileExistsError: `output` holds something and `resume` is not set.
         ValueError: `resume` with another recipe than the one in `output`.
+        OSError, MemoryError: no room or no right to write, no memory; the message says what to do.
+        FloatingPointError: the training diverged.
+        SystemExit: with code 143, the process got SIGTERM within the training; the checkpoint is written.
     """
     output = Path("runs") / recipe.name if output is None else Path(output)
+    with explained(output):
+        return _train(recipe, output, data_dir, resume, splits)
+
+
+def _train(
+    recipe: Recipe, output: Path, data_dir: str | Path | None, resume: bool, splits: DatasetDict | None
+) -> dict[str, Any]:
     main_process = int(os.environ.get("RANK", "0")) == 0
     recipe_file = output / "recipe.yaml"
     if splits is not None:
@@ -164,7 +176,7 @@ def train(
     report = _report(recipe, splits, runs)
     if main_process:
         _finish(recipe, output, folders, report)
-        shutil.rmtree(output / "checkpoints", ignore_errors=True)  # kept until all is written: --resume needs them
+        remove_leftovers(output)  # not before all is written: --resume needs the checkpoints
     return report
 
 
@@ -197,13 +209,15 @@ def _train_seed(
         gate = fit_tfidf_gate(splits["train"]["text"])
     if recipe.one_model_per_context:
         run, probabilities = _fit_each_context(recipe, seed, folder, splits, resume, recipe_file)
+        if recipe_file is None:
+            return run
         model = None
     else:
         contexts = contexts_of(splits["train"])
         trainer, run = _fit(recipe, seed, folder / "checkpoints", splits, resume, recipe_file, contexts, gate)
-        if not trainer.is_world_process_zero():
+        model = trainer.whole_model()
+        if recipe_file is None:  # only the first process evaluates and writes
             return run
-        model = trainer.accelerator.unwrap_model(trainer.model)
         probabilities = _predict(model, trainer.processing_class, recipe, splits, gate)
     thresholds = None
     if multi_label:
@@ -382,12 +396,19 @@ def _fit_each_context(
             trainer, run = _fit(
                 recipe, seed, context / "checkpoints", part, resume, recipe_file, own_contexts[context]
             )
+            parts.append(run)
+            model = trainer.whole_model()
+            if recipe_file is None:  # not the first process
+                continue
             with filling(context) as temporary:
-                trainer.accelerator.unwrap_model(trainer.model).save_pretrained(temporary)
+                model.save_pretrained(temporary)
                 trainer.processing_class.save_pretrained(temporary)
             write_json(finished, run)
-            shutil.rmtree(context / "checkpoints")
-        parts.append(json.loads(finished.read_text(encoding="utf-8")))
+            shutil.rmtree(context / "checkpoints", ignore_errors=True)
+        else:
+            parts.append(json.loads(finished.read_text(encoding="utf-8")))
+        if recipe_file is None:
+            continue
         predictor = TargetedPredictor(str(context), max_length=recipe.max_length)
         for split, scores in probabilities.items():
             if len(rows[split]):

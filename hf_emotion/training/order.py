@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of training rows: the same in every process, after every resume, and for every number of processes."""
+
+from collections.abc import Iterator
+
+import torch
+from accelerate.data_loader import DataLoaderShard
+from torch.distributed.fsdp import FSDPModule
+from torch.utils.data import BatchSampler, DataLoader, Sampler
+from transformers import PreTrainedModel, Trainer
+from transformers.trainer_pt_utils import LengthGroupedSampler
+
+
+class EpochOrder(Sampler[int]):
+    """The order that `sampler` draws, from nothing but the seed and the number of the epoch."""
+
+    def __init__(self, sampler: Sampler[int], seed: int):
+        self.sampler, self.seed, self.epoch = sampler, seed, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self.sampler)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[int]:
+        # The factor: epoch 1 of a seed is not epoch 0 of the next.
+        self.sampler.generator = torch.Generator().manual_seed(1_000_003 * self.seed + self.epoch)  # type: ignore[attr-defined]
+        return iter(self.sampler)
+
+
+class SharedBatches(BatchSampler):
+    """
+    The part of one process of batches that `num_processes` share as evenly as they can, `batch_size` rows for each: together
+    they see the batches of a single process with `num_processes` times the `batch_size`. A last batch with fewer rows than
+    processes is repeated until each has one.
+    """
+
+    def __init__(
+        self, sampler: Sampler[int], batch_size: int, drop_last: bool, num_processes: int = 1, process_index: int = 0
+    ):
+        super().__init__(sampler, batch_size * num_processes, drop_last)
+        self.num_processes, self.process_index = num_processes, process_index
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for batch in super().__iter__():
+            rows = max(len(batch), self.num_processes)
+            start, end = (rows * i // self.num_processes for i in (self.process_index, self.process_index + 1))
+            yield [batch[i % len(batch)] for i in range(start, end)]
+
+
+class ExactTrainer(Trainer):
+    """
+    A Trainer whose steps depend on the seed and the batch size alone. No argument of the stock one gives that: its
+    LengthGroupedSampler draws from the global random state, so that a run that goes on within an epoch gets other batches and
+    processes under dropout get orders that do not fit together; its last batch is filled up with rows of the first; and it
+    averages the losses of processes and of accumulated batches over batches, not over rows.
+    """
+
+    def get_train_dataloader(self) -> DataLoader:
+        args, processes = self.args, self.args.world_size
+        if args.train_sampling_strategy == "batch_rebalance":  # has an order of its own, over all processes
+            return super().get_train_dataloader()
+        sampler = self._get_train_sampler(self.train_dataset)
+        if isinstance(sampler, LengthGroupedSampler):
+            sampler.batch_size *= processes
+        if hasattr(sampler, "generator"):
+            sampler = EpochOrder(sampler, args.seed)
+        return DataLoaderShard(
+            self.train_dataset,
+            device=self.accelerator.device,
+            batch_sampler=SharedBatches(
+                sampler, self._train_batch_size, args.dataloader_drop_last, processes, args.process_index
+            ),
+            collate_fn=self.data_collator,
+            num_workers=args.dataloader_num_workers,
+            pin_memory=args.dataloader_pin_memory,
+            persistent_workers=args.dataloader_persistent_workers,
+            prefetch_factor=args.dataloader_prefetch_factor,
+        )
+
+    def whole_model(self) -> PreTrainedModel:
+        """The trained model. Under FSDP, where each process has a part of it, all must call this; it is whole in the first."""
+        model = self.accelerator.unwrap_model(self.model)
+        if not self.is_fsdp_enabled:
+            return model
+        weights = self.accelerator.get_state_dict(self.model)
+        if not self.is_world_process_zero():
+            return model
+        kinds = [kind for kind in type(model).__mro__ if issubclass(kind, PreTrainedModel)]
+        whole = next(kind for kind in kinds if not issubclass(kind, FSDPModule))(model.config)
+        whole.load_state_dict(weights)
+        return whole.to(self.accelerator.device)
+
+    def get_batch_samples(self, epoch_iterator, num_batches, device):
+        batches, items = super().get_batch_samples(epoch_iterator, num_batches, device)
+        if items is None:
+            rows = torch.tensor(sum(len(batch["labels"]) for batch in batches), device=device)
+            self._rows_of_step = self.accelerator.gather(rows.reshape(1)).sum()
+        return batches, items
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        rows = len(inputs["labels"])
+        result = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        if self.model_accepts_loss_kwargs or not model.training:
+            return result
+        # The loss is a mean over these rows, and is going to be averaged over accumulated batches and over processes.
+        averaged = self.current_gradient_accumulation_steps * self.accelerator.num_processes
+        share = rows * averaged / self._rows_of_step
+        return (result[0] * share, result[1]) if return_outputs else result * share

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lets a training survive: whole checkpoints are told from half-written ones, a SIGTERM is answered with a checkpoint, and an
+error says what to do."""
+
+import errno
+import json
+import logging
+import re
+import shutil
+import signal
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainerState
+from transformers.trainer_callback import ExportableState
+
+from .files import write_json
+
+
+logger = logging.getLogger(__name__)
+
+STATE = "trainer_state.json"  # the Trainer writes it last
+ASIDE = "half-written-"
+CHECKED_EVERY = 8  # steps between two questions to the other processes whether one was told to end
+
+
+def last_whole_checkpoint(checkpoints: Path) -> Path | None:
+    """
+    The newest checkpoint in a folder that has all that a resume needs, the best checkpoint that it names included. Others are set
+    aside, with a warning: renamed, so that neither this function nor the Trainer takes them for checkpoints.
+    """
+    found = {int(path.name.split("-")[1]): path for path in _checkpoints(checkpoints)}
+    whole = []
+    for path in found.values():
+        reason = defect(path)
+        if reason is None:
+            whole.append(path)
+        else:
+            _set_aside(path, reason)
+    for _, path in sorted(found.items(), reverse=True):
+        if path not in whole:
+            continue
+        state = json.loads((path / STATE).read_text(encoding="utf-8"))
+        best = state["best_model_checkpoint"]
+        if best is None:
+            return path
+        kept = checkpoints / Path(best).name
+        if kept in whole:
+            if str(kept) != best:  # the run folder was moved, or is named from another working directory
+                write_json(path / STATE, {**state, "best_model_checkpoint": str(kept)})
+            return path
+        _set_aside(path, f"its best checkpoint {kept.name} is missing")
+    return None
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", path.name)]
+
+
+def defect(checkpoint: Path) -> str | None:
+    """What keeps a checkpoint of the Trainer from being whole; None: nothing."""
+    try:
+        state = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return f"it has no {STATE}"
+    except ValueError:
+        return f"{STATE} is cut off"
+    names = {path.name for path in checkpoint.iterdir()}
+    processes = _saved(state).get("processes", 1)
+    random_states = ["rng_state.pth"] if processes == 1 else [f"rng_state_{rank}.pth" for rank in range(processes)]
+    for name in ("scheduler.pt", *random_states):
+        if name not in names:
+            return f"it has no {name}"
+    for what, pattern in (
+        ("weights", r"model.*\.safetensors$|pytorch_model"),
+        ("optimizer", "optimizer"),
+    ):  # FSDP's too
+        if not any(re.match(pattern, name) for name in names):
+            return f"it has no {what}"
+    for index in checkpoint.glob("*.safetensors.index.json"):
+        missing = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()) - names
+        if missing:
+            return f"it has no {min(missing)}"
+    for path in checkpoint.iterdir():
+        try:
+            if path.suffix == ".safetensors":
+                with safe_open(path, "pt"):  # compares the header with the size of the file
+                    pass
+            elif path.suffix in (".pt", ".pth", ".bin"):
+                zipfile.ZipFile(path).close()  # the table of contents stands at the end
+        except (SafetensorError, zipfile.BadZipFile):
+            return f"{path.name} is cut off"
+    return None
+
+
+def _saved(state: dict) -> dict:
+    """What `Survival` keeps in a checkpoint; nothing in those of other callbacks."""
+    return state.get("stateful_callbacks", {}).get("Survival", {}).get("attributes", {})
+
+
+def _set_aside(checkpoint: Path, reason: str) -> None:
+    target, number = checkpoint.with_name(ASIDE + checkpoint.name), 1
+    while target.exists():
+        number += 1
+        target = checkpoint.with_name(f"{ASIDE}{checkpoint.name}-{number}")
+    checkpoint.rename(target)
+    logger.warning("%s is not whole (%s): set aside as %s until the run ends well", checkpoint, reason, target.name)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Checkpoints and half-written files of a run that has ended well."""
+    for name in ("checkpoints", ".partial-*"):
+        for path in list(folder.rglob(name)):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+class Survival(TrainerCallback, ExportableState):
+    """
+    Saves a checkpoint and ends the process with status 143 when it gets SIGTERM; refuses to go on, and to save, once loss or
+    weights are not finite; and keeps in a checkpoint what the Trainer forgets: the losses since they were last logged, the
+    patience of early stopping, and the number of processes.
+    """
+
+    def __init__(self, trainer: Trainer):
+        self.trainer = trainer
+        self.told_to_end = False
+        self.unlogged = {"loss": 0.0, "since_step": 0}
+
+    def state(self) -> dict:
+        return {"args": {}, "attributes": {**self.unlogged, "processes": self.trainer.args.world_size}}
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Wait for SIGTERM; only the main thread of a process can."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def remember(number, frame):
+            self.told_to_end = True
+
+        before = signal.signal(signal.SIGTERM, remember)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        saved = _saved({"stateful_callbacks": state.stateful_callbacks})
+        if state.global_step and saved:
+            if saved["processes"] != args.world_size:
+                logger.warning(
+                    "the checkpoint was saved by %d processes, these are %d: dropout goes on with other random numbers",
+                    saved["processes"],
+                    args.world_size,
+                )
+            self.trainer._tr_loss += saved["loss"]
+            self.trainer._globalstep_last_logged = saved["since_step"]
+            for callback in self.trainer.callback_handler.callbacks:
+                if isinstance(callback, EarlyStoppingCallback):
+                    stopping = state.stateful_callbacks["EarlyStoppingCallback"]
+                    callback.early_stopping_patience_counter = stopping["attributes"][
+                        "early_stopping_patience_counter"
+                    ]
+        state.stateful_callbacks["Survival"] = self.state()
+
+    def on_step_end(self, args, state, control, **kwargs):
+        # The end of an epoch comes with its evaluation, without which a checkpoint would lose it.
+        within = state.epoch != int(state.epoch) and state.global_step < state.max_steps
+        if within and self._any_told_to_end(state.global_step % CHECKED_EVERY == 0):
+            control.should_save = True
+        self._before_save(args, state, control)
+
+    def on_epoch_end(self, args, state, control, **kwargs):
+        if self._any_told_to_end(True):
+            control.should_save = True
+        self._before_save(args, state, control)
+
+    def on_save(self, args, state, control, **kwargs):
+        if self._any_told_to_end(True):
+            self.trainer.accelerator.wait_for_everyone()  # until all have written
+            if state.is_world_process_zero:
+                print(
+                    f"told to end (SIGTERM): saved step {state.global_step} of {state.max_steps} in "
+                    f"{args.output_dir}/checkpoint-{state.global_step}. Give the same command with --resume to go on.",
+                    file=sys.stderr,
+                )
+            raise SystemExit(128 + signal.SIGTERM)
+
+    def _any_told_to_end(self, ask: bool) -> bool:
+        """Whether any process was told to end: they stop at one step, or the others would wait for it forever."""
+        if self.trainer.args.world_size == 1:
+            return self.told_to_end
+        if not ask:
+            return False
+        told = torch.tensor([self.told_to_end], dtype=torch.int32, device=self.trainer.accelerator.device)
+        return bool(self.trainer.accelerator.gather(told).any())
+
+    def _before_save(self, args, state, control) -> None:
+        trainer, saves = self.trainer, control.should_save or control.should_evaluate
+        # Reading the loss makes a GPU wait: not at every step there.
+        if args.device.type == "cpu" or control.should_log or saves:
+            finite = bool(torch.isfinite(trainer._tr_loss))
+            if finite and saves:
+                finite = all(bool(parameter.isfinite().all()) for parameter in trainer.model.parameters())
+            if not finite:
+                raise FloatingPointError(
+                    f"the training diverged: loss {trainer._tr_loss.item()} at step {state.global_step}, learning rate "
+                    f"{trainer.lr_scheduler.get_last_lr()[0]:.3g} (`learning_rate` {args.learning_rate:.3g}). Train again in "
+                    f"another run folder with a tenth of it, --set learning_rate={args.learning_rate / 10:.3g}"
+                    + ("" if 0 < args.max_grad_norm <= 1 else ", and with clipped gradients, --set max_grad_norm=1")
+                    + f". {_best_so_far(Path(args.output_dir))}"
+                )
+        if saves:
+            self.unlogged = {"loss": 0.0, "since_step": state.global_step}
+            if not control.should_log:
+                loss = trainer.accelerator.gather(trainer._tr_loss.reshape(1)).mean().item()
+                self.unlogged = {"loss": loss, "since_step": trainer._globalstep_last_logged}
+
+
+def stopped_at(checkpoint: Path) -> TrainerState | None:
+    """The state in a checkpoint after which the training, early or not, was to stop; None: it is to go on."""
+    state = TrainerState.load_from_json(str(checkpoint / STATE))
+    control = state.stateful_callbacks.get("TrainerControl", {})
+    return state if control.get("args", {}).get("should_training_stop", False) else None
+
+
+def _best_so_far(folder: Path) -> str:
+    whole = [path for path in _checkpoints(folder) if defect(path) is None]
+    if not whole:
+        return "There is no checkpoint yet."
+    last = max(whole, key=lambda path: int(path.name.split("-")[1]))
+    best = json.loads((last / STATE).read_text(encoding="utf-8"))["best_model_checkpoint"] or last
+    return f"The best checkpoint so far is kept: {last.with_name(Path(best).name)}."
+
+
+@contextmanager
+def explained(output: Path) -> Iterator[None]:
+    """Errors of disk and memory, said with what to do about them. They keep their kind: OSError, MemoryError."""
+    try:
+        yield
+    except (OSError, RuntimeError, MemoryError, SafetensorError) as error:
+        text = (str(error) or type(error).__name__).splitlines()[0]
+        number = error.errno if isinstance(error, OSError) else None
+        full = number in (errno.ENOSPC, errno.EDQUOT) or re.search("No space left|quota exceeded|StorageFull", text)
+        if full or (isinstance(error, RuntimeError) and "inline_container" in str(error)):  # how torch.save says it
+            raise OSError(
+                f"{output} cannot be written, the disk is full or failing ({text}). Make room, then give the same command with "
+                f"--resume. {_kept(output)}"
+            ) from error
+        path = Path(str(error.filename)) if isinstance(error, OSError) else Path()
+        inside = path.is_relative_to(output) or output.is_relative_to(path)
+        if number == errno.EROFS or (number in (errno.EACCES, errno.EPERM) and inside):
+            raise OSError(
+                f"{output} cannot be written ({text}). Make it writable and give the same command with --resume, or choose "
+                f"another folder with --output. {_kept(output)}"
+            ) from error
+        if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
+            raise MemoryError(
+                f"out of memory ({text}). Train in another run folder with smaller batches that add up to the same, e.g. --set "
+                "per_device_train_batch_size=8 --set gradient_accumulation_steps=2, or with a smaller `max_length`; if something "
+                f"else took the memory, give the same command with --resume. {_kept(output)}"
+            ) from error
+        raise
+
+
+def _kept(output: Path) -> str:
+    """The best checkpoints of the seeds (and contexts) that are not finished."""
+    folders = [path for path in output.rglob("checkpoints") if path.is_dir()] if output.is_dir() else []
+    return " ".join(_best_so_far(folder) for folder in folders) or "There is no checkpoint yet."

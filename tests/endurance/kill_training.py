@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Kill trainings (SIGKILL) at random moments, many of them while a checkpoint is being written, resume them until they end, and
+compare what they leave with a training that nobody killed: `python -m tests.endurance.kill_training --kills 50`.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the helpers of the tests
+
+from toolkit_helpers import feelings_rows, save_base_bert, write_csv
+
+from .fork_server import ForkServer
+
+
+LAST_FILE = "trainer_state.json"  # of a checkpoint, in the order in which the Trainer writes
+CHANGING = ("runtime", "per_second", "train_minutes", "resumed", "model_preparation_time")  # measured times
+
+
+def make_training(folder: Path, **arguments: Any) -> list[str]:
+    """A tiny base model, a corpus and a recipe with many saves, within epochs too; returns the command without --output."""
+    base = save_base_bert(folder / "base", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+    sizes = {"train": (93, 0), "dev": (25, 93), "test": (24, 118)}  # last batches that are not full
+    for part, size in sizes.items():
+        write_csv(folder / "data" / f"{part}.csv", ["text", "label"], feelings_rows(*size))
+    recipe = {
+        "name": "killed",
+        "base_model": str(base),
+        "dataset": "files",
+        "dataset_options": {"label_separator": "|"},
+        "model_type": "label-aware-bert",
+        "model_config": {"class_balanced_beta": 0.9},
+        "max_length": 32,
+        "early_stopping_patience": 6,
+        "training_arguments": {
+            "num_train_epochs": 3,
+            "per_device_train_batch_size": 8,
+            "learning_rate": 2e-3,
+            "eval_strategy": "steps",
+            "eval_steps": 5,
+            "save_strategy": "steps",
+            "save_steps": 5,
+            "save_total_limit": 1,
+            "logging_steps": 2,
+            "use_cpu": True,
+            "bf16": False,
+            **arguments,
+        },
+    }
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    return ["train", str(folder / "recipe.yaml"), "--data-dir", str(folder / "data")]
+
+
+def half_written(checkpoints: Path) -> dict[str, list[str]]:
+    """Checkpoints newer than all whole ones that lack their last file, or have it cut off, and what they hold."""
+    found, whole = {}, 0
+    for path in checkpoints.glob("checkpoint-*"):
+        step = int(path.name.split("-")[1])
+        try:
+            json.loads((path / LAST_FILE).read_text(encoding="utf-8"))
+            whole = max(whole, step)
+        except (FileNotFoundError, ValueError):
+            with contextlib.suppress(FileNotFoundError):  # an old one that is being deleted
+                found[step] = sorted(os.listdir(path))
+    return {f"checkpoint-{step}": files for step, files in found.items() if step > whole}
+
+
+def kill_once(
+    server: ForkServer,
+    command: list[str],
+    output: Path,
+    log: Path,
+    in_save: bool,
+    moments: random.Random,
+    seconds: float,
+) -> dict[str, Any] | None:
+    """
+    Start (or resume) the training in `output` and kill it: `in_save`, when a checkpoint folder holds some of its files but not
+    the last one, else at any moment of the `seconds` that a training takes. None: it ended before.
+    """
+    checkpoints = output / "checkpoints"
+    before = set(half_written(checkpoints))
+    resume = ["--resume"] if output.exists() else []
+    start = time.monotonic()
+    process = server.start([*command, "--output", str(output), *resume], log)
+    moment = start + moments.uniform(0.3, 0.8 if in_save else 1) * seconds
+    time.sleep(max(0, moment - time.monotonic()))
+    if in_save:
+        files = moments.randrange(16)  # of those that a whole checkpoint has
+        while _runs(process):
+            now = half_written(checkpoints)
+            if any(len(held) >= files for name, held in now.items() if name not in before):
+                time.sleep(moments.uniform(0, 0.002))
+                break
+            before &= set(now)  # what is gone was set aside
+            time.sleep(0.0002)
+    try:
+        os.kill(process, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    after = time.monotonic() - start
+    status = server.wait(process)
+    if status != -signal.SIGKILL:
+        assert status == 0, log.read_text(encoding="utf-8")
+        return None
+    left = {name: files for name, files in half_written(checkpoints).items() if name not in before}
+    writing = (output / "recipe.yaml").exists() and bool(list(output.glob(".partial-*")))
+    where = "in a save" if left else "while results were written" if writing else "elsewhere"
+    return {"where": where, "after_seconds": round(after, 3), "half_written": left, "resumed": bool(resume)}
+
+
+def _runs(process: int) -> bool:
+    """Whether a process of the fork server is neither gone nor waits to be asked for its status."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def steady(value: Any) -> Any:
+    """A report without measured times."""
+    if isinstance(value, dict):
+        return {key: steady(item) for key, item in value.items() if not key.endswith(CHANGING)}
+    return [steady(item) for item in value] if isinstance(value, list) else value
+
+
+def differences(found: Path, expected: Path) -> list[str]:
+    """In what the run folders differ: names of files, or of values of the report; weights and predictions byte for byte."""
+    names = [{str(path.relative_to(folder)) for path in folder.rglob("*")} for folder in (found, expected)]
+    differing = sorted(names[0] ^ names[1])
+    for name in ("model.safetensors", "predictions.parquet", "recipe.yaml"):
+        if (found / name).read_bytes() != (expected / name).read_bytes():
+            differing.append(name)
+    runs = [
+        steady(json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["runs"])
+        for folder in (found, expected)
+    ]
+    for one, other in zip(*runs, strict=True):
+        differing += [key for key in other if one.get(key) != other[key]]
+    return differing
+
+
+def lost_steps(found: Path, expected: Path) -> int:
+    """Logged steps of the uninterrupted training that are missing in the history of another."""
+    steps = []
+    for folder in (found, expected):
+        run = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["runs"][0]
+        steps.append({entry["step"] for entry in run["history"] if "loss" in entry})
+    return len(steps[1] - steps[0])
+
+
+def kill_trainings(
+    folder: Path, kills: int, server: ForkServer, seed: int = 0, saves: float = 0.5, record: Path | None = None
+) -> dict[str, Any]:
+    """
+    Kill trainings `kills` times, about the share `saves` of them in a save, and let them end; a line for each kill goes to
+    `record`.
+
+    Returns:
+        `kills`, of them `inside_save` and `while_writing_results`, the `runs` that were ended, the checkpoints that were
+        `set_aside`, `steps_lost`, the `differences` to an uninterrupted run, and whether all are `equal`.
+    """
+    command, moments, log = make_training(folder), random.Random(seed), folder / "log.txt"
+    reference = folder / "reference"
+    start = time.monotonic()
+    assert server.run([*command, "--output", str(reference)], log) == 0, log.read_text(encoding="utf-8")
+    seconds = time.monotonic() - start
+    each: list[dict[str, Any]] = []
+    differing, lost, runs, output = [], 0, 0, folder / "run-0"
+    while len(each) < kills or output.exists():
+        in_save = sum(kill["where"] == "in a save" for kill in each) < saves * (len(each) + 1)
+        killed = None
+        if len(each) < kills:
+            killed = kill_once(server, command, output, log, in_save, moments, seconds)
+        else:
+            assert server.run([*command, "--output", str(output), "--resume"], log) == 0, log.read_text(
+                encoding="utf-8"
+            )
+        if killed is not None:
+            each.append({"run": runs, **killed})
+            if record is not None:
+                with record.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(each[-1]) + "\n")
+        else:
+            differing += [f"run {runs}: {name}" for name in differences(output, reference)]
+            lost += lost_steps(output, reference)
+            runs, output = runs + 1, folder / f"run-{runs + 1}"
+    return {
+        "kills": len(each),
+        "inside_save": sum(kill["where"] == "in a save" for kill in each),
+        "while_writing_results": sum(kill["where"] == "while results were written" for kill in each),
+        "runs": runs,
+        "set_aside": log.read_text(encoding="utf-8").count(": set aside as "),
+        "steps_lost": lost,
+        "differences": differing,
+        "equal": not differing,
+        "seconds": round(time.monotonic() - start, 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--log", type=Path, help="JSONL file for each kill: where, after how long, what was half-written"
+    )
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        server = ForkServer(Path(name) / "cache")
+        try:
+            summary = kill_trainings(Path(name), options.kills, server, options.seed, record=options.log)
+        finally:
+            server.close()
+    print(json.dumps(summary, indent=2))
+    sys.exit(0 if summary["equal"] else 1)
+
+
+if __name__ == "__main__":
+    main()
