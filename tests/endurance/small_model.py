@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A classifier so small that a million texts take minutes on one core, and texts for it."""
+
+import random
+from pathlib import Path
+
+import torch
+from hf_emotion.modeling import BertForLabelAwareClassification, LabelAwareBertConfig
+from transformers import BertTokenizerFast
+
+from hf_emotion import Predictor
+
+
+LABELS = ("anger", "fear", "joy", "sadness", "neutral")
+WORDS = (
+    "the a this my your we they you it is was have made go saw think know feel want like love hate hope fear good bad great sad "
+    "happy angry sorry thanks day night home work school team story people friend mother time year way thing life world so"
+).split()
+MAX_LENGTH = 32  # tokens; some texts are longer
+
+
+def save_small_classifier(folder: Path) -> Path:
+    """A label-aware BERT with drawn weights, and its tokenizer."""
+    folder.mkdir(parents=True)
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *dict.fromkeys(WORDS)]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
+    BertTokenizerFast.from_pretrained(folder).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = LabelAwareBertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=MAX_LENGTH,
+        initializer_range=1.0,
+        tie_head=False,
+        id2label=dict(enumerate(LABELS)),
+        label2id={name: number for number, name in enumerate(LABELS)},
+    )
+    BertForLabelAwareClassification(config).save_pretrained(folder)
+    return folder
+
+
+def draw_texts(predictor: Predictor, count: int, seed: int = 0) -> list[str]:
+    """
+    Different texts of 1 to 12 words, every fiftieth far too long; none has a probability so near a threshold or another that
+    rounding, which depends on the batch, could change its labels.
+    """
+    draw = random.Random(seed)
+    texts: list[str] = []
+    while len(texts) < count:
+        long = len(texts) % 50 == 49
+        text = " ".join(draw.choices(WORDS, k=MAX_LENGTH * 2 if long else draw.randint(1, 12)))
+        values = sorted([*predictor.label_probabilities([text])[0].tolist(), 0.5])
+        if text not in texts and min(b - a for a, b in zip(values, values[1:], strict=False)) > 1e-4:
+            texts.append(text)
+    return texts
