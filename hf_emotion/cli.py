@@ -1048,8 +1048,8 @@ def _processes():
 
     from accelerate import PartialState
 
-    # They only wait for one another, perhaps for days; when one dies, its connection ends and so do the others.
-    return PartialState(cpu=True, timeout=timedelta(days=365))
+    # On the CPU: they only wait for one another.
+    return PartialState(cpu=True, timeout=timedelta(minutes=10))
 
 
 def _device_of(state) -> str | None:

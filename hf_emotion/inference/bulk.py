@@ -11,11 +11,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import pyarrow
 import pyarrow.parquet
+import torch
+import torch.distributed
 from tqdm.auto import tqdm
 
 from ..data.paths import as_path, ending, filesystem, is_remote, name_of, open_file, shown
@@ -25,6 +28,11 @@ from .dialogue import DialoguePredictor
 from .onnx import OnnxClassifier
 from .predictor import Predictor
 
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from accelerate import PartialState
@@ -135,7 +143,12 @@ def predict_file(
             )
         return {**counts, "finished": sorted(finished), "done": done, "columns": asdict(columns), "complete": complete}
 
-    plan = _by_first(state, start)
+    group = None
+    if state is not None and state.num_processes > 1:
+        state.wait_for_everyone()
+        # One may wait for another for days; when one dies, its connection ends and so do the others.
+        group = torch.distributed.new_group(backend="gloo", timeout=timedelta(days=30))
+    plan = _by_first(group, start)
     columns = _Columns(**plan["columns"])
     processes, mine = (1, 0) if state is None else (state.num_processes, state.process_index)
     truncated = 0
@@ -151,10 +164,10 @@ def predict_file(
                 with writing(f"{parts.folder}/{number:06d}.parquet") as temporary:
                     pyarrow.parquet.write_table(table, temporary)
                 truncated += cut
-    if state is not None:
-        from accelerate.utils import gather_object
-
-        truncated = sum(gather_object([truncated]))  # waits for all
+    if group is not None:
+        counts = [0] * processes
+        torch.distributed.all_gather_object(counts, truncated, group=group)  # waits for all
+        truncated = sum(counts)
     if mine == 0:
         predictor.warn_truncated(truncated, plan["texts"])
 
@@ -163,7 +176,7 @@ def predict_file(
             parts.join(source, output, layout)
         parts.remove()
 
-    _by_first(state, finish)
+    _by_first(group, finish)
     return {"rows": plan["rows"], "skipped": plan["skipped"]}
 
 
@@ -173,20 +186,18 @@ def check_bad_rows(on_bad_rows: str) -> None:
         raise ValueError(f"`on_bad_rows` must be 'error' or 'skip', got {on_bad_rows!r}.")
 
 
-def _by_first(state: "PartialState | None", action: Callable[[], Any]) -> Any:
+def _by_first(group: "torch.distributed.ProcessGroup | None", action: Callable[[], Any]) -> Any:
     """What `action` returns in the first process, for all; if it fails there, all fail."""
-    if state is None or state.num_processes == 1:
+    if group is None:
         return action()
-    from accelerate.utils import broadcast_object_list
-
     found: list[Any] = [None, None]
     failure = None
-    if state.is_main_process:
+    if torch.distributed.get_rank() == 0:
         try:
             found[0] = action()
         except Exception as error:
             failure, found[1] = error, str(error) or type(error).__name__
-    broadcast_object_list(found)
+    torch.distributed.broadcast_object_list(found, group=group)
     if failure is not None:
         raise failure
     if found[1] is not None:
@@ -219,6 +230,7 @@ class _Parts:
         self.folder = f"{output}.parts"
         self.fs, self.root = filesystem(self.folder)
         self.manifest = f"{self.root}/job.json"
+        self._locked: IO | None = None
 
     def open(self, job: dict) -> dict[int, int]:
         """Rows of every finished part of this very job; of a new job none."""
@@ -229,12 +241,14 @@ class _Parts:
                 raise FileExistsError(f"{shown(self.folder)} is where parts go and holds other files: move them away.")
             with writing(f"{self.folder}/job.json") as temporary:
                 temporary.write_text(json.dumps(job, indent=2), encoding="utf-8")
+            self._lock()
             return {}
         if json.loads(self.fs.cat_file(self.manifest)) != job:
             raise FileExistsError(
                 f"{shown(self.folder)} holds parts of another job (other input, model or options): finish that one or "
                 "remove the folder."
             )
+        self._lock()
         finished = {}
         for number, path in self._paths().items():
             try:
@@ -244,9 +258,23 @@ class _Parts:
                 logger.warning("%s is damaged and is predicted again", path)
         return finished
 
+    def _lock(self) -> None:
+        """Until this process ends: a job that goes on after its launcher was killed must not meet the next one."""
+        if fcntl is None or is_remote(self.folder):
+            return
+        self._locked = Path(self.manifest).open("rb")
+        try:
+            fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FileExistsError(
+                f"another process works on {self.folder}: wait until it has finished, or end it."
+            ) from error
+
     def _paths(self) -> dict[int, str]:
         self.fs.invalidate_cache()
-        names = {path.rpartition("/")[2].removesuffix(".parquet"): path for path in self.fs.ls(self.root, detail=False)}
+        names = {
+            path.rpartition("/")[2].removesuffix(".parquet"): path for path in self.fs.ls(self.root, detail=False)
+        }
         return {int(name): names[name] for name in sorted(filter(str.isdecimal, names), key=int)}
 
     def predictions(self) -> Iterator[tuple[list[str] | None, list[float] | None]]:
@@ -269,6 +297,8 @@ class _Parts:
         os.replace(temporary, output)
 
     def remove(self) -> None:
+        if self._locked is not None:
+            self._locked.close()
         self.fs.rm(self.root, recursive=True)
 
 

@@ -269,13 +269,22 @@ def encode_texts(
     scaled = gate is not None and config.tfidf_gating == "scale"
     if gate is not None and not scaled:
         texts = [gate.filter(text) for text in texts]
-    options: dict[str, Any] = {"return_token_type_ids": bool(auxiliary), "return_attention_mask": False, "verbose": False}
+    options: dict[str, Any] = {
+        "return_token_type_ids": bool(auxiliary),
+        "return_attention_mask": False,
+        "verbose": False,
+    }
     with _tokenizing:
         encoded = tokenizer(texts, *auxiliary, return_offsets_mapping=scaled, **options)
         cut = np.array([len(ids) > max_length for ids in encoded["input_ids"]], dtype=bool)
-        if cut.any():
+        rows = np.flatnonzero(cut)
+        if rows.size:
             options |= {"truncation": "only_first", "max_length": max_length}
-            encoded = tokenizer(texts, *auxiliary, return_offsets_mapping=scaled, **options)
+            parts = [[segment[row] for row in rows] for segment in (texts, *auxiliary)]
+            shorter = tokenizer(*parts, return_offsets_mapping=scaled, **options)
+            for name, values in shorter.items():
+                for row, value in zip(rows, values, strict=True):
+                    encoded[name][row] = value
     if scaled:
         offsets = encoded.pop("offset_mapping")
         encoded["token_gates"] = [gate.token_gates(*pair) for pair in zip(texts, offsets, strict=True)]

@@ -106,7 +106,9 @@ class BatchingPredictor:
                 raise RuntimeError("the predictor is closed.")
             # A call larger than the queue goes through when nothing else waits.
             if self._waiting and self._size + len(call.inputs) > self.max_queue_size:
-                raise queue.Full(f"{self._size} inputs wait already, of at most {self.max_queue_size}: try again later.")
+                raise queue.Full(
+                    f"{self._size} inputs wait already, of at most {self.max_queue_size}: try again later."
+                )
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="BatchingPredictor", daemon=True)
                 self._thread.start()

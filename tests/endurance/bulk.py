@@ -8,21 +8,23 @@ ends by itself; then every row of the output is compared with the input and with
 
 import argparse
 import csv
+import itertools
 import json
 import logging
 import os
 import random
-import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from hf_emotion import Predictor
+from hf_emotion.cli import _processes
 from hf_emotion.inference.bulk import ROWS_PER_PART, predict_file
 
 from .small_model import draw_texts, save_small_classifier
@@ -49,7 +51,9 @@ def check_output(path: Path, texts: list[str], rows: int, expected: list[list[di
             found["double"] += seen[number]
             found["disordered"] += number != last + 1
             seen[number], last = 1, number
-            text, labels = ("", None) if number % 1000 == 999 else (texts[number % len(texts)], expected[number % len(texts)])
+            text, labels = (
+                ("", None) if number % 1000 == 999 else (texts[number % len(texts)], expected[number % len(texts)])
+            )
             same = row["text"] == text and row["note"] == f'"{number}",\n'
             if labels is None:
                 same = same and row["predicted_labels"] is None and row["predicted_scores"] is None
@@ -74,104 +78,128 @@ def memory_mib(pid: int) -> float:
 
 
 class Command:
-    """`hf-emotion predict` in a process group of its own, started by torchrun where there are several."""
+    """`hf-emotion predict`, started by torchrun where there are several processes."""
 
     def __init__(self, checkpoint: Path, source: Path, output: Path, processes: int = 1):
         command = [sys.executable, "-m", "hf_emotion", "predict", checkpoint, "--input", source, "--output", output]
         if processes > 1:
-            launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes]
-            command[1:1] = launcher
-        options = ["--on-bad-rows", "skip"]
+            command[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes]
         self.process = subprocess.Popen(
-            [str(part) for part in [*command, *options]],
+            [str(part) for part in [*command, "--on-bad-rows", "skip"]],
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=True,
         )
         self.pid = self.process.pid
 
     def code(self) -> int | None:
         return self.process.poll()
 
+    def error(self) -> str:
+        return self.process.stderr.read()
+
     def kill(self) -> None:
-        os.killpg(self.pid, signal.SIGKILL)
+        """All of them at once."""
+        import psutil
+
+        for process in [*psutil.Process(self.pid).children(recursive=True), self.process]:
+            process.kill()
         self.process.communicate()
 
 
-class Child:
-    """The same call in a forked process, which need not load anything."""
+class Forked:
+    """The same call in forked processes, which need not load anything."""
 
-    def __init__(self, predictor: Predictor, source: Path, output: Path):
-        options = {"on_bad_rows": "skip", "progress": False}
-        self.process = get_context("fork").Process(
-            target=predict_file, args=(predictor, source, output), kwargs=options
-        )
-        self.process.start()
-        self.pid = self.process.pid
+    def __init__(self, predictor: Predictor, source: Path, output: Path, processes: int = 1):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        arguments = (predictor, source, output, processes, port)
+        context = get_context("fork")
+        self.processes = [context.Process(target=_predict, args=(rank, *arguments)) for rank in range(processes)]
+        for process in self.processes:
+            process.start()
+        self.pid = self.processes[0].pid
 
     def code(self) -> int | None:
-        return self.process.exitcode
+        codes = [process.exitcode for process in self.processes]
+        return None if None in codes else max(codes, key=abs)
+
+    def error(self) -> str:
+        return ""
 
     def kill(self) -> None:
-        self.process.kill()
-        self.process.join()
+        """One of them: the others must end by themselves."""
+        random.choice(self.processes).kill()
+        for process in self.processes:
+            process.join(60)
+            if process.exitcode is None:
+                raise TimeoutError("a process outlives by a minute the one that was killed")
 
 
-def run(rows: int, kills: int, processes: int = 1, forked: bool = False, seed: int = 0) -> dict[str, Any]:
+def _predict(rank: int, predictor: Predictor, source: Path, output: Path, processes: int, port: int) -> None:
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    logging.disable(logging.WARNING)
+    sys.stderr = open(os.devnull, "w")  # the others report the connection that ends
+    predict_file(predictor, source, output, on_bad_rows="skip", progress=False, state=_processes())
+
+
+def run(
+    rows: int, kills: int, processes: int | Sequence[int] = 1, forked: bool = False, seed: int = 0
+) -> dict[str, Any]:
     """
-    Kills fall after a drawn number of new parts and a drawn time, one of them while the parts are joined.
+    Kills fall after a drawn number of new parts and a drawn time, the last one while the parts are joined.
 
     Args:
+        processes: of each start in turn.
         forked: start by a fork instead of by the command.
     """
     draw = random.Random(seed)
+    processes = itertools.cycle([processes] if isinstance(processes, int) else processes)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         checkpoint = save_small_classifier(folder / "model")
         predictor = Predictor(checkpoint, device="cpu")
-        texts = draw_texts(predictor, 997)
+        texts = draw_texts(predictor, 199)
         expected = [predictor([text])[0] for text in texts]
         source, output = write_source(folder / "in.csv", texts, rows), folder / "out.jsonl"
         parts = folder / "out.jsonl.parts"
-        start: Callable = lambda: (  # noqa: E731
-            Child(predictor, source, output) if forked else Command(checkpoint, source, output, processes)
-        )
+        step = -(-rows // ROWS_PER_PART) // (kills + 1)  # parts between two kills
         killed: list[str] = []
-        peak = 0.0
+        peak, error = 0.0, ""
         began = time.perf_counter()
-        while True:
-            had = len(list(parts.glob("[0-9]*.parquet")))
-            wanted = had + draw.randint(0, max(1, -(-rows // ROWS_PER_PART) // (kills + 1)))
+        code = None
+        # Other processes may end the work while one of them is killed.
+        while not (output.exists() and not parts.exists()):
             joining = len(killed) == kills - 1
-            process = start()
-            while process.code() is None:
+            wanted = len(list(parts.glob("[0-9]*.parquet"))) + draw.randint(0, max(1, step))
+            if forked:
+                process = Forked(predictor, source, output, next(processes))
+            else:
+                process = Command(checkpoint, source, output, next(processes))
+            while (code := process.code()) is None:
                 peak = max(peak, memory_mib(process.pid))
                 done = len(list(parts.glob("[0-9]*.parquet")))
-                ready = any(parts.glob("joined.*")) if joining else done >= wanted
+                ready = any(parts.glob("joined.*")) if joining else parts.exists() and done >= wanted
                 if len(killed) < kills and ready:
-                    time.sleep(draw.random() * (0.05 if forked or joining else 1.0))
+                    time.sleep(draw.random() * (0.1 if forked or joining else 1.0))
                     if process.code() is None:
                         process.kill()
                         killed.append("joining" if any(parts.glob("joined.*")) else f"{done} parts")
-                    break
-                time.sleep(0.005 if forked or joining else 0.05)
+                        break
+                time.sleep(0.01 if joining else 0.05)
             else:
+                error = process.error() if code else ""
                 break
         seconds = time.perf_counter() - began
-        error = process.process.stderr.read() if process.code() and not forked else ""
-        summary = {"rows": rows, "processes": processes, "kills": killed, "exit_code": process.code()}
-        if process.code() == 0:
+        summary: dict[str, Any] = {"rows": rows, "kills": killed, "exit_code": code or 0}
+        if not code:
             left = sorted(path.name for path in folder.iterdir() if path.name not in ("model", "in.csv", "out.jsonl"))
             summary |= {**check_output(output, texts, rows, expected), "files_left": left}
-        return {
-            **summary,
-            "seconds": round(seconds, 1),
-            "rows_per_second": round(rows / seconds),
-            "peak_memory_mib": round(peak),
-            **({"error": error[-2000:]} if error else {}),
-        }
+    speed = {"seconds": round(seconds, 1), "rows_per_second": round(rows / seconds), "peak_memory_mib": round(peak)}
+    return {**summary, **speed, **({"error": error[-2000:]} if error else {})}
 
 
 def main() -> None:

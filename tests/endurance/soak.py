@@ -92,7 +92,10 @@ def run(seconds: float, threads: int = 16, forks: int = 2, seed: int = 0) -> dic
         if child == 0:
             try:
                 faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True)
-                right = [same(predict(texts[:9]), [expected[None][t] for t in texts[:9]]) for predict in (predictor, batching)]
+                right = [
+                    same(predict(texts[:9]), [expected[None][t] for t in texts[:9]])
+                    for predict in (predictor, batching)
+                ]
                 os._exit(0 if all(right) else 1)
             finally:
                 os._exit(2)
@@ -142,7 +145,9 @@ def main() -> None:
     logging.getLogger("hf_emotion").setLevel(logging.ERROR)  # not of each text that is cut
     summary = run(60 * arguments.minutes, arguments.threads, arguments.forks, arguments.seed)
     print(json.dumps(summary))
-    faults = summary["wrong"] or summary["stuck_threads"] or summary["failed_forks"] or summary["memory_growth_mib"] > 20
+    faults = (
+        summary["wrong"] or summary["stuck_threads"] or summary["failed_forks"] or summary["memory_growth_mib"] > 20
+    )
     sys.exit(1 if faults else 0)
 
 
