@@ -29,7 +29,9 @@ def shown(path: str | Path) -> str:
 
 def name_of(path: str | Path) -> str:
     """The last part of a path: `in.csv`."""
-    return PurePosixPath(urlsplit(str(path)).path).name if is_remote(path) else Path(path).name
+    if not is_remote(path):
+        return Path(path).name
+    return PurePosixPath(shown(path).partition("://")[2]).name
 
 
 def ending(path: str | Path) -> str:

@@ -160,7 +160,7 @@ def predict_file(
             for number, part in enumerate(_split_rows(rows, columns, rows_per_part)):
                 if number in finished or next(missing) % processes != mine:
                     continue
-                table, cut = predict_rows(predictor, part, columns, top_k, bar)
+                table, cut = predict_rows(predictor, part, columns, top_k, bar.update)
                 with writing(f"{parts.folder}/{number:06d}.parquet") as temporary:
                     pyarrow.parquet.write_table(table, temporary)
                 truncated += cut
@@ -480,7 +480,11 @@ def _fingerprint(predictor: Predictor | DialoguePredictor) -> str:
 
 
 def predict_rows(
-    predictor: Predictor | DialoguePredictor, rows: list[dict], columns: _Columns, top_k: int | None, bar: tqdm
+    predictor: Predictor | DialoguePredictor,
+    rows: list[dict],
+    columns: _Columns,
+    top_k: int | None,
+    advance: Callable[[int], Any] = lambda rows: None,
 ) -> tuple[pyarrow.Table, int]:
     """Predictions of some rows (null for those without a valid text), and the number of texts that were cut."""
     truncated = 0
@@ -489,7 +493,7 @@ def predict_rows(
     scores: list[list[float] | None] = [None] * len(rows)
     if isinstance(predictor, DialoguePredictor):
         truncated = _predict_dialogues(predictor, rows, usable, columns, top_k, labels, scores)
-        bar.update(len(usable))
+        advance(len(usable))
     else:
         for start in range(0, len(usable), 2048):
             numbers = usable[start : start + 2048]
@@ -498,8 +502,8 @@ def predict_rows(
             for number, found in zip(numbers, predictor.rank(probabilities, top_k), strict=True):
                 labels[number] = [item["label"] for item in found]
                 scores[number] = [item["score"] for item in found]
-            bar.update(len(numbers))
-    bar.update(len(rows) - len(usable))
+            advance(len(numbers))
+    advance(len(rows) - len(usable))
     return pyarrow.table({LABELS: labels, SCORES: scores}, schema=PREDICTION_SCHEMA), truncated
 
 
@@ -539,6 +543,11 @@ def _merge(source: str | Path, parts: _Parts, target: Path, layout: _Layout) -> 
         {**row, LABELS: labels, SCORES: scores}
         for (_, row), (labels, scores) in zip(read_rows(source), parts.predictions(), strict=True)
     )
+    write_rows(rows, target, layout)
+
+
+def write_rows(rows: Iterator[dict], target: Path, layout: _Layout) -> None:
+    """Write rows with their predictions in the format that the ending of `target` names."""
     kind = FORMATS[target.suffix.lower()]
     if kind == "jsonl":
         with target.open("w", encoding="utf-8", newline="\n") as file:

@@ -21,7 +21,7 @@ WORDS = (
 MAX_LENGTH = 32  # tokens; some texts are longer
 
 
-def save_small_classifier(folder: Path) -> Path:
+def save_small_classifier(folder: Path, hidden_size: int = 16) -> Path:
     """A label-aware BERT with drawn weights, and its tokenizer."""
     folder.mkdir(parents=True)
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *dict.fromkeys(WORDS)]
@@ -30,7 +30,7 @@ def save_small_classifier(folder: Path) -> Path:
     torch.manual_seed(0)
     config = LabelAwareBertConfig(
         vocab_size=len(vocabulary),
-        hidden_size=16,
+        hidden_size=hidden_size,
         num_hidden_layers=1,
         num_attention_heads=2,
         intermediate_size=16,
