@@ -4,6 +4,7 @@
 import json
 import logging
 import multiprocessing
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -279,6 +280,7 @@ class TestRay:
     @pytest.fixture(scope="class")
     def ray(self):
         ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'hf-emotion[ray]'")
+        os.environ["RAY_worker_niceness"] = "0"  # its workers would give way to everything else
         ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
         yield ray
         ray.shutdown()
@@ -289,6 +291,7 @@ class TestRay:
         return predict_with_ray(*arguments, workers=2, **options)
 
     @pytest.mark.slow
+    @pytest.mark.timeout(600)
     def test_writes_what_the_local_engine_does(self, ray, predictor, texts, tmp_path, caplog):
         source = endurance.write_source(tmp_path / "in.csv", texts, 9000)
         counts = predict_file(predictor, source, tmp_path / "local.csv", on_bad_rows="skip", progress=False)
@@ -309,6 +312,7 @@ class TestRay:
             assert a == b
 
     @pytest.mark.slow
+    @pytest.mark.timeout(600)
     def test_errors(self, ray, predictor, tmp_path):
         source = write_csv(tmp_path / "in.csv", ["text", "n"], [["sun", "1"], ["", "2"]])
         with pytest.raises(ValueError, match="in.csv: the text is empty or no string: ''"):

@@ -74,15 +74,19 @@ def predict_with_ray(
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
     resources = ray.cluster_resources()
-    gpus = int(resources.get("GPU", 0))
+    cpus, gpus = resources["CPU"], int(resources.get("GPU", 0))
+    workers = workers or gpus or int(cpus)
     with ray.data.DataContext.current(context):
+        model = ray.put(predictor)  # held here, so that an actor that starts again finds it
         rows = _read(ray.data, source).repartition(target_num_rows_per_block=ROWS_PER_BLOCK)
         blocks = rows.map_batches(
             _Worker,
-            fn_constructor_args=(predictor, columns, top_k, on_bad_rows, shown(source)),
+            fn_constructor_args=([model], columns, top_k, on_bad_rows, shown(source)),
             batch_size=None,
             batch_format="pyarrow",
-            concurrency=workers or gpus or int(resources["CPU"]),
+            concurrency=workers,
+            # One CPU is left for reading: without it actors would wait for rows for ever.
+            num_cpus=min(1.0, max(cpus - 1, 0.5) / workers),
             num_gpus=1 if gpus else 0,
         ).iter_batches(batch_size=None, batch_format="pyarrow")
         counts = {"rows": 0, "skipped": 0}
@@ -97,7 +101,10 @@ def predict_with_ray(
 class _Worker:
     """What Ray calls with a block of rows; made once in each actor."""
 
-    def __init__(self, predictor, columns: bulk._Columns, top_k: int | None, on_bad_rows: str, source: str):
+    def __init__(self, model: list, columns: bulk._Columns, top_k: int | None, on_bad_rows: str, source: str):
+        import ray
+
+        predictor = ray.get(model[0])
         if torch.cuda.is_available():
             predictor.model.to("cuda")
         self.predictor, self.columns, self.top_k = predictor, columns, top_k
