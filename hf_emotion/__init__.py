@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 
 # Imported when first used: `import hf_emotion` costs neither torch nor transformers.
 _HOMES = {
+    "BatchingPredictor": ".inference.serving",
     "BertForLabelAwareClassification": ".modeling",
     "BertModLNConfig": ".modeling",
     "BertModLNForConditionalGeneration": ".modeling",
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from .inference.onnx import OnnxReplyGenerator  # noqa: F401
     from .inference.predictor import Predictor  # noqa: F401
     from .inference.replies import ReplyGenerator  # noqa: F401
+    from .inference.serving import BatchingPredictor  # noqa: F401
     from .inference.targeted import TargetedPredictor  # noqa: F401
     from .modeling import (  # noqa: F401
         BertForLabelAwareClassification,

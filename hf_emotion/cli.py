@@ -259,8 +259,19 @@ def predict(
     texts: Annotated[
         list[str] | None, typer.Argument(help="Texts; without any, and without --input: lines of stdin.")
     ] = None,
-    input_: Annotated[Path | None, typer.Option("--input", help="CSV, TSV, JSONL or Parquet file.")] = None,
-    output: Annotated[Path | None, typer.Option(help="File to write; its ending gives the format.")] = None,
+    # Strings: a Path would spoil a URL.
+    input_: Annotated[
+        str | None, typer.Option("--input", help="CSV, TSV, JSONL or Parquet file, or a URL (s3://, hf://, ...).")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option(help="File or URL to write; its ending gives the format. With --engine ray a folder.")
+    ] = None,
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option(help="Who predicts a file: this process, or actors of Ray Data.")
+    ] = "local",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="With --engine ray: actors; default: one for each GPU, else each CPU.")
+    ] = None,
     text_column: Annotated[
         str | None, typer.Option(help="Column with the texts; default: text, of dialogues utterance.")
     ] = None,
@@ -288,10 +299,17 @@ def predict(
         raise typer.BadParameter("--input and --output go together.")
     if input_ is not None and texts:
         raise typer.BadParameter("give texts or --input, not both.")
+    if engine == "ray" and input_ is None:
+        raise typer.BadParameter("--engine ray goes with --input and --output.")
+    if workers is not None and engine != "ray":
+        raise typer.BadParameter("--workers goes with --engine ray; several processes: torchrun, accelerate launch.")
     _quiet()
     from .inference import DialoguePredictor, ReplyGenerator, TargetedPredictor, load_predictor
 
-    predictor = load_predictor(checkpoint, taxonomy, max_length)
+    state = _processes() if input_ is not None else None
+    if state is not None and engine == "ray":
+        raise typer.BadParameter("--engine ray starts its processes itself: without torchrun or accelerate launch.")
+    predictor = load_predictor(checkpoint, taxonomy, max_length, device=_device_of(state))
     if isinstance(predictor, ReplyGenerator):
         raise ValueError(f"{checkpoint} generates replies: use `hf-emotion generate`.")
     targeted = isinstance(predictor, TargetedPredictor)
@@ -302,22 +320,21 @@ def predict(
     if target is not None and (not targeted or input_ is not None):
         raise typer.BadParameter("--target goes with texts and a model of targeted sentiment.")
     if input_ is not None and output is not None:
-        from .inference.bulk import predict_file
+        options: dict[str, Any] = {"text_column": text_column, "top_k": top_k, "on_bad_rows": on_bad_rows}
+        if engine == "ray":
+            from .inference.ray_engine import predict_with_ray
 
-        done = predict_file(
-            predictor,
-            input_,
-            output,
-            text_column=text_column,
-            top_k=top_k,
-            on_bad_rows=on_bad_rows,  # type: ignore[arg-type]
-            dialogue_column=dialogue_column,
-            speaker_column=speaker_column,
-        )
-        print(
-            f"{done['rows']} rows written to {output}"
-            + (f", {done['skipped']} without a prediction" if done["skipped"] else "")
-        )
+            done = predict_with_ray(predictor, input_, output, workers=workers, **options)
+        else:
+            from .inference.bulk import predict_file
+
+            options |= {"dialogue_column": dialogue_column, "speaker_column": speaker_column}
+            done = predict_file(predictor, input_, output, state=state, **options)
+        if state is None or state.is_main_process:
+            print(
+                f"{done['rows']} rows written to {output}"
+                + (f", {done['skipped']} without a prediction" if done["skipped"] else "")
+            )
         return
     lines = _given_or_stdin(texts, "text")
     if isinstance(predictor, DialoguePredictor):
@@ -1087,6 +1104,25 @@ def _quiet() -> None:
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
         disable_progress_bars()
+
+
+def _processes():
+    """Accelerate's state where torchrun or `accelerate launch` has started several processes, else None."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return None
+    from datetime import timedelta
+
+    from accelerate import PartialState
+
+    # On the CPU: they only wait for one another.
+    return PartialState(cpu=True, timeout=timedelta(minutes=10))
+
+
+def _device_of(state) -> str | None:
+    """Each process on its own GPU."""
+    import torch
+
+    return f"cuda:{state.local_process_index}" if state is not None and torch.cuda.is_available() else None
 
 
 def main() -> None:

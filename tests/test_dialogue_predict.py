@@ -559,7 +559,7 @@ class TestInterruption:
 
 class TestBadFiles:
     def check_untouched(self, predictor, monkeypatch, source: Path, message: str, **options) -> None:
-        monkeypatch.setattr(bulk, "_write_part", None)
+        monkeypatch.setattr(bulk, "predict_rows", None)
         before = files_in(source.parent)
         with pytest.raises(ValueError, match=message):
             run_file(predictor, source, source.parent / "out.jsonl", **options)

@@ -466,18 +466,19 @@ class TestCommands:
     def test_another_gate_is_another_job(self, filtered_run, emotion6, tmp_path, monkeypatch):
         texts = held_out_texts(emotion6)
         source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
-        write_part = bulk_module._write_part
+        predict_rows, parts = bulk_module.predict_rows, []
 
-        def interrupted(path, *arguments):
-            if path.stem == "000002":
+        def interrupted(*arguments):
+            parts.append(arguments)
+            if len(parts) == 3:
                 raise KeyboardInterrupt
-            return write_part(path, *arguments)
+            return predict_rows(*arguments)
 
-        monkeypatch.setattr(bulk_module, "_write_part", interrupted)
+        monkeypatch.setattr(bulk_module, "predict_rows", interrupted)
         options = {"rows_per_part": 5, "progress": False}
         with pytest.raises(KeyboardInterrupt):
             predict_file(Predictor(filtered_run, device="cpu"), source, tmp_path / "out.csv", **options)
-        monkeypatch.setattr(bulk_module, "_write_part", write_part)
+        monkeypatch.setattr(bulk_module, "predict_rows", predict_rows)
         changed = Predictor(other_gate(filtered_run, tmp_path), device="cpu")
         # All else about the two is equal.
         changed.model.config._name_or_path = str(filtered_run)

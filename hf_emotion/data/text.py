@@ -18,6 +18,7 @@ from datasets import DatasetDict, load_dataset
 
 from ..taxonomies import GOEMOTIONS, group_index
 from .aspect import split_by_text, to_aspect_dataset
+from .paths import as_path, ending, is_file, open_file, shown
 from .rows import OnBadRows, Rows
 
 
@@ -153,42 +154,44 @@ FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", 
 
 def columns_of(path: str | Path) -> list[str]:
     """The columns that a CSV, TSV or Parquet file declares; empty for JSONL, which declares none."""
-    path = Path(path)
-    kind = FORMATS.get(path.suffix.lower())
+    kind = FORMATS.get(ending(path))
     if kind == "csv":
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with open_file(path, "r", encoding="utf-8-sig", newline="") as file:
             return next(csv.reader(file, delimiter=_delimiter(path)), [])
     if kind == "parquet":
         import pyarrow.parquet
 
-        return pyarrow.parquet.read_schema(path).names
+        with open_file(path) as file:
+            return pyarrow.parquet.read_schema(file).names
     return []
 
 
-def _delimiter(path: Path) -> str:
-    return "\t" if path.suffix.lower() == ".tsv" else ","
+def _delimiter(path: str | Path) -> str:
+    return "\t" if ending(path) == ".tsv" else ","
 
 
 def read_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """
-    Stream the rows of a CSV, TSV, JSONL or Parquet file as (line or row number from 1, {column: value}).
+    Stream the rows of a CSV, TSV, JSONL or Parquet file, or of a URL that fsspec opens, as (line or row number from 1,
+    {column: value}).
 
     CSV and TSV have a header; their values are strings, never turned into missing values (the label "None" stays).
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
+    path = as_path(path)
+    if not is_file(path):
+        raise FileNotFoundError(f"no such file: {shown(path)}")
     try:
-        yield from _read_rows(path)
+        yield from _read_rows(path, shown(path))
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text ({error}): save it in UTF-8.") from error
+        raise ValueError(f"{shown(path)} is not UTF-8 text ({error}): save it in UTF-8.") from error
 
 
-def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    kind = FORMATS.get(path.suffix.lower())
+def _read_rows(source: str | Path, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """`path`: the source's name in messages."""
+    kind = FORMATS.get(ending(source))
     if kind == "csv":
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, delimiter=_delimiter(path), strict=True)
+        with open_file(source, "r", encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, delimiter=_delimiter(source), strict=True)
             while True:
                 try:
                     row = next(reader)
@@ -204,7 +207,7 @@ def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     )
                 yield reader.line_num, row
     elif kind == "jsonl":
-        with path.open(encoding="utf-8", newline="\n") as file:
+        with open_file(source, "r", encoding="utf-8", newline="\n") as file:
             for number, line in enumerate(file, 1):
                 if not line.strip():
                     continue
@@ -221,7 +224,7 @@ def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         import pyarrow.parquet
 
         number = 0
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with open_file(source) as opened, pyarrow.parquet.ParquetFile(opened) as file:
             for batch in file.iter_batches(batch_size=4096):
                 for row in batch.to_pylist():
                     number += 1

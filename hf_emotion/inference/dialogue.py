@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..modeling.pipeline_dialogue_emotion import number_speakers, read_turn, utterance_limit
@@ -21,7 +20,9 @@ from .predictor import (
     encode_texts,
     is_dialogue_model,
     load_checkpoint,
+    progress_bar,
     token_budget_batches,
+    use_one_thread_after_fork,
 )
 
 
@@ -144,7 +145,7 @@ class DialoguePredictor:
         rows = [np.array([row_of[text] for text in dialogue]) for dialogue in utterances]
         starts = np.cumsum([0, *map(len, rows)])
         output = np.empty((starts[-1], len(self.labels)), np.float32)
-        with tqdm(total=len(rows), unit="dialogues", disable=None if progress else True) as bar:
+        with progress_bar(progress, total=len(rows), unit="dialogues") as bar:
             for batch in token_budget_batches([len(dialogue) for dialogue in rows], UTTERANCES_PER_BATCH):
                 speaker_ids = None
                 if self.model.config.num_speakers:
@@ -154,7 +155,8 @@ class DialoguePredictor:
                 scores = self._forward([torch.from_numpy(vectors[rows[i]]) for i in batch], speaker_ids)
                 for i, dialogue in zip(batch, scores, strict=True):
                     output[starts[i] : starts[i + 1]] = dialogue[: len(rows[i])]
-                bar.update(len(batch))
+                if bar is not None:
+                    bar.update(len(batch))
         return output, np.concatenate([cut[dialogue] for dialogue in rows] or [cut])
 
     check_top_k = staticmethod(Predictor.check_top_k)
@@ -168,6 +170,7 @@ class DialoguePredictor:
 
     @torch.inference_mode()
     def _forward(self, vectors: list[torch.Tensor], speaker_ids: list[list[int]] | None) -> np.ndarray:
+        use_one_thread_after_fork()
         inputs = pad_dialogues(vectors, speaker_ids)
         inputs = {name: tensor.to(self.model.device) for name, tensor in inputs.items()}
         inputs["utterance_embeds"] = inputs["utterance_embeds"].to(self.model.dtype)
@@ -203,12 +206,13 @@ def utterance_vectors(
     progress: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The utterance encoder's vectors (N, D) float32 of N texts, and (N,) bool: which were cut."""
+    use_one_thread_after_fork()
     model.eval()
     encode = getattr(model, "dialogue", model).encode_utterances
     output = np.empty((len(texts), model.config.utterance_size), np.float32)
     cut = np.zeros(len(texts), bool)
     budget = TOKENS_PER_BATCH * (1 if model.device.type == "cpu" else 16)
-    with tqdm(total=len(texts), unit="utterances", disable=None if progress else True) as bar:
+    with progress_bar(progress, total=len(texts), unit="utterances") as bar:
         for start in range(0, len(texts), CHUNK):
             part = slice(start, start + CHUNK)
             encoded, cut[part] = encode_texts(tokenizer, [list(texts[part])], max_length, None, model.config)
@@ -218,5 +222,6 @@ def utterance_vectors(
                 inputs = tokenizer.pad(batch, padding_side="right", return_tensors="pt").to(model.device)
                 vectors = encode(inputs["input_ids"], inputs["attention_mask"])
                 output[[start + row for row in rows]] = vectors.float().cpu().numpy()
-                bar.update(len(rows))
+                if bar is not None:
+                    bar.update(len(rows))
     return output, cut

@@ -4,6 +4,10 @@
 Shapes: B batch, L tokens, U utterances, D utterance vector, C labels, E emotions, V vocabulary.
 """
 
+import ctypes
+import os
+import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,14 +41,60 @@ def is_exported(checkpoint: str | Path) -> bool:
     return (Path(checkpoint) / MODEL).is_file()
 
 
-def open_session(path: Path) -> "onnxruntime.InferenceSession":
+class Session:
     """
-    A graph, ready to run with as many threads as torch has.
+    A graph, ready to run with as many threads as torch has, from any thread. A forked process opens it again: onnxruntime's
+    threads stay behind in the parent.
+    """
 
-    Raises:
-        ModuleNotFoundError: onnxruntime is not installed.
-        OSError: no such file, or no graph in it.
-    """
+    def __init__(self, path: Path):
+        """
+        Raises:
+            ModuleNotFoundError: onnxruntime is not installed.
+            OSError: no such file, or no graph in it.
+        """
+        self.path = path
+        self._lock = threading.Lock()
+        self._opened: onnxruntime.InferenceSession | None = _open(path)
+        _sessions.add(self)
+
+    def __reduce__(self):
+        return Session, (self.path,)
+
+    def get(self) -> "onnxruntime.InferenceSession":
+        with self._lock:
+            if self._opened is None:
+                self._opened = _open(self.path)
+            return self._opened
+
+    def __call__(self, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        """The outputs of the graph, in its order."""
+        return [torch.from_numpy(output) for output in self.get().run(None, {k: v.numpy() for k, v in inputs.items()})]
+
+    def inputs(self) -> list:
+        return self.get().get_inputs()
+
+    def outputs(self) -> list[str]:
+        return [value.name for value in self.get().get_outputs()]
+
+
+_sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+
+
+def _leave_sessions_behind() -> None:
+    for session in list(_sessions):
+        session._lock = threading.Lock()
+        if session._opened is not None:
+            # Never freed: its destructor would wait for threads that the child does not have.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(session._opened))
+            session._opened = None
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_leave_sessions_behind)
+
+
+def _open(path: Path) -> "onnxruntime.InferenceSession":
     try:
         import onnxruntime
     except ModuleNotFoundError as error:
@@ -62,11 +112,6 @@ def open_session(path: Path) -> "onnxruntime.InferenceSession":
         raise OSError(f"{path} cannot be read: export the model again ({error}).") from error
 
 
-def run(session: "onnxruntime.InferenceSession", inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-    """The outputs of a graph, in its order."""
-    return [torch.from_numpy(output) for output in session.run(None, {k: v.numpy() for k, v in inputs.items()})]
-
-
 class OnnxClassifier:
     """An exported classifier as the predictors call a torch model: `config`, `device`, and a call that returns `logits`."""
 
@@ -75,14 +120,14 @@ class OnnxClassifier:
     def __init__(self, folder: str | Path):
         self.files = [Path(folder) / MODEL]
         self.config = AutoConfig.from_pretrained(folder)
-        self.session = open_session(self.files[0])
+        self.session = Session(self.files[0])
 
     def eval(self) -> "OnnxClassifier":
         return self
 
     def __call__(self, **inputs: torch.Tensor) -> SequenceClassifierOutput:
         """The inputs of the torch model -> logits (B, C), of dialogues (B, U, C)."""
-        return SequenceClassifierOutput(logits=run(self.session, inputs)[0])
+        return SequenceClassifierOutput(logits=self.session(inputs)[0])
 
 
 class OnnxDialogueClassifier(OnnxClassifier):
@@ -91,11 +136,11 @@ class OnnxDialogueClassifier(OnnxClassifier):
     def __init__(self, folder: str | Path):
         super().__init__(folder)
         self.files.append(Path(folder) / ENCODER)
-        self.encoder = open_session(self.files[1])
+        self.encoder = Session(self.files[1])
 
     def encode_utterances(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """(N, L) twice -> (N, D)."""
-        return run(self.encoder, {"input_ids": input_ids, "attention_mask": attention_mask})[0]
+        return self.encoder({"input_ids": input_ids, "attention_mask": attention_mask})[0]
 
 
 class OnnxReplyGenerator:
@@ -120,7 +165,7 @@ class OnnxReplyGenerator:
             OSError: a file is missing or damaged.
         """
         folder = Path(folder)
-        self.encoder, self.decoder = open_session(folder / ENCODER), open_session(folder / DECODER)
+        self.encoder, self.decoder = Session(folder / ENCODER), Session(folder / DECODER)
         self.config = AutoConfig.from_pretrained(folder)
         self.generation_config = GenerationConfig.from_pretrained(folder)
         self.tokenizer = tokenizer or AutoTokenizer.from_pretrained(folder)
@@ -219,12 +264,11 @@ class OnnxReplyGenerator:
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask}
-        if "emotion_weights" in {value.name for value in self.encoder.get_inputs()}:
+        if "emotion_weights" in {value.name for value in self.encoder.inputs()}:
             weights = check_emotions(self.config, emotion_ids, emotion_weights, len(input_ids))
             inputs["emotion_weights"] = weights.float()
-        names = [value.name for value in self.encoder.get_outputs()]
-        state = dict(zip(names, run(self.encoder, inputs), strict=True))
-        for value in self.decoder.get_inputs():
+        state = dict(zip(self.encoder.outputs(), self.encoder(inputs), strict=True))
+        for value in self.decoder.inputs():
             if value.name.startswith("past_"):
                 _, heads, _, size = value.shape
                 state[value.name] = torch.zeros(len(input_ids), heads, 0, size)
@@ -232,11 +276,10 @@ class OnnxReplyGenerator:
 
     def step(self, tokens: torch.LongTensor, state: dict[str, torch.Tensor]) -> torch.Tensor:
         """One token of each reply (B, 1) -> logits of the next one (B, V); `state` grows by it."""
-        names = [value.name for value in self.decoder.get_outputs()]
-        outputs = dict(zip(names, run(self.decoder, {"input_ids": tokens, **state}), strict=True))
+        outputs = dict(zip(self.decoder.outputs(), self.decoder({"input_ids": tokens, **state}), strict=True))
         logits = outputs.pop("logits")
         state.update({name.replace("present_", "past_", 1): tensor for name, tensor in outputs.items()})
         return logits
 
 
-__all__ = ["OnnxClassifier", "OnnxDialogueClassifier", "OnnxReplyGenerator", "is_exported", "open_session"]
+__all__ = ["OnnxClassifier", "OnnxDialogueClassifier", "OnnxReplyGenerator", "Session", "is_exported"]

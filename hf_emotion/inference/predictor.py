@@ -2,7 +2,10 @@
 """Prediction for lists of texts: length-sorted, in batches of a fixed token budget."""
 
 import logging
+import os
+import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +37,33 @@ logger = logging.getLogger(__name__)
 TOKENS_PER_BATCH = 1024  # times 16 elsewhere
 CHUNK = 4096  # texts tokenized and sorted together
 
+# A fast tokenizer keeps truncation as a setting: two threads would change it under each other ("Already borrowed").
+_tokenizing = threading.RLock()
+_process = os.getpid()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    # A child has none of the threads that may hold the lock.
+    os.register_at_fork(
+        before=_tokenizing.acquire, after_in_parent=_tokenizing.release, after_in_child=_tokenizing.release
+    )
+
+
+def use_one_thread_after_fork() -> None:
+    """Once in a forked process: OpenMP waits for ever for the threads that stayed behind in the parent."""
+    global _process
+    if os.getpid() != _process:
+        torch.set_num_threads(1)
+        _process = os.getpid()
+
+
+def progress_bar(progress: bool, **options: Any) -> AbstractContextManager[tqdm | None]:
+    """A bar where standard error is a terminal; None unless asked for: a fork could find tqdm's lock taken."""
+    return tqdm(disable=None, **options) if progress else nullcontext()
+
 
 class Predictor:
     """
-    Emotions of texts, from a checkpoint.
+    Emotions of texts, from a checkpoint. It may be shared by threads and, on the CPU, by forked processes, in each of which
+    torch then uses one thread; `BatchingPredictor` batches concurrent calls.
 
     >>> predictor = Predictor("runs/quickstart")  # doctest: +SKIP
     >>> predictor(["What a day!"])  # doctest: +SKIP
@@ -192,7 +218,7 @@ class Predictor:
         """
         cut = np.zeros(len(texts), dtype=bool)
         output = np.empty((len(texts), self.model.config.num_labels), dtype=np.float32)
-        with tqdm(total=len(texts), unit="texts", disable=None if progress else True) as bar:
+        with progress_bar(progress, total=len(texts), unit="texts") as bar:
             for start in range(0, len(texts), CHUNK):
                 part = slice(start, start + CHUNK)
                 pairs = [texts[part]] if auxiliaries is None else [texts[part], auxiliaries[part]]
@@ -204,11 +230,13 @@ class Predictor:
                     if context_ids is not None:
                         batch["context_ids"] = [context_ids[start + row] for row in rows]
                     output[[start + row for row in rows]] = self._forward(batch)
-                    bar.update(len(rows))
+                    if bar is not None:
+                        bar.update(len(rows))
         return output, cut
 
     @torch.inference_mode()
     def _forward(self, batch: dict[str, list]) -> np.ndarray:
+        use_one_thread_after_fork()
         inputs: Any = pad_batch(self.tokenizer, batch).to(self.model.device)
         logits = self.model(**inputs).logits.float()
         return (logits.sigmoid() if self.multi_label else logits.softmax(dim=-1)).cpu().numpy()
@@ -241,13 +269,22 @@ def encode_texts(
     scaled = gate is not None and config.tfidf_gating == "scale"
     if gate is not None and not scaled:
         texts = [gate.filter(text) for text in texts]
-    options = {"return_token_type_ids": bool(auxiliary), "return_attention_mask": False, "verbose": False}
-    encoded = tokenizer(texts, *auxiliary, return_offsets_mapping=scaled, **options)
-    cut = np.array([len(ids) > max_length for ids in encoded["input_ids"]], dtype=bool)
-    if cut.any():
-        encoded = tokenizer(
-            texts, *auxiliary, truncation="only_first", max_length=max_length, return_offsets_mapping=scaled, **options
-        )
+    options: dict[str, Any] = {
+        "return_token_type_ids": bool(auxiliary),
+        "return_attention_mask": False,
+        "verbose": False,
+    }
+    with _tokenizing:
+        encoded = tokenizer(texts, *auxiliary, return_offsets_mapping=scaled, **options)
+        cut = np.array([len(ids) > max_length for ids in encoded["input_ids"]], dtype=bool)
+        rows = np.flatnonzero(cut)
+        if rows.size:
+            options |= {"truncation": "only_first", "max_length": max_length}
+            parts = [[segment[row] for row in rows] for segment in (texts, *auxiliary)]
+            shorter = tokenizer(*parts, return_offsets_mapping=scaled, **options)
+            for name, values in shorter.items():
+                for row, value in zip(rows, values, strict=True):
+                    encoded[name][row] = value
     if scaled:
         offsets = encoded.pop("offset_mapping")
         encoded["token_gates"] = [gate.token_gates(*pair) for pair in zip(texts, offsets, strict=True)]

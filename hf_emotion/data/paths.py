@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files on this machine and, through fsspec, elsewhere: s3://, gs://, hf://, https://, memory://."""
+
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+import fsspec
+from fsspec.core import url_to_fs
+
+
+def is_remote(path: str | Path) -> bool:
+    """Whether a path is a URL, which fsspec opens."""
+    return isinstance(path, str) and "://" in path
+
+
+def as_path(path: str | Path) -> str | Path:
+    """A local path as `Path`; a URL stays a string, which `Path` would spoil."""
+    return path if is_remote(path) else Path(path)
+
+
+def shown(path: str | Path) -> str:
+    """A path for messages: of a URL without user, password and query, which may hold secrets."""
+    if not is_remote(path):
+        return str(path)
+    parts = urlsplit(str(path))
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def name_of(path: str | Path) -> str:
+    """The last part of a path: `in.csv`."""
+    if not is_remote(path):
+        return Path(path).name
+    return PurePosixPath(shown(path).partition("://")[2]).name
+
+
+def ending(path: str | Path) -> str:
+    """`.csv`, in lower case."""
+    return PurePosixPath(name_of(path)).suffix.lower()
+
+
+def filesystem(path: str | Path) -> tuple[fsspec.AbstractFileSystem, str]:
+    """
+    The file system of a path, and the path within it.
+
+    Raises:
+        ModuleNotFoundError: the package for the protocol is not installed.
+        ValueError: an unknown protocol.
+    """
+    try:
+        return url_to_fs(str(path))
+    except ImportError as error:
+        raise ModuleNotFoundError(f"{shown(path)} needs another package: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{shown(path)} cannot be opened: {error}") from error
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether there is such a file."""
+    if not is_remote(path):
+        return Path(path).is_file()
+    files, inner = filesystem(path)
+    return files.isfile(inner)
+
+
+def open_file(path: str | Path, mode: str = "rb", **options: Any) -> IO:
+    """As `open`, of a path or URL."""
+    if not is_remote(path):
+        return Path(path).open(mode, **options)
+    files, inner = filesystem(path)
+    return files.open(inner, mode, **options)

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Bulk prediction under SIGKILL: a long CSV file through `hf-emotion predict`, killed at random moments and started again until it
+ends by itself; then every row of the output is compared with the input and with predictions made one by one.
+
+    python -m tests.endurance.bulk --rows 1000000 --kills 10
+"""
+
+import argparse
+import csv
+import itertools
+import json
+import logging
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from hf_emotion import Predictor
+from hf_emotion.cli import _processes
+from hf_emotion.inference.bulk import ROWS_PER_PART, predict_file
+
+from .small_model import draw_texts, save_small_classifier
+
+
+def write_source(path: Path, texts: list[str], rows: int) -> Path:
+    """`rows` rows with a number, one of the texts, and a column that needs quotes; every 1,000th row has no text."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "text", "note"])
+        writer.writerows([i, "" if i % 1000 == 999 else texts[i % len(texts)], f'"{i}",\n'] for i in range(rows))
+    return path
+
+
+def check_output(path: Path, texts: list[str], rows: int, expected: list[list[dict]]) -> dict[str, int]:
+    """Rows that are missing, double, out of order, or have other contents or predictions than expected."""
+    found = {"lost": 0, "double": 0, "disordered": 0, "different": 0}
+    seen = bytearray(rows)
+    last = -1
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            row = json.loads(line)
+            number = int(row["id"])
+            found["double"] += seen[number]
+            found["disordered"] += number != last + 1
+            seen[number], last = 1, number
+            text, labels = (
+                ("", None) if number % 1000 == 999 else (texts[number % len(texts)], expected[number % len(texts)])
+            )
+            same = row["text"] == text and row["note"] == f'"{number}",\n'
+            if labels is None:
+                same = same and row["predicted_labels"] is None and row["predicted_scores"] is None
+            else:
+                same = same and row["predicted_labels"] == [item["label"] for item in labels]
+                same = same and all(
+                    abs(score - item["score"]) < 1e-5
+                    for score, item in zip(row["predicted_scores"], labels, strict=True)
+                )
+            found["different"] += not same
+    found["lost"] = rows - sum(seen)
+    return found
+
+
+def memory_mib(pid: int) -> float:
+    """The peak of a running process, 0 where the system does not tell."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return max((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), default=0.0)
+
+
+class Command:
+    """`hf-emotion predict`, started by torchrun where there are several processes."""
+
+    def __init__(self, checkpoint: Path, source: Path, output: Path, processes: int = 1):
+        command = [sys.executable, "-m", "hf_emotion", "predict", checkpoint, "--input", source, "--output", output]
+        if processes > 1:
+            command[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes]
+        self.process = subprocess.Popen(
+            [str(part) for part in [*command, "--on-bad-rows", "skip"]],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.pid = self.process.pid
+
+    def code(self) -> int | None:
+        return self.process.poll()
+
+    def error(self) -> str:
+        return self.process.stderr.read()
+
+    def kill(self) -> None:
+        """All of them at once."""
+        import psutil
+
+        for process in [*psutil.Process(self.pid).children(recursive=True), self.process]:
+            process.kill()
+        self.process.communicate()
+
+
+class Forked:
+    """The same call in forked processes, which need not load anything."""
+
+    def __init__(self, predictor: Predictor, source: Path, output: Path, processes: int = 1):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        arguments = (predictor, source, output, processes, port)
+        context = get_context("fork")
+        self.processes = [context.Process(target=_predict, args=(rank, *arguments)) for rank in range(processes)]
+        for process in self.processes:
+            process.start()
+        self.pid = self.processes[0].pid
+
+    def code(self) -> int | None:
+        codes = [process.exitcode for process in self.processes]
+        return None if None in codes else max(codes, key=abs)
+
+    def error(self) -> str:
+        return ""
+
+    def kill(self) -> None:
+        """One of them: the others must end by themselves."""
+        random.choice(self.processes).kill()
+        for process in self.processes:
+            process.join(60)
+            if process.exitcode is None:
+                raise TimeoutError("a process outlives by a minute the one that was killed")
+
+
+def _predict(rank: int, predictor: Predictor, source: Path, output: Path, processes: int, port: int) -> None:
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    logging.disable(logging.WARNING)
+    sys.stderr = open(os.devnull, "w")  # the others report the connection that ends
+    predict_file(predictor, source, output, on_bad_rows="skip", progress=False, state=_processes())
+
+
+def run(
+    rows: int, kills: int, processes: int | Sequence[int] = 1, forked: bool = False, seed: int = 0
+) -> dict[str, Any]:
+    """
+    Kills fall after a drawn number of new parts and a drawn time, the last one while the parts are joined.
+
+    Args:
+        processes: of each start in turn.
+        forked: start by a fork instead of by the command.
+    """
+    draw = random.Random(seed)
+    processes = itertools.cycle([processes] if isinstance(processes, int) else processes)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        checkpoint = save_small_classifier(folder / "model")
+        predictor = Predictor(checkpoint, device="cpu")
+        texts = draw_texts(predictor, 199)
+        expected = [predictor([text])[0] for text in texts]
+        source, output = write_source(folder / "in.csv", texts, rows), folder / "out.jsonl"
+        parts = folder / "out.jsonl.parts"
+        step = -(-rows // ROWS_PER_PART) // (kills + 1)  # parts between two kills
+        killed: list[str] = []
+        peak, error = 0.0, ""
+        began = time.perf_counter()
+        code = None
+        # Other processes may end the work while one of them is killed.
+        while not (output.exists() and not parts.exists()):
+            joining = len(killed) == kills - 1
+            wanted = len(list(parts.glob("[0-9]*.parquet"))) + draw.randint(0, max(1, step))
+            if forked:
+                process = Forked(predictor, source, output, next(processes))
+            else:
+                process = Command(checkpoint, source, output, next(processes))
+            while (code := process.code()) is None:
+                peak = max(peak, memory_mib(process.pid))
+                done = len(list(parts.glob("[0-9]*.parquet")))
+                ready = any(parts.glob("joined.*")) if joining else parts.exists() and done >= wanted
+                if len(killed) < kills and ready:
+                    time.sleep(draw.random() * (0.1 if forked or joining else 1.0))
+                    if process.code() is None:
+                        process.kill()
+                        killed.append("joining" if any(parts.glob("joined.*")) else f"{done} parts")
+                        break
+                time.sleep(0.01 if joining else 0.05)
+            else:
+                error = process.error() if code else ""
+                break
+        seconds = time.perf_counter() - began
+        summary: dict[str, Any] = {"rows": rows, "kills": killed, "exit_code": code or 0}
+        if not code:
+            left = sorted(path.name for path in folder.iterdir() if path.name not in ("model", "in.csv", "out.jsonl"))
+            summary |= {**check_output(output, texts, rows, expected), "files_left": left}
+    speed = {"seconds": round(seconds, 1), "rows_per_second": round(rows / seconds), "peak_memory_mib": round(peak)}
+    return {**summary, **speed, **({"error": error[-2000:]} if error else {})}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    logging.getLogger("hf_emotion").setLevel(logging.ERROR)  # not of each text that is cut
+    summary = run(arguments.rows, arguments.kills, arguments.processes, seed=arguments.seed)
+    print(json.dumps(summary))
+    faults = summary["exit_code"] or any(summary[name] for name in ("lost", "double", "disordered", "different"))
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bulk prediction: SIGKILL at random moments, several processes, remote paths, Ray; every row once, in its place."""
+
+import json
+import logging
+import multiprocessing
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import fsspec
+import pyarrow
+import pyarrow.parquet
+import pytest
+from endurance import bulk as endurance
+from endurance.small_model import draw_texts, save_small_classifier
+from toolkit_helpers import one_thread, write_csv, write_jsonl
+
+from hf_emotion import Predictor
+from hf_emotion.data import read_rows
+from hf_emotion.data.paths import shown
+from hf_emotion.inference.bulk import predict_file
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+FORK = "fork" in multiprocessing.get_all_start_methods()
+forks = pytest.mark.skipif(not FORK, reason="no fork on this system")
+
+
+@pytest.fixture(autouse=True)
+def single_thread():
+    with one_thread():
+        yield
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory) -> Path:
+    return save_small_classifier(tmp_path_factory.mktemp("bulk") / "model")
+
+
+@pytest.fixture(scope="module")
+def predictor(checkpoint) -> Predictor:
+    return Predictor(checkpoint, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def texts(predictor) -> list[str]:
+    return draw_texts(predictor, 199)
+
+
+@pytest.fixture
+def memory():
+    """fsspec's file system in memory, empty."""
+    files = fsspec.filesystem("memory")
+    files.store.clear()
+    yield files
+    files.store.clear()
+
+
+@forks
+@pytest.mark.parametrize(
+    ("rows", "kills", "processes"), [(20_000, 3, 1), (12_000, 2, (2, 3, 1))], ids=["one", "several"]
+)
+def test_every_row_once_whatever_is_killed(rows, kills, processes, caplog):
+    caplog.set_level(logging.ERROR, "hf_emotion")
+    found = endurance.run(rows, kills, processes, forked=True, seed=rows)
+    assert found["exit_code"] == 0 and len(found["kills"]) >= kills - 1
+    assert {name: found[name] for name in ("lost", "double", "disordered", "different")} == dict.fromkeys(
+        ("lost", "double", "disordered", "different"), 0
+    )
+    assert found["files_left"] == []
+
+
+@forks
+def test_two_processes_write_what_one_does(predictor, texts, tmp_path, caplog):
+    source = endurance.write_source(tmp_path / "in.csv", texts, 10_000)
+    predict_file(predictor, source, tmp_path / "one.csv", on_bad_rows="skip", progress=False)
+    (message,) = [record.getMessage() for record in caplog.records if "no valid text" in record.getMessage()]
+    lines = [2 * row + 2 + 1 for row in range(999, 10_000, 1000)]  # two lines a row, and the header
+    assert (
+        message
+        == f"10 of 10000 rows have no valid text and stay without a prediction: lines {', '.join(map(str, lines))}"
+    )
+    forked = endurance.Forked(predictor, source, tmp_path / "two.csv", processes=2)
+    for process in forked.processes:
+        process.join(120)
+    assert forked.code() == 0
+    assert (tmp_path / "two.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "one.csv", "two.csv"]
+
+
+@forks
+def test_all_processes_fail_together(predictor, texts, tmp_path):
+    (tmp_path / "out.csv").write_text("mine")
+    source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
+    forked = endurance.Forked(predictor, source, tmp_path / "out.csv", processes=2)
+    for process in forked.processes:
+        process.join(60)
+    assert [process.exitcode for process in forked.processes] == [1, 1]
+    assert (tmp_path / "out.csv").read_text() == "mine"
+
+
+@forks
+def test_a_job_that_still_runs(predictor, texts, tmp_path):
+    """Its launcher was killed, it was not: a second start must not meet it."""
+    import fcntl
+
+    source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
+    job = {"rows_per_part": 50, "progress": False}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hf_emotion.inference.bulk._Parts.join", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            predict_file(predictor, source, tmp_path / "out.csv", **job)
+    with (tmp_path / "out.csv.parts" / "job.json").open("rb") as manifest:
+        fcntl.flock(manifest, fcntl.LOCK_EX)
+        with pytest.raises(FileExistsError, match="another process works on .*out.csv.parts: wait"):
+            predict_file(predictor, source, tmp_path / "out.csv", **job)
+    assert predict_file(predictor, source, tmp_path / "out.csv", **job)["rows"] == len(texts)
+
+
+class TestEnds:
+    @pytest.fixture
+    def source(self, texts, tmp_path) -> Path:
+        return write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
+
+    def test_killed_between_the_output_and_the_removal_of_the_parts(self, predictor, source, tmp_path):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("hf_emotion.inference.bulk._Parts.remove", lambda parts: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                predict_file(predictor, source, tmp_path / "out.csv", progress=False)
+        written = (tmp_path / "out.csv").read_bytes()
+        assert predict_file(predictor, source, tmp_path / "out.csv", progress=False)["rows"] == 199
+        assert (tmp_path / "out.csv").read_bytes() == written
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv"]
+
+    def test_an_output_beside_parts_that_are_not_all(self, predictor, source, tmp_path):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("hf_emotion.inference.bulk._Parts.join", lambda *arguments: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=50, progress=False)
+        (tmp_path / "out.csv.parts" / "000002.parquet").unlink()
+        (tmp_path / "out.csv").write_text("mine")
+        with pytest.raises(FileExistsError, match="the output .* exists"):
+            predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=50, progress=False)
+        assert (tmp_path / "out.csv").read_text() == "mine"
+
+    def test_a_damaged_part_is_predicted_again(self, predictor, source, tmp_path, caplog):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("hf_emotion.inference.bulk._Parts.join", lambda *arguments: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=50, progress=False)
+        part = tmp_path / "out.csv.parts" / "000001.parquet"
+        part.write_bytes(part.read_bytes()[:100])
+        predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=50, progress=False)
+        predict_file(predictor, source, tmp_path / "whole.csv", progress=False)
+        assert "000001.parquet is damaged" in caplog.text
+        assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+    def test_other_files_where_parts_go(self, predictor, source, tmp_path):
+        (tmp_path / "out.csv.parts").mkdir()
+        (tmp_path / "out.csv.parts" / "mine.txt").write_text("mine")
+        with pytest.raises(FileExistsError, match="out.csv.parts is where parts go and holds other files"):
+            predict_file(predictor, source, tmp_path / "out.csv", progress=False)
+        assert (tmp_path / "out.csv.parts" / "mine.txt").read_text() == "mine"
+
+
+class TestSurrogates:
+    ROWS = ['{"text": "sun"}', '{"text": "\\ud800"}', '{"text": "day", "note": "\\ud800"}']
+
+    def write(self, folder: Path) -> Path:
+        (folder / "in.jsonl").write_text("\n".join(self.ROWS) + "\n")
+        return folder / "in.jsonl"
+
+    def test_in_a_text(self, predictor, tmp_path):
+        source = self.write(tmp_path)
+        with pytest.raises(ValueError, match="in.jsonl, line 2: the text holds half a surrogate pair"):
+            predict_file(predictor, source, tmp_path / "out.jsonl", progress=False)
+        assert (
+            predict_file(predictor, source, tmp_path / "out.jsonl", on_bad_rows="skip", progress=False)["skipped"] == 1
+        )
+        rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+        assert [{k: v for k, v in row.items() if "predicted" not in k} for row in rows] == list(
+            map(json.loads, self.ROWS)
+        )
+        assert rows[1]["predicted_labels"] is None and rows[2]["predicted_labels"] is not None
+
+    @pytest.mark.parametrize("ending", ["csv", "parquet"])
+    def test_in_what_the_output_cannot_hold(self, predictor, tmp_path, ending):
+        with pytest.raises(ValueError):
+            predict_file(
+                predictor, self.write(tmp_path), tmp_path / f"out.{ending}", on_bad_rows="skip", progress=False
+            )
+        assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+class TestRemote:
+    @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+    def test_from_and_to(self, predictor, texts, memory, tmp_path, ending):
+        rows = [{"text": text, "n": str(number)} for number, text in enumerate(texts)]
+        local = tmp_path / f"in.{ending}"
+        if ending == "jsonl":
+            write_jsonl(local, rows)
+        elif ending == "parquet":
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), local)
+        else:
+            write_csv(local, ["text", "n"], [list(row.values()) for row in rows], "\t" if ending == "tsv" else ",")
+        memory.put_file(str(local), f"/data/in.{ending}")
+        predict_file(predictor, local, tmp_path / f"out.{ending}", progress=False)
+        predict_file(predictor, f"memory://data/in.{ending}", f"memory://data/out.{ending}", progress=False)
+        assert memory.cat_file(f"/data/out.{ending}") == (tmp_path / f"out.{ending}").read_bytes()
+        assert sorted(memory.find("/")) == [f"/data/in.{ending}", f"/data/out.{ending}"]
+        with pytest.raises(FileExistsError, match="the output memory://data/out"):
+            predict_file(predictor, local, f"memory://data/out.{ending}", progress=False)
+
+    def test_goes_on_from_remote_parts(self, predictor, texts, memory, tmp_path, caplog):
+        source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
+        memory.put_file(str(source), "/data/in.csv")
+        job = {"rows_per_part": 50, "progress": False}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("hf_emotion.inference.bulk._Parts.join", lambda *arguments: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                predict_file(predictor, "memory://data/in.csv", "memory://data/out.csv", **job)
+        memory.rm("/data/out.csv.parts/000001.parquet")
+        predict_file(predictor, "memory://data/in.csv", "memory://data/out.csv", **job)
+        assert "resuming: 149 of 199 rows" in caplog.text
+        predict_file(predictor, source, tmp_path / "out.csv", **job)
+        assert memory.cat_file("/data/out.csv") == (tmp_path / "out.csv").read_bytes()
+
+    def test_a_source_that_changed(self, predictor, texts, memory):
+        memory.pipe_file("/in.csv", b"text\nsun\n")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("hf_emotion.inference.bulk._Parts.join", lambda *arguments: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                predict_file(predictor, "memory://in.csv", "memory://out.csv", progress=False)
+        memory.pipe_file("/in.csv", b"text\nday\n")
+        with pytest.raises(FileExistsError, match="parts of another job"):
+            predict_file(predictor, "memory://in.csv", "memory://out.csv", progress=False)
+
+    def test_errors(self, predictor, memory, tmp_path, monkeypatch):
+        with pytest.raises(FileNotFoundError, match="no such file: memory://data/in.csv"):
+            next(read_rows("memory://data/in.csv"))
+        with pytest.raises(ValueError, match="nonsense://x/in.csv cannot be opened: .*nonsense"):
+            next(read_rows("nonsense://x/in.csv"))
+        monkeypatch.setitem(sys.modules, "s3fs", None)
+        monkeypatch.delitem(fsspec.registry.target if hasattr(fsspec.registry, "target") else {}, "s3", raising=False)
+        with pytest.raises(ModuleNotFoundError, match="s3://bucket/in.csv needs another package: .*s3fs"):
+            predict_file(predictor, "s3://bucket/in.csv", tmp_path / "out.csv")
+
+    def test_no_secret_in_messages(self):
+        assert shown("https://user:secret@host/in.csv?token=secret") == "https://host/in.csv"
+
+    def test_command(self, checkpoint, texts, tmp_path, argv):
+        write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
+        url = (tmp_path / "in.csv").as_uri()
+        done = argv("predict", checkpoint, "--input", url, "--output", tmp_path / "out.jsonl")
+        assert done.code == 0 and f"199 rows written to {tmp_path / 'out.jsonl'}" in done.out
+        assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 199
+
+
+@pytest.mark.slow
+def test_torchrun(checkpoint, predictor, texts, tmp_path):
+    """The command that the README gives."""
+    source = endurance.write_source(tmp_path / "in.csv", texts, 9000)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = ["-m", "hf_emotion", "predict", checkpoint, "--input", source, "--output", tmp_path / "two.csv"]
+    done = subprocess.run(
+        [*launcher, *map(str, command), "--on-bad-rows", "skip"], capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"9000 rows written to {tmp_path / 'two.csv'}, 9 without a prediction"]
+    predict_file(predictor, source, tmp_path / "one.csv", on_bad_rows="skip", progress=False)
+    assert (tmp_path / "two.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+
+
+class TestRay:
+    """Starting Ray takes long: marked slow, all but what needs no Ray."""
+
+    @pytest.fixture(scope="class")
+    def ray(self):
+        ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'hf-emotion[ray]'")
+        os.environ["RAY_worker_niceness"] = "0"  # its workers would give way to everything else
+        ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+        yield ray
+        ray.shutdown()
+
+    def run(self, *arguments, **options):
+        from hf_emotion.inference.ray_engine import predict_with_ray
+
+        return predict_with_ray(*arguments, workers=2, **options)
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(600)
+    def test_writes_what_the_local_engine_does(self, ray, predictor, texts, tmp_path, caplog):
+        source = endurance.write_source(tmp_path / "in.csv", texts, 9000)
+        counts = predict_file(predictor, source, tmp_path / "local.csv", on_bad_rows="skip", progress=False)
+        assert self.run(predictor, source, tmp_path / "ray.csv", on_bad_rows="skip") == counts
+        assert (tmp_path / "ray.csv").read_bytes() == (tmp_path / "local.csv").read_bytes()
+        cut = [record.getMessage() for record in caplog.records if "were cut" in record.getMessage()]
+        assert len(cut) == 2 and cut[0] == cut[1]
+
+        predict_file(predictor, source, tmp_path / "in.parquet", on_bad_rows="skip", top_k=1, progress=False)
+        table = pyarrow.parquet.read_table(tmp_path / "in.parquet").select(["id", "text", "note"])
+        pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
+        write_jsonl(tmp_path / "in.jsonl", table.to_pylist())
+        for ending in ("parquet", "jsonl"):
+            options = {"on_bad_rows": "skip", "top_k": 2}
+            predict_file(predictor, tmp_path / f"in.{ending}", tmp_path / f"a.{ending}", progress=False, **options)
+            self.run(predictor, tmp_path / f"in.{ending}", tmp_path / f"b.{ending}", **options)
+            a, b = (list(read_rows(tmp_path / f"{name}.{ending}")) for name in "ab")
+            assert a == b
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(600)
+    def test_errors(self, ray, predictor, tmp_path):
+        source = write_csv(tmp_path / "in.csv", ["text", "n"], [["sun", "1"], ["", "2"]])
+        with pytest.raises(ValueError, match="in.csv: the text is empty or no string: ''"):
+            self.run(predictor, source, tmp_path / "out.csv")
+        with pytest.raises(ValueError, match="no column 'comment'; the columns are"):
+            self.run(predictor, source, tmp_path / "out.csv", text_column="comment")
+        assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+        with pytest.raises(FileExistsError, match="the output .*in.csv exists"):
+            self.run(predictor, source, source)
+        with pytest.raises(FileNotFoundError, match="no such file"):
+            self.run(predictor, tmp_path / "no.csv", tmp_path / "out.csv")
+
+    def test_without_ray(self, checkpoint, tmp_path, argv, monkeypatch):
+        write_csv(tmp_path / "in.csv", ["text"], [["sun"]])
+        monkeypatch.setitem(sys.modules, "ray", None)
+        monkeypatch.setitem(sys.modules, "ray.data", None)
+        files = ("--input", tmp_path / "in.csv", "--output", tmp_path / "out.csv")
+        done = argv("predict", checkpoint, *files, "--engine", "ray")
+        assert done.code == 1 and "pip install 'hf-emotion[ray]'" in done.err
+        done = argv("predict", checkpoint, *files, "--workers", "2")
+        assert done.code == 2 and "--workers goes with --engine ray" in done.err
+        done = argv("predict", checkpoint, "sun", "--engine", "ray")
+        assert done.code == 2 and "--engine ray goes with --input" in done.err

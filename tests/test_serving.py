@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One predictor under many callers: threads, forks, and dynamic batching."""
+
+import logging
+import multiprocessing
+import os
+import pickle
+import queue
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+
+import pytest
+import torch
+from endurance import soak
+from endurance.small_model import MAX_LENGTH, draw_texts, save_small_classifier
+
+from hf_emotion import Predictor
+from hf_emotion.inference.serving import BatchingPredictor
+
+
+FORK = "fork" in multiprocessing.get_all_start_methods()
+
+
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory) -> Predictor:
+    return Predictor(save_small_classifier(tmp_path_factory.mktemp("serving") / "model"), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def texts(predictor) -> list[str]:
+    return draw_texts(predictor, 100)
+
+
+class Recorder:
+    """A predictor that doubles numbers: it records its batches, waits for leave, and refuses some inputs."""
+
+    def __init__(self):
+        self.batches: list[tuple[list, dict]] = []
+        self.leave = threading.Event()
+        self.leave.set()
+        self.busy = threading.Event()
+
+    def __call__(self, inputs, **options):
+        self.batches.append((inputs, options))
+        self.busy.set()
+        assert self.leave.wait(30)
+        if "bad" in inputs:
+            raise ValueError(f"input {inputs.index('bad') + 1} of {len(inputs)} is bad")
+        return [2 * number for number in inputs]
+
+    def hold(self) -> None:
+        self.leave.clear()
+        self.busy.clear()
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def held(recorder):
+    """A batching predictor whose thread is busy with a first call, and that call."""
+    with BatchingPredictor(recorder, max_batch_size=4, max_queue_size=6) as batching:
+        recorder.hold()
+        first = batching.submit([0])
+        assert recorder.busy.wait(10)
+        yield batching, first
+        recorder.leave.set()
+
+
+class TestBatches:
+    def test_calls_that_wait_go_together_up_to_the_limit(self, recorder, held):
+        batching, first = held
+        futures = [batching.submit([1]), batching.submit([2, 3]), batching.submit([4]), batching.submit([5])]
+        recorder.leave.set()
+        assert first.result(10) == [0]
+        assert [future.result(10) for future in futures] == [[2], [4, 6], [8], [10]]
+        assert [inputs for inputs, _ in recorder.batches] == [[0], [1, 2, 3, 4], [5]]
+
+    def test_a_large_call_stays_whole(self, recorder, held):
+        batching, _ = held
+        future = batching.submit(list(range(9)))
+        recorder.leave.set()
+        assert future.result(10) == list(range(0, 18, 2))
+        assert recorder.batches[1][0] == list(range(9))
+
+    def test_only_calls_with_the_same_options(self, recorder, held):
+        batching, _ = held
+        futures = [batching.submit([n], top_k=n % 2) for n in range(1, 5)]
+        recorder.leave.set()
+        assert [future.result(10) for future in futures] == [[2], [4], [6], [8]]
+        assert recorder.batches[1:] == [([1, 3], {"top_k": 1}), ([2, 4], {"top_k": 0})]
+
+    def test_waits_for_more(self, recorder):
+        with BatchingPredictor(recorder, max_batch_size=3, batch_wait_timeout=20) as batching:
+            futures = [batching.submit([n]) for n in range(3)]  # full: no longer wait
+            assert [future.result(10) for future in futures] == [[0], [2], [4]]
+        assert [inputs for inputs, _ in recorder.batches] == [[0, 1, 2]]
+
+    def test_a_single_string_and_nothing(self, recorder):
+        with BatchingPredictor(recorder) as batching:
+            assert batching("ab") == ["abab"]
+            assert batching([]) == []
+
+    def test_a_predictor_that_loses_results(self):
+        with (
+            BatchingPredictor(lambda inputs: inputs[1:]) as batching,
+            pytest.raises(RuntimeError, match="0 results for 1"),
+        ):
+            batching([1])
+
+
+class TestErrors:
+    def test_reach_only_the_caller_whose_input_is_bad(self, recorder, held):
+        batching, _ = held
+        futures = [batching.submit([1]), batching.submit([2, "bad"]), batching.submit([3])]
+        recorder.leave.set()
+        assert futures[0].result(10) == [2] and futures[2].result(10) == [6]
+        with pytest.raises(ValueError, match="input 2 of 2 is bad"):  # its own numbers
+            futures[1].result(10)
+        assert batching([7]) == [14]
+
+    def test_a_full_queue(self, recorder, held):
+        batching, _ = held
+        futures = [batching.submit([n, n, n]) for n in (1, 2)]
+        with pytest.raises(queue.Full, match="6 inputs wait already, of at most 6"):
+            batching.submit([3])
+        recorder.leave.set()
+        assert [future.result(10) for future in futures] == [[2] * 3, [4] * 3]
+        assert batching([3]) == [6]
+
+    def test_a_timeout_drops_the_call(self, recorder, held):
+        batching, first = held
+        with pytest.raises(TimeoutError, match="no answer within 0.05 s"):
+            batching([1], timeout=0.05)
+        expired = batching.submit([2], timeout=0.05)
+        time.sleep(0.1)
+        recorder.leave.set()
+        with pytest.raises(TimeoutError, match="waited longer"):
+            expired.result(10)
+        assert first.result(10) == [0] and batching([3]) == [6]
+        assert [inputs for inputs, _ in recorder.batches] == [[0], [3]]
+
+    def test_close_answers_what_waits(self, recorder, held):
+        batching, first = held
+        waiting = batching.submit([1])
+        threading.Timer(0.05, recorder.leave.set).start()
+        batching.close()
+        assert (first.result(0), waiting.result(0)) == ([0], [2])
+        with pytest.raises(RuntimeError, match="closed"):
+            batching([2])
+        batching.close()
+
+    def test_close_cancels_what_waits(self, recorder, held):
+        batching, first = held
+        waiting = batching.submit([1])
+        threading.Timer(0.05, recorder.leave.set).start()
+        batching.close(cancel_futures=True)
+        assert first.result(0) == [0]
+        with pytest.raises(CancelledError):
+            waiting.result(0)
+
+    @pytest.mark.parametrize(
+        ("name", "value"), [("max_batch_size", 0), ("batch_wait_timeout", -1), ("max_queue_size", 0)]
+    )
+    def test_wrong_settings(self, recorder, name, value):
+        with pytest.raises(ValueError, match=f"`{name}` must be at least"):
+            BatchingPredictor(recorder, **{name: value})
+        with BatchingPredictor(recorder) as batching, pytest.raises(ValueError, match="`timeout`"):
+            batching([1], timeout=0)
+
+
+class TestThreads:
+    def test_cut_and_short_texts_at_once(self, predictor):
+        """Truncation is a setting of the tokenizer, which one thread would change under another."""
+        long, short = "happy " * (2 * MAX_LENGTH), "sad day"
+        expected = {text: predictor.label_probabilities([text] * 4) for text in (long, short)}
+
+        def work(text: str) -> bool:
+            return all(
+                torch.allclose(torch.tensor(predictor.label_probabilities([text] * 4)), torch.tensor(expected[text]))
+                for _ in range(10)
+            )
+
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            with ThreadPoolExecutor(8) as pool:
+                assert all(pool.map(work, [long, short] * 4))
+        finally:
+            sys.setswitchinterval(interval)
+
+    def test_soak(self, caplog):
+        caplog.set_level(logging.ERROR, "hf_emotion")
+        threads = torch.get_num_threads()
+        try:
+            found = soak.run(seconds=6, threads=16, forks=1 if FORK else 0)
+        finally:
+            torch.set_num_threads(threads)
+        assert found["errors"] == [] and found["wrong"] == found["stuck_threads"] == found["failed_forks"] == 0
+        assert found["answers"] > 100 and found["refused"] > 0
+        assert found["memory_growth_mib"] < 30
+
+
+@pytest.mark.skipif(not FORK, reason="no fork on this system")
+class TestForks:
+    def ask(self, predictor, inputs, expected, answer) -> None:
+        answer.put(soak.same(predictor(inputs), expected))
+
+    def in_a_child(self, predictor, inputs, expected) -> bool:
+        context = multiprocessing.get_context("fork")
+        answer = context.Queue()
+        child = context.Process(target=self.ask, args=(predictor, inputs, expected, answer), daemon=True)
+        child.start()
+        try:
+            return answer.get(timeout=60)
+        finally:
+            child.kill()
+
+    def test_after_the_parent_has_predicted_with_many_threads(self, tmp_path):
+        """GNU's OpenMP never comes back from a parallel region in such a child."""
+        torch.manual_seed(0)
+        predictor = Predictor(save_small_classifier(tmp_path / "model", hidden_size=256), device="cpu")
+        texts = ["happy sad day night " * 6] * 64
+        threads = torch.get_num_threads()
+        torch.set_num_threads(2)
+        try:
+            expected = predictor(texts)
+            assert self.in_a_child(predictor, texts, expected)
+            with BatchingPredictor(predictor) as batching:
+                assert soak.same(batching(texts), expected)
+                assert self.in_a_child(batching, texts, expected)
+                assert soak.same(batching(texts), expected)
+        finally:
+            torch.set_num_threads(threads)
+
+    def test_while_another_thread_tokenizes(self, predictor, texts):
+        stop = threading.Event()
+        expected = predictor(texts[:9])
+
+        def work():
+            while not stop.is_set():
+                predictor(texts)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            assert all(self.in_a_child(predictor, texts[:9], expected) for _ in range(5))
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+    def test_a_graph_of_onnxruntime(self, tmp_path):
+        """Its threads stay in the parent, and its destructor waits for them: at the child's end too."""
+        onnx = pytest.importorskip("onnx")
+        from hf_emotion.inference.onnx import Session
+
+        def matrix(name: str, *shape):
+            return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+
+        nodes = [onnx.helper.make_node("MatMul", ["a", "b"], ["c"])]
+        graph = onnx.helper.make_graph(
+            nodes, "product", [matrix("a", 512, 512), matrix("b", 512, 512)], [matrix("c", 512, 512)]
+        )
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+        onnx.save(model, tmp_path / "product.onnx")
+        inputs = {
+            name: torch.randint(-3, 4, (512, 512), generator=torch.Generator().manual_seed(0)).float() for name in "ab"
+        }
+        threads = torch.get_num_threads()
+        torch.set_num_threads(2)
+        try:
+            session = Session(tmp_path / "product.onnx")
+        finally:
+            torch.set_num_threads(threads)
+        expected = inputs["a"] @ inputs["b"]
+        assert torch.equal(session(inputs)[0], expected)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            try:
+                code = 0 if torch.equal(session(inputs)[0], expected) else 1
+                del session
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        with ThreadPoolExecutor(4) as pool:
+            assert all(torch.equal(found[0], expected) for found in pool.map(session, [inputs] * 8))
+        assert torch.equal(pickle.loads(pickle.dumps(session))(inputs)[0], expected)
