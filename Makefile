@@ -4,13 +4,13 @@ BIN := .venv/bin
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[offline,plots,test]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[offline,plots,test]'
 	touch $@
 
 # The default model of each task; RUNS="runs/a runs/b" names others.
 RUNS ?= $(wildcard runs/goemotions_laa_cb_strong runs/emotion6_esa runs/meld_bilstm_attention_pe runs/sentihood_qacg_aux)
 
-.PHONY: quickstart test test-full lint format bench bench-full release
+.PHONY: quickstart test test-full endurance lint format bench bench-full release
 quickstart: .venv/installed
 	rm -rf runs/quickstart
 	$(BIN)/hf-emotion train quickstart
@@ -28,6 +28,13 @@ test: lint
 
 test-full: lint
 	$(PYTEST)
+
+# Hours of faults: trainings and jobs killed, a predictor shared by threads, files and arguments of all kinds. One JSON line each.
+endurance: .venv/installed
+	$(BIN)/python -m tests.endurance.kill_training --kills 50
+	$(BIN)/python -m tests.endurance.bulk --rows 1000000 --kills 10
+	$(BIN)/python -m tests.endurance.soak --minutes 10 --threads 16
+	$(BIN)/python -m tests.endurance.fuzz --cases 5000
 
 lint: .venv/installed
 	$(BIN)/ruff check .
