@@ -21,6 +21,7 @@ from hf_emotion.training.files import write_json, write_text
 
 
 FOLDER = Path(__file__).parent
+NOTES = FOLDER / "NOTES.md"  # where the time goes; written by hand, the end of RESULTS.md
 PER_HEAD = """--options '{"context_heads": "per_head", "gate_bias": true}'"""  # as the authors' code has it
 SMALL = [  # meant for 10 minutes on two cores
     "model_step.py --model label-aware-bert --size minilm --kind step --kind memory --pairs 7",
@@ -125,7 +126,7 @@ def table(results: dict[str, dict]) -> str:
     for command, measured in ordered:
         setting = ", ".join(f"{name} {value}" for name, value in measured["machine"].items())
         lines.append(f"- `python benchmarks/{command}`: {setting}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n\n" + NOTES.read_text(encoding="utf-8")
 
 
 def _question(measured: dict) -> int:
