@@ -3,6 +3,7 @@
 
 import dataclasses
 import difflib
+import re
 import typing
 from collections.abc import Iterable
 from importlib import resources
@@ -77,6 +78,7 @@ class Recipe:
             self.training_arguments[key] = _as_number(key, value, types[key])
 
     def validate_ranges(self):
+        check_name(self.name, "`name`")
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"`seeds` must be different whole numbers, at least one; got {self.seeds}.")
         if not 0 < self.train_fraction <= 1:
@@ -120,6 +122,15 @@ RESERVED_ARGUMENTS = {
     "remove_unused_columns": "the columns are chosen by the run",
     "push_to_hub": "publish a finished run instead",
 }
+
+
+def check_name(name: Any, what: str) -> None:
+    """ValueError unless the name of a run can be that of a folder, and of no folder elsewhere."""
+    if not isinstance(name, str) or not name.strip(" .") or re.search(r"[/\\\x00-\x1f\x7f]", name) or len(name) > 200:
+        raise ValueError(
+            f"{what} becomes the name of a folder: a text of at most 200 characters without slashes and control characters, "
+            f"and more than points; got {name!r}."
+        )
 
 
 def _training_arguments_class():
