@@ -969,14 +969,17 @@ def _figure(value: float, form: str) -> str:
 
 
 def _options(pairs: list[str] | None, name: str = "--option") -> dict[str, Any]:
-    import yaml
+    from .recipes import read_yaml
 
     options = {}
     for pair in pairs or []:
         key, separator, value = pair.partition("=")
         if not separator:
             raise typer.BadParameter(f"{name} has the form key=value, got {pair!r}.")
-        options[key] = yaml.safe_load(value)
+        try:
+            options[key] = read_yaml(value)
+        except ValueError as error:
+            raise typer.BadParameter(f"{name} {pair!r} has no valid YAML value: {error}") from error
     return options
 
 

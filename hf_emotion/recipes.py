@@ -214,9 +214,9 @@ def load_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     """
     path = find_recipe(name)
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path} is no valid YAML: {_one_line(error)}") from error
+        values = read_yaml(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no valid YAML: {error}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold `key: value` lines, got {type(values).__name__}.")
     for override in overrides:
@@ -236,8 +236,13 @@ def make_recipe(values: dict[str, Any], source: str = "recipe") -> Recipe:
         raise ValueError(f"{source}: {cause}") from error
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+def read_yaml(text: str) -> Any:
+    """The value of a YAML text; ValueError for whatever is none."""
+    try:
+        return yaml.safe_load(text)
+    # Beside its own errors the library lets those of the values through: a month 13, brackets that are too deep.
+    except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError) as error:
+        raise ValueError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
 def apply_override(values: dict[str, Any], override: str) -> None:
@@ -246,9 +251,9 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     if not separator or not key:
         raise ValueError(f"an override has the form key=value, got {override!r}.")
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"the override {override!r} has no valid YAML value: {_one_line(error)}") from error
+        value = read_yaml(text)
+    except ValueError as error:
+        raise ValueError(f"the override {override!r} has no valid YAML value: {error}") from error
     fields = [field.name for field in dataclasses.fields(Recipe)]
     nested = ("dataset_options", "model_config", "training_arguments", "label_texts", "published")
     head, _, rest = key.partition(".")

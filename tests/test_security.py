@@ -92,13 +92,24 @@ PROGRAMS = [
 def test_no_pickle_and_no_eval():
     """`torch.load` only of tensors; the one `exec` runs the example of a card that was checked before."""
     assert len(PROGRAMS) > 60
-    forbidden = {"eval", "exec", "pickle.load", "pickle.loads", "joblib.load", "yaml.load", "yaml.unsafe_load", "os.system"}
+    forbidden = {
+        "eval",
+        "exec",
+        "pickle.load",
+        "pickle.loads",
+        "joblib.load",
+        "yaml.load",
+        "yaml.unsafe_load",
+        "os.system",
+    }
     found = set()
     for path in PROGRAMS:
         for name, call in calls_in(path):
             arguments = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
             assert name not in ("torch.load",) or arguments["weights_only"] == "True", path
-            assert arguments.get("allow_pickle", "False") == "False" and arguments.get("shell", "False") == "False", path
+            assert arguments.get("allow_pickle", "False") == "False" and arguments.get("shell", "False") == "False", (
+                path
+            )
             if name in forbidden:
                 found.add((path.name, name))
     assert found == {("load_check.py", "exec")}
@@ -149,7 +160,9 @@ def test_a_pickle_is_refused_and_not_run(checkpoint, proof, tmp_path, loader, sh
     if sharded:
         index = {"metadata": {}, "weight_map": {"classifier.weight": "pytorch_model.bin"}}
         (checkpoint / "pytorch_model.bin.index.json").write_text(json.dumps(index))
-    with pytest.raises(OSError, match="has no model.safetensors, and pytorch_model.bin is not read, for a pickle can run"):
+    with pytest.raises(
+        OSError, match="has no model.safetensors, and pytorch_model.bin is not read, for a pickle can run"
+    ):
         loaders(checkpoint, tmp_path, checkpoint)[loader]()
     assert not proof.exists() and not (tmp_path / "onnx").exists() and not (tmp_path / "roberta").exists()
     with pytest.raises((OSError, FileExistsError)):  # the payload works
@@ -269,7 +282,9 @@ def test_an_attention_that_would_be_downloaded(tmp_path):
 
 @pytest.fixture
 def run(checkpoint) -> Path:
-    return write_run(checkpoint, code='from transformers import pipeline\nprint(pipeline(model="PATH_OR_REPO")("joy"))')
+    return write_run(
+        checkpoint, code='from transformers import pipeline\nprint(pipeline(model="PATH_OR_REPO")("joy"))'
+    )
 
 
 def refused_by_check(run: Path, tmp_path: Path, message: str) -> None:
@@ -283,7 +298,9 @@ def refused_by_check(run: Path, tmp_path: Path, message: str) -> None:
 def test_other_code_is_not_run_unless_trusted(run, proof, tmp_path, argv):
     code = next(path for path in sorted(run.glob("modeling_*.py")))
     code.write_text(payload(proof) + code.read_text())
-    refused_by_check(run, tmp_path, rf"{code.name} is not the file that this version of hf-emotion ships.*--trust-remote-code")
+    refused_by_check(
+        run, tmp_path, rf"{code.name} is not the file that this version of hf-emotion ships.*--trust-remote-code"
+    )
     done = argv("push", run, "--repo-id", NAME, "--dry-run")
     assert done.code == 1 and "--trust-remote-code" in done.err
     assert not proof.exists()
@@ -322,7 +339,9 @@ def test_the_example_of_a_card_is_not_run_unless_it_is_as_ours(run, proof, tmp_p
     assert not proof.exists()
 
 
-@pytest.mark.parametrize("entry", ["../outside.X", "/etc/outside.X", "a/b.X", "..X", "other/model--outside.X", 5, None, [], "x"])
+@pytest.mark.parametrize(
+    "entry", ["../outside.X", "/etc/outside.X", "a/b.X", "..X", "other/model--outside.X", 5, None, [], "x"]
+)
 def test_code_elsewhere_is_not_published(run, tmp_path, entry):
     (tmp_path / "outside.py").write_text("secret = 1\n")
     for place in ("auto_map", "custom_pipelines"):
@@ -366,7 +385,9 @@ def test_folders_that_are_links(run, tmp_path):
         stage(run, tmp_path / "staged", NAME)
 
 
-@pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "..", ".", "", "a/b", "a\\b", "a\0b", "a\nb", 7, None, "x" * 201])
+@pytest.mark.parametrize(
+    "name", ["../evil", "/tmp/evil", "..", ".", "", "a/b", "a\\b", "a\0b", "a\nb", 7, None, "x" * 201]
+)
 def test_names_of_runs_stay_in_their_folder(run, tmp_path, name):
     edit_json(run / "metrics.json", name=name)
     with pytest.raises(ValueError, match="`name` in .*metrics.json becomes the name of a folder"):

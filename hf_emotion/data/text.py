@@ -10,15 +10,17 @@ import difflib
 import json
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 from datasets import DatasetDict, load_dataset
 
 from ..taxonomies import GOEMOTIONS, group_index
 from .aspect import split_by_text, to_aspect_dataset
-from .rows import OnBadRows, Rows
+from .rows import OnBadRows, Rows, decode
 
 
 logger = logging.getLogger(__name__)
@@ -72,7 +74,7 @@ def load_goemotions(
 
 def _read_goemotions_tsv(path: Path, rows: Rows) -> None:
     # Split at "\n" alone: comments hold other Unicode line separators.
-    for number, line in enumerate(path.read_bytes().decode("utf-8").split("\n"), 1):
+    for number, line in enumerate(decode(path.read_bytes(), path).split("\n"), 1):
         fields = line.removesuffix("\r").split("\t")
         if fields == [""]:
             continue
@@ -120,7 +122,7 @@ def load_emotion6(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "
                 "Without `data_dir` (and without HF_EMOTION_DATA) the corpus is loaded from the Hub."
             )
         rows = Rows(path, on_bad_rows)
-        for line, content in enumerate(path.read_bytes().decode("utf-8").split("\n"), 1):
+        for line, content in enumerate(decode(path.read_bytes(), path).split("\n"), 1):
             if not content.strip():
                 continue
             text, separator, label = content.rstrip("\r").rpartition(";")
@@ -155,14 +157,31 @@ def columns_of(path: str | Path) -> list[str]:
     """The columns that a CSV, TSV or Parquet file declares; empty for JSONL, which declares none."""
     path = Path(path)
     kind = FORMATS.get(path.suffix.lower())
-    if kind == "csv":
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return next(csv.reader(file, delimiter=_delimiter(path)), [])
-    if kind == "parquet":
-        import pyarrow.parquet
+    with _reading(path):
+        if kind == "csv":
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                return next(csv.reader(file, delimiter=_delimiter(path)), [])
+        if kind == "parquet":
+            import pyarrow.parquet
 
-        return pyarrow.parquet.read_schema(path).names
+            return pyarrow.parquet.read_schema(path).names
     return []
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """What the readers of the formats raise, as an error that names the file."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text ({error}): save it in UTF-8.") from error
+    except csv.Error as error:
+        raise ValueError(f"{path}: malformed CSV: {error}") from error
+    except (pyarrow.ArrowException, OSError) as error:
+        if not isinstance(error, pyarrow.ArrowException) and error.errno is not None:  # of the file system
+            raise
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} is no whole Parquet file, or one that cannot be read: {reason}.") from error
 
 
 def _delimiter(path: Path) -> str:
@@ -178,10 +197,8 @@ def read_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
-    try:
+    with _reading(path):
         yield from _read_rows(path)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text ({error}): save it in UTF-8.") from error
 
 
 def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -196,7 +213,10 @@ def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     return
                 except csv.Error as error:
                     line = reader.reader.line_num  # reader.line_num is still that of the row before
-                    raise ValueError(f"{path}, line {line}: malformed CSV: {error}") from error
+                    hint = ""
+                    if "field limit" in str(error):
+                        hint = " (a quote that is never closed? Texts that are longer need JSONL or Parquet)"
+                    raise ValueError(f"{path}, line {line}: malformed CSV: {error}{hint}") from error
                 if None in row or None in row.values():
                     raise ValueError(
                         f"{path}, line {reader.line_num}: the header has {len(reader.fieldnames)} columns and the row has "
@@ -210,7 +230,9 @@ def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     continue
                 try:
                     row = json.loads(line)
-                except json.JSONDecodeError as error:
+                    if "\\ud" in line.lower():  # an escape may be half a character, which is no text
+                        json.dumps(row, ensure_ascii=False).encode()
+                except (ValueError, RecursionError) as error:
                     raise ValueError(f"{path}, line {number}: no valid JSON: {error}") from error
                 if not isinstance(row, dict):
                     raise ValueError(

@@ -285,6 +285,13 @@ def as_texts(texts: Sequence[str] | str) -> list[str]:
     for row, text in enumerate(texts):
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"text {row + 1} of {len(texts)} is empty or no string: {text!r}")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"text {row + 1} of {len(texts)} holds half a character (U+{ord(text[error.start]):04X} at {error.start}), which is "
+                "no Unicode text: read it as UTF-8, or leave such characters out."
+            ) from error
     return texts
 
 
