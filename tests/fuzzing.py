@@ -15,13 +15,13 @@ import shutil
 import string
 import sys
 import traceback
+import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import click
 import pyarrow
 import pyarrow.parquet
 import torch
@@ -568,8 +568,10 @@ def predictors_point(tokenizer) -> EntryPoint:
             )
             results = found(contexts, emotion, do_sample=False, max_new_tokens=2)
         else:
-            given = [given] if given else given
+            given = [given] if isinstance(given, list) and given else given
             results = found(given)
+            if given == "":
+                return
         assert len(results) == (1 if isinstance(given, str) else len(given))
         for scores in results if kind in ("texts", "esa") else ():
             assert all(0 <= item["score"] <= 1 for item in scores)
@@ -749,7 +751,7 @@ def cli_point(root: Path) -> EntryPoint:
             if not wanted or draw(st.integers(0, 19)) == 0:
                 continue
             value = [draw(_value_of(parameter, words, paths, root))]
-            if isinstance(parameter, click.Option):
+            if parameter.opts[0].startswith("-"):
                 line += [draw(st.sampled_from(parameter.opts))] + ([] if parameter.is_flag else value)
             else:
                 line += value * draw(st.integers(1, 2)) if parameter.nargs == -1 else value
@@ -793,7 +795,7 @@ def cli_point(root: Path) -> EntryPoint:
     return EntryPoint(cases(), run)
 
 
-def _commands(group: click.Command, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], list[click.Parameter]]:
+def _commands(group: Any, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], list]:
     found = {}
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
@@ -803,10 +805,10 @@ def _commands(group: click.Command, before: tuple[str, ...] = ()) -> dict[tuple[
     return found
 
 
-def _value_of(parameter: click.Parameter, words, paths, root: Path) -> st.SearchStrategy[str]:
-    choices = getattr(parameter.type, "choices", None)
-    if choices:
-        return st.one_of(st.sampled_from([str(getattr(choice, "value", choice)) for choice in choices]), words)
+def _value_of(parameter: Any, words, paths, root: Path) -> st.SearchStrategy[str]:
+    annotation = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    if choices := [choice for choice in typing.get_args(annotation) if isinstance(choice, str)]:
+        return st.one_of(st.sampled_from(choices), words)
     if parameter.name in ("checkpoint", "checkpoints"):
         likely = st.sampled_from([str(root / name) for name in ("model", "targeted", "dialogue", "replies")])
         return st.one_of(likely, likely, paths, words)

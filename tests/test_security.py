@@ -231,7 +231,7 @@ def test_a_model_of_its_own_code_is_refused(checkpoint, proof, tmp_path, argv, p
     for folder in (checkpoint, other):
         (folder / "modeling_evil.py").write_text(payload(proof))
     prefix = "" if place == "beside" else f"{other}--"
-    names = {name: f"{prefix}modeling_evil.X" for name in ("AutoConfig", "AutoModelForSequenceClassification")}
+    names = dict.fromkeys(("AutoConfig", "AutoModelForSequenceClassification"), f"{prefix}modeling_evil.X")
     edit_json(checkpoint / "config.json", model_type="evil", auto_map=names)
     with pytest.raises(ValueError, match="hf-emotion runs no such code.* yourself with `trust_remote_code=True`"):
         Predictor(checkpoint)
@@ -246,7 +246,7 @@ def test_a_model_of_its_own_code_is_refused(checkpoint, proof, tmp_path, argv, p
 def test_a_stock_model_with_code_stays_stock(checkpoint, proof, tmp_path):
     """`auto_map` beside a model type that transformers knows."""
     (checkpoint / "modeling_evil.py").write_text(payload(proof))
-    names = {name: "modeling_evil.X" for name in ("AutoConfig", "AutoModelForSequenceClassification")}
+    names = dict.fromkeys(("AutoConfig", "AutoModelForSequenceClassification"), "modeling_evil.X")
     edit_json(checkpoint / "config.json", model_type="bert", auto_map=names)
     with pytest.raises(ValueError, match="lacks"):  # the weights are those of another model
         Predictor(checkpoint)
@@ -353,7 +353,7 @@ def test_code_elsewhere_is_not_published(run, tmp_path, entry):
         else:
             with pytest.raises(ValueError, match="lacks its code"):
                 stage(run, folder, NAME)
-        assert not [path for path in (tmp_path / "staged").rglob("*outside*")]
+        assert not list((tmp_path / "staged").rglob("*outside*"))
 
 
 @pytest.mark.parametrize("name", ["README.md", "metrics.json", "config.json", "model.safetensors", "tokenizer.json"])
