@@ -26,6 +26,7 @@ import pyarrow
 import pyarrow.parquet
 import torch
 import typer
+from hf_emotion.modeling.tfidf_gate import GATE_FILE, TfidfGate, load_gate
 from hypothesis import strategies as st
 from model_cases import BY_ID, make_tokenizer
 from toolkit_helpers import (
@@ -44,7 +45,6 @@ from hf_emotion.cli import app, main
 from hf_emotion.data import LOADERS, check_dataset, load_dataset_for, read_rows
 from hf_emotion.inference import load_predictor
 from hf_emotion.inference.onnx import OnnxReplyGenerator
-from hf_emotion.modeling.tfidf_gate import GATE_FILE, TfidfGate, load_gate
 from hf_emotion.recipes import Recipe, load_recipe, recipe_folder
 
 

@@ -12,13 +12,13 @@ import hypothesis
 import pytest
 import torch
 from fuzzing import entry_points
+from hf_emotion.modeling.tfidf_gate import GATE_FILE, TfidfGate, load_gate
 from model_cases import BY_ID
 from toolkit_helpers import one_thread
 
 from hf_emotion import DialoguePredictor, Predictor
 from hf_emotion.data import check_dataset, load_dataset_for, read_rows
 from hf_emotion.data.text import columns_of
-from hf_emotion.modeling.tfidf_gate import GATE_FILE, TfidfGate, load_gate
 from hf_emotion.recipes import load_recipe
 
 
