@@ -409,7 +409,7 @@ def recipe_point() -> EntryPoint:
         st.binary(max_size=100),
         st.lists(
             st.sampled_from(
-                ["name: x", "*a", "&a [*a]", "!!python/object:os.system x", "? : ?", "- ", "{", "[" * 3000]
+                ["name: x", "*a", "&a [*a]", "!!python/object:os.system x", "? : ?", "- ", "{", "[" * 500]
             )
         )
         .map("\n".join)

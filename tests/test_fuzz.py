@@ -120,7 +120,7 @@ def test_a_megabyte_in_jsonl(tmp_path):
         ("files", {"validation_fraction": "0.1"}, "must be float, got '0.1'"),
         ("files", {"validation_fraction": True}, "must be float, got True"),
         ("meld", {"four_classes": 1}, "must be bool, got 1"),
-        ("meld", {"on_bad_rows": "drop"}, r"must be Literal\['error', 'skip'\], got 'drop'"),
+        ("meld", {"on_bad_rows": 1}, r"must be Literal\['error', 'skip'\], got 1"),
         ("quickstart", {"dedupe": "yes"}, "must be bool, got 'yes'"),
         (["files"], {}, r"unknown dataset \['files'\]"),
     ],
@@ -145,7 +145,7 @@ def test_corpora_that_are_no_utf8(points, tmp_path_factory, corpus, tmp_path):
     ("content", "message"),
     [
         (b"\xff", "is no valid YAML: 'utf-8' codec can't decode"),
-        (b"[" * 3000, "is no valid YAML: RecursionError"),
+        (b"[" * 500, "is no valid YAML: RecursionError"),
         (b"name: 2024-13-45", "is no valid YAML: ValueError: month must be"),
         (b"name: !!bool x", "is no valid YAML: KeyError"),
         (b"name: !!python/object:os.system x", "could not determine a constructor"),
@@ -158,7 +158,7 @@ def test_recipes_that_are_no_yaml(tmp_path, content, message):
         load_recipe(path)
 
 
-@pytest.mark.parametrize("value", ["2024-13-45", "[" * 3000, "!!bool x", "*a"])
+@pytest.mark.parametrize("value", ["2024-13-45", "[" * 500, "!!bool x", "*a"])
 def test_values_that_are_no_yaml(value, argv, tmp_path):
     with pytest.raises(ValueError, match="the override 'max_length=.* has no valid YAML value"):
         load_recipe("quickstart", [f"max_length={value}"])

@@ -157,7 +157,7 @@ def _fits(value: Any, hint: Any) -> bool:
     """Whether a value is of the type of a loader's argument."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
-        return isinstance(value, str) and value in parts
+        return isinstance(value, str)  # which one it may be the loader says
     if origin is types.UnionType:
         return any(_fits(value, part) for part in parts)
     if origin is Sequence:  # of strings; a string alone has a message of its own
