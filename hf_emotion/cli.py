@@ -27,6 +27,13 @@ DataDir = Annotated[
 Taxonomy = Annotated[
     Literal["goemotions", "ekman", "sentiment"] | None, typer.Option(help="Roll the 28 GoEmotions labels up.")
 ]
+TrustRemoteCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-remote-code",
+        help="Run code beside the weights, and examples of the card, that hf-emotion did not write, to check them.",
+    ),
+]
 human_eval = typer.Typer(
     help="Human evaluation of replies: blinded rating sheets out, ratings in.",
     no_args_is_help=True,
@@ -830,11 +837,14 @@ def push(
     space: Annotated[
         Path | None, typer.Option(help="Also write the files of a Gradio Space for the model into this new folder.")
     ] = None,
+    trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Publish a run on the Hub: model, code, card, metrics and plots, once they load without hf-emotion."""
     from .hub import push as run_push
 
-    done = run_push(run, repo_id, private, revision, create_pr, tag, dry_run, space)
+    done = run_push(
+        run, repo_id, private, revision, create_pr, tag, dry_run, space, trust_remote_code=trust_remote_code
+    )
     _print_sizes(done["files"])
     if space is not None:
         print(f"Space written to {space}; publish it with: hf upload REPO {space} . --repo-type space")
@@ -851,12 +861,13 @@ def release(
     runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="New or empty folder.")],
     namespace: Annotated[str | None, typer.Option(help="Account on the Hub that will hold the models.")] = None,
+    trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Build the folders to publish from finished runs, checked, with a card of the collection and SHA-256 sums."""
     from .release import SUMS
     from .release import release as run_release
 
-    for name, files in run_release(runs, output, namespace).items():
+    for name, files in run_release(runs, output, namespace, trust_remote_code).items():
         print(f"{output / name}: {len(files)} files, {sum(files.values()):,} bytes")
     print(f"check with: cd {output} && sha256sum --check {SUMS}")
 
@@ -1042,14 +1053,17 @@ def _figure(value: float, form: str) -> str:
 
 
 def _options(pairs: list[str] | None, name: str = "--option") -> dict[str, Any]:
-    import yaml
+    from .recipes import read_yaml
 
     options = {}
     for pair in pairs or []:
         key, separator, value = pair.partition("=")
         if not separator:
             raise typer.BadParameter(f"{name} has the form key=value, got {pair!r}.")
-        options[key] = yaml.safe_load(value)
+        try:
+            options[key] = read_yaml(value)
+        except ValueError as error:
+            raise typer.BadParameter(f"{name} {pair!r} has no valid YAML value: {error}") from error
     return options
 
 

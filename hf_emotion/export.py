@@ -21,7 +21,7 @@ from unittest import mock
 import torch
 from torch import nn
 from tqdm.auto import tqdm
-from transformers import AutoConfig, DynamicCache, EncoderDecoderCache
+from transformers import DynamicCache, EncoderDecoderCache
 
 from .data import check_split, is_aspect_dataset, is_dialogue_dataset, is_reply_dataset, load_dataset_for
 from .inference import DialoguePredictor, Predictor, TargetedPredictor, load_predictor
@@ -29,6 +29,7 @@ from .inference.dialogue import speaker_and_utterance
 from .inference.evaluate import evaluate
 from .inference.onnx import DECODER, ENCODER, MODEL, OnnxReplyGenerator, is_exported
 from .inference.predictor import is_dialogue_model, is_generator, load_checkpoint
+from .loading import read_config
 from .modeling.pipeline_emotional_response import encode_contexts, pad_contexts
 from .training.files import creating, is_taken, write_json, write_text
 
@@ -95,7 +96,7 @@ def export_onnx(
         raise ValueError(f"{checkpoint} is exported already: export the checkpoint that it was made from.")
     if texts is not None and not texts:
         raise ValueError("`texts` is empty: give at least one text to compare the exported model with.")
-    generator = is_generator(AutoConfig.from_pretrained(checkpoint))
+    generator = is_generator(read_config(checkpoint))
     if generator and quantize is not None and dataset is not None:
         logger.warning("replies have no metric here: int8 is compared with torch by logits and greedy replies alone")
     model: Predictor | DialoguePredictor | _TorchReplies
@@ -148,7 +149,7 @@ def read_texts(path: Path, checkpoint: str | Path) -> list:
     lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
     if not any(lines):
         raise ValueError(f"{path} holds no text: write one a line.")
-    if not is_dialogue_model(AutoConfig.from_pretrained(checkpoint)):
+    if not is_dialogue_model(read_config(checkpoint)):
         return [line for line in lines if line]
     groups = itertools.groupby(lines, key=bool)
     return [[speaker_and_utterance(line) for line in group] for filled, group in groups if filled]

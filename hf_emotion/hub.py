@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi, get_token
 from huggingface_hub.errors import HfHubHTTPError, HTTPError
+from huggingface_hub.utils import validate_repo_id
 
 from . import __version__
 from .release import MODEL_FILES, PLOTS, check, files_in, matches, stage, write_space
@@ -34,6 +35,7 @@ def push(
     dry_run: bool = False,
     space: str | Path | None = None,
     api: HfApi | None = None,
+    trust_remote_code: bool = False,
 ) -> dict[str, Any]:
     """
     Publish a finished run, or a folder that `release` built, as a model repository.
@@ -48,6 +50,8 @@ def push(
         dry_run: check everything and send nothing.
         space: also write the files of a Gradio Space that shows the model into this new folder.
         api: the client; default: that of the environment (`HF_ENDPOINT`, `HF_TOKEN`, `hf auth login`).
+        trust_remote_code: run the code beside the weights and the example of the card in the check, though they are not
+            hf-emotion's.
 
     Returns:
         `files` (path in the repository -> bytes), and unless `dry_run`: `url`, that of the commit or pull request, `commit`,
@@ -63,6 +67,7 @@ def push(
     """
     if create_pr and (revision is not None or tag is not None):
         raise ValueError("`create_pr` opens a pull request against main: leave out `revision` and `tag`.")
+    validate_repo_id(repo_id)
     api = api or HfApi(library_name="hf-emotion", library_version=__version__)
     if not dry_run:
         if not (api.token or get_token()):
@@ -72,7 +77,7 @@ def push(
     with tempfile.TemporaryDirectory(prefix="hf-emotion-push-") as temporary:
         folder = Path(temporary) / PurePath(repo_id).name
         stage(Path(run), folder, repo_id)
-        check([(folder, repo_id)])
+        check([(folder, repo_id)], trust_remote_code)
         files = {path: (folder / path).stat().st_size for path in files_in(folder)}
         if space is not None:
             write_space(Path(space), repo_id, folder)

@@ -3,6 +3,7 @@
 
 import dataclasses
 import difflib
+import re
 import typing
 from collections.abc import Iterable
 from importlib import resources
@@ -77,6 +78,7 @@ class Recipe:
             self.training_arguments[key] = _as_number(key, value, types[key])
 
     def validate_ranges(self):
+        check_name(self.name, "`name`")
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"`seeds` must be different whole numbers, at least one; got {self.seeds}.")
         if not 0 < self.train_fraction <= 1:
@@ -120,6 +122,15 @@ RESERVED_ARGUMENTS = {
     "remove_unused_columns": "the columns are chosen by the run",
     "push_to_hub": "publish a finished run instead",
 }
+
+
+def check_name(name: Any, what: str) -> None:
+    """ValueError unless the name of a run can be that of a folder, and of no folder elsewhere."""
+    if not isinstance(name, str) or not name.strip(" .") or re.search(r"[/\\\x00-\x1f\x7f]", name) or len(name) > 200:
+        raise ValueError(
+            f"{what} becomes the name of a folder: a text of at most 200 characters without slashes and control characters, "
+            f"and more than points; got {name!r}."
+        )
 
 
 def _training_arguments_class():
@@ -203,9 +214,9 @@ def load_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     """
     path = find_recipe(name)
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path} is no valid YAML: {_one_line(error)}") from error
+        values = read_yaml(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no valid YAML: {error}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold `key: value` lines, got {type(values).__name__}.")
     for override in overrides:
@@ -225,8 +236,13 @@ def make_recipe(values: dict[str, Any], source: str = "recipe") -> Recipe:
         raise ValueError(f"{source}: {cause}") from error
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+def read_yaml(text: str) -> Any:
+    """The value of a YAML text; ValueError for whatever is none."""
+    try:
+        return yaml.safe_load(text)
+    # Beside its own errors the library lets those of the values through: a month 13, brackets that are too deep.
+    except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError) as error:
+        raise ValueError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
 def apply_override(values: dict[str, Any], override: str) -> None:
@@ -235,9 +251,9 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     if not separator or not key:
         raise ValueError(f"an override has the form key=value, got {override!r}.")
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"the override {override!r} has no valid YAML value: {_one_line(error)}") from error
+        value = read_yaml(text)
+    except ValueError as error:
+        raise ValueError(f"the override {override!r} has no valid YAML value: {error}") from error
     fields = [field.name for field in dataclasses.fields(Recipe)]
     nested = ("dataset_options", "model_config", "training_arguments", "label_texts", "published")
     head, _, rest = key.partition(".")

@@ -13,6 +13,7 @@ from transformers import GenerationMixin, PreTrainedConfig
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput, Seq2SeqModelOutput
 from transformers.utils.generic import can_return_tuple
 
+from .checked_input import check_input
 from .emotion_fields import check_emotions
 from .modulated_layer_norm import ModulatedLayerNorm, modulations
 
@@ -33,17 +34,6 @@ def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, de
     if attention_mask is None or attention_mask.dim() != 2:
         return torch.arange(length, device=device)[None] + past
     return (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)[:, -length:]
-
-
-def check_tokens(names: str, input_ids, inputs_embeds, attention_mask=None) -> tuple[int, int]:
-    """(B, L) of a side's input."""
-    if (input_ids is None) == (inputs_embeds is None):
-        raise ValueError(f"Pass exactly one of {names}.")
-    if attention_mask is not None and attention_mask.dim() != 2:
-        raise ValueError(
-            f"`attention_mask` must have shape (batch_size, sequence_length), got {tuple(attention_mask.shape)}."
-        )
-    return (input_ids if inputs_embeds is None else inputs_embeds).shape[:2]
 
 
 class ModulatedStack:
@@ -142,7 +132,7 @@ class EncoderDecoder(RefusesPlainCheckpoints):
                 out of range; both or neither of ids and embeddings; an encoder's mask that is not (B, L).
         """
         if encoder_outputs is None:
-            batch_size, _ = check_tokens("`input_ids` and `inputs_embeds`", input_ids, inputs_embeds, attention_mask)
+            batch_size, _ = check_input(self.config, input_ids, inputs_embeds, attention_mask)
         else:
             batch_size = len(encoder_outputs[0])
         if (encoder_outputs is None and self.encoder.is_modulated) or (
@@ -400,7 +390,6 @@ __all__ = [
     "EncoderDecoder",
     "ModulatedStack",
     "RefusesPlainCheckpoints",
-    "check_tokens",
     "positions_of",
     "shift_right",
 ]

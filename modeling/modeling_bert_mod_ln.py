@@ -25,12 +25,12 @@ from transformers.utils import TransformersKwargs
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
+from .checked_input import check_input, check_length
 from .configuration_bert_mod_ln import BertModLNConfig
 from .emotional_encoder_decoder import (
     EmotionalGenerationMixin,
     EncoderDecoder,
     ModulatedStack,
-    check_tokens,
     positions_of,
 )
 from .modulated_layer_norm import ModulatedLayerNorm, normalise
@@ -186,8 +186,7 @@ class BertModLNEncoder(BertModLNStack):
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutput:
         """The arguments are those of [`BertModLNModel`]."""
-        names = "`input_ids` and `inputs_embeds`"
-        batch_size, length = check_tokens(names, input_ids, inputs_embeds, attention_mask)
+        batch_size, length = check_input(self.config, input_ids, inputs_embeds, attention_mask)
         modulation = self.modulation_parts(batch_size, emotion_ids, emotion_weights)
         position_ids = positions_of(
             attention_mask, length, 0, (input_ids if inputs_embeds is None else inputs_embeds).device
@@ -231,11 +230,12 @@ class BertModLNDecoder(BertModLNStack):
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         """The arguments are those of [`BertModLNModel`], without `decoder_`."""
         names = "`decoder_input_ids` and `decoder_inputs_embeds`"
-        batch_size, length = check_tokens(names, input_ids, inputs_embeds)
+        batch_size, length = check_input(self.config, input_ids, inputs_embeds, names=names)
         parts = self.modulation_parts(batch_size, emotion_ids, emotion_weights, modulation)
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         past = 0 if past_key_values is None else past_key_values.get_seq_length()
+        check_length(past + length, self.config.max_position_embeddings)
         if position_ids is None:
             device = (input_ids if inputs_embeds is None else inputs_embeds).device
             position_ids = positions_of(attention_mask, length, past, device)

@@ -28,6 +28,7 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
+from .checked_input import check_ids, check_input
 from .configuration_cg_bert import CGBertConfig
 
 
@@ -274,16 +275,11 @@ class CGBertModel(CGBertPreTrainedModel):
                 whatever the attention implementation.
 
         Raises:
-            ValueError: both or neither of `input_ids` and `inputs_embeds`; a mask that is not (B, L); no `context_ids`,
-                another shape, or an id out of range.
+            ValueError: see `check_input`; no `context_ids`, another shape, or an id out of range.
         """
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-        if attention_mask is not None and attention_mask.dim() != 2:
-            raise ValueError(
-                f"`attention_mask` must have shape (batch_size, sequence_length), got {tuple(attention_mask.shape)}."
-            )
-        self._check_context_ids(context_ids, (input_ids if input_ids is not None else inputs_embeds).shape[0])
+        batch_size, _ = check_input(self.config, input_ids, inputs_embeds, attention_mask)
+        check_ids("`token_type_ids`", token_type_ids, self.config.type_vocab_size)
+        self._check_context_ids(context_ids, batch_size)
         if output_attentions is None:
             output_attentions = self.config.output_attentions
         embedding_output = self.embeddings(

@@ -19,8 +19,10 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
+from .checked_input import check_ids, check_length
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
 from .sinusoidal_encoding import sinusoidal_encoding
+from .usable_positions import usable_positions
 
 
 if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
@@ -219,6 +221,12 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
                 "the model has no utterance encoder (`utterance_encoder='vectors'`): pass `utterance_embeds` instead of "
                 "`input_ids`."
             )
+        config = self.config if self.config.utterance_encoder == "bilstm" else self.config.encoder_config
+        length = input_ids.shape[-1]
+        if not torch.compiler.is_compiling() and not len(input_ids):
+            raise ValueError("there must be a dialogue and an utterance at least, got none.")
+        check_length(length, usable_positions(config) if hasattr(config, "max_position_embeddings") else length)
+        check_ids("`input_ids`", input_ids, config.vocab_size)
         if self.config.utterance_encoder == "bilstm":
             return self.utterance_encoder(input_ids, attention_mask)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.config.freeze_encoder):
@@ -275,6 +283,9 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         if utterance_mask is None:
             utterance_mask = torch.ones(shape, dtype=torch.long, device=utterance_embeds.device)
 
+        if not torch.compiler.is_compiling() and not all(shape):
+            raise ValueError(f"there must be a dialogue and an utterance at least, got {tuple(shape)}.")
+        check_ids("`speaker_ids`", speaker_ids, self.config.num_speakers)
         states = utterance_embeds
         if speaker_ids is not None:
             states = states + self.speaker_embeddings(speaker_ids)

@@ -18,12 +18,12 @@ from transformers.utils import TransformersKwargs
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
+from .checked_input import check_input, check_length
 from .configuration_gpt2_mod_ln import GPT2ModLNConfig
 from .emotional_encoder_decoder import (
     EmotionalGenerationMixin,
     EncoderDecoder,
     ModulatedStack,
-    check_tokens,
     positions_of,
 )
 from .modulated_layer_norm import ModulatedLayerNorm, normalise
@@ -162,8 +162,7 @@ class GPT2ModLNEncoder(GPT2ModLNStack):
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutput:
         """The arguments are those of [`GPT2ModLNModel`]."""
-        names = "`input_ids` and `inputs_embeds`"
-        batch_size, length = check_tokens(names, input_ids, inputs_embeds, attention_mask)
+        batch_size, length = check_input(self.config, input_ids, inputs_embeds, attention_mask)
         modulation = self.modulation_parts(batch_size, emotion_ids, emotion_weights)
         if inputs_embeds is None:
             inputs_embeds = self.wte(input_ids)
@@ -206,13 +205,14 @@ class GPT2ModLNDecoder(GPT2ModLNStack):
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         """The arguments are those of [`GPT2ModLNModel`], without `decoder_`."""
         names = "`decoder_input_ids` and `decoder_inputs_embeds`"
-        batch_size, length = check_tokens(names, input_ids, inputs_embeds)
+        batch_size, length = check_input(self.config, input_ids, inputs_embeds, names=names)
         parts = self.modulation_parts(batch_size, emotion_ids, emotion_weights, modulation)
         if inputs_embeds is None:
             inputs_embeds = self.wte(input_ids)
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         past = 0 if past_key_values is None else past_key_values.get_seq_length()
+        check_length(past + length, self.config.max_position_embeddings)
         if position_ids is None:
             position_ids = positions_of(attention_mask, length, past, inputs_embeds.device)
         mask = create_causal_mask(

@@ -25,6 +25,7 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
+from .checked_input import check_ids, check_input
 from .class_balanced_loss import classification_loss
 from .configuration_label_aware_bert import LabelAwareBertConfig
 
@@ -214,15 +215,10 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
             attention_mask: (B, L), 1 for real tokens, 0 for padding.
 
         Raises:
-            ValueError: both or neither of `input_ids` and `inputs_embeds`; a mask that is not (B, L).
+            ValueError: see `check_input`.
         """
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-        if attention_mask is not None and attention_mask.dim() != 2:
-            raise ValueError(
-                "`attention_mask` must have shape (batch_size, sequence_length), because labels attend to tokens too; "
-                f"got {tuple(attention_mask.shape)}."
-            )
+        check_input(self.config, input_ids, inputs_embeds, attention_mask)
+        check_ids("`token_type_ids`", token_type_ids, self.config.type_vocab_size)
         embedding_output = self.embeddings(
             input_ids=input_ids,
             token_type_ids=token_type_ids,

@@ -23,9 +23,11 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
+from .checked_input import check_ids, check_input, check_length
 from .class_balanced_loss import classification_loss
 from .configuration_roberta_esa import RobertaESAConfig
 from .sinusoidal_encoding import sinusoidal_encoding
+from .usable_positions import usable_positions
 
 
 if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
@@ -186,12 +188,16 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
             token_gates: (B, L), factors of the word embeddings, for `tfidf_gating="scale"`.
 
         Raises:
-            ValueError: both or neither of `input_ids` and `inputs_embeds`; a mask or gates that are not (B, L); `token_gates`
+            ValueError: see `check_input`; a mask or gates that are not (B, L); `token_gates`
                 without `tfidf_gating="scale"`.
         """
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("Pass exactly one of `input_ids` and `inputs_embeds`.")
-        shape = tuple(input_ids.shape if input_ids is not None else inputs_embeds.shape[:2])
+        shape = tuple(check_input(self.config, input_ids, inputs_embeds))
+        check_ids("`token_type_ids`", token_type_ids, self.config.type_vocab_size)
+        if input_ids is not None and position_ids is None and input_ids.device.type == "cpu":
+            padding = self.embeddings.padding_idx  # real tokens have positions of their own, padding has none
+            if not torch.compiler.is_compiling():
+                longest = int((input_ids != padding).sum(dim=1).max())
+                check_length(max(longest, 1), usable_positions(self.config))
         for name, value in (("attention_mask", attention_mask), ("token_gates", token_gates)):
             if value is not None and tuple(value.shape) != shape:
                 raise ValueError(

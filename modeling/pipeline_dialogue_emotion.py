@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipeline `dialogue-emotion`: a dialogue to the emotion of each of its turns."""
 
+import re
 from collections.abc import Sequence
 
 import torch
@@ -93,10 +94,10 @@ def read_turn(turn, number: int) -> tuple[str | None, str]:
         speaker, utterance = turn.get("speaker"), turn.get("utterance")
     elif isinstance(turn, tuple) and len(turn) == 2:
         speaker, utterance = turn
-    if not isinstance(utterance, str) or not utterance.strip():
+    if not isinstance(utterance, str) or not utterance.strip() or re.search("[\ud800-\udfff]", utterance):
         raise ValueError(
             f"turn {number} must be (speaker, utterance), a dictionary with these keys, or an utterance, which is a string "
-            f"that is not empty; got {turn!r}."
+            f"that is not empty and holds no halves of characters; got {turn!r}."
         )
     return speaker, utterance
 

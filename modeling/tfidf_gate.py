@@ -6,10 +6,11 @@ It is fitted by `hf_emotion.data.tfidf` and lies as JSON beside the weights, whe
 
 import json
 import re
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from transformers.utils import cached_file
@@ -97,6 +98,7 @@ def load_gate(config) -> TfidfGate | None:
 
     Raises:
         OSError: the checkpoint has no gate.
+        ValueError: the file is no gate.
     """
     if getattr(config, "tfidf_gating", "none") == "none":
         return None
@@ -114,7 +116,31 @@ def load_gate(config) -> TfidfGate | None:
             f"weights ({config._name_or_path or 'a model that was not loaded'}): copy it there from the run folder, or pass the "
             "gate as `gate`."
         )
-    return TfidfGate(**json.loads(Path(path).read_text(encoding="utf-8")))
+    return _read_gate(Path(path))
+
+
+def _read_gate(path: Path) -> TfidfGate:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        known = [field.name for field in fields(TfidfGate)]
+        if not isinstance(values, dict) or not {"idf", "unseen_idf"} <= set(values) <= set(known):
+            raise ValueError(f"it must hold an object with some of {known}, the first two at least")
+        if not isinstance(values["idf"], dict):
+            raise ValueError(f"`idf` must map words to numbers, got {type(values['idf']).__name__}")
+        for name, number in {**values["idf"], "unseen_idf": values["unseen_idf"]}.items():
+            if not _is_number(number) or number <= 0:
+                raise ValueError(f"the idf of {name!r} must be a finite number above 0, got {number!r}")
+        if not _is_number(values.get("threshold", 0)):
+            raise ValueError(f"`threshold` must be a finite number, got {values['threshold']!r}")
+        if type(values.get("min_words", 0)) is not int or values.get("min_words", 0) < 0:
+            raise ValueError(f"`min_words` must be a whole number from 0, got {values['min_words']!r}")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is no TF-IDF gate: {error}. Copy {GATE_FILE} from the run folder anew.") from error
+    return TfidfGate(**values)
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 __all__ = ["GATE_FILE", "TfidfGate", "find_words", "load_gate"]

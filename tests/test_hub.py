@@ -102,7 +102,7 @@ def online(monkeypatch):
 @pytest.fixture
 def unchecked(monkeypatch):
     """The checkpoints of `write_checkpoint` load nowhere."""
-    monkeypatch.setattr(hub_module, "check", lambda folders: None)
+    monkeypatch.setattr(hub_module, "check", lambda *_: None)
 
 
 @pytest.fixture
@@ -654,7 +654,7 @@ def test_models_that_do_not_load_elsewhere(released, tmp_path, change, message):
             text.replace("print(pipeline", "print(pipelin") if change == "example" else f"{change}\n{text}"
         )
     with pytest.raises(ValueError, match="where hf-emotion is not installed") as caught:
-        check([(folder, f"somebody/{case_id}")])
+        check([(folder, f"somebody/{case_id}")], trust_remote_code=True)
     assert message in str(caught.value)
 
 

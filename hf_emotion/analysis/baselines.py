@@ -16,6 +16,7 @@ from transformers import AutoModel
 from .. import metrics
 from ..data import is_multi_label, label_matrix, label_names, load_dataset_for
 from ..inference.predictor import pad_batch, token_budget_batches
+from ..loading import read_model
 from ..recipes import Recipe
 from ..training.models import load_base_tokenizer, resolve_base_model
 
@@ -91,7 +92,7 @@ def _tfidf(splits) -> dict[str, Any]:
 
 def _frozen(splits, recipe: Recipe) -> dict[str, np.ndarray]:
     tokenizer = load_base_tokenizer(recipe.base_model)
-    model = AutoModel.from_pretrained(resolve_base_model(recipe.base_model)).eval()
+    model = read_model(AutoModel, resolve_base_model(recipe.base_model)).eval()
     return {split: _vectors(rows, tokenizer, model, recipe.max_length) for split, rows in splits.items()}
 
 

@@ -17,10 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ..metrics.significance import mean_std, over_seeds
-from ..recipes import Recipe, load_recipe, make_recipe
+from ..recipes import Recipe, load_recipe, make_recipe, read_yaml
 from ..training.files import write_json, write_text
 from .published import GOEMOTIONS_LABELS, TABLES, Figure, Table
 from .runs import read_report
@@ -124,7 +122,7 @@ def collect(
     """
     run = Path(run)
     report = read_report(run)
-    recipe = make_recipe(yaml.safe_load((run / "recipe.yaml").read_text(encoding="utf-8")), str(run / "recipe.yaml"))
+    recipe = make_recipe(read_yaml((run / "recipe.yaml").read_text(encoding="utf-8")), str(run / "recipe.yaml"))
     names = {load_recipe(name).name: name for name in _recipes_of(table, None) if not name.startswith("baseline/")}
     if recipe.name not in names:
         raise ValueError(f"{run} has the recipe {recipe.name!r}, and the table {table!r} those of {list(names)}.")

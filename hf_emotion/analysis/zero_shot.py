@@ -22,10 +22,11 @@ from datasets import Dataset
 from sklearn.metrics import roc_auc_score
 from torch.nn import functional as F
 from tqdm.auto import tqdm
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel
 
 from ..data import label_matrix, label_names, load_dataset_for
 from ..inference.predictor import Predictor, token_budget_batches
+from ..loading import read_model, read_tokenizer
 from ..modeling import BertForLabelAwareClassification
 from ..training.files import write_json
 from ..training.models import resolve_base_model
@@ -96,8 +97,8 @@ def last_label_logits(model, states: FrozenStates, total: int) -> np.ndarray:
 @torch.inference_mode()
 def name_cosines(encoder: str, texts: list[str], names: list[str], max_length: int) -> np.ndarray:
     """Cosine of the mean-pooled vectors of texts and label names, (N, C)."""
-    tokenizer = AutoTokenizer.from_pretrained(encoder)
-    model = AutoModel.from_pretrained(encoder, dtype=torch.float32).eval()
+    tokenizer = read_tokenizer(encoder)
+    model = read_model(AutoModel, encoder, dtype=torch.float32).eval()
 
     def embed(items: list[str]) -> torch.Tensor:
         ids = tokenizer(items, truncation=True, max_length=max_length)["input_ids"]

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModel, BertModel, RobertaConfig, RobertaModel
 
+from ..loading import read_model
 from ..training.files import filling, is_taken
 from ..training.models import load_base_tokenizer, not_found, resolve_base_model
 
@@ -45,7 +46,7 @@ def bert_to_roberta(checkpoint: str | Path, output: str | Path | None = None) ->
         raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
     path = resolve_base_model(str(checkpoint))
     try:
-        bert = AutoModel.from_pretrained(path, dtype=torch.float32)
+        bert = read_model(AutoModel, path, dtype=torch.float32)
     except OSError as error:
         raise OSError(not_found(str(checkpoint), error, option="")) from error
     if not isinstance(bert, BertModel) or bert.config.model_type != "bert" or bert.config.is_decoder:

@@ -5,7 +5,11 @@ import difflib
 import inspect
 import logging
 import os
+import types
+import typing
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from datasets import DatasetDict
 
@@ -126,7 +130,7 @@ def load_dataset_for(
 
 def check_dataset(name: str, options: dict) -> None:
     """ValueError unless the name is known and its loader takes the options."""
-    if name not in LOADERS:
+    if not isinstance(name, str) or name not in LOADERS:
         near = difflib.get_close_matches(str(name), LOADERS, n=1)
         hint = f" did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"unknown dataset {name!r}:{hint} the names are {sorted(LOADERS)}.")
@@ -139,6 +143,30 @@ def check_dataset(name: str, options: dict) -> None:
                 f"unknown option {option!r} for the dataset {name!r}{f': did you mean {near[0]!r}?' if near else ''} "
                 f"The options are {known}."
             )
+        parameters = inspect.signature(LOADERS[name]).parameters
+        hint = parameters[option].annotation if option in parameters else bool
+        if not _fits(options[option], hint):
+            what = getattr(hint, "__name__", None) if isinstance(hint, type) else str(hint).replace("typing.", "")
+            raise ValueError(
+                f"the option {option!r} for the dataset {name!r} must be {what.replace('collections.abc.', '')}, got "
+                f"{options[option]!r}."
+            )
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of the type of a loader's argument."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return isinstance(value, str)  # which one it may be the loader says
+    if origin is types.UnionType:
+        return any(_fits(value, part) for part in parts)
+    if origin is Sequence:  # of strings; a string alone has a message of its own
+        return isinstance(value, str) or (
+            isinstance(value, list | tuple) and all(_fits(item, *parts) for item in value)
+        )
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is (type(None) if hint in (None, types.NoneType) else hint)
 
 
 __all__ = [

@@ -8,7 +8,6 @@ no such column without targets), `aspect` (`ClassLabel`), `auxiliary` (string: t
 aspect), `context_id` (int64: target · number of aspects + aspect) and `labels` (`ClassLabel`).
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Value
 
 from ..modeling import pipeline_targeted_sentiment
 from ..modeling.pipeline_targeted_sentiment import mark_targets
-from .rows import BadRow, OnBadRows, Rows, download, local_files
+from .rows import BadRow, OnBadRows, Rows, download, local_files, read_json
 
 
 TARGET_TEXTS = {"LOCATION1": "location - 1", "LOCATION2": "location - 2"}  # what a model reads for a placeholder
@@ -124,12 +123,7 @@ def _sentihood_opinions(sentence: Any) -> dict[tuple[str, str], str]:
 
 
 def _read_json_list(path: Path) -> list:
-    try:
-        content = json.loads(path.read_bytes().decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text ({error}): save it in UTF-8.") from error
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: no valid JSON: {error}") from error
+    content = read_json(path.read_bytes(), path)
     if not isinstance(content, list):
         raise ValueError(f"{path} must hold a JSON list of sentences, got {type(content).__name__}.")
     return content

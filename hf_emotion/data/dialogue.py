@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 
-from .rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, download, local_files
+from .rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, decode, download, local_files
 from .text import SPLIT_STEMS, _split_files, read_rows
 
 
@@ -175,7 +175,7 @@ def _load_csv(
 
 def _read_csv(rows: Rows, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """(line, {column: value}) of the file that the rows come from, whose name may lack an ending (a download's does)."""
-    reader = csv.DictReader(io.StringIO(_decode(rows.source.read_bytes(), rows.source), newline=""), strict=True)
+    reader = csv.DictReader(io.StringIO(decode(rows.source.read_bytes(), rows.source), newline=""), strict=True)
     try:
         missing = [name for name in columns if name not in (reader.fieldnames or [])]
         if missing:
@@ -195,7 +195,7 @@ def _read_csv(rows: Rows, columns: Sequence[str]) -> Iterator[tuple[int, dict[st
 
 
 def _whole_number(row: Mapping[str, str], column: str) -> int:
-    if not re.fullmatch(r"\s*[0-9]+\s*", row[column]):
+    if not re.fullmatch(r"\s*[0-9]{1,18}\s*", row[column]):
         raise BadRow(f"the column {column!r} must hold a whole number, got {row[column]!r}")
     return int(row[column])
 
@@ -259,7 +259,7 @@ def load_daily_dialog(
 
 def _lines(content: bytes, source: Path | str) -> list[str]:
     # Split at "\n" alone: dialogues may hold other Unicode line separators.
-    lines = _decode(content, source).split("\n")
+    lines = decode(content, source).split("\n")
     return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
 
 
@@ -557,13 +557,6 @@ def _paths(corpus: str, data_dir: str | Path | None) -> dict[str, list[Path]]:
         }
     paths = local_files(data_dir, corpus, [name for sums in FILES[corpus].values() for name in sums])
     return {split: [path for path in paths if path.name in sums] for split, sums in FILES[corpus].items()}
-
-
-def _decode(content: bytes, source: Path | str) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{source} is not UTF-8 text ({error}): save it in UTF-8.") from error
 
 
 def _to_dataset(rows: Rows, names: Sequence[str]) -> Dataset:

@@ -399,7 +399,7 @@ def _read_empathetic_csv(rows: Rows, content: bytes) -> Iterator[Conversation]:
             if len(values) not in (8, 9):  # the ninth holds candidates for other tasks
                 raise BadRow(f"expected 8 or 9 columns, found {len(values)}")
             conversation, number, emotion = values[0], values[1], _empathetic_emotion(values[2])
-            if not conversation.strip() or not re.fullmatch("[1-9][0-9]*", number):
+            if not conversation.strip() or not re.fullmatch("[1-9][0-9]{0,17}", number):
                 raise BadRow(f"expected a conversation and the number of its turn from 1, got {values[:2]}")
             known, turns = conversations.get(conversation, (emotion, {}))
             if emotion != known:

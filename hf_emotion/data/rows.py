@@ -2,6 +2,7 @@
 """The rows of one split, checked one by one, and the files that they come from."""
 
 import hashlib
+import json
 import logging
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -72,6 +73,26 @@ class Rows:
         )
         values = {name: [row[name] for row in self.rows] for name in features}
         return Dataset.from_dict(values, features=features)
+
+
+def decode(content: bytes, source: Path | str) -> str:
+    """UTF-8, with or without a byte order mark."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{source} is not UTF-8 text ({error}): save it in UTF-8.") from error
+
+
+def read_json(content: bytes, source: Path | str) -> Any:
+    """JSON in UTF-8, without halves of characters, which JSON can escape and no text holds."""
+    text = decode(content, source)
+    try:
+        value = json.loads(text)
+        if "\\ud" in text.lower():
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{source}: no valid JSON: {error}") from error
+    return value
 
 
 def local_files(data_dir: str | Path, corpus: str, names: Sequence[str]) -> list[Path]:

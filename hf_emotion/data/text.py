@@ -10,16 +10,18 @@ import difflib
 import json
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 from datasets import DatasetDict, load_dataset
 
 from ..taxonomies import GOEMOTIONS, group_index
 from .aspect import split_by_text, to_aspect_dataset
 from .paths import as_path, ending, is_file, open_file, shown
-from .rows import OnBadRows, Rows
+from .rows import OnBadRows, Rows, decode
 
 
 logger = logging.getLogger(__name__)
@@ -73,7 +75,7 @@ def load_goemotions(
 
 def _read_goemotions_tsv(path: Path, rows: Rows) -> None:
     # Split at "\n" alone: comments hold other Unicode line separators.
-    for number, line in enumerate(path.read_bytes().decode("utf-8").split("\n"), 1):
+    for number, line in enumerate(decode(path.read_bytes(), path).split("\n"), 1):
         fields = line.removesuffix("\r").split("\t")
         if fields == [""]:
             continue
@@ -121,7 +123,7 @@ def load_emotion6(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "
                 "Without `data_dir` (and without HF_EMOTION_DATA) the corpus is loaded from the Hub."
             )
         rows = Rows(path, on_bad_rows)
-        for line, content in enumerate(path.read_bytes().decode("utf-8").split("\n"), 1):
+        for line, content in enumerate(decode(path.read_bytes(), path).split("\n"), 1):
             if not content.strip():
                 continue
             text, separator, label = content.rstrip("\r").rpartition(";")
@@ -155,15 +157,32 @@ FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", 
 def columns_of(path: str | Path) -> list[str]:
     """The columns that a CSV, TSV or Parquet file declares; empty for JSONL, which declares none."""
     kind = FORMATS.get(ending(path))
-    if kind == "csv":
-        with open_file(path, "r", encoding="utf-8-sig", newline="") as file:
-            return next(csv.reader(file, delimiter=_delimiter(path)), [])
-    if kind == "parquet":
-        import pyarrow.parquet
+    with _reading(shown(path)):
+        if kind == "csv":
+            with open_file(path, "r", encoding="utf-8-sig", newline="") as file:
+                return next(csv.reader(file, delimiter=_delimiter(path)), [])
+        if kind == "parquet":
+            import pyarrow.parquet
 
-        with open_file(path) as file:
-            return pyarrow.parquet.read_schema(file).names
+            with open_file(path) as file:
+                return pyarrow.parquet.read_schema(file).names
     return []
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """What the readers of the formats raise, as an error that names the file."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text ({error}): save it in UTF-8.") from error
+    except csv.Error as error:
+        raise ValueError(f"{path}: malformed CSV: {error}") from error
+    except (pyarrow.ArrowException, OSError) as error:
+        if not isinstance(error, pyarrow.ArrowException) and error.errno is not None:  # of the file system
+            raise
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} is no whole Parquet file, or one that cannot be read: {reason}.") from error
 
 
 def _delimiter(path: str | Path) -> str:
@@ -180,10 +199,8 @@ def read_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     path = as_path(path)
     if not is_file(path):
         raise FileNotFoundError(f"no such file: {shown(path)}")
-    try:
+    with _reading(shown(path)):
         yield from _read_rows(path, shown(path))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{shown(path)} is not UTF-8 text ({error}): save it in UTF-8.") from error
 
 
 def _read_rows(source: str | Path, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -199,7 +216,10 @@ def _read_rows(source: str | Path, path: str) -> Iterator[tuple[int, dict[str, A
                     return
                 except csv.Error as error:
                     line = reader.reader.line_num  # reader.line_num is still that of the row before
-                    raise ValueError(f"{path}, line {line}: malformed CSV: {error}") from error
+                    hint = ""
+                    if "field limit" in str(error):
+                        hint = " (a quote that is never closed? Texts that are longer need JSONL or Parquet)"
+                    raise ValueError(f"{path}, line {line}: malformed CSV: {error}{hint}") from error
                 if None in row or None in row.values():
                     raise ValueError(
                         f"{path}, line {reader.line_num}: the header has {len(reader.fieldnames)} columns and the row has "
@@ -213,7 +233,9 @@ def _read_rows(source: str | Path, path: str) -> Iterator[tuple[int, dict[str, A
                     continue
                 try:
                     row = json.loads(line)
-                except json.JSONDecodeError as error:
+                    if "\\ud" in line.lower():  # an escape may be half a character, which is no text
+                        json.dumps(row, ensure_ascii=False).encode()
+                except (ValueError, RecursionError) as error:
                     raise ValueError(f"{path}, line {number}: no valid JSON: {error}") from error
                 if not isinstance(row, dict):
                     raise ValueError(

@@ -12,6 +12,7 @@ from transformers import AutoModel
 
 from .. import metrics
 from ..data import OWN_FILES, check_split, is_reply_dataset, label_matrix, label_names, load_dataset_for, strip_emojis
+from ..loading import read_model
 from ..metrics.generation import PUBLISHED
 from ..training.models import load_base_tokenizer, resolve_base_model
 from .predictor import Predictor
@@ -86,7 +87,7 @@ def evaluate_replies(
     encoder = None
     if bertscore_model is not None:
         path = resolve_base_model(bertscore_model)
-        encoder = (AutoModel.from_pretrained(path), load_base_tokenizer(bertscore_model, "--bertscore-model "))
+        encoder = (read_model(AutoModel, path), load_base_tokenizer(bertscore_model, "--bertscore-model "))
     rows = sample_rows(splits[split], contexts)
     gold = label_matrix(rows)
     human = list(rows["reply"])

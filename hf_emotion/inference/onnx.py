@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
+from transformers import GenerationConfig, PreTrainedTokenizerBase
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
+from ..loading import read_config, read_tokenizer, reading
 from ..modeling.emotion_fields import check_emotions
 from ..modeling.pipeline_emotional_response import (
     DEFAULT_NEW_TOKENS,
@@ -119,7 +120,7 @@ class OnnxClassifier:
 
     def __init__(self, folder: str | Path):
         self.files = [Path(folder) / MODEL]
-        self.config = AutoConfig.from_pretrained(folder)
+        self.config = read_config(folder)
         self.session = Session(self.files[0])
 
     def eval(self) -> "OnnxClassifier":
@@ -166,9 +167,10 @@ class OnnxReplyGenerator:
         """
         folder = Path(folder)
         self.encoder, self.decoder = Session(folder / ENCODER), Session(folder / DECODER)
-        self.config = AutoConfig.from_pretrained(folder)
-        self.generation_config = GenerationConfig.from_pretrained(folder)
-        self.tokenizer = tokenizer or AutoTokenizer.from_pretrained(folder)
+        self.config = read_config(folder)
+        with reading(folder, "generation_config.json"):
+            self.generation_config = GenerationConfig.from_pretrained(folder)
+        self.tokenizer = tokenizer or read_tokenizer(folder)
 
     def __call__(
         self, inputs: Sequence[tuple[str, str | Mapping[str, float]]], max_length: int | None = None, **settings: Any

@@ -13,11 +13,9 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 from transformers import (
-    AutoConfig,
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
-    AutoTokenizer,
     BatchEncoding,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -25,6 +23,7 @@ from transformers import (
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
+from ..loading import read_config, read_model, read_tokenizer
 from ..modeling.tfidf_gate import TfidfGate, load_gate
 from ..modeling.usable_positions import usable_positions
 from ..taxonomies import group_index
@@ -323,6 +322,13 @@ def as_texts(texts: Sequence[str] | str) -> list[str]:
     for row, text in enumerate(texts):
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"text {row + 1} of {len(texts)} is empty or no string: {text!r}")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"text {row + 1} of {len(texts)} holds half a character (U+{ord(text[error.start]):04X} at {error.start}), which is "
+                "no Unicode text: read it as UTF-8, or leave such characters out."
+            ) from error
     return texts
 
 
@@ -336,14 +342,18 @@ def load_checkpoint(
 
     Raises:
         ModuleNotFoundError: an exported model without onnxruntime.
-        OSError: no such checkpoint, or one without a tokenizer.
-        ValueError: a model object without `tokenizer`; a checkpoint without trained head; an exported model on another device
-            than the CPU.
+        OSError: no such checkpoint, or one without a tokenizer or without safetensors.
+        ValueError: a model object without `tokenizer`; a checkpoint without trained head, with damaged files or with code of its
+            own, which is not run; an exported model on another device than the CPU.
     """
     if not isinstance(checkpoint, str | Path):
         if tokenizer is None:
             raise ValueError("pass `tokenizer` together with a model object.")
         return checkpoint, tokenizer
+    if Path(checkpoint).is_file():
+        raise OSError(
+            f"the checkpoint {str(checkpoint)!r} is a file: give the folder that holds it, with its config.json."
+        )
     if Path(checkpoint).is_dir() and not (Path(checkpoint) / "config.json").is_file():
         found = [path.parent for pattern in ("*", "*/*") for path in Path(checkpoint).glob(f"{pattern}/config.json")]
         inner = sorted(path.relative_to(checkpoint).as_posix() for path in found)
@@ -352,17 +362,17 @@ def load_checkpoint(
     if is_exported(checkpoint):
         if torch.device(device or "cpu").type != "cpu":
             raise ValueError(f"`device` must be 'cpu' for {checkpoint}, an exported model; got {str(device)!r}.")
-        dialogues = is_dialogue_model(AutoConfig.from_pretrained(checkpoint))
+        dialogues = is_dialogue_model(read_config(checkpoint))
         model = (OnnxDialogueClassifier if dialogues else OnnxClassifier)(checkpoint)
-        return model, tokenizer or AutoTokenizer.from_pretrained(checkpoint)
+        return model, tokenizer or read_tokenizer(checkpoint)
     try:
-        config = AutoConfig.from_pretrained(checkpoint)
+        config = read_config(checkpoint)
         auto_class = AutoModelForSequenceClassification
         if is_dialogue_model(config):
             auto_class = AutoModelForTokenClassification
         elif is_generator(config):
             auto_class = AutoModelForSeq2SeqLM
-        model, loading = auto_class.from_pretrained(checkpoint, config=config, output_loading_info=True)
+        model, loading = read_model(auto_class, checkpoint, config=config, output_loading_info=True)
     except OSError as error:
         raise OSError(
             f"the checkpoint {str(checkpoint)!r} cannot be loaded, neither from a local folder nor from the Hub: "
@@ -378,7 +388,7 @@ def load_checkpoint(
                 f"the checkpoint {str(checkpoint)!r} has no tokenizer (tokenizer_config.json, tokenizer.json): save the "
                 "tokenizer it was trained with into the folder, tokenizer.save_pretrained(folder)."
             )
-        tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+        tokenizer = read_tokenizer(checkpoint)
     return model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer
 
 

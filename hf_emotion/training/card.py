@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model card of a run, from the run's own numbers."""
 
+import html
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +113,8 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
         part
         for part in (
             f"---\n{metadata.to_yaml()}\n---",
-            f"# {recipe.name}",
-            f"{recipe.description or recipe.name}.",
+            f"# {plain(recipe.name)}",
+            f"{plain(recipe.description or recipe.name)}.",
             _about(recipe, base),
             _usage(recipe, report["contexts"], "thresholds" in best, _first_context(folder, best["seed"])),
             "## Results\n\n" + _results(report, recipe),
@@ -127,7 +128,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
             + f"seed {best['seed']}, the epoch that was best on the development split. Texts are cut to {recipe.max_length} "
             + f"tokens{' for each utterance' if dialogue else ''}. Training arguments: {_inline(recipe.training_arguments)}. Minutes of training per seed: "
             + f"{time_and_machine(report)}.",
-            f"## Labels\n\n{', '.join(labels)}" + _contexts(report["contexts"]),
+            f"## Labels\n\n{', '.join(map(plain, labels))}" + _contexts(report["contexts"]),
             f"## Limits and ethical notes\n\nThe model gives the {'sentiments' if targeted else 'emotions'} that annotators read "
             f"in short {'' if metadata.language is None else 'English '}{'dialogues' if dialogue else 'texts'} of this corpus; "
             "it does not know what a writer felt. Rare labels have few test rows, and their scores are uncertain. Texts carry "
@@ -140,6 +141,11 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
         if part
     )
     write_text(folder / "README.md", text + "\n")
+
+
+def plain(name: str) -> str:
+    """A name from a corpus or a recipe as text of a card: no HTML, no new column or line."""
+    return " ".join(html.escape(name, quote=False).replace("|", "\\|").split())
 
 
 def base_names(recipe: Recipe) -> tuple[str | None, str]:
@@ -275,8 +281,8 @@ def _first_context(folder: Path, seed: int) -> str | None:
 def _contexts(contexts: dict[str, Any] | None) -> str:
     if contexts is None:
         return ""
-    targets = f"\n\nTargets: {', '.join(contexts['targets'])}" if contexts["targets"] else ""
-    return f"\n\nAspects: {', '.join(contexts['aspects'])}{targets}"
+    targets = f"\n\nTargets: {', '.join(map(plain, contexts['targets']))}" if contexts["targets"] else ""
+    return f"\n\nAspects: {', '.join(map(plain, contexts['aspects']))}{targets}"
 
 
 def _results(report: dict[str, Any], recipe: Recipe) -> str:
@@ -311,7 +317,7 @@ def _thresholds(best: dict[str, Any]) -> str:
     ]
     for name, values in best[split]["tuned"]["per_label"].items():
         numbers = [best["thresholds"][name], values["precision"], values["recall"], values["f1"]]
-        lines.append(f"| {name} | {' | '.join(f'{number:.3f}' for number in numbers)} | {values['support']} |")
+        lines.append(f"| {plain(name)} | {' | '.join(f'{number:.3f}' for number in numbers)} | {values['support']} |")
     return "\n".join(lines)
 
 

@@ -12,9 +12,10 @@ import datasets
 import numpy as np
 import torch
 from datasets import Dataset, DatasetDict, Features, List, Value
-from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..inference.dialogue import pad_dialogues, utterance_vectors
+from ..loading import read_config, read_model
 from ..modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
 from ..modeling.pipeline_dialogue_emotion import number_speakers
 from .models import not_found, resolve_base_model
@@ -49,12 +50,12 @@ def build_dialogue_model(
         return DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMConfig(**fields))
     path = resolve_base_model(base_model)
     try:
-        encoder_config = AutoConfig.from_pretrained(path)
+        encoder_config = read_config(path)
         encoder_config._name_or_path = ""  # the encoder's weights lie with the model from here on
         encoder_config.dtype = torch.float32
         config = DialogueBiLSTMConfig(encoder_config=encoder_config, **fields)
         model = DialogueBiLSTMForEmotionRecognition(config)
-        encoder = AutoModel.from_pretrained(path, dtype=torch.float32)
+        encoder = read_model(AutoModel, path, dtype=torch.float32)
     except OSError as error:
         raise OSError(not_found(base_model, error)) from error
     model.dialogue.utterance_encoder.load_state_dict(encoder.state_dict())

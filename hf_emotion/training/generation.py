@@ -12,7 +12,6 @@ from datasets import Dataset, DatasetDict
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch.nn import functional as F
 from transformers import (
-    AutoConfig,
     AutoModelForCausalLM,
     EarlyStoppingCallback,
     GPT2Config,
@@ -24,6 +23,7 @@ from transformers import (
     set_seed,
 )
 
+from ..loading import read_config, read_model, reading
 from ..modeling import BertModLNForConditionalGeneration, GPT2ModLNForConditionalGeneration
 from ..modeling.pipeline_emotional_response import encode_contexts, pad_contexts
 from ..recipes import SCRATCH, Recipe
@@ -117,7 +117,7 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
         if name in fields:
             raise ValueError(f"`model_config.{name}` comes from the corpus: leave it out.")
     try:
-        found = AutoConfig.from_pretrained(path)
+        found = read_config(path)
         if found.model_type == recipe.model_type:
             if list(found.emotions or []) != list(emotions):
                 raise ValueError(
@@ -129,7 +129,7 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
                     f"`base_model` {recipe.base_model!r} has {'no ' if recipe.emotion_tokens else ''}tokens for emotions: set "
                     f"`emotion_tokens` to {not recipe.emotion_tokens}, or start from a plain checkpoint instead."
                 )
-            model, info = model_class.from_pretrained(path, dtype=torch.float32, output_loading_info=True, **fields)
+            model, info = read_model(model_class, path, dtype=torch.float32, output_loading_info=True, **fields)
             if info["missing_keys"] or info["unexpected_keys"]:
                 raise ValueError(
                     f"`model_config` {fields} asks for other norms than the generator {recipe.base_model!r} has: leave it out, or "
@@ -138,14 +138,17 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
             return model, tokenizer
         if tokenizer.eos_token_id is None and found.model_type == "gpt2":
             raise ValueError(f"the tokenizer of {recipe.base_model!r} has no token for the end of a text.")
-        model = model_class.from_encoder_decoder_pretrained(
-            path,
-            tokenizer=tokenizer,
-            dtype=torch.float32,
-            num_emotions=len(emotions),
-            emotions=list(emotions),
-            **fields,
-        )
+        with reading(path, "weights"):
+            model = model_class.from_encoder_decoder_pretrained(
+                path,
+                tokenizer=tokenizer,
+                dtype=torch.float32,
+                num_emotions=len(emotions),
+                emotions=list(emotions),
+                use_safetensors=True,
+                trust_remote_code=False,
+                **fields,
+            )
     except OSError as error:
         raise OSError(not_found(recipe.base_model, error)) from error
     if recipe.emotion_tokens:
@@ -235,12 +238,12 @@ def build_language_model(
         tokenizer = load_base_tokenizer(recipe.base_model)
         try:
             path = resolve_base_model(recipe.base_model)
-            found = AutoConfig.from_pretrained(path)
+            found = read_config(path)
             if found.model_type != "gpt2":
                 raise ValueError(
                     f"`base_model` {recipe.base_model!r} is a {found.model_type!r} model, not a 'gpt2' one."
                 )
-            model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, **recipe.model_config)
+            model = read_model(AutoModelForCausalLM, path, dtype=torch.float32, **recipe.model_config)
         except OSError as error:
             raise OSError(not_found(recipe.base_model, error)) from error
         _check_blocks(recipe, model.config)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model card of a generator of replies or a language model, from the run's own numbers."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from .card import (
     _inline,
     _nonzero,
     base_names,
+    plain,
     spread,
     time_and_machine,
 )
@@ -78,8 +80,8 @@ def write_generator_card(folder: Path, recipe: Recipe, report: dict[str, Any], b
         part
         for part in (
             f"---\n{metadata.to_yaml()}\n---",
-            f"# {recipe.name}",
-            f"{recipe.description or recipe.name}.",
+            f"# {plain(recipe.name)}",
+            f"{plain(recipe.description or recipe.name)}.",
             _about(recipe, base),
             _usage(recipe, list(report["class_counts"])),
             "## Results\n\n" + "\n".join(lines),
@@ -92,7 +94,7 @@ def write_generator_card(folder: Path, recipe: Recipe, report: dict[str, Any], b
             + f"{recipe.max_length} tokens for each {'context and reply' if replies else 'block'}. Training arguments: "
             + f"{_inline(recipe.training_arguments)}. Minutes of training per seed: "
             + f"{time_and_machine(report)}.",
-            f"## Emotions\n\n{', '.join(report['class_counts'])}" if replies else "",
+            f"## Emotions\n\n{', '.join(map(plain, report['class_counts']))}" if replies else "",
             "## Limits\n\nThe model writes what people wrote in the corpora above, with their profanity, their prejudices and "
             "their mistakes, and it states things that are not true. It understands no one: do not let it counsel people, and "
             "do not present its replies as those of a person.",
@@ -130,6 +132,6 @@ def _usage(recipe: Recipe, emotions: list[str]) -> str:
     return (
         "## Use\n\n```python\nfrom transformers import pipeline\n\n"
         f'reply = pipeline("emotional-response", model="{MODEL}", trust_remote_code=True)\n'
-        f'print(reply(("I lost my keys again.", "{emotions[0]}")))\n```\n\n'
+        f'print(reply(("I lost my keys again.", {json.dumps(emotions[0], ensure_ascii=False)})))\n```\n\n'
         "The pipeline returns a list of replies; an emotion may also be a mixture, {name: weight}."
     )

@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from transformers import (
     CONFIG_MAPPING,
-    AutoConfig,
     AutoModelForSequenceClassification,
-    AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
+
+from ..loading import read_config, read_model, read_tokenizer
 
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -88,7 +88,7 @@ def load_base_tokenizer(base_model: str, option: str = "--base-model ") -> PreTr
     """
     path = resolve_base_model(base_model)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path)
+        tokenizer = read_tokenizer(path)
     except (OSError, ValueError) as error:
         raise OSError(not_found(base_model, error, option)) from error
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):  # what a folder without one gives
@@ -147,7 +147,7 @@ def build_classifier(
         if name in model_config:
             raise ValueError(f"`model_config.{name}` comes from the corpus: leave it out.")
     try:
-        base = AutoConfig.from_pretrained(path)
+        base = read_config(path)
         if model_type is None:
             kept = {} if contexts is None else {**contexts, "auxiliary_sentence": False}
             kept["tfidf_gating"] = "none"
@@ -168,7 +168,7 @@ def build_classifier(
                     f"`model_config.{unknown[0]}`: a {base.model_type!r} model has no such field"
                     + (f"; did you mean `model_config.{near[0]}`?" if near else ": leave it out.")
                 )
-            model = AutoModelForSequenceClassification.from_pretrained(path, dtype=torch.float32, **fields)
+            model = read_model(AutoModelForSequenceClassification, path, dtype=torch.float32, **fields)
             for name, value in kept.items():  # a stock config keeps what it does not know
                 setattr(model.config, name, value)
             # The stock losses are means over the batch: see BertForLabelAwareClassification.accepts_loss_kwargs.
@@ -184,8 +184,8 @@ def build_classifier(
             f"`base_model` {base_model!r} is a {base.model_type!r} model; {model_type!r} is built over {expected!r} models."
         )
     fields |= {"class_counts": class_counts} if contexts is None else contexts
-    config = config_class.from_pretrained(path, **fields)
-    model = AutoModelForSequenceClassification.from_pretrained(path, config=config, dtype=torch.float32)
+    config = read_config(path, config_class, **fields)
+    model = read_model(AutoModelForSequenceClassification, path, config=config, dtype=torch.float32)
     if (
         model_type == "label-aware-bert"
         and base.model_type != model_type

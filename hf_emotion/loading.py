@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Reading checkpoints, other people's too: safetensors only, no code that lies beside the weights is run, and a file that cannot be
+read is an error that names the checkpoint.
+
+Every checkpoint that the toolkit reads goes through these functions.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub.errors import StrictDataclassError
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+
+import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
+
+
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+def read_config(checkpoint: str | Path, config_class: type = AutoConfig, **fields: Any) -> PreTrainedConfig:
+    """
+    The configuration of a checkpoint.
+
+    Args:
+        checkpoint: a local folder or a Hub id.
+        config_class: what reads it.
+        fields: entries that take the place of those in the file.
+
+    Raises:
+        OSError: no such checkpoint.
+        ValueError: a damaged configuration, or one of code that lies beside it.
+    """
+    with reading(checkpoint, "config.json"):
+        config = config_class.from_pretrained(checkpoint, trust_remote_code=False, **fields)
+    # An attention with a "/" in its name is a program that transformers would download and run.
+    if "/" in str(getattr(config, "_attn_implementation", None)):
+        raise ValueError(
+            f"the checkpoint {str(checkpoint)!r} is not loaded: its config.json asks for the attention "
+            f"{config._attn_implementation!r}, code of a repository: remove the entry."
+        )
+    return config
+
+
+def read_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
+    """
+    The tokenizer of a checkpoint.
+
+    Raises:
+        OSError: no such checkpoint.
+        ValueError: damaged files, or a tokenizer of code that lies beside them.
+    """
+    with reading(checkpoint, "tokenizer"):
+        return AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
+
+
+def read_model(auto_class: type, checkpoint: str | Path, **arguments: Any) -> Any:
+    """
+    A model, from safetensors alone.
+
+    Args:
+        auto_class: a class with `from_pretrained`.
+        checkpoint: a local folder or a Hub id.
+        arguments: of `from_pretrained`.
+
+    Raises:
+        OSError: no such checkpoint, or one without safetensors.
+        ValueError: damaged weights, weights of other shapes than the configuration says, a model of code that lies beside them.
+    """
+    folder = Path(checkpoint)
+    if folder.is_dir():
+        safe = [path.name for path in folder.glob("*.safetensors")]
+        pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
+        if not safe and pickles:
+            raise OSError(
+                f"{checkpoint} has no model.safetensors, and {pickles[0]} is not read, for a pickle can run code: let whoever "
+                "made it save the model again with `save_pretrained`, which writes safetensors."
+            )
+    if "config" not in arguments:
+        read_config(checkpoint)  # for its checks
+    with reading(checkpoint, "weights"):
+        return auto_class.from_pretrained(checkpoint, use_safetensors=True, trust_remote_code=False, **arguments)
+
+
+@contextmanager
+def reading(checkpoint: str | Path, what: str) -> Iterator[None]:
+    """Errors of the libraries that read `what` of a checkpoint, as one that names both; OSError and ImportError as they are."""
+    try:
+        yield
+    except (OSError, ImportError):  # the callers say what to do where there is no such checkpoint
+        raise
+    except Exception as error:  # transformers, tokenizers and safetensors raise whatever a damaged file leads to
+        reason = " ".join(str(error).split())[:500]
+        start = f"the checkpoint {str(checkpoint)!r} cannot be loaded"
+        if "trust_remote_code" in reason or "contains custom code" in reason:
+            raise ValueError(
+                f"{start}: its {what} names a class that only code beside the weights has, and hf-emotion runs no such code. If "
+                "you trust it, load model and tokenizer yourself with `trust_remote_code=True` and pass both to the predictor."
+            ) from error
+        if isinstance(error, ValueError | StrictDataclassError):
+            raise ValueError(f"{start} ({what}): {reason}") from error
+        raise ValueError(
+            f"{start}, its {what} is damaged or of another kind ({type(error).__name__}: {reason}): copy the files anew, or save "
+            "the model again."
+        ) from error

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every model asks of its input before it computes: else a wrong id or length ends in an error of an embedding table."""
+
+import torch
+
+from .usable_positions import usable_positions
+
+
+def check_input(
+    config, input_ids, inputs_embeds, attention_mask=None, names: str = "`input_ids` and `inputs_embeds`"
+) -> tuple[int, int]:
+    """
+    (B, L) of an encoder's or decoder's input.
+
+    Raises:
+        ValueError: both or neither of ids (B, L) and embeddings (B, L, d); another number of dimensions; a mask that is not
+            (B, L); no row; no token, or more than the model has positions; an id outside the vocabulary.
+    """
+    if (input_ids is None) == (inputs_embeds is None):
+        raise ValueError(f"Pass exactly one of {names}.")
+    given, name, axes = (input_ids, "ids", "") if inputs_embeds is None else (inputs_embeds, "embeds", ", hidden_size")
+    if given.dim() != 2 + bool(axes):
+        raise ValueError(
+            f"The input {name} must have shape (batch_size, sequence_length{axes}), got {tuple(given.shape)}."
+        )
+    if attention_mask is not None and attention_mask.dim() != 2:
+        raise ValueError(
+            f"`attention_mask` must have shape (batch_size, sequence_length), got {tuple(attention_mask.shape)}."
+        )
+    if not torch.compiler.is_compiling() and not len(given):
+        raise ValueError(f"there must be a row at least, got a batch of shape {tuple(given.shape)}.")
+    check_length(given.shape[1], config.max_position_embeddings if inputs_embeds is None else usable_positions(config))
+    check_ids("the input ids", input_ids, config.vocab_size)
+    return given.shape[:2]
+
+
+def check_length(length: int, positions: int) -> None:
+    """ValueError unless the model has a position for each token; not in a graph, whose lengths are no numbers."""
+    if not torch.compiler.is_compiling() and not 1 <= length <= positions:
+        raise ValueError(
+            f"there must be from 1 to {positions} tokens, the model's positions, got {length}: cut the text."
+        )
+
+
+def check_ids(name: str, ids: torch.Tensor | None, size: int) -> None:
+    """ValueError unless all ids lie in [0, size)."""
+    # Elsewhere looking at the values would wait for the device, or break the graph.
+    if ids is None or ids.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    if ids.is_floating_point():
+        raise ValueError(f"{name} must be whole numbers, got {ids.dtype}.")
+    if ids.numel() and (ids.min() < 0 or ids.max() >= size):
+        outside = ids[(ids < 0) | (ids >= size)].flatten()[:5].tolist()
+        raise ValueError(
+            f"{name} must lie in [0, {size}), got {outside}: take the tokenizer that the model was trained with."
+        )
+
+
+__all__ = ["check_ids", "check_input", "check_length"]

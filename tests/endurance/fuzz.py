@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Thousands of cases at every entry point:
+
+    python -m tests.endurance.fuzz --cases 5000 --seed 0
+
+Prints JSON, {entry point: {"cases", "crashes", "seconds"}} with the seed, and each kind of crash once; exit code 1 if there are any.
+"""
+
+import argparse
+import json
+import logging
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as pytest does: the tests import each other by name
+
+import conftest  # noqa: F401 - no Hub
+import hypothesis
+import torch
+from fuzzing import EntryPoint, entry_points
+
+
+def throw(point: EntryPoint, cases: int, seed: int, folder: Path) -> dict[str, int | float | list[str]]:
+    """Run that many cases; every kind of problem is kept once, with the first case that has it."""
+    problems: dict[str, str] = {}
+    counts = {"cases": 0, "crashes": 0}
+    start = time.perf_counter()
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=cases,
+        deadline=None,
+        database=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(point.cases)
+    def one(case) -> None:
+        counts["cases"] += 1
+        problem = point.problem(case, folder)
+        if problem is not None:
+            counts["crashes"] += 1
+            problems.setdefault(problem[:60], f"{problem}\n    {case!r}"[:3000])
+
+    one()
+    return {**counts, "seconds": round(time.perf_counter() - start, 1), "problems": list(problems.values())}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=5000, help="for each entry point")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", action="append", help="an entry point, may be repeated; default: all")
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory(prefix="hf-emotion-fuzz-") as root:
+        points = entry_points(Path(root))
+        report = {"seed": options.seed, "entry points": {}}
+        for name, point in points.items():
+            if options.only and name not in options.only:
+                continue
+            folder = Path(root) / "cases" / name.replace(" ", "-")
+            folder.mkdir(parents=True)
+            found = throw(point, options.cases, options.seed, folder)
+            for problem in found.pop("problems"):
+                print(f"{name}: {problem}\n", file=sys.stderr)
+            report["entry points"][name] = found
+            print(name, found, file=sys.stderr, flush=True)
+    print(json.dumps(report, indent=1))
+    sys.exit(any(found["crashes"] for found in report["entry points"].values()))
+
+
+if __name__ == "__main__":
+    main()
