@@ -189,21 +189,22 @@ def _delimiter(path: str | Path) -> str:
     return "\t" if ending(path) == ".tsv" else ","
 
 
-def read_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_rows(path: str | Path, half_characters: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     Stream the rows of a CSV, TSV, JSONL or Parquet file, or of a URL that fsspec opens, as (line or row number from 1,
     {column: value}).
 
-    CSV and TSV have a header; their values are strings, never turned into missing values (the label "None" stays).
+    CSV and TSV have a header; their values are strings, never turned into missing values (the label "None" stays). Halves of
+    characters, which JSON can escape and no text holds, are an error, unless `half_characters` lets them through.
     """
     path = as_path(path)
     if not is_file(path):
         raise FileNotFoundError(f"no such file: {shown(path)}")
     with _reading(shown(path)):
-        yield from _read_rows(path, shown(path))
+        yield from _read_rows(path, shown(path), half_characters)
 
 
-def _read_rows(source: str | Path, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator[tuple[int, dict[str, Any]]]:
     """`path`: the source's name in messages."""
     kind = FORMATS.get(ending(source))
     if kind == "csv":
@@ -233,7 +234,7 @@ def _read_rows(source: str | Path, path: str) -> Iterator[tuple[int, dict[str, A
                     continue
                 try:
                     row = json.loads(line)
-                    if "\\ud" in line.lower():  # an escape may be half a character, which is no text
+                    if not half_characters and "\\ud" in line.lower():
                         json.dumps(row, ensure_ascii=False).encode()
                 except (ValueError, RecursionError) as error:
                     raise ValueError(f"{path}, line {number}: no valid JSON: {error}") from error

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
@@ -42,6 +43,7 @@ logger = logging.getLogger(__name__)
 ROWS_PER_PART = 4096  # what an interruption costs at most, of each process
 ROWS_PER_CHUNK = 20_000  # read or written at once
 LINES_SHOWN = 10
+any_rows = partial(read_rows, half_characters=True)  # a row that cannot be predicted keeps its place
 LABELS, SCORES = "predicted_labels", "predicted_scores"
 CSV_SEPARATOR = "|"
 
@@ -109,7 +111,7 @@ def predict_file(
             raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
         if isinstance(predictor, DialoguePredictor):
             columns.dialogue, columns.speaker = dialogue_column, speaker_column
-            _, first = next(read_rows(source), (0, {}))
+            _, first = next(any_rows(source), (0, {}))
             columns.nested = TURNS in first and columns.text not in first
             if columns.nested and top_k is not None:
                 raise ValueError(
@@ -154,7 +156,7 @@ def predict_file(
     truncated = 0
     if not plan["complete"]:
         finished, missing = set(plan["finished"]), itertools.count()
-        rows = (row for _, row in read_rows(source))
+        rows = (row for _, row in any_rows(source))
         remaining = -(-(plan["rows"] - plan["done"]) // processes)
         with tqdm(total=remaining, unit="rows", disable=None if progress and mine == 0 else True) as bar:
             for number, part in enumerate(_split_rows(rows, columns, rows_per_part)):
@@ -376,7 +378,7 @@ def _check_rows(
     """
     to, of = FORMATS[ending(output)], FORMATS.get(ending(source))
     name = shown(source)
-    rows = read_rows(source)
+    rows = any_rows(source)
     first = next(rows, None)  # also says what is wrong with the file
     rows = itertools.chain([] if first is None else [first], rows)
     layout.columns = columns_of(source)
@@ -541,7 +543,7 @@ PREDICTION_SCHEMA = pyarrow.schema({LABELS: pyarrow.list_(pyarrow.string()), SCO
 def _merge(source: str | Path, parts: _Parts, target: Path, layout: _Layout) -> None:
     rows = (
         {**row, LABELS: labels, SCORES: scores}
-        for (_, row), (labels, scores) in zip(read_rows(source), parts.predictions(), strict=True)
+        for (_, row), (labels, scores) in zip(any_rows(source), parts.predictions(), strict=True)
     )
     write_rows(rows, target, layout)
 
