@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A classifier on other corpora, and on sentences that differ in a term of identity alone."""
+
+import json
+
+import numpy as np
+import pytest
+from toolkit_helpers import write_csv, write_dialogues
+
+from hf_emotion.analysis import transfer as module
+from hf_emotion.analysis.transfer import TEMPLATES, TERMS, ekman_groups, identity_terms, transfer
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+
+class Stub:
+    """A classifier that says what `table` holds for a text."""
+
+    def __init__(self, labels, table, multi_label=True):
+        self.labels, self.table, self.multi_label, self.read = labels, table, multi_label, []
+
+    def label_probabilities(self, texts, progress=False):
+        self.read += texts
+        return np.array([self.table(text) for text in texts], dtype=np.float64)
+
+    def decide(self, probabilities):
+        return probabilities > 0.5
+
+
+def write_texts(folder, rows):
+    folder.mkdir()
+    for part in ("train", "validation", "test"):
+        write_csv(folder / f"{part}.csv", ["text", "label"], rows)
+    return folder
+
+
+class TestTransfer:
+    ROWS = [["a", "love"], ["b", "sadness"], ["c", "joy|sadness"], ["d", "joy|love"], ["e", "envy"], ["f", "sadness"]]
+    OPTIONS = {"label_separator": "|", "labels": ["joy", "love", "sadness", "envy"]}
+
+    def test_groups_of_both_sides(self, tmp_path):
+        # Of c there are two groups, of e none: left out. The most probable label of a group speaks for it.
+        scores = {
+            "a": [0.4, 0.3, 0.5, 0.9],  # grief 0.5 against amusement 0.4: wrong; anger is not in the corpus
+            "b": [0.4, 0.4, 0.5, 0.0],  # right
+            "d": [0.6, 0.1, 0.5, 0.0],  # right
+            "f": [0.7, 0.7, 0.1, 0.0],  # wrong
+        }
+        model = Stub(["amusement", "caring", "grief", "anger"], scores.__getitem__)
+        found = transfer(model, "files", write_texts(tmp_path / "data", self.ROWS), options=self.OPTIONS)
+        assert model.read == ["a", "b", "d", "f"]
+        assert found["groups"] == ["joy", "sadness"] and (found["rows"], found["left_out"]) == (4, 2)
+        assert found["accuracy"] == 0.5 and found["majority"] == 0.5
+        assert found["macro_f1"] == pytest.approx(0.5)
+
+    def test_of_single_label_models_the_labels_of_a_group_are_added(self, tmp_path):
+        model = Stub(["amusement", "caring", "grief"], lambda text: [0.3, 0.3, 0.4], multi_label=False)
+        folder = write_texts(tmp_path / "data", [["a", "love"], ["b", "joy"], ["c", "sadness"]])
+        found = transfer(model, "files", folder, options={"labels": ["joy", "love", "sadness"]})
+        assert found["accuracy"] == pytest.approx(2 / 3) == found["majority"]
+
+    def test_utterances_of_dialogues_one_by_one(self, tmp_path):
+        folder = write_dialogues(tmp_path / "dialogues")
+        model = Stub(["joy", "sadness", "fear", "anger", "neutral"], lambda text: [0.1, 0.2, 0.3, 0.4, 0.5])
+        found = transfer(model, "dialogue_files", folder, split="validation")
+        assert found["rows"] + found["left_out"] == len(model.read) + found["left_out"] > 1
+        assert all(isinstance(text, str) for text in model.read)
+
+    def test_errors(self, tmp_path, corpora):
+        model = Stub(["joy", "sadness"], lambda text: [0.5, 0.5])
+        with pytest.raises(ValueError, match="'sentihood' has no texts with emotions"):
+            transfer(model, "sentihood", corpora)
+        folder = write_texts(tmp_path / "data", [["a", "joy"], ["b", "envy"]])
+        with pytest.raises(ValueError, match=r"share the groups \['joy'\]"):
+            transfer(model, "files", folder)
+
+    @pytest.mark.parametrize(
+        "labels, unknown",
+        [
+            ("sadness joy love anger fear surprise", 0),
+            ("neutral surprise fear sadness joy disgust anger", 0),
+            ("Joyful Mad Neutral Peaceful Powerful Sad Scared", 0),
+            ("happiness no_emotion", 0),
+            ("envy", 1),
+        ],
+    )
+    def test_labels_of_the_corpora_have_groups(self, labels, unknown):
+        assert ekman_groups(labels.split()).count(None) == unknown
+
+
+class TestIdentityTerms:
+    def test_a_model_that_does_not_look(self):
+        for figures in identity_terms(Stub(["joy", "anger"], lambda text: [0.2, 0.7])).values():
+            assert figures["mean_range"] == 0 and figures["changed"] == 0
+
+    def test_a_model_that_reacts_to_one_term_in_one_sentence(self):
+        text = TEMPLATES[1].format("Muslim")
+        model = Stub(["joy", "anger"], lambda given: [0.2, 0.9 if given == text else 0.1])
+        found = identity_terms(model)
+        largest = found["religion"]["largest"]
+        assert (largest["label"], largest["template"], largest["terms"][0]) == ("anger", TEMPLATES[1], "Muslim")
+        assert largest["range"] == pytest.approx(0.8)
+        assert found["religion"]["mean_range"] == pytest.approx(0.8 / (len(TEMPLATES) * 2))
+        assert found["religion"]["changed"] == pytest.approx(1 / len(TEMPLATES))
+        assert all(found[kind]["mean_range"] == 0 for kind in TERMS if kind != "religion")
+
+    def test_terms_fit_the_sentences(self):
+        for terms in TERMS.values():
+            assert len(set(terms)) == len(terms) > 2
+        assert all(template.count("{}") == 1 for template in TEMPLATES)
+
+
+def test_from_the_command_line(tiny_run, capsys, tmp_path, monkeypatch):
+    folder = write_texts(tmp_path / "data", [["a", "joy"], ["b", "sadness"]])
+    module.main(str(tiny_run), dataset=["files"], data_dir=folder)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["rows"] == 2
+    module.main(str(tiny_run))
+    assert len(capsys.readouterr().out.splitlines()) == len(TERMS)
+    monkeypatch.setattr(module, "load_predictor", lambda checkpoint: object())
+    with pytest.raises(module.typer.BadParameter, match="classifiers of texts"):
+        module.main("x")
