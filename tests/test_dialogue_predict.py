@@ -205,7 +205,9 @@ class TestPredictor:
         "turn", ["", "  \n", None, 3, ("Ann", ""), ("Ann", None), {"speaker": "Ann"}, ("a", "b", "c")]
     )
     def test_what_is_no_turn(self, predictor, turn):
-        with pytest.raises(ValueError, match=r"turn 2 must be \(speaker, utterance\), a dictionary .*not empty; got "):
+        with pytest.raises(
+            ValueError, match=r"turn 2 must be \(speaker, utterance\), a dictionary .*not empty and .*; got "
+        ):
             predictor([["a day", turn]])
 
     @pytest.mark.parametrize(
@@ -306,6 +308,7 @@ class TestPipeline:
         turns = [("Ann", "sun rain " * 50), ("Bo", "a day")]
         np.testing.assert_allclose(scores_of([classify(turns)]), plain_probabilities(words, [turns]), atol=1e-5)
 
+    @pytest.mark.slow
     def test_without_the_library(self, folder, words, tmp_path, plain):
         """A fresh process that cannot import hf-emotion, with the code beside the weights."""
         talks = [[{"speaker": speaker, "utterance": text} for speaker, text in turns] for turns in TALKS]

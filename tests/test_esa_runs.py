@@ -65,6 +65,7 @@ LONG = "I feel so happy and " + "the sun is not calm, " * 12 + "so very happy"  
 CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 PIPELINE_CODE = {"pipeline_emotion_classification.py", "tfidf_gate.py", "usable_positions.py"}
 ESA_CODE = PIPELINE_CODE | {
+    "checked_input.py",
     "class_balanced_loss.py",
     "configuration_roberta_esa.py",
     "modeling_roberta_esa.py",
@@ -400,6 +401,7 @@ def cut_texts(run: Path, folder: Path) -> list[str]:
     return [text for text in given if len(tokenizer(text)["input_ids"]) > MAX_LENGTH]
 
 
+@pytest.mark.slow
 class TestFreshProcess:
     """What somebody with torch and transformers alone sees."""
 

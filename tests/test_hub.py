@@ -559,6 +559,7 @@ def test_release_refuses(released, run, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow  # the process of tests/conftest.py loads every family too
 def test_what_others_load(released, tmp_path, online, unchecked):
     """
     In new processes, with an empty cache and without hf-emotion: by name, by branch and by commit, and then without network

@@ -688,7 +688,7 @@ class TestCard:
         own = (lm_run / "README.md").read_text(encoding="utf-8")
         assert "trained from the start" in own and "## Emotions" not in own and followed not in own
 
-    @pytest.mark.parametrize("run", ["mod_run", "lm_run"], indirect=True)
+    @pytest.mark.parametrize("run", ["mod_run", pytest.param("lm_run", marks=pytest.mark.slow)], indirect=True)
     def test_the_example_runs(self, run, tmp_path):
         text = (run / "README.md").read_text(encoding="utf-8")
         (code,) = [part.split("```")[0] for part in text.split("```python\n")[1:]]

@@ -77,9 +77,12 @@ CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_c
 CODE = {
     "qacg": {
         *("configuration_cg_bert.py", "configuration_qacg_bert.py", "modeling_cg_bert.py", "modeling_qacg_bert.py"),
-        "pipeline_targeted_sentiment.py",
+        *("checked_input.py", "pipeline_targeted_sentiment.py", "usable_positions.py"),
     },
-    "cg": {"configuration_cg_bert.py", "modeling_cg_bert.py", "pipeline_targeted_sentiment.py"},
+    "cg": {
+        *("configuration_cg_bert.py", "modeling_cg_bert.py"),
+        *("checked_input.py", "pipeline_targeted_sentiment.py", "usable_positions.py"),
+    },
     "stock": {"pipeline_targeted_sentiment.py"},
 }
 LOCATIONS = ["LOCATION1", "LOCATION2"]

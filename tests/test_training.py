@@ -48,6 +48,7 @@ pytest_plugins = ["toolkit_fixtures"]
 
 CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 CODE = {
+    "checked_input.py",
     "class_balanced_loss.py",
     "configuration_label_aware_bert.py",
     "modeling_label_aware_bert.py",

@@ -23,6 +23,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from accelerate import PartialState
+
 from hf_emotion import Predictor
 from hf_emotion.cli import _processes
 from hf_emotion.inference.bulk import ROWS_PER_PART, predict_file
@@ -139,6 +141,7 @@ class Forked:
 
 
 def _predict(rank: int, predictor: Predictor, source: Path, output: Path, processes: int, port: int) -> None:
+    PartialState._reset_state()  # of a training in the process that forked
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     logging.disable(logging.WARNING)
