@@ -547,7 +547,7 @@ def test_bfloat16_model(case: ModelCase):
     assert_close(outputs.logits.float(), expected.logits, rtol=0.1, atol=0.1 * max(1.0, expected.logits.std().item()))
 
 
-@each_case()
+@each_case(slow=True)
 def test_overfits_eight_examples(case: ModelCase):
     torch.manual_seed(0)
     model = case.model_class(case.make_config(initializer_range=0.2)).train()

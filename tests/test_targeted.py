@@ -1331,6 +1331,7 @@ class TestOneModelPerContext:
         folders = {path.name for path in uninterrupted.iterdir() if path.is_dir()}
         assert folders == {"home-calm", "home-food", "sun-calm", "sun-food"}
 
+    @pytest.mark.slow
     def test_names_of_aspects_alone(self, aspect_bert, corpora, tmp_path, no_plots):
         recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, dataset="semeval2014")
         train(recipe, tmp_path / "run", data_dir=corpora)
@@ -1432,12 +1433,14 @@ class TestOneModelPerContext:
                 assert set(files_in(output / f"seed-{seed}" / name)) == CHECKPOINT | {"run.json"}
             assert [run["seed"] for run in report_of(output / f"seed-{seed}")["runs"]] == [seed]
 
+    @pytest.mark.slow
     def test_several_seeds_are_found(self, argv, aspect_bert, places, tmp_path, no_plots):
         recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, seeds=[3, 8], **FILES)
         train(recipe, tmp_path / "run", data_dir=places)
         assert '"PATH_OR_REPO", "subfolder": "home-calm"' in (tmp_path / "run" / "README.md").read_text()
         assert "home-calm" in argv("predict", tmp_path / "run", "the home is so happy").err
 
+    @pytest.mark.slow
     def test_contexts_whose_names_meet(self, aspect_bert, tmp_path, no_plots):
         contexts = [(target, aspect) for target in ("sun", "sun-day") for aspect in ("calm", "day-calm")]
         for name in ("train", "dev", "test"):
