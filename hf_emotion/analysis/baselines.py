@@ -5,17 +5,18 @@ its fine-tuning).
 """
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from datasets import Dataset
+from torch.nn.functional import normalize
 from tqdm.auto import tqdm
 from transformers import AutoModel
 
 from .. import metrics
 from ..data import is_multi_label, label_matrix, label_names, load_dataset_for
-from ..inference.predictor import pad_batch, token_budget_batches
+from ..inference.predictor import TOKENS_PER_BATCH, pad_batch, token_budget_batches
 from ..loading import read_model
 from ..recipes import Recipe
 from ..training.models import load_base_tokenizer, resolve_base_model
@@ -93,18 +94,20 @@ def _tfidf(splits) -> dict[str, Any]:
 def _frozen(splits, recipe: Recipe) -> dict[str, np.ndarray]:
     tokenizer = load_base_tokenizer(recipe.base_model)
     model = read_model(AutoModel, resolve_base_model(recipe.base_model)).eval()
-    return {split: _vectors(rows, tokenizer, model, recipe.max_length) for split, rows in splits.items()}
+    return {split: mean_vectors(rows["text"], tokenizer, model, recipe.max_length) for split, rows in splits.items()}
 
 
 @torch.inference_mode()
-def _vectors(rows: Dataset, tokenizer, model, max_length: int) -> np.ndarray:
-    """(N, d)."""
+def mean_vectors(texts: Sequence[str], tokenizer, model, max_length: int) -> np.ndarray:
+    """(N, d) float32: means over the tokens of an encoder's last hidden states, of length 1."""
     options = {"truncation": True, "max_length": max_length, "return_attention_mask": False}
-    ids = tokenizer(list(rows["text"]), return_token_type_ids=False, **options)["input_ids"]
+    ids = tokenizer(list(texts), return_token_type_ids=False, **options)["input_ids"]
     output = np.empty((len(ids), model.config.hidden_size), np.float32)
-    for batch in tqdm(token_budget_batches([len(row) for row in ids], 1024), unit="batches", disable=None):
-        inputs = pad_batch(tokenizer, {"input_ids": [ids[row] for row in batch]})
-        states = model(**inputs).last_hidden_state
-        mask = inputs["attention_mask"][..., None].to(states.dtype)
-        output[batch] = torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=-1).numpy()
+    with tqdm(total=len(ids), unit="texts", disable=None) as bar:
+        for rows in token_budget_batches([len(row) for row in ids], TOKENS_PER_BATCH):
+            inputs = pad_batch(tokenizer, {"input_ids": [ids[row] for row in rows]})
+            states = model(**inputs).last_hidden_state
+            mask = inputs["attention_mask"][..., None].to(states.dtype)
+            output[rows] = normalize((states * mask).sum(1) / mask.sum(1), dim=-1).numpy()
+            bar.update(len(rows))
     return output

@@ -131,14 +131,7 @@ def collect(
         recipe = dataclasses.replace(recipe, base_model=encoder)
     written = []
     for seed in report["runs"]:
-        metrics = {
-            split: {
-                kind: {metric: value for metric, value in values.items() if metric not in HIDDEN_METRICS}
-                for kind, values in seed[split].items()
-            }
-            for split in ("validation", "test")
-            if split in seed
-        }
+        metrics = _shown_metrics(seed)
         record = {
             "recipe": name,
             "seed": seed["seed"],
@@ -167,6 +160,18 @@ def collect(
         write_json(path, record)
         written.append(path)
     return written
+
+
+def _shown_metrics(run: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Split -> thresholds -> metric of a run, without the long ones."""
+    return {
+        split: {
+            kind: {metric: value for metric, value in values.items() if metric not in HIDDEN_METRICS}
+            for kind, values in run[split].items()
+        }
+        for split in ("validation", "test")
+        if split in run
+    }
 
 
 def encoder_name(base_model: str) -> str:
@@ -214,13 +219,7 @@ def _run_baseline(name: str, recipe: Recipe, folder: Path, data_dir) -> Path:
         logger.warning("%s is on record already: %s", name, path)
         return path
     result = baseline(kind, recipe, data_dir)
-    metrics = {
-        split: {
-            kind: {metric: value for metric, value in values.items() if metric not in HIDDEN_METRICS}
-            for kind, values in result[split].items()
-        }
-        for split in ("validation", "test")
-    }
+    metrics = _shown_metrics(result)
     record = {"recipe": name, "seed": None, "encoder": encoder, "changed": {"C": result["C"]}, "train_fraction": 1.0}
     record["rows"] = result["rows"]
     folder.mkdir(parents=True, exist_ok=True)

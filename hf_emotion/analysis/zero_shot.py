@@ -30,6 +30,7 @@ from ..loading import read_model, read_tokenizer
 from ..modeling import BertForLabelAwareClassification
 from ..training.files import write_json
 from ..training.models import resolve_base_model
+from .baselines import mean_vectors
 
 
 class FrozenStates:
@@ -94,22 +95,12 @@ def last_label_logits(model, states: FrozenStates, total: int) -> np.ndarray:
     return scores
 
 
-@torch.inference_mode()
 def name_cosines(encoder: str, texts: list[str], names: list[str], max_length: int) -> np.ndarray:
     """Cosine of the mean-pooled vectors of texts and label names, (N, C)."""
     tokenizer = read_tokenizer(encoder)
     model = read_model(AutoModel, encoder, dtype=torch.float32).eval()
-
-    def embed(items: list[str]) -> torch.Tensor:
-        ids = tokenizer(items, truncation=True, max_length=max_length)["input_ids"]
-        vectors = torch.empty(len(items), model.config.hidden_size)
-        for rows in token_budget_batches([len(row) for row in ids], 2048):
-            batch = tokenizer.pad({"input_ids": [ids[row] for row in rows]}, return_tensors="pt")
-            states, mask = model(**batch).last_hidden_state, batch["attention_mask"][..., None]
-            vectors[rows] = (states * mask).sum(1) / mask.sum(1)
-        return F.normalize(vectors, dim=-1)
-
-    return (embed(texts) @ embed(names).T).numpy()
+    of_texts, of_names = (mean_vectors(items, tokenizer, model, max_length) for items in (texts, names))
+    return of_texts @ of_names.T
 
 
 def fresh_head(trained: BertForLabelAwareClassification, tokenizer, names: list[str], seed: int):

@@ -21,7 +21,7 @@ from datasets import DatasetDict, load_dataset
 from ..taxonomies import GOEMOTIONS, group_index
 from .aspect import split_by_text, to_aspect_dataset
 from .paths import as_path, ending, is_file, open_file, shown
-from .rows import OnBadRows, Rows, decode
+from .rows import OnBadRows, Rows, decode, parse_json
 
 
 logger = logging.getLogger(__name__)
@@ -232,12 +232,7 @@ def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator
             for number, line in enumerate(file, 1):
                 if not line.strip():
                     continue
-                try:
-                    row = json.loads(line)
-                    if not half_characters and "\\ud" in line.lower():
-                        json.dumps(row, ensure_ascii=False).encode()
-                except (ValueError, RecursionError) as error:
-                    raise ValueError(f"{path}, line {number}: no valid JSON: {error}") from error
+                row = parse_json(line, f"{path}, line {number}", half_characters)
                 if not isinstance(row, dict):
                     raise ValueError(
                         f"{path}, line {number}: each line must be a JSON object, got {type(row).__name__}."
