@@ -81,7 +81,7 @@ def test_two_processes_write_what_one_does(predictor, texts, tmp_path, caplog):
     lines = [2 * row + 2 + 1 for row in range(999, 10_000, 1000)]  # two lines a row, and the header
     assert (
         message
-        == f"10 of 10000 rows have no valid text and stay without a prediction: lines {', '.join(map(str, lines))}"
+        == f"10 of 10000 rows are malformed or have no valid text and stay without a prediction: lines {', '.join(map(str, lines))}"
     )
     forked = endurance.Forked(predictor, source, tmp_path / "two.csv", processes=2)
     for process in forked.processes:

@@ -334,6 +334,29 @@ class TestFormats:
         with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / name))}, {message}"):
             list(read_rows(tmp_path / name))
 
+    @pytest.mark.parametrize(
+        ("name", "content", "reason"),
+        [
+            (
+                "train.csv",
+                "text,label\n" + "x,joy\ny,joy,more\nz,fear\n" * 5,
+                "line 3: the header has 2 columns and the row has more",
+            ),
+            (
+                "train.jsonl",
+                '{"text": "x", "label": "joy"}\n{y}\n{"text": "z", "label": "fear"}\n' * 5,
+                "line 2: no valid JSON",
+            ),
+        ],
+    )
+    def test_malformed_rows_are_skipped_counted_and_listed(self, tmp_path, caplog, name, content, reason):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(ValueError, match=reason):
+            load_dataset_for("files", tmp_path)
+        splits = load_dataset_for("files", tmp_path, on_bad_rows="skip")
+        assert sum(len(rows) for rows in splits.values()) == 10
+        assert "5 bad rows skipped" in caplog.text and reason in caplog.text
+
     @pytest.mark.parametrize("row", ['"y" z,joy', '"y,joy'], ids=["text after a quote", "open quote"])
     def test_malformed_quotes_name_file_and_line(self, tmp_path, row):
         (tmp_path / "a.csv").write_text(f"text,label\nx,joy\n{row}\n", encoding="utf-8")

@@ -641,6 +641,40 @@ class TestBadFiles:
             never, tmp_path, source, tmp_path / "out.csv", ValueError, "in.jsonl, line 16: no valid JSON"
         )
 
+    @pytest.mark.parametrize("to", ["jsonl", "csv", "parquet"])
+    @pytest.mark.parametrize(
+        ("name", "content", "kept"),
+        [
+            (
+                "in.jsonl",
+                '{text}\n{"text": "sun"}\n[1]\n{"text": "rain"}\n{"text": "a',
+                [None, "sun", None, "rain", None],
+            ),
+            ("in.csv", "text\nsun\nrain,and more\nwind\n", ["sun", "rain", "wind"]),
+            ("in.tsv", "text\tn\nsun\t1\nrain\nwind\t2\n", ["sun", "rain", "wind"]),
+        ],
+        ids=["jsonl", "more values", "fewer values"],
+    )
+    def test_malformed_rows_keep_their_places(self, predictor, tmp_path, caplog, name, content, kept, to):
+        source, output = tmp_path / name, tmp_path / f"out.{to}"
+        source.write_text(content)
+        counts = predict_file(predictor, source, output, on_bad_rows="skip", top_k=1, progress=False)
+        good = [number for number, text in enumerate(kept) if text in ("sun", "rain" if "jsonl" in name else "wind")]
+        assert counts == {"rows": len(kept), "skipped": len(kept) - 2}
+        if to == "csv":
+            rows = [{**row, "predicted_labels": row["predicted_labels"] or None} for row in read_table(output)]
+        elif to == "parquet":
+            rows = pyarrow.parquet.read_table(output).to_pylist()
+        else:
+            rows = [json.loads(line) for line in output.read_text().splitlines()]
+        assert [row.get("text") or None for row in rows] == kept
+        assert [number for number, row in enumerate(rows) if row["predicted_labels"]] == good
+        for number, items in zip(good, predictor([kept[number] for number in good], top_k=1), strict=True):
+            label = rows[number]["predicted_labels"]
+            assert label == (items[0]["label"] if to == "csv" else [items[0]["label"]])
+        lines = {"in.jsonl": "lines 1, 3, 5", "in.csv": "line 3", "in.tsv": "line 3"}[name]
+        assert f"stay without a prediction: {lines}" in caplog.text
+
     @pytest.mark.parametrize(
         ("ending", "rows"),
         [

@@ -25,7 +25,7 @@ import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 
 from .rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, decode, download, local_files
-from .text import SPLIT_STEMS, _split_files, read_rows
+from .text import SPLIT_STEMS, _split_files, valid_rows
 
 
 logger = logging.getLogger(__name__)
@@ -451,7 +451,7 @@ def load_dialogue_files(
         parsed[split] = rows = Rows(path, on_bad_rows)
         whole_dialogues = None
         seen: set[str] = set()
-        for line, row in read_rows(path):
+        for line, row in valid_rows(path, rows):
             if whole_dialogues is None:
                 whole_dialogues = "turns" in row
             if not whole_dialogues:

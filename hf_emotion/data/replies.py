@@ -23,7 +23,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 from .aspect import split_by_text
 from .dialogue import _lines, _name, load_daily_dialog
 from .rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, download
-from .text import SPLIT_STEMS, _known_names, _split_files, read_rows
+from .text import SPLIT_STEMS, _known_names, _split_files, valid_rows
 
 
 logger = logging.getLogger(__name__)
@@ -366,7 +366,7 @@ Conversation = tuple[str, str, list[tuple[int, int, str, str]]]
 
 def _read_empathetic_jsonl(rows: Rows) -> Iterator[Conversation]:
     seen: set[str] = set()
-    for line, row in read_rows(rows.source):
+    for line, row in valid_rows(rows.source, rows):
         try:
             conversation = _name(row.get("conv_id"), "conv_id")
             if conversation in seen:
@@ -463,7 +463,7 @@ def load_reply_files(
     for split, path in _split_files(Path(data_dir)).items():
         parsed[split] = rows = Rows(path, on_bad_rows)
         seen: set[str] = set()
-        for line, row in read_rows(path):
+        for line, row in valid_rows(path, rows):
             _check_columns(path, line, row, [context_column, reply_column, label_column, id_column])
             try:
                 label = _name(row[label_column], label_column)

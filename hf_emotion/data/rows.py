@@ -85,17 +85,20 @@ def decode(content: bytes, source: Path | str) -> str:
 
 def read_json(content: bytes, source: Path | str) -> Any:
     """JSON in UTF-8, without halves of characters, which JSON can escape and no text holds."""
-    return parse_json(decode(content, source), str(source))
+    try:
+        return parse_json(decode(content, source))
+    except BadRow as error:
+        raise ValueError(f"{source}: {error}") from error
 
 
-def parse_json(text: str, place: str, half_characters: bool = False) -> Any:
-    """The value of a JSON text; ValueError, which names the place, for none, and for halves of characters unless they are let through."""
+def parse_json(text: str, half_characters: bool = False) -> Any:
+    """The value of a JSON text; BadRow for none, and for halves of characters unless they are let through."""
     try:
         value = json.loads(text)
         if not half_characters and "\\ud" in text.lower():
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{place}: no valid JSON: {error}") from error
+        raise BadRow(f"no valid JSON: {error}") from error
     return value
 
 

@@ -9,7 +9,7 @@ import csv
 import difflib
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -21,7 +21,7 @@ from datasets import DatasetDict, load_dataset
 from ..taxonomies import GOEMOTIONS, group_index
 from .aspect import split_by_text, to_aspect_dataset
 from .paths import as_path, ending, is_file, open_file, shown
-from .rows import OnBadRows, Rows, decode, parse_json
+from .rows import BadRow, OnBadRows, Rows, decode, parse_json
 
 
 logger = logging.getLogger(__name__)
@@ -189,6 +189,12 @@ def _delimiter(path: str | Path) -> str:
     return "\t" if ending(path) == ".tsv" else ","
 
 
+class MalformedRow(dict):
+    """What could be read of a line that is no JSON object, or of a row with more or fewer values than the header."""
+
+    reason: str
+
+
 def read_rows(path: str | Path, half_characters: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     Stream the rows of a CSV, TSV, JSONL or Parquet file, or of a URL that fsspec opens, as (line or row number from 1,
@@ -196,12 +202,38 @@ def read_rows(path: str | Path, half_characters: bool = False) -> Iterator[tuple
 
     CSV and TSV have a header; their values are strings, never turned into missing values (the label "None" stays). Halves of
     characters, which JSON can escape and no text holds, are an error, unless `half_characters` lets them through.
+
+    Raises:
+        FileNotFoundError, ValueError: no file, or a malformed row.
     """
+    for number, row in all_rows(path, half_characters):
+        if isinstance(row, MalformedRow):
+            raise ValueError(f"{shown(as_path(path))}, line {number}: {row.reason}")
+        yield number, row
+
+
+def all_rows(path: str | Path, half_characters: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """As `read_rows`, with a `MalformedRow` where that has an error. Where no row's end can be told (quotes, encoding): an error."""
     path = as_path(path)
     if not is_file(path):
         raise FileNotFoundError(f"no such file: {shown(path)}")
     with _reading(shown(path)):
         yield from _read_rows(path, shown(path), half_characters)
+
+
+def valid_rows(path: str | Path, rows: Rows) -> Iterator[tuple[int, dict[str, Any]]]:
+    """As `read_rows`; `rows` rejects the malformed ones."""
+    for number, row in all_rows(path):
+        if isinstance(row, MalformedRow):
+            rows.reject(number, row.reason)
+        else:
+            yield number, row
+
+
+def _malformed(row: Mapping[str, Any], reason: str) -> MalformedRow:
+    malformed = MalformedRow(row)
+    malformed.reason = reason
+    return malformed
 
 
 def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -222,9 +254,10 @@ def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator
                         hint = " (a quote that is never closed? Texts that are longer need JSONL or Parquet)"
                     raise ValueError(f"{path}, line {line}: malformed CSV: {error}{hint}") from error
                 if None in row or None in row.values():
-                    raise ValueError(
-                        f"{path}, line {reader.line_num}: the header has {len(reader.fieldnames)} columns and the row has "
-                        f"{'more' if None in row else 'fewer'}; quote values that contain the separator."
+                    row = _malformed(
+                        {column: value or "" for column, value in row.items() if column is not None},
+                        f"the header has {len(reader.fieldnames)} columns and the row has "
+                        f"{'more' if None in row else 'fewer'}; quote values that contain the separator.",
                     )
                 yield reader.line_num, row
     elif kind == "jsonl":
@@ -232,11 +265,12 @@ def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator
             for number, line in enumerate(file, 1):
                 if not line.strip():
                     continue
-                row = parse_json(line, f"{path}, line {number}", half_characters)
+                try:
+                    row = parse_json(line, half_characters)
+                except BadRow as error:
+                    row = _malformed({}, str(error))
                 if not isinstance(row, dict):
-                    raise ValueError(
-                        f"{path}, line {number}: each line must be a JSON object, got {type(row).__name__}."
-                    )
+                    row = _malformed({}, f"each line must be a JSON object, got {type(row).__name__}.")
                 yield number, row
     elif kind == "parquet":
         import pyarrow.parquet
@@ -306,7 +340,7 @@ def load_files(
     multi_label = label_columns is not None or label_separator is not None
     for split, path in files.items():
         parsed[split] = rows = Rows(path, on_bad_rows)
-        for line, row in read_rows(path):
+        for line, row in valid_rows(path, rows):
             wanted = [text_column, *(label_columns or [label_column]), id_column, aspect_column, target_column]
             missing = [name for name in wanted if name is not None and name not in row]
             if missing:

@@ -23,7 +23,7 @@ import torch.distributed
 from tqdm.auto import tqdm
 
 from ..data.paths import as_path, ending, filesystem, is_remote, name_of, open_file, shown
-from ..data.text import FORMATS, columns_of, read_rows
+from ..data.text import FORMATS, MalformedRow, all_rows, columns_of
 from ..training.files import replacing, without_nan
 from .dialogue import DialoguePredictor
 from .onnx import OnnxClassifier
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 ROWS_PER_PART = 4096  # what an interruption costs at most, of each process
 ROWS_PER_CHUNK = 20_000  # read or written at once
 LINES_SHOWN = 10
-any_rows = partial(read_rows, half_characters=True)  # a row that cannot be predicted keeps its place
+any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predicted keeps its place
 LABELS, SCORES = "predicted_labels", "predicted_scores"
 CSV_SEPARATOR = "|"
 
@@ -78,8 +78,9 @@ def predict_file(
             differ. `output` must not exist.
         text_column: the column with the texts or utterances; default: "text", of dialogues "utterance".
         top_k: the k most probable labels instead of those above their thresholds.
-        on_bad_rows: what to do with rows without a valid text: "error" before anything is predicted, or "skip": the row
-            stays in the output, without a prediction, and is counted and listed in the log.
+        on_bad_rows: what to do with malformed rows and those without a valid text: "error" before anything is predicted, or
+            "skip": the row stays in the output, without a prediction (and without values where the line is no JSON), and
+            is counted and listed in the log.
         dialogue_column, speaker_column: of dialogues, the column that tells them apart, and, if there is one, the
             speakers'.
         state: of Accelerate, where several processes make the same call: they share the parts, the first one joins
@@ -111,7 +112,7 @@ def predict_file(
             raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
         if isinstance(predictor, DialoguePredictor):
             columns.dialogue, columns.speaker = dialogue_column, speaker_column
-            _, first = next(any_rows(source), (0, {}))
+            first = next((row for _, row in any_rows(source) if not isinstance(row, MalformedRow)), {})
             columns.nested = TURNS in first and columns.text not in first
             if columns.nested and top_k is not None:
                 raise ValueError(
@@ -138,7 +139,7 @@ def predict_file(
             logger.warning("resuming: %d of %d rows are predicted already", done, counts["rows"])
         if counts["skipped"]:
             logger.warning(
-                "%d of %d rows have no valid text and stay without a prediction: line%s %s%s",
+                "%d of %d rows are malformed or have no valid text and stay without a prediction: line%s %s%s",
                 *(counts["skipped"], counts["rows"], "s" if counts["skipped"] > 1 else ""),
                 ", ".join(map(str, counts.pop("lines"))),
                 ", ..." if counts["skipped"] > LINES_SHOWN else "",
@@ -326,6 +327,8 @@ class _Columns:
 
     def usable(self, row: dict) -> bool:
         """Whether there is something to predict."""
+        if isinstance(row, MalformedRow):
+            return False
         if not self.nested:
             return _usable(row[self.text])
         turns = row[TURNS]
@@ -391,7 +394,13 @@ def _check_rows(
     last, finished = None, set()  # dialogues
     while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
         for line, row in chunk:
-            check_columns(row, columns, f"{name}, line {line}")
+            malformed = isinstance(row, MalformedRow)
+            if malformed and columns.dialogue is not None and not columns.nested:
+                raise ValueError(
+                    f"{name}, line {line}: {row.reason} (nothing tells which dialogue the row belongs to)"
+                )
+            if not malformed:
+                check_columns(row, columns, f"{name}, line {line}")
             usable = columns.usable(row)
             if not usable:
                 if on_bad_rows == "error":
@@ -408,7 +417,7 @@ def _check_rows(
                 finished.add(hash(dialogue))
                 last = dialogue
             new = [column for column in row if column not in layout.columns]
-            if to == "csv" and total and (new or len(row) != len(layout.columns)):
+            if to == "csv" and layout.columns and not malformed and (new or len(row) != len(layout.columns)):
                 differing = sorted(set(row) ^ set(layout.columns))
                 raise ValueError(
                     f"{name}, line {line}: the rows have different columns, which CSV cannot hold ({differing}): write .jsonl."
@@ -448,13 +457,16 @@ def check_columns(row: dict, columns: _Columns, where: str) -> None:
 
 def bad_row(row: dict, columns: _Columns, where: str) -> ValueError:
     """What is wrong with a row that has nothing to predict."""
+    remedy = "(on_bad_rows='skip' leaves such rows without a prediction)"
+    if isinstance(row, MalformedRow):
+        return ValueError(f"{where}: {row.reason} {remedy}")
     text = row[columns.needed[0]]
     rule = "the text is empty or no string"
     if columns.nested:
         rule = "`turns` must be a list of {'speaker', 'utterance'}, at least one, without empty utterances"
     elif isinstance(text, str) and not is_unicode(text):
         rule = "the text holds half a surrogate pair, which is no Unicode text"
-    return ValueError(f"{where}: {rule}: {text!r} (on_bad_rows='skip' leaves such rows without a prediction)")
+    return ValueError(f"{where}: {rule}: {text!r} {remedy}")
 
 
 def _identity(source: str | Path) -> dict[str, Any]:
