@@ -48,7 +48,7 @@ Turns = Sequence[tuple[str | None, str]]
 def export_onnx(
     checkpoint: str | Path,
     output: str | Path,
-    quantize: Literal["int8"] | None = None,
+    quantize: Literal["int8", "uint8"] | None = None,
     texts: Sequence[str] | Sequence[Turns] | None = None,
     dataset: str | None = None,
     split: str = "test",
@@ -66,15 +66,16 @@ def export_onnx(
     Args:
         checkpoint: a local folder or a Hub id.
         output: a new or empty folder.
-        quantize: "int8": the weights of matrix products as 8-bit integers, one scale for each channel, and their inputs
-            quantized at run time.
+        quantize: the weights of matrix products as 8-bit integers, one scale for each channel, and their inputs quantized at
+            run time. "int8" is the fast one on processors that multiply 8-bit integers (x86 with VNNI, ARM); on others its
+            sums saturate, which costs accuracy. "uint8" is right, and slower, on all.
         texts: what is compared; for a model of dialogues lists of (speaker or None, utterance), for a generator contexts.
             Default: those of `dataset` (the first 1,000 texts), or else the test part of the quickstart corpus.
         dataset, split, data_dir, options: a corpus, see `load_dataset_for`; with `quantize` the metrics on it are reported before
             and after.
 
     Returns:
-        the content of `parity.json`: "float32" and, with `quantize`, "int8", each with what was compared, the largest absolute
+        the content of `parity.json`: "float32" and the value of `quantize`, each with what was compared, the largest absolute
         difference of a logit, and how many decisions (of a generator: greedy replies) differ; "speed", how many times as fast
         as torch; "metrics" with `quantize` and a corpus.
 
@@ -87,8 +88,8 @@ def export_onnx(
     missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
     if missing:
         raise ModuleNotFoundError(f"export needs {', '.join(missing)}: pip install 'hf-emotion[onnx]'")
-    if quantize not in (None, "int8"):
-        raise ValueError(f"`quantize` must be None or 'int8', got {quantize!r}.")
+    if quantize not in (None, "int8", "uint8"):
+        raise ValueError(f"`quantize` must be None, 'int8' or 'uint8', got {quantize!r}.")
     output = Path(output)
     if is_taken(output):
         raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
@@ -98,7 +99,9 @@ def export_onnx(
         raise ValueError("`texts` is empty: give at least one text to compare the exported model with.")
     generator = is_generator(read_config(checkpoint))
     if generator and quantize is not None and dataset is not None:
-        logger.warning("replies have no metric here: int8 is compared with torch by logits and greedy replies alone")
+        logger.warning(
+            "replies have no metric here: %s is compared with torch by logits and greedy replies alone", quantize
+        )
     model: Predictor | DialoguePredictor | _TorchReplies
     model = _TorchReplies(checkpoint) if generator else load_predictor(checkpoint)
     model.model.float().cpu().eval()
@@ -122,16 +125,21 @@ def export_onnx(
                 "written. Other versions of torch and onnxruntime may do better."
             )
         if quantize is not None:
+            if quantize == "int8" and _saturates():
+                logger.warning(
+                    'this processor does not multiply 8-bit integers: the sums of "int8" saturate here. The figures below are of '
+                    'it; `quantize` "uint8" is right on every processor.'
+                )
             for path in graphs:
-                _quantize(path)
+                _quantize(path, quantize)
             exported = _load(folder, generator)
-            report["int8"] = compare(model, exported, texts)
+            report[quantize] = compare(model, exported, texts)
             if dataset is not None and not generator:
                 before, after = (
                     _figures(evaluate(one, dataset, split, data_dir, options=options)["metrics"])
                     for one in (model, exported)
                 )
-                report["metrics"] = {name: {"torch": before[name], "int8": after[name]} for name in before}
+                report["metrics"] = {name: {"torch": before[name], quantize: after[name]} for name in before}
         report["speed"] = _speed(model, exported, texts)
         write_json(folder / REPORT, report)
     return report
@@ -452,7 +460,13 @@ def _export_classifier(predictor: Predictor | DialoguePredictor, folder: Path) -
     return graphs
 
 
-def _quantize(path: Path) -> None:
+def _saturates() -> bool:
+    """Whether this is an x86 processor without VNNI, as far as Linux tells."""
+    flags = Path("/proc/cpuinfo")
+    return platform.machine() == "x86_64" and flags.is_file() and "_vnni" not in flags.read_text()
+
+
+def _quantize(path: Path, quantize: Literal["int8", "uint8"]) -> None:
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -480,9 +494,8 @@ def _quantize(path: Path) -> None:
             op_types_to_quantize=["MatMul", "Gemm"],
             nodes_to_exclude=vectors,
             per_channel=True,
-            # Unsigned: the sums of signed ones saturate on processors without VNNI. Of GoEmotions with MiniLM that cost .04 of
-            # macro-F1, and so did 7 bits (`reduce_range`).
-            weight_type=QuantType.QUInt8,
+            # Not `reduce_range`: of GoEmotions with MiniLM 7 bits cost .04 of macro-F1, as the saturation does without VNNI.
+            weight_type={"int8": QuantType.QInt8, "uint8": QuantType.QUInt8}[quantize],
         )
     os.replace(temporary, path)
 

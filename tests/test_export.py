@@ -165,7 +165,7 @@ class TestClassifiers:
 
     @pytest.mark.slow
     def test_targets_and_aspects(self, targeted):
-        output = exported(targeted, texts=SEEN, quantize="int8")
+        output = exported(targeted, texts=SEEN, quantize="uint8")
         predictor = load_predictor(output)
         assert type(predictor) is TargetedPredictor
         expected, found = TargetedPredictor(targeted)(TARGETED_TEXTS), predictor(TARGETED_TEXTS)
@@ -216,14 +216,39 @@ class TestFolder:
         figures = [{name: x for name, x in values.items() if isinstance(x, float)} for values in results]
         assert figures[0] == pytest.approx(figures[1], abs=1e-6) and len(figures[0]) > 5
 
+    @pytest.mark.parametrize("quantize", ["int8", "uint8"])
+    def test_weights_of_8_bits(self, label_aware_onnx, root, quantize):
+        folder = shutil.copytree(label_aware_onnx, root / f"weights-{quantize}")
+        export_module._quantize(folder / "model.onnx", quantize)
+        types = {
+            tensor.data_type for tensor in onnx.load(folder / "model.onnx").graph.initializer if len(tensor.dims) == 2
+        }
+        assert getattr(onnx.TensorProto, quantize.upper()) in types
+        assert {onnx.TensorProto.INT8, onnx.TensorProto.UINT8} - types  # not both
+
+    @pytest.mark.parametrize(
+        ("machine", "flags", "saturates"),
+        [
+            ("x86_64", "flags : sse4_2 avx2", True),
+            ("x86_64", "flags : avx2 avx512_vnni", False),
+            ("x86_64", "flags : avx2 avx_vnni", False),
+            ("aarch64", "Features : asimd", False),
+        ],
+    )
+    def test_processors_that_saturate(self, monkeypatch, tmp_path, machine, flags, saturates):
+        (tmp_path / "cpuinfo").write_text(flags)
+        monkeypatch.setattr(export_module.platform, "machine", lambda: machine)
+        monkeypatch.setattr(export_module, "Path", lambda path: tmp_path / path.rpartition("/")[2])
+        assert export_module._saturates() is saturates
+
     @pytest.mark.slow
-    def test_int8(self, label_aware, label_aware_onnx, labelled, root):
-        output = root / "int8"
+    def test_uint8(self, label_aware, label_aware_onnx, labelled, root):
+        output = root / "uint8"
         with one_thread():
             report = export_onnx(
                 label_aware,
                 output,
-                "int8",
+                "uint8",
                 SEEN,
                 "files",
                 "test",
@@ -234,12 +259,12 @@ class TestFolder:
         assert operators & {"DynamicQuantizeMatMul", "MatMulInteger"}
         exact, found = (Predictor(folder).probabilities(TEXTS) for folder in (label_aware_onnx, output))
         assert 1e-5 < np.abs(exact - found).max() < 0.1
-        assert 1e-4 < report["int8"]["max_logit_difference"] < 1 and report["float32"]["max_logit_difference"] < 1e-4
+        assert 1e-4 < report["uint8"]["max_logit_difference"] < 1 and report["float32"]["max_logit_difference"] < 1e-4
         assert report["speed"]["times_as_fast_as_torch"] > 0
         measured = evaluate(load_predictor(output), "files", data_dir=labelled, options={"label_separator": "|"})[
             "metrics"
         ]
-        assert report["metrics"]["tuned/macro_f1"]["int8"] == pytest.approx(measured["tuned"]["macro_f1"])
+        assert report["metrics"]["tuned/macro_f1"]["uint8"] == pytest.approx(measured["tuned"]["macro_f1"])
         assert _fingerprint(load_predictor(output)) != _fingerprint(load_predictor(label_aware_onnx))
 
     def test_nothing_is_left_where_logits_differ(self, label_aware, root, monkeypatch, argv, own_verbosity):
@@ -387,7 +412,7 @@ class TestReplies:
         folder = shutil.copytree(output, root / f"{output.name}-int8")
         names = ("encoder.onnx", "decoder.onnx")
         for name in names:
-            export_module._quantize(folder / name)
+            export_module._quantize(folder / name, "uint8")
             graph = onnx.load(folder / name).graph
             weights = {tensor.name for tensor in graph.initializer}
             products = [node for node in graph.node if node.op_type in ("MatMul", "Gemm")]
