@@ -24,6 +24,7 @@ from hf_emotion.inference.predictor import Predictor
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.ticker import LogLocator, NullLocator
 
 
 Sides = dict[str, Callable[[], object]]  # name -> what is timed; the last one is the stock peer
@@ -115,15 +116,26 @@ def sweeps(size: str, checkpoint: Path) -> dict[str, tuple[str, list[int], list[
 
 
 def draw(path: Path, label: str, values: list[int], series: dict[str, list[float]]) -> None:
-    """Seconds against the size, both logarithmic: a straight line of slope 1 is linear growth."""
+    """
+    Seconds against the size, both logarithmic: a straight line of slope 1 is linear growth. Times that hardly change have an
+    axis from 0.
+    """
     figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
     for (name, times), (colour, marker, line) in zip(
         series.items(), (("#0072B2", "o", "-"), ("#D55E00", "s", "--")), strict=True
     ):
         axes.plot(values, times, color=colour, marker=marker, linestyle=line, label=name)
-    axes.set(xlabel=label, ylabel="time (s)", xscale="log", yscale="log")
+    axes.set(xlabel=label, ylabel="time (s)", xscale="log")
     axes.set_xticks(values, [str(value) for value in values])
     axes.minorticks_off()
+    times = [time for one in series.values() for time in one]
+    if max(times) < 4 * min(times):
+        axes.set_ylim(0, 1.1 * max(times))
+    else:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_locator(NullLocator())
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.savefig(path, dpi=150)

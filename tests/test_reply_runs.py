@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import datasets
@@ -953,6 +954,8 @@ class TestReplyGenerator:
             ("a", {"joy": -math.inf}, "the weight of 'joy' must be a finite number"),
             ("a", {}, "an emotion must be a name, or a mixture"),
             (["a", "b"], ["joy"], "`emotions` must be one for each of the 2 contexts, or one for all, got 1"),
+            ("a", None, "`emotions` must be one for each of the 1 contexts, or one for all, got None"),
+            ("a", 3, "or one for all, got 3"),
             (["a", " "], "joy", "text 2 of 2 is empty"),
             ([3], "joy", "is empty or no string: 3"),
         ],
@@ -960,6 +963,16 @@ class TestReplyGenerator:
     def test_refused(self, sharp, contexts, emotions, message):
         with pytest.raises(ValueError, match=message):
             sharp(contexts, emotions)
+
+    def test_threads_with_seeds_draw_what_they_draw_alone(self, sharp):
+        def ask(seed: int) -> list[str]:
+            contexts = ["a", "the sun"]
+            return sharp(contexts, "joy", seed=seed, do_sample=True, temperature=9.0, max_new_tokens=20)
+
+        alone = [ask(seed) for seed in range(8)]
+        assert len({tuple(replies) for replies in alone}) > 4
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(ask, list(range(8)) * 4)) == alone * 4
 
     def test_nothing_to_do(self, sharp):
         assert sharp([], "joy") == sharp.all_emotions([]) == [] and sharp.token_losses([], [], []).shape == (0,)

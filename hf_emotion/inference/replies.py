@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replies in chosen emotions, for lists of contexts, from a checkpoint of our generators."""
 
+import os
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,22 @@ from ..modeling.pipeline_emotional_response import (
     limit_length,
     pad_contexts,
 )
-from .predictor import as_texts, check_max_length, is_generator, load_checkpoint
+from .predictor import as_texts, check_max_length, is_generator, load_checkpoint, use_one_thread_after_fork
 
 
 Emotion = str | Mapping[str, float]
+
+_sampling = threading.RLock()  # all threads draw from one generator of random numbers, which a seed sets
+
+
+def _renew_lock() -> None:
+    """In a child, where the thread that may hold the lock does not exist."""
+    global _sampling
+    _sampling = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class ReplyGenerator:
@@ -77,7 +91,8 @@ class ReplyGenerator:
             contexts: N texts.
             emotions: for each context a name (emoji) of the model or a mixture {name: weight}; or one for all contexts.
             batch_size: contexts per call of `generate`. They are taken in the order of their lengths.
-            seed: of the sampling; the same seed, contexts, emotions and batch size give the same replies.
+            seed: of the sampling; the same seed, contexts, emotions and batch size give the same replies, in threads too, which
+                wait for each other.
             progress: show a progress bar.
             generate_kwargs: of `generate` (`do_sample`, `top_k`, `num_beams`, `max_new_tokens`, ...); default: the checkpoint's,
                 which samples from the 10 most probable tokens, up to 40.
@@ -92,19 +107,33 @@ class ReplyGenerator:
         contexts = as_texts(contexts)
         if isinstance(emotions, str | Mapping):
             emotions = [emotions] * len(contexts)
-        if len(emotions) != len(contexts):
+        if not isinstance(emotions, Sequence) or len(emotions) != len(contexts):
+            got = len(emotions) if isinstance(emotions, Sequence) else repr(emotions)
             raise ValueError(
-                f"`emotions` must be one for each of the {len(contexts)} contexts, or one for all, got {len(emotions)}."
+                f"`emotions` must be one for each of the {len(contexts)} contexts, or one for all, got {got}."
             )
         config = self.model.config
         weights = [emotion_vector(emotion, config) for emotion in emotions]
-        ids = encode_contexts(self.tokenizer, contexts, config, self.max_length, emotion_ids_of(weights, config))
         limit_length(generate_kwargs, self.model, min(DEFAULT_NEW_TOKENS, config.max_position_embeddings))
         if (generate_kwargs.get("max_new_tokens") or 0) > config.max_position_embeddings:
             raise ValueError(
                 f"`max_new_tokens` must be at most {config.max_position_embeddings}, the model's positions, got "
                 f"{generate_kwargs['max_new_tokens']}."
             )
+        use_one_thread_after_fork()
+        with _sampling:
+            ids = encode_contexts(self.tokenizer, contexts, config, self.max_length, emotion_ids_of(weights, config))
+            return self._generate(ids, weights, batch_size, seed, progress, generate_kwargs)
+
+    def _generate(
+        self,
+        ids: list[list[int]],
+        weights: list[list[float]],
+        batch_size: int,
+        seed: int | None,
+        progress: bool,
+        generate_kwargs: dict[str, Any],
+    ) -> list[Any]:
         if seed is not None:
             torch.manual_seed(seed)
         order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
