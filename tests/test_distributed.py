@@ -22,7 +22,6 @@ from hf_emotion.training.order import EpochOrder, SharedBatches
 
 SIZES = {"train": (45, 0), "dev": (13, 45), "test": (9, 58)}  # 45 rows: a last batch of 5 for 8, one of 1 for 4
 REPLIES = {"anger": "that is anger", "joy": "so happy today , happy sun", "neutral": "a day"}
-# Adam would turn the rounding errors of parameters without any gradient (the bias of attention's keys) into steps.
 ARGUMENTS = {
     "num_train_epochs": 2,
     "optim": "sgd",
@@ -123,6 +122,20 @@ def test_two_processes_train_as_one(kind, folder, server, single):
     assert "run folder" in Path(f"{log}.0").read_text()
     said = Path(f"{log}.1").read_text().splitlines()
     assert [line for line in said if "find_unused_parameters" not in line] == []  # only the first one prints
+
+
+def test_two_processes_train_as_one_with_adam(folder, server):
+    runs = {batch: folder / f"adam-{batch}" for batch in (8, 4)}
+    adam = ("--set", "optim=adamw_torch", "--set", "learning_rate=1e-3")
+    assert server.run(command(folder, "multi-label", runs[8], 8, *adam), folder / "adam-one.log") == 0
+    assert server.run_distributed(command(folder, "multi-label", runs[4], 4, *adam), folder / "adam-two.log") == [0, 0]
+    one, two = (load_file(run / "model.safetensors") for run in runs.values())
+    for name, weight in one.items():
+        # The bias of keys has no gradient (a softmax does not see it): Adam makes steps of its rounding errors.
+        atol = 1e-3 if name.endswith("key.bias") else 1e-6
+        torch.testing.assert_close(two[name], weight, rtol=0, atol=atol, msg=name)
+    start = load_file(folder / "base" / "model.safetensors")["embeddings.word_embeddings.weight"]
+    assert (one["bert.embeddings.word_embeddings.weight"] - start).abs().max() > 1e-3
 
 
 def test_told_to_end_both_save_and_a_resume_ends_like_one_process(folder, server, single):
