@@ -27,6 +27,12 @@ DataDir = Annotated[
 Taxonomy = Annotated[
     Literal["goemotions", "ekman", "sentiment"] | None, typer.Option(help="Roll the 28 GoEmotions labels up.")
 ]
+Dtype = Annotated[
+    Literal["float32", "bfloat16", "float16"] | None,
+    typer.Option(
+        help="Of the weights; default: the checkpoint's. Half the memory and often faster, with slightly other scores."
+    ),
+]
 TrustRemoteCode = Annotated[
     bool,
     typer.Option(
@@ -192,6 +198,7 @@ def evaluate(
     option: Annotated[list[str] | None, typer.Option(help="Argument of the dataset's loader, key=value.")] = None,
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Fixed threshold, beside the tuned ones.")] = 0.3,
     max_length: Annotated[int | None, typer.Option(help="Tokens per text; default: the model's positions.")] = None,
+    dtype: Dtype = None,
     judge: Annotated[
         list[str] | None,
         typer.Option(help="Generators: a classifier of replies that tells their emotion; may be given several times."),
@@ -216,7 +223,7 @@ def evaluate(
     from .inference import ReplyGenerator, load_predictor
     from .inference.evaluate import evaluate as run
 
-    predictor = load_predictor(checkpoint, taxonomy, max_length)
+    predictor = load_predictor(checkpoint, taxonomy, max_length, dtype=dtype)
     if isinstance(predictor, ReplyGenerator):
         from .inference.evaluate_replies import evaluate_replies
 
@@ -292,8 +299,10 @@ def predict(
         int | None, typer.Option(min=1, help="The k most probable labels, whatever the thresholds.")
     ] = None,
     max_length: Annotated[int | None, typer.Option(help="Tokens per text; default: the model's positions.")] = None,
+    dtype: Dtype = None,
     on_bad_rows: Annotated[
-        Literal["error", "skip"], typer.Option(help="Empty texts in a file: error, or skip (kept without prediction).")
+        Literal["error", "skip"],
+        typer.Option(help="Malformed rows and empty texts in a file: error, or skip (kept without prediction)."),
     ] = "error",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
 ) -> None:
@@ -316,7 +325,7 @@ def predict(
     state = _processes() if input_ is not None else None
     if state is not None and engine == "ray":
         raise typer.BadParameter("--engine ray starts its processes itself: without torchrun or accelerate launch.")
-    predictor = load_predictor(checkpoint, taxonomy, max_length, device=_device_of(state))
+    predictor = load_predictor(checkpoint, taxonomy, max_length, _device_of(state), dtype)
     if isinstance(predictor, ReplyGenerator):
         raise ValueError(f"{checkpoint} generates replies: use `hf-emotion generate`.")
     targeted = isinstance(predictor, TargetedPredictor)

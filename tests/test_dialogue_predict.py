@@ -182,8 +182,9 @@ class TestPredictor:
             DialoguePredictor(model)
 
     def test_of_a_model_in_half_precision(self, folder, plain):
-        model = AutoModelForTokenClassification.from_pretrained(folder, dtype=torch.bfloat16)
-        found = scores_of(DialoguePredictor(model, AutoTokenizer.from_pretrained(folder))(TALKS))
+        predictor = DialoguePredictor(folder, dtype="bfloat16")
+        assert predictor.model.dtype == torch.bfloat16
+        found = scores_of(predictor(TALKS))
         assert np.abs(found - plain).mean() < 0.05
 
     def test_no_dialogues(self, predictor):

@@ -104,6 +104,23 @@ class TestProbabilities:
         assert 1 < len(sizes) < len(texts)
         assert all(max(lengths) * len(lengths) <= 80 for lengths in sizes)
 
+    def test_in_half_precision(self, middling, texts, plain):
+        predictor = Predictor(middling, device="cpu", dtype="bfloat16")
+        assert {parameter.dtype for parameter in predictor.model.parameters()} == {torch.bfloat16}
+        found = predictor.probabilities(texts)
+        assert found.dtype == np.float32
+        difference = np.abs(found - plain)
+        assert difference.mean() < 0.01 and difference.max() > 1e-5  # another precision, the same model
+        assert Predictor(middling, device="cpu").model.dtype == torch.float32
+
+    def test_dtypes_that_are_refused(self, middling, predictor):
+        with pytest.raises(
+            ValueError, match=r"`dtype` must be one of \['float32', 'bfloat16', 'float16'\], got 'int8'"
+        ):
+            Predictor(middling, dtype="int8")
+        with pytest.raises(ValueError, match="`dtype` 'float16' is for checkpoints"):
+            Predictor(predictor.model, predictor.tokenizer, dtype="float16")
+
     def test_of_a_single_label_model(self, single_run):
         texts = ["so happy", "i am not calm today", "the day", "a home of the sun and the rain"]
         predictor = Predictor(single_run, device="cpu")

@@ -964,6 +964,16 @@ class TestReplyGenerator:
         with pytest.raises(ValueError, match=message):
             sharp(contexts, emotions)
 
+    def test_in_half_precision(self, sharp, tmp_path):
+        sharp.model.save_pretrained(tmp_path / "sharp")
+        sharp.tokenizer.save_pretrained(tmp_path / "sharp")
+        half = ReplyGenerator(tmp_path / "sharp", dtype="bfloat16")
+        assert half.model.dtype == torch.bfloat16
+        ask = (CONTEXTS, ["so sad"] * len(CONTEXTS), ["joy"] * len(CONTEXTS))
+        exact, found = sharp.token_losses(*ask), half.token_losses(*ask)
+        assert 1e-4 < np.nanmean(np.abs(exact - found)) < 0.1 * np.nanmean(exact)
+        assert len(half(CONTEXTS, "joy", **GREEDY)) == len(CONTEXTS)
+
     def test_threads_with_seeds_draw_what_they_draw_alone(self, sharp):
         def ask(seed: int) -> list[str]:
             contexts = ["a", "the sun"]

@@ -10,13 +10,17 @@ from .targeted import TargetedPredictor
 
 
 def load_predictor(
-    checkpoint: str | Path, taxonomy: str | None = None, max_length: int | None = None, device: str | None = None
+    checkpoint: str | Path,
+    taxonomy: str | None = None,
+    max_length: int | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
 ) -> Predictor | DialoguePredictor | ReplyGenerator:
     """
     A `TargetedPredictor` for a model of targeted sentiment, a `DialoguePredictor` for one of dialogues, a `ReplyGenerator` for one
     that replies, else a `Predictor`.
     """
-    model, tokenizer = load_checkpoint(checkpoint, device=device)
+    model, tokenizer = load_checkpoint(checkpoint, device=device, dtype=dtype)
     for found, kind, predictor_class in (
         (is_generator, "a generator of replies", ReplyGenerator),
         (is_dialogue_model, "a model of dialogues", DialoguePredictor),

@@ -46,6 +46,7 @@ class DialoguePredictor:
         tokenizer: PreTrainedTokenizerBase | None = None,
         device: str | torch.device | None = None,
         max_length: int | None = None,
+        dtype: str | None = None,
     ):
         """
         Args:
@@ -53,12 +54,13 @@ class DialoguePredictor:
             tokenizer: default: the one saved with the checkpoint.
             device: default: the GPU where there is one, else the CPU.
             max_length: tokens per utterance; default and upper bound: the utterance encoder's positions.
+            dtype: as `Predictor` has it.
 
         Raises:
             OSError: no such checkpoint, or one without a tokenizer.
             ValueError: a model that reads no dialogues, or none of text.
         """
-        self.model, self.tokenizer = load_checkpoint(checkpoint, tokenizer, device)
+        self.model, self.tokenizer = load_checkpoint(checkpoint, tokenizer, device, dtype)
         config = self.model.config
         if not is_dialogue_model(config):
             raise ValueError(f"a {config.model_type!r} model reads no dialogues: use Predictor or TargetedPredictor.")

@@ -54,6 +54,7 @@ class ReplyGenerator:
         tokenizer: PreTrainedTokenizerBase | None = None,
         device: str | torch.device | None = None,
         max_length: int | None = None,
+        dtype: str | None = None,
     ):
         """
         Args:
@@ -61,12 +62,13 @@ class ReplyGenerator:
             tokenizer: default: the one saved with the checkpoint.
             device: default: the GPU where there is one, else the CPU.
             max_length: tokens per context; default and upper bound: the model's positions.
+            dtype: as `Predictor` has it.
 
         Raises:
             OSError: no such checkpoint, or one without a tokenizer.
             ValueError: a model that generates no replies, or whose configuration does not name its emotions.
         """
-        self.model, self.tokenizer = load_checkpoint(checkpoint, tokenizer, device)
+        self.model, self.tokenizer = load_checkpoint(checkpoint, tokenizer, device, dtype)
         config = self.model.config
         if not is_generator(config):
             raise ValueError(f"a {config.model_type!r} model generates no replies: use `predict` with it.")

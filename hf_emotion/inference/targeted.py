@@ -32,9 +32,10 @@ class TargetedPredictor(Predictor):
         tokenizer: PreTrainedTokenizerBase | None = None,
         device: str | torch.device | None = None,
         max_length: int | None = None,
+        dtype: str | None = None,
     ):
         """The arguments and errors of `Predictor`; a checkpoint whose config names no `aspects` is a ValueError."""
-        super().__init__(checkpoint, tokenizer, device, max_length)
+        super().__init__(checkpoint, tokenizer, device, max_length, dtype=dtype)
         check_room(self.tokenizer, self.model.config, self.max_length)
 
     def __call__(  # type: ignore[override]
