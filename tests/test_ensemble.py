@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m hf_emotion.analysis.ensemble`: the mean of several runs' probabilities."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from sklearn.metrics import f1_score
+
+from hf_emotion.analysis import ensemble
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+
+def stored(run, split):
+    table = pyarrow.parquet.read_table(run / "predictions.parquet")
+    names = json.loads(table.schema.metadata[b"label_names"])
+    rows = [row for row in table.to_pylist() if row["split"] == split]
+    gold = np.array([[name in row["labels"] for name in names] for row in rows])
+    return gold, np.array([row["probabilities"] for row in rows])
+
+
+def test_mean_probabilities_are_measured(tiny_run, stock_run):
+    result = ensemble.ensemble([tiny_run, stock_run])
+    threshold = json.loads((tiny_run / "metrics.json").read_text())["threshold"]
+    for split in ("validation", "test"):
+        gold, first = stored(tiny_run, split)
+        _, second = stored(stock_run, split)
+        mean = (first + second) / 2
+        expected = f1_score(gold, mean > threshold, average="micro", zero_division=0)
+        assert result[split]["fixed"]["micro_f1"] == pytest.approx(expected)
+    gold, first = stored(tiny_run, "validation")
+    mean = (first + stored(stock_run, "validation")[1]) / 2
+    # No threshold beats the tuned one on dev.
+    for label in range(gold.shape[1]):
+        if gold[:, label].any():
+            tuned = list(result["validation"]["tuned"]["per_label"].values())[label]["f1"]
+            others = [
+                f1_score(gold[:, label], mean[:, label] > limit, zero_division=0) for limit in mean[:, label] - 1e-9
+            ]
+            assert tuned >= max(others) - 1e-9
+
+
+def test_one_run_twice_is_the_run(tiny_run):
+    result = ensemble.ensemble([tiny_run, tiny_run])
+    (run,) = json.loads((tiny_run / "metrics.json").read_text())["runs"]
+    for kind in ("fixed", "tuned"):
+        assert result["test"][kind]["macro_f1"] == pytest.approx(run["test"][kind]["macro_f1"], abs=1e-6)
+
+
+def test_command(tiny_run, stock_run, capsys):
+    ensemble.main([str(tiny_run), str(stock_run)])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["split"], line["thresholds"]) for line in lines] == [
+        (split, kind) for split in ("validation", "test") for kind in ("fixed", "tuned")
+    ]
+    assert lines[2]["macro_f1"] == ensemble.ensemble([tiny_run, stock_run])["test"]["fixed"]["macro_f1"]
+
+
+def test_errors(tiny_run, single_run, tmp_path):
+    with pytest.raises(ValueError, match="two run folders or more, got 1"):
+        ensemble.ensemble([tiny_run])
+    with pytest.raises(ValueError, match="other rows or labels in validation"):
+        ensemble.ensemble([tiny_run, single_run])
+    with pytest.raises(FileNotFoundError, match="is no finished run folder"):
+        ensemble.ensemble([tiny_run, tmp_path])
