@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 P8: `Predictor` against the stock text-classification pipeline in batches of 32, same checkpoint, all labels of each text ranked;
-and against itself with the model exported as int8, with the macro-F1 lost where checkpoint and corpus are given. Without a
-checkpoint an untrained label-aware model, without a corpus synthetic texts as long as GoEmotions'.
+and against itself with the model exported as int8, with the macro-F1 lost where checkpoint and corpus are given; with --dtype
+against itself in half precision. Without a checkpoint an untrained label-aware model, without a corpus synthetic texts as long as
+GoEmotions'.
 
     python benchmarks/bulk_prediction.py runs/goemotions_laa_cb_strong --data-dir DATA --rows 20000
 """
@@ -30,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     parser.add_argument("--data-dir", help="folder with the corpus; default: synthetic texts")
     parser.add_argument("--rows", type=int, default=2000, help="texts, of a corpus from the first training row")
     parser.add_argument("--no-onnx", action="store_true", help="leave the exported model out")
+    parser.add_argument("--dtype", choices=["bfloat16", "float16"], help="measure the predictor with it too")
     arguments = parse(parser, argv)
     if arguments.data_dir is None:
         texts, source = synthetic_texts(arguments.rows), "synthetic texts"
@@ -52,6 +54,14 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
             [lambda: predictor(texts, top_k=labels), lambda: stock(texts, **settings)], arguments.pairs, warm_up=1
         )
         rows.append(ratio("P8", f"{work}: Predictor against the stock pipeline", ours, theirs, at_least=2))
+        if arguments.dtype is not None:
+            half = Predictor(checkpoint, device="cpu", dtype=arguments.dtype)
+            ours, theirs = interleaved(
+                [lambda: half(texts, top_k=labels), lambda: predictor(texts, top_k=labels)], arguments.pairs, warm_up=1
+            )
+            rows.append(
+                ratio("P8", f"{work}: Predictor in {arguments.dtype} against float32", ours, theirs, at_least=1)
+            )
         if not arguments.no_onnx:
             has_metric = None not in (arguments.checkpoint, arguments.data_dir)
             corpus = {"dataset": arguments.dataset, "data_dir": arguments.data_dir} if has_metric else {}
