@@ -35,7 +35,7 @@ class DialoguePredictor:
     """
     Emotions of the turns of dialogues, from a checkpoint.
 
-    >>> predictor = DialoguePredictor("runs/meld_bilstm_attention_pe")  # doctest: +SKIP
+    >>> predictor = DialoguePredictor("runs/meld_bilstm_attention")  # doctest: +SKIP
     >>> predictor([[("Ana", "I got the job!"), ("Ben", "No way!")]])  # doctest: +SKIP
     [[{'speaker': 'Ana', 'utterance': 'I got the job!', 'label': 'joy', 'score': 0.91, 'scores': {...}}, ...]]
     """
