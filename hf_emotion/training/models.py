@@ -15,6 +15,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.models.bert.modeling_bert import BertPooler
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
@@ -169,6 +170,8 @@ def build_classifier(
                     + (f"; did you mean `model_config.{near[0]}`?" if near else ": leave it out.")
                 )
             model = read_model(AutoModelForSequenceClassification, path, dtype=torch.float32, **fields)
+            if base_model == "minilm":
+                renew_pooler(model)
             for name, value in kept.items():  # a stock config keeps what it does not know
                 setattr(model.config, name, value)
             # The stock losses are means over the batch: see BertForLabelAwareClassification.accepts_loss_kwargs.
@@ -186,6 +189,8 @@ def build_classifier(
     fields |= {"class_counts": class_counts} if contexts is None else contexts
     config = read_config(path, config_class, **fields)
     model = read_model(AutoModelForSequenceClassification, path, config=config, dtype=torch.float32)
+    if base_model == "minilm":
+        renew_pooler(model)
     if (
         model_type == "label-aware-bert"
         and base.model_type != model_type
@@ -196,3 +201,17 @@ def build_classifier(
             raise ValueError(f"`label_texts` names labels that the corpus does not have: {unknown}.")
         model.init_label_embeddings(tokenizer, [(label_texts or {}).get(name, name) for name in label_names])
     return model
+
+
+@torch.no_grad()
+def renew_pooler(model: PreTrainedModel) -> None:
+    """
+    A new start for BERT's pooler: weights N(0, 1/d), which keep the variance of what they read, and bias 0.
+
+    The packaged MiniLM was trained with mean pooling. The pooler beside it is an untrained one whose weights have a standard deviation
+    of 0.009 (1/√d is 0.051): a head behind it sees values near 0 and hardly learns.
+    """
+    for module in model.modules():
+        if isinstance(module, BertPooler):
+            torch.nn.init.normal_(module.dense.weight, std=module.dense.in_features**-0.5)
+            torch.nn.init.zeros_(module.dense.bias)
