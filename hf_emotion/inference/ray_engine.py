@@ -21,6 +21,7 @@ from .predictor import Predictor
 
 ROWS_PER_BLOCK = 4096
 CUT = "_cut_texts"  # of a block, in its first row
+ERROR = "_error"  # all that a block with a bad row holds: Ray does not hand over what an actor raises
 
 
 def predict_with_ray(
@@ -90,10 +91,7 @@ def predict_with_ray(
             num_gpus=1 if gpus else 0,
         ).iter_batches(batch_size=None, batch_format="pyarrow")
         counts = {"rows": 0, "skipped": 0}
-        try:
-            cut = _write(iter(blocks), source, output, counts)
-        except ray.exceptions.RayError as error:
-            raise _first_cause(error) from None
+        cut = _write(iter(blocks), source, output, counts)
     predictor.warn_truncated(cut, counts["rows"])
     return counts
 
@@ -113,10 +111,13 @@ class _Worker:
     def __call__(self, block: pyarrow.Table) -> pyarrow.Table:
         names = [name for name in block.column_names if name in (*self.columns.needed, bulk.LABELS, bulk.SCORES)]
         rows = block.select(names).to_pylist()
-        for row in rows:
-            bulk.check_columns(row, self.columns, self.source)
-            if self.on_bad_rows == "error" and not self.columns.usable(row):
-                raise bulk.bad_row(row, self.columns, self.source)
+        try:
+            for row in rows:
+                bulk.check_columns(row, self.columns, self.source)
+                if self.on_bad_rows == "error" and not self.columns.usable(row):
+                    raise bulk.bad_row(row, self.columns, self.source)
+        except ValueError as error:
+            return pyarrow.table({ERROR: [str(error)]})
         found, cut = bulk.predict_rows(self.predictor, rows, self.columns, self.top_k)
         for name in found.column_names:
             block = block.append_column(found.schema.field(name), found[name])
@@ -130,7 +131,7 @@ def _read(data: Any, source: str | Path) -> Any:
     if kind == "parquet":
         return data.read_parquet(inner, filesystem=fs, file_extensions=None)
     if kind == "jsonl":
-        return data.read_json(inner, filesystem=fs, file_extensions=None, lines=True)
+        return data.read_json(str(source), file_extensions=None, lines=True)  # takes no file system
     delimiter = "\t" if ending(source) == ".tsv" else ","
     strings = dict.fromkeys(columns_of(source), pyarrow.string())
     return data.read_csv(
@@ -141,8 +142,16 @@ def _read(data: Any, source: str | Path) -> Any:
     )
 
 
+def _checked(block: pyarrow.Table) -> pyarrow.Table:
+    """A block; ValueError for one that tells of a bad row."""
+    if ERROR in block.column_names:
+        raise ValueError(block[ERROR][0].as_py())
+    return block
+
+
 def _write(blocks: Iterator[pyarrow.Table], source: str | Path, output: str | Path, counts: dict[str, int]) -> int:
     """Write the rows and count them; the number of texts that were cut."""
+    blocks = map(_checked, blocks)
     first = next(blocks, None)
     own = pyarrow.schema([]) if first is None else first.drop_columns([*bulk.PREDICTION_SCHEMA.names, CUT]).schema
     layout = bulk._Layout(own.names or columns_of(source), own)
@@ -160,12 +169,3 @@ def _write(blocks: Iterator[pyarrow.Table], source: str | Path, output: str | Pa
     with bulk.writing(output) as temporary:
         bulk.write_rows(rows(), temporary, layout)
     return cut
-
-
-def _first_cause(error: BaseException) -> BaseException:
-    """What a worker raised, out of what Ray wraps around it."""
-    while True:
-        cause = getattr(error, "cause", None) or error.__cause__
-        if not isinstance(cause, BaseException) or cause is error:
-            return error
-        error = cause
