@@ -302,6 +302,7 @@ class TestRay:
 
         predict_file(predictor, source, tmp_path / "in.parquet", on_bad_rows="skip", top_k=1, progress=False)
         table = pyarrow.parquet.read_table(tmp_path / "in.parquet").select(["id", "text", "note"])
+        table = table.append_column("day", pyarrow.array(["2026-01-31"] * len(table)))  # Arrow would read a time
         pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
         write_jsonl(tmp_path / "in.jsonl", table.to_pylist())
         for ending in ("parquet", "jsonl"):

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pyarrow
 import pyarrow.csv
+import pyarrow.json
 import torch
 
 from ..data.paths import as_path, ending, filesystem, is_file, name_of, shown
@@ -131,7 +132,9 @@ def _read(data: Any, source: str | Path) -> Any:
     if kind == "parquet":
         return data.read_parquet(inner, filesystem=fs, file_extensions=None)
     if kind == "jsonl":
-        return data.read_json(str(source), file_extensions=None, lines=True)  # takes no file system
+        # Arrow's reader; with `lines` Ray takes that of pandas, which turns "1" into 1. Arrow alone would make times of some strings.
+        options = pyarrow.json.ParseOptions(explicit_schema=_strings_of(source))
+        return data.read_json(inner, filesystem=fs, file_extensions=None, parse_options=options)
     delimiter = "\t" if ending(source) == ".tsv" else ","
     strings = dict.fromkeys(columns_of(source), pyarrow.string())
     return data.read_csv(
@@ -140,6 +143,14 @@ def _read(data: Any, source: str | Path) -> Any:
         parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=pyarrow.csv.ConvertOptions(column_types=strings, strings_can_be_null=False),
     )
+
+
+def _strings_of(source: str | Path, rows: int = 1000) -> pyarrow.Schema:
+    """The columns of JSONL that hold strings in the first rows."""
+    first = [row for _, row in itertools.islice(bulk.any_rows(source), rows)]
+    values = {name: [row[name] for row in first if row.get(name) is not None] for row in first for name in row}
+    strings = [name for name, found in values.items() if found and all(isinstance(value, str) for value in found)]
+    return pyarrow.schema([(name, pyarrow.string()) for name in strings])
 
 
 def _checked(block: pyarrow.Table) -> pyarrow.Table:
