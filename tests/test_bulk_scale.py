@@ -309,8 +309,10 @@ class TestRay:
             options = {"on_bad_rows": "skip", "top_k": 2}
             predict_file(predictor, tmp_path / f"in.{ending}", tmp_path / f"a.{ending}", progress=False, **options)
             self.run(predictor, tmp_path / f"in.{ending}", tmp_path / f"b.{ending}", **options)
-            a, b = (list(read_rows(tmp_path / f"{name}.{ending}")) for name in "ab")
+            a, b = ([row for _, row in read_rows(tmp_path / f"{name}.{ending}")] for name in "ab")
+            scores = [[score for row in rows for score in row.pop("predicted_scores") or []] for rows in (a, b)]
             assert a == b
+            assert scores[0] == pytest.approx(scores[1], abs=1e-6)  # other batches
 
     @pytest.mark.slow
     @pytest.mark.timeout(600)
