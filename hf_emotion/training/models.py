@@ -211,7 +211,8 @@ def renew_pooler(model: PreTrainedModel) -> None:
     The packaged MiniLM was trained with mean pooling. The pooler beside it is an untrained one whose weights have a standard deviation
     of 0.009 (1/√d is 0.051): a head behind it sees values near 0 and hardly learns.
     """
+    generator = torch.Generator().manual_seed(torch.initial_seed())  # what is drawn after this stays as it was
     for module in model.modules():
         if isinstance(module, BertPooler):
-            torch.nn.init.normal_(module.dense.weight, std=module.dense.in_features**-0.5)
+            torch.nn.init.normal_(module.dense.weight, std=module.dense.in_features**-0.5, generator=generator)
             torch.nn.init.zeros_(module.dense.bias)
