@@ -667,24 +667,27 @@ class TestInputs:
         assert [len(ids) for ids in encoded["input_ids"]] == encoded["length"][:]
         assert all(ids[-1] == tokenizer.sep_token_id for ids in encoded["input_ids"])
 
-    @pytest.mark.parametrize("model_type", [None, "qacg-bert"])
-    def test_minilm_gets_a_new_pooler(self, base_bert, monkeypatch, model_type):
-        """The packaged one is untrained, and its weights are so small that nothing gets through."""
-        contexts = None if model_type is None else {"aspects": ["a", "b"], "targets": None, "target_texts": None}
+    @pytest.mark.parametrize("aspects", [None, ["a", "b"]])
+    def test_minilm_gets_a_new_pooler(self, base_bert, monkeypatch, aspects):
+        """The packaged one is untrained, and its weights are so small that nothing gets through; models of aspects keep it."""
+        contexts = None if aspects is None else {"aspects": aspects, "targets": None, "target_texts": None}
         monkeypatch.setattr(models_module, "resolve_base_model", lambda name: str(base_bert))
 
-        def pooler(base_model: str) -> dict:
+        def weights(base_model: str) -> tuple[dict, torch.Tensor]:
             torch.manual_seed(0)
             tokenizer = AutoTokenizer.from_pretrained(base_bert)
-            arguments = (base_model, model_type, {}, tokenizer, ["no", "yes"], False, [1, 1])
-            return models_module.build_classifier(*arguments, contexts=contexts).bert.pooler.dense.state_dict()
+            arguments = (base_model, None, {}, tokenizer, ["no", "yes"], False, [1, 1])
+            model = models_module.build_classifier(*arguments, contexts=contexts)
+            return model.bert.pooler.dense.state_dict(), model.classifier.weight
 
-        kept, new = (pooler(name) for name in (str(base_bert), "minilm"))
+        (kept, head), (new, same_head) = (weights(name) for name in (str(base_bert), "minilm"))
         stored = load_file(base_bert / "model.safetensors")["pooler.dense.weight"]
-        assert torch.equal(kept["weight"], stored)
-        size = len(stored)
-        assert new["weight"].std() == pytest.approx(size**-0.5, rel=0.1) and new["weight"].mean().abs() < 0.02
-        assert not new["bias"].any() and not torch.equal(new["weight"], stored)
+        assert torch.equal(kept["weight"], stored) and torch.equal(head, same_head)
+        if aspects is not None:
+            assert torch.equal(new["weight"], stored)
+            return
+        assert new["weight"].std() == pytest.approx(len(stored) ** -0.5, rel=0.1) and new["weight"].mean().abs() < 0.02
+        assert not new["bias"].any()
 
     def test_minilm_without_the_extra(self, tmp_path, feelings, monkeypatch):
         import importlib.util

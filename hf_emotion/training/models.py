@@ -170,7 +170,7 @@ def build_classifier(
                     + (f"; did you mean `model_config.{near[0]}`?" if near else ": leave it out.")
                 )
             model = read_model(AutoModelForSequenceClassification, path, dtype=torch.float32, **fields)
-            if base_model == "minilm":
+            if base_model == "minilm" and contexts is None:
                 renew_pooler(model)
             for name, value in kept.items():  # a stock config keeps what it does not know
                 setattr(model.config, name, value)
@@ -189,8 +189,6 @@ def build_classifier(
     fields |= {"class_counts": class_counts} if contexts is None else contexts
     config = read_config(path, config_class, **fields)
     model = read_model(AutoModelForSequenceClassification, path, config=config, dtype=torch.float32)
-    if base_model == "minilm":
-        renew_pooler(model)
     if (
         model_type == "label-aware-bert"
         and base.model_type != model_type
@@ -209,7 +207,8 @@ def renew_pooler(model: PreTrainedModel) -> None:
     A new start for BERT's pooler: weights N(0, 1/d), which keep the variance of what they read, and bias 0.
 
     The packaged MiniLM was trained with mean pooling. The pooler beside it is an untrained one whose weights have a standard deviation
-    of 0.009 (1/√d is 0.051): a head behind it sees values near 0 and hardly learns.
+    of 0.009 (1/√d is 0.051): the stock classifier behind it sees values near 0 and hardly learns GoEmotions. Models of aspects learn
+    with it (QACG-BERT better than with a new one, on one seed of SentiHood) and keep it.
     """
     generator = torch.Generator().manual_seed(torch.initial_seed())  # what is drawn after this stays as it was
     for module in model.modules():
