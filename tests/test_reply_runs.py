@@ -1359,7 +1359,7 @@ class TestEvaluateCommand:
         monkeypatch.setattr(
             generator, "all_emotions", lambda contexts, *given, **options: [["so", "sad", "i", "am"]] * len(contexts)
         )
-        monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda *arguments: generator)
+        monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda *arguments, **options: generator)
         text = invoke("evaluate", mod_run, "--dataset", "mojitalk", "--data-dir", folder, "--judge", judges["mojis"])
         rows = cells(text)
         tables = [[row for row in rows if row[0] == "published: Mod-LN GPT-2, 100 %"][i] for i in range(3)]
