@@ -988,7 +988,7 @@ def export(
             [name, f"{values['torch']:.4f}", f"{values[quantize]:.4f}", f"{values[quantize] - values['torch']:+.4f}"]
             for name, values in report["metrics"].items()
         ]
-        _print_table([f"{dataset} {split}", "torch", quantize or "", "change"], rows)
+        _print_table([f"{dataset} {split}", "torch", quantize, "change"], rows)
     speed = report["speed"]
     low, high = speed["quartiles"]
     print(

@@ -5,7 +5,7 @@ its fine-tuning).
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -55,51 +55,25 @@ def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str
     names, multi_label = label_names(splits["train"]), is_multi_label(splits["train"])
     gold = {split: label_matrix(rows) for split, rows in splits.items()}
 
-    corpus = recipe.dataset
     best = None
     for strength in tqdm(STRENGTHS, unit="fits", disable=None):
         model = LogisticRegression(C=strength, max_iter=1000)
         model = OneVsRestClassifier(model) if multi_label else model
         model.fit(features["train"], gold["train"])
         dev = model.predict_proba(features["validation"])
-        score = figures(corpus, names, gold["validation"], dev, recipe.threshold)["macro_f1"]
+        if multi_label:
+            score = metrics.goemotions(gold["validation"], dev, recipe.threshold, names)["macro_f1"]
+        else:
+            score = metrics.single_label(recipe.dataset, gold["validation"], dev, names)["macro_f1"]
         if best is None or score > best[0]:
             best = score, strength, model, dev
     _, strength, model, dev = best
     result: dict[str, Any] = {"C": strength, "rows": {split: len(rows) for split, rows in splits.items()}}
     probabilities = {"validation": dev, "test": model.predict_proba(features["test"])}
-    result |= dev_and_test(corpus, names, gold, probabilities, recipe.threshold)
+    tuned = metrics.tune_thresholds(gold["validation"], dev) if multi_label else None
+    for split, scores in probabilities.items():
+        result[split] = metrics.at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, tuned)
     return {**result, "minutes": (time.perf_counter() - start) / 60}
-
-
-def figures(
-    corpus: str, names: Sequence[str], gold: np.ndarray, probabilities: np.ndarray, threshold
-) -> dict[str, Any]:
-    """The metrics of a corpus of texts: gold (N, C) of 0 and 1 with a threshold (or C of them), or (N,) class ids."""
-    if gold.ndim == 2:
-        return metrics.goemotions(gold, probabilities, threshold, names)
-    return metrics.single_label(corpus, gold, probabilities, names)
-
-
-def dev_and_test(
-    corpus: str,
-    names: Sequence[str],
-    gold: Mapping[str, np.ndarray],
-    probabilities: Mapping[str, np.ndarray],
-    threshold: float,
-) -> dict[str, dict[str, Any]]:
-    """Split -> "fixed" and "tuned" (on dev), or "argmax" -> metrics, as a run has them."""
-    multi_label = gold["validation"].ndim == 2
-    kinds = {"argmax": None}
-    if multi_label:
-        kinds = {
-            "fixed": threshold,
-            "tuned": metrics.tune_thresholds(gold["validation"], probabilities["validation"]),
-        }
-    return {
-        split: {kind: figures(corpus, names, gold[split], scores, limit) for kind, limit in kinds.items()}
-        for split, scores in probabilities.items()
-    }
 
 
 def _tfidf(splits) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from .baselines import dev_and_test
+from .. import metrics
 from .runs import is_generator_run, is_multi_label_run, read_predictions, read_report
 
 
@@ -41,17 +41,20 @@ def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:
         raise ValueError(
             f"{folders[0]} is no run of a classifier of texts or dialogues: only those can be averaged here."
         )
-    gold, probabilities = {}, {}
+    multi_label, tuned, result = is_multi_label_run(reports[0]), None, {}
     for split in ("validation", "test"):
-        found = [read_predictions(folder, split, is_multi_label_run(reports[0])) for folder in folders]
+        found = [read_predictions(folder, split, multi_label) for folder in folders]
         for folder, other in zip(folders[1:], found[1:], strict=True):
             if (other.ids, other.names, other.gold_names) != (found[0].ids, found[0].names, found[0].gold_names):
                 raise ValueError(
                     f"{folder} and {folders[0]} have other rows or labels in {split}: give runs of one corpus with the same options."
                 )
-        gold[split] = found[0].gold
-        probabilities[split] = np.mean([one.probabilities for one in found], axis=0)
-    return dev_and_test(reports[0]["dataset"], found[0].names, gold, probabilities, reports[0]["threshold"])
+        gold, names = found[0].gold, found[0].names
+        mean = np.mean([one.probabilities for one in found], axis=0)
+        if multi_label and split == "validation":
+            tuned = metrics.tune_thresholds(gold, mean)
+        result[split] = metrics.at_thresholds(reports[0]["dataset"], gold, mean, names, reports[0]["threshold"], tuned)
+    return result
 
 
 def main(runs: Annotated[list[str], typer.Argument(help="Finished run folders of classifiers of texts.")]) -> None:

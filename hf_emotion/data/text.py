@@ -192,28 +192,33 @@ def _delimiter(path: str | Path) -> str:
 class MalformedRow(dict):
     """What could be read of a line that is no JSON object, or of a row with more or fewer values than the header."""
 
-    reason: str
+    def __init__(self, values: Mapping[str, Any], reason: str):
+        super().__init__(values)
+        self.reason = reason
 
 
-def read_rows(path: str | Path, half_characters: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     Stream the rows of a CSV, TSV, JSONL or Parquet file, or of a URL that fsspec opens, as (line or row number from 1,
     {column: value}).
 
     CSV and TSV have a header; their values are strings, never turned into missing values (the label "None" stays). Halves of
-    characters, which JSON can escape and no text holds, are an error, unless `half_characters` lets them through.
+    characters, which JSON can escape and no text holds, are an error.
 
     Raises:
         FileNotFoundError, ValueError: no file, or a malformed row.
     """
-    for number, row in all_rows(path, half_characters):
+    for number, row in all_rows(path):
         if isinstance(row, MalformedRow):
             raise ValueError(f"{shown(as_path(path))}, line {number}: {row.reason}")
         yield number, row
 
 
 def all_rows(path: str | Path, half_characters: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """As `read_rows`, with a `MalformedRow` where that has an error. Where no row's end can be told (quotes, encoding): an error."""
+    """
+    As `read_rows`, with a `MalformedRow` where that has an error, but for files where no row's end can be told (quotes, encoding);
+    `half_characters` lets halves of characters through.
+    """
     path = as_path(path)
     if not is_file(path):
         raise FileNotFoundError(f"no such file: {shown(path)}")
@@ -228,12 +233,6 @@ def valid_rows(path: str | Path, rows: Rows) -> Iterator[tuple[int, dict[str, An
             rows.reject(number, row.reason)
         else:
             yield number, row
-
-
-def _malformed(row: Mapping[str, Any], reason: str) -> MalformedRow:
-    malformed = MalformedRow(row)
-    malformed.reason = reason
-    return malformed
 
 
 def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -254,7 +253,7 @@ def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator
                         hint = " (a quote that is never closed? Texts that are longer need JSONL or Parquet)"
                     raise ValueError(f"{path}, line {line}: malformed CSV: {error}{hint}") from error
                 if None in row or None in row.values():
-                    row = _malformed(
+                    row = MalformedRow(
                         {column: value or "" for column, value in row.items() if column is not None},
                         f"the header has {len(reader.fieldnames)} columns and the row has "
                         f"{'more' if None in row else 'fewer'}; quote values that contain the separator.",
@@ -268,9 +267,9 @@ def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator
                 try:
                     row = parse_json(line, half_characters)
                 except BadRow as error:
-                    row = _malformed({}, str(error))
+                    row = MalformedRow({}, str(error))
                 if not isinstance(row, dict):
-                    row = _malformed({}, f"each line must be a JSON object, got {type(row).__name__}.")
+                    row = MalformedRow({}, f"each line must be a JSON object, got {type(row).__name__}.")
                 yield number, row
     elif kind == "parquet":
         import pyarrow.parquet

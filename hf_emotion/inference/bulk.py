@@ -394,13 +394,7 @@ def _check_rows(
     last, finished = None, set()  # dialogues
     while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
         for line, row in chunk:
-            malformed = isinstance(row, MalformedRow)
-            if malformed and columns.dialogue is not None and not columns.nested:
-                raise ValueError(
-                    f"{name}, line {line}: {row.reason} (nothing tells which dialogue the row belongs to)"
-                )
-            if not malformed:
-                check_columns(row, columns, f"{name}, line {line}")
+            check_columns(row, columns, f"{name}, line {line}")
             usable = columns.usable(row)
             if not usable:
                 if on_bad_rows == "error":
@@ -417,7 +411,8 @@ def _check_rows(
                 finished.add(hash(dialogue))
                 last = dialogue
             new = [column for column in row if column not in layout.columns]
-            if to == "csv" and layout.columns and not malformed and (new or len(row) != len(layout.columns)):
+            differs = not isinstance(row, MalformedRow) and (new or len(row) != len(layout.columns))
+            if to == "csv" and layout.columns and differs:
                 differing = sorted(set(row) ^ set(layout.columns))
                 raise ValueError(
                     f"{name}, line {line}: the rows have different columns, which CSV cannot hold ({differing}): write .jsonl."
@@ -446,7 +441,11 @@ def _check_rows(
 
 
 def check_columns(row: dict, columns: _Columns, where: str) -> None:
-    """ValueError where a row lacks the text or has columns with the names of ours."""
+    """ValueError where a row lacks the text, has columns with the names of ours, or is malformed and may belong to any dialogue."""
+    if isinstance(row, MalformedRow):
+        if columns.dialogue is not None and not columns.nested:
+            raise ValueError(f"{where}: {row.reason} (nothing tells which dialogue the row belongs to)")
+        return
     for name in columns.needed:
         if name not in row:
             raise ValueError(f"{where}: no column {name!r}; the columns are {sorted(row)}.")

@@ -148,9 +148,12 @@ def _read(data: Any, source: str | Path) -> Any:
 def _strings_of(source: str | Path, rows: int = 1000) -> pyarrow.Schema:
     """The columns of JSONL that hold strings in the first rows."""
     first = [row for _, row in itertools.islice(bulk.any_rows(source), rows)]
-    values = {name: [row[name] for row in first if row.get(name) is not None] for row in first for name in row}
-    strings = [name for name, found in values.items() if found and all(isinstance(value, str) for value in found)]
-    return pyarrow.schema([(name, pyarrow.string()) for name in strings])
+    types: dict[str, set[type]] = {}
+    for row in first:
+        for name, value in row.items():
+            if value is not None:
+                types.setdefault(name, set()).add(type(value))
+    return pyarrow.schema([(name, pyarrow.string()) for name, found in types.items() if found == {str}])
 
 
 def _checked(block: pyarrow.Table) -> pyarrow.Table:

@@ -54,11 +54,29 @@ def single_label(corpus: str, labels: np.ndarray, probabilities: np.ndarray, lab
     return result
 
 
+def at_thresholds(
+    corpus: str,
+    labels: np.ndarray,
+    probabilities: np.ndarray,
+    label_names: Sequence[str],
+    threshold: float,
+    tuned: Sequence[float] | None,
+) -> dict[str, dict]:
+    """`goemotions` at one "fixed" threshold and at "tuned" ones, one for each label; without these `single_label` as "argmax"."""
+    if tuned is None:
+        return {"argmax": single_label(corpus, labels, probabilities, label_names)}
+    return {
+        "fixed": goemotions(labels, probabilities, threshold, label_names),
+        "tuned": goemotions(labels, probabilities, tuned, label_names),
+    }
+
+
 __all__ = [
     "CORPUS_METRICS",
     "NgramPerplexity",
     "PUBLISHED_THRESHOLD",
     "SELECTION_METRICS",
+    "at_thresholds",
     "average_length",
     "bertscore",
     "classification",

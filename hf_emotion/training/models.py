@@ -15,7 +15,6 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.models.bert.modeling_bert import BertPooler
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
@@ -211,7 +210,6 @@ def renew_pooler(model: PreTrainedModel) -> None:
     with it (QACG-BERT better than with a new one, on one seed of SentiHood) and keep it.
     """
     generator = torch.Generator().manual_seed(torch.initial_seed())  # what is drawn after this stays as it was
-    for module in model.modules():
-        if isinstance(module, BertPooler):
-            torch.nn.init.normal_(module.dense.weight, std=module.dense.in_features**-0.5, generator=generator)
-            torch.nn.init.zeros_(module.dense.bias)
+    dense = model.bert.pooler.dense
+    torch.nn.init.normal_(dense.weight, std=dense.in_features**-0.5, generator=generator)
+    torch.nn.init.zeros_(dense.bias)

@@ -233,13 +233,7 @@ def _train_seed(
         # Not `temperature`, which transformers takes for an argument of `generate` and drops.
         model.config.calibration_temperature = run.get("temperature")
     for split, scores in probabilities.items():
-        if multi_label:
-            run[split] = {
-                "fixed": metrics.goemotions(gold[split], scores, recipe.threshold, names),
-                "tuned": metrics.goemotions(gold[split], scores, thresholds, names),
-            }
-        else:
-            run[split] = {"argmax": metrics.single_label(recipe.dataset, gold[split], scores, names)}
+        run[split] = metrics.at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, thresholds)
     with filling(folder) as temporary:
         if model is not None:
             # Our models bring their pipelines along; a stock one with aspects or a gate needs ours too.
