@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from model_cases import BY_ID
-from toolkit_helpers import ASPECT_WORDS, invoke, save_base_bert
+from toolkit_helpers import ASPECT_WORDS, invoke, save_base_bert, write_sentihood
 from torch.testing import assert_close
 
 
@@ -25,6 +25,7 @@ import gpu  # noqa: E402
 import growth  # noqa: E402
 import measuring  # noqa: E402
 import model_step  # noqa: E402
+import published_sizes  # noqa: E402
 import reply_generation  # noqa: E402
 import run_all  # noqa: E402
 import startup  # noqa: E402
@@ -315,3 +316,60 @@ def test_run_all_writes_a_table_and_keeps_what_is_not_run_again(tmp_path, monkey
     assert "| P11 | startup.py / x | ≤ 0.3 | 0.200 s [0.200, 0.200] | met | 3 |" in table
     assert "| P11 | gpu.py / x | ≤ 0.3 | 0.100 s [0.100, 0.100] | met | 3 |" in table
     assert "- `python benchmarks/gpu.py`: machine M, date D" in table
+
+
+# Published sizes
+
+
+def test_published_sizes_are_those_of_the_hub():
+    """Parameters of the encoders as their cards give them, in millions."""
+    with torch.device("meta"):
+        found = {
+            name: sum(p.numel() for p in published_sizes.AutoModel.from_config(config).parameters()) / 1e6
+            for name, config in published_sizes.SIZES.items()
+        }
+    assert {name: round(millions) for name, millions in found.items()} == {
+        "google-bert/bert-base-cased": 108,
+        "google-bert/bert-base-uncased": 109,
+        "google-bert/bert-large-uncased": 335,
+        "FacebookAI/roberta-base": 125,
+        "albert/albert-base-v2": 12,
+        "distilbert/distilbert-base-uncased": 66,
+        "openai-community/gpt2": 124,
+    }
+
+
+def test_a_recipe_at_its_size_trains_some_steps(monkeypatch, tmp_path):
+    corpora = write_sentihood(tmp_path)
+    small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    config = published_sizes.BertConfig(**small)
+    monkeypatch.setitem(published_sizes.SIZES, "google-bert/bert-base-uncased", config)
+    trained = []
+    original = published_sizes.train
+
+    def noting(recipe, folder, splits):
+        trained.append((recipe, {name: len(part) for name, part in splits.items()}))
+        return original(recipe, folder, splits=splits)
+
+    monkeypatch.setattr(published_sizes, "train", noting)
+    output = tmp_path / "sizes.json"
+    output.write_text(
+        json.dumps([{"recipe": "kept", "size of": "x"}, {"recipe": "sentihood/qacg_aux", "size of": "y"}])
+    )
+    published_sizes.main(
+        ["--recipe", "sentihood/qacg_aux", "--data-dir", str(corpora), "--steps", "1", "--rows", "16"]
+        + ["--set", "use_cpu=true", "--output", str(output)]
+    )
+    [(recipe, rows)] = trained
+    packaged = published_sizes.load_recipe("sentihood/qacg_aux").training_arguments
+    assert recipe.training_arguments == {
+        **packaged, "max_steps": 1, "logging_steps": 1, "report_to": "none", "use_cpu": True
+    }  # fmt: skip
+    assert rows["train"] > 16 and rows["validation"] == rows["test"] == 16
+    written = json.loads(output.read_text())
+    assert [(row["recipe"], row["size of"]) for row in written] == [
+        ("kept", "x"),
+        ("sentihood/qacg_aux", "y"),
+        ("sentihood/qacg_aux", "google-bert/bert-base-uncased"),
+    ]
+    assert written[-1]["batch"] == packaged["per_device_train_batch_size"] and written[-1]["seconds"] > 0

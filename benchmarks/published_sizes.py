@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The packaged recipes at their published sizes, 20 steps each from random initialisation: do the commands that people copy work?
+Batch size, schedule, lengths and training rows are those of the recipe; development and test part are cut to a few rows. A run
+counts as passed when it ends with finite weights and its run folder predicts (a generator: replies).
+
+    python benchmarks/published_sizes.py --data-dir DATA --output benchmarks/published_sizes.json
+
+Recipes whose base model is MiniLM are left out: those are trained in full (REPRODUCTION.md).
+"""
+
+import argparse
+import dataclasses
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from datasets import DatasetDict
+from measuring import machine
+from transformers import (
+    AlbertConfig,
+    AutoModel,
+    BertConfig,
+    DistilBertConfig,
+    GPT2Config,
+    PreTrainedConfig,
+    RobertaConfig,
+    set_seed,
+)
+
+from hf_emotion import Predictor, ReplyGenerator, TargetedPredictor
+from hf_emotion.convert import bert_to_roberta
+from hf_emotion.data import load_dataset_for
+from hf_emotion.recipes import Recipe, load_recipe, packaged_recipes, recipe_name
+from hf_emotion.training.files import write_json
+from hf_emotion.training.generation import train_tokenizer
+from hf_emotion.training.models import load_base_tokenizer
+from hf_emotion.training.run import train
+
+
+# Sizes as on the Hub. The tokenizers are MiniLM's (that of bert-base-uncased) and, for GPT-2, one that is trained here.
+SIZES: dict[str, PreTrainedConfig] = {
+    "google-bert/bert-base-cased": BertConfig(vocab_size=28996),
+    "google-bert/bert-base-uncased": BertConfig(),
+    "google-bert/bert-large-uncased": BertConfig(
+        hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096
+    ),
+    "FacebookAI/roberta-base": RobertaConfig(
+        vocab_size=50265, max_position_embeddings=514, type_vocab_size=1, layer_norm_eps=1e-5
+    ),
+    "albert/albert-base-v2": AlbertConfig(
+        vocab_size=30000, hidden_size=768, num_attention_heads=12, intermediate_size=3072
+    ),
+    "distilbert/distilbert-base-uncased": DistilBertConfig(),
+    "openai-community/gpt2": GPT2Config(),
+}
+# The paper's second generator (Liu et al. 2021) is BERT-large.
+ALSO = [("mojitalk/bert_mod_ln", "google-bert/bert-large-uncased")]
+
+
+def make_base(name: str, replies: Sequence[str], folder: Path) -> None:
+    """A model of the published size with random weights, and a tokenizer whose ids fit."""
+    config = SIZES[name]
+    if config.model_type == "gpt2":
+        tokenizer = train_tokenizer(replies, config.vocab_size)
+        config.bos_token_id = config.eos_token_id = tokenizer.eos_token_id
+    elif config.model_type == "roberta":
+        bert_to_roberta("minilm", folder)
+        tokenizer = load_base_tokenizer(str(folder))
+    else:
+        tokenizer = load_base_tokenizer("minilm")
+    config.vocab_size = max(config.vocab_size, len(tokenizer))
+    if config.model_type != "gpt2":
+        config.pad_token_id = tokenizer.pad_token_id
+    set_seed(0)
+    AutoModel.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def cut(splits: DatasetDict, rows: int) -> DatasetDict:
+    """The training part whole, of the others the first rows."""
+    short = {name: part.select(range(min(rows, len(part)))) for name, part in splits.items() if name != "train"}
+    return DatasetDict({"train": splits["train"], **short})
+
+
+def check(recipe: Recipe, splits: DatasetDict, folder: Path) -> float:
+    """Train, read the run folder and predict a row with it; returns the minutes of the training."""
+    report = train(recipe, folder, splits=splits)
+    row = splits["test"][0]
+    if recipe.one_model_per_context:
+        pass  # its models are not kept
+    elif "reply" in row:
+        emotion = splits["test"].features["labels"].names[row["labels"]]
+        ReplyGenerator(folder)([row["context"]], emotion, max_new_tokens=5)
+    elif "aspect" in row:
+        TargetedPredictor(folder)([row["text"]])
+    else:
+        Predictor(folder)([row["text"]])
+    return report["runs"][0]["train_minutes"]
+
+
+def main(argv: Sequence[str] | None = None) -> list[dict]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recipe", action="append", help="only these, e.g. goemotions/baseline")
+    parser.add_argument("--data-dir", help="folder with the corpora")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--rows", type=int, default=200, help="of development and of test part (default: %(default)s)")
+    parser.add_argument("--set", action="append", default=[], help="key=value for every recipe, e.g. bf16=true")
+    parser.add_argument("--output", type=Path, help="JSON file for the results; those of other recipes in it are kept")
+    arguments = parser.parse_args(argv)
+    recipes = {recipe_name(path): load_recipe(path) for path in packaged_recipes()}
+    runs = [(name, recipe.base_model) for name, recipe in recipes.items() if recipe.base_model in SIZES] + ALSO
+    runs = [(name, base) for name, base in runs if arguments.recipe is None or name in arguments.recipe]
+    kept = {}
+    if arguments.output and arguments.output.is_file():
+        kept = {(row["recipe"], row["size of"]): row for row in json.loads(arguments.output.read_text("utf-8"))}
+    for name, base in runs:
+        steps = f"max_steps={arguments.steps}"
+        recipe = load_recipe(name, [*arguments.set, steps, "logging_steps=1", 'report_to="none"'])
+        splits = cut(load_dataset_for(recipe.dataset, arguments.data_dir, **recipe.dataset_options), arguments.rows)
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            make_base(
+                base, splits["train"]["reply"] if "reply" in splits["train"].column_names else [], folder / "base"
+            )
+            recipe = dataclasses.replace(recipe, base_model=str(folder / "base"))
+            minutes = check(recipe, splits, folder / "run")
+        row = {
+            "recipe": name,
+            "size of": base,
+            "steps": arguments.steps,
+            "batch": recipe.training_arguments["per_device_train_batch_size"],
+            "seconds": round(60 * minutes, 1),
+            "set": arguments.set,
+            **machine(torch.get_num_threads()),
+        }
+        print(f"{name}, {base}: {row['seconds']} s", flush=True)
+        kept[name, base] = row
+        if arguments.output:
+            write_json(arguments.output, list(kept.values()))
+    return list(kept.values())
+
+
+if __name__ == "__main__":
+    main()
