@@ -237,13 +237,18 @@ class TestThresholdCurve:
                 assert curve[name][number] == pytest.approx(score(gold, scores > threshold, zero_division=0))
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_its_maximum_is_the_tuned_threshold(self, seed):
+    def test_its_maximum_is_the_best_f1(self, seed):
         generator = np.random.default_rng(seed)
-        gold = (generator.random((60, 4)) < 0.3).astype(np.int8)
-        scores = np.clip(0.3 * gold + 0.7 * generator.random((60, 4)), 0, 1).astype(np.float32)
-        for column, threshold in enumerate(metrics.tune_thresholds(gold, scores)):
-            best = metrics.threshold_curve(gold[:, column], scores[:, column])["f1"].max()
-            assert best == pytest.approx(f1_score(gold[:, column], scores[:, column] > threshold))
+        gold = (generator.random(60) < 0.3).astype(np.int8)
+        scores = np.clip(0.3 * gold + 0.7 * generator.random(60), 0, 1).astype(np.float32)
+        best = max(f1_score(gold, scores > cut) for cut in [0.0, *scores[scores < scores.max()]])
+        assert metrics.threshold_curve(gold, scores)["f1"].max() == pytest.approx(best)
+
+    def test_of_probabilities_it_gives_expected_counts(self):
+        curve = metrics.threshold_curve([0.9, 0.5, 0.1], [0.8, 0.6, 0.4], [0.0, 0.5, 0.7, 0.9])
+        assert curve["precision"] == pytest.approx([1.5 / 3, 1.4 / 2, 0.9, 0])
+        assert curve["recall"] == pytest.approx([1, 1.4 / 1.5, 0.9 / 1.5, 0])
+        assert curve["f1"] == pytest.approx([3 / 4.5, 2.8 / 3.5, 1.8 / 2.5, 0])
 
 
 class TestOneRun:

@@ -8,6 +8,7 @@ import random
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
 
 from hf_emotion import metrics
@@ -242,13 +243,26 @@ class TestGoEmotions:
             metrics.goemotions(np.zeros((2, 3)), np.zeros((2, 3)), label_names="abc", decisions=np.zeros((2, 2)))
 
 
-def f1_at(gold: list[int], scores: list[float], threshold: float) -> float:
-    hits = sum(1 for g, s in zip(gold, scores, strict=True) if g and s > threshold)
-    wrong = sum(1 for g, s in zip(gold, scores, strict=True) if bool(g) != (s > threshold))
-    return 2 * hits / (2 * hits + wrong) if hits else 0.0
+def f1_at(gold: list[float], scores: list[float], threshold: float) -> float:
+    hits = sum(g for g, s in zip(gold, scores, strict=True) if s > threshold)
+    return 2 * hits / (sum(gold) + sum(s > threshold for s in scores)) if hits else 0.0
 
 
-def best_f1(gold: list[int], scores: list[float]) -> float:
+def platt(gold: list[int], scores: list[float]) -> list[float]:
+    """Sigmoids of a * logit + b, a and b by a general minimizer; a penalty of a² / 200."""
+    if all(gold):
+        return [1.0] * len(gold)
+    logits = np.array([math.log(s / (1 - s)) for s in (min(max(s, 1e-6), 1 - 1e-6) for s in scores)])
+    signs = 2 * np.array(gold) - 1
+
+    def loss(line):
+        return np.logaddexp(0, -signs * (line[0] * logits + line[1])).sum() + line[0] ** 2 / 200
+
+    a, b = minimize(loss, [1.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10, "maxiter": 5000}).x
+    return (1 / (1 + np.exp(-(a * logits + b)))).tolist()
+
+
+def best_f1(gold: list[float], scores: list[float]) -> float:
     """Best F1 over every cut: below all scores, at each of them, and between."""
     values = sorted({0.0, *scores})
     cuts = values + [(a + b) / 2 for a, b in itertools.pairwise(values)]
@@ -257,14 +271,33 @@ def best_f1(gold: list[int], scores: list[float]) -> float:
 
 class TestTuning:
     @pytest.mark.parametrize("seed", range(12))
-    def test_no_cut_is_better(self, seed):
+    def test_no_cut_is_better_for_half_labels_and_half_probabilities(self, seed):
         gold, scores = random_case(seed, rows=5 + 3 * seed)
         thresholds = metrics.tune_thresholds(gold, scores)
         assert len(thresholds) == 6 and all(0 <= threshold < 1 for threshold in thresholds)
         for column in range(6):
             rows, column_scores = gold[:, column].tolist(), scores[:, column].tolist()
             if any(rows):
-                assert f1_at(rows, column_scores, thresholds[column]) == pytest.approx(best_f1(rows, column_scores))
+                half = [(g + p) / 2 for g, p in zip(rows, platt(rows, column_scores), strict=True)]
+                best = best_f1(half, column_scores)
+                assert f1_at(half, column_scores, thresholds[column]) == pytest.approx(best, abs=1e-4)
+
+    def test_rows_that_were_not_looked_at(self):
+        """Of a rare label it chooses better than the best cut of a few positive rows, and it does not trust a wrong scale."""
+        gains, trusting = [], []
+        for seed in range(20):
+            generator = np.random.default_rng(seed)
+            logits = generator.normal(-5, 1.5, 21_000)
+            gold = (generator.random(21_000) < 1 / (1 + np.exp(-logits))).astype(int)
+            scores = 1 / (1 + np.exp(-logits / 2))  # not sure enough, and too often
+            dev, rest = slice(1000), slice(1000, None)
+            cuts = np.unique(scores[dev])
+            best = cuts[np.argmax(metrics.threshold_curve(gold[dev], scores[dev], cuts)["f1"])]
+            wrong = cuts[np.argmax(metrics.threshold_curve(scores[dev], scores[dev], cuts)["f1"])]
+            (threshold,) = metrics.tune_thresholds(gold[dev, None], scores[dev, None])
+            f1 = [f1_score(gold[rest], scores[rest] > cut) for cut in (threshold, best, wrong)]
+            gains, trusting = [*gains, f1[0] - f1[1]], [*trusting, f1[0] - f1[2]]
+        assert np.mean(gains) > 0.01 and np.mean(trusting) > 0.05
 
     def test_single_precision_probabilities(self):
         # Neighbours in float32: the threshold between them has to separate them again.
@@ -284,9 +317,10 @@ class TestTuning:
         # One of one, or two of three with one wrong: F1 0.667 both ... cut after the 1st or after the 4th row.
         gold, scores = [1, 0, 0, 1], [0.9, 0.85, 0.8, 0.7]
         assert f1_at(gold, scores, 0.87) == f1_at(gold, scores, 0.3) == best_f1(gold, scores)
-        assert metrics.tune_thresholds(np.array(gold)[:, None], np.array(scores)[:, None]) == [pytest.approx(0.35)]
-        gold, scores = [1, 0, 0, 1], [0.9, 0.2, 0.15, 0.1]
-        assert metrics.tune_thresholds(np.array(gold)[:, None], np.array(scores)[:, None]) == [pytest.approx(0.55)]
+        for rows, expected in ((scores, 0.35), ([0.9, 0.2, 0.15, 0.1], 0.55)):
+            # Of the second label, which has no rows, the threshold is that of all labels together.
+            columns = np.stack([gold, np.zeros(4, int)], axis=1), np.stack([rows, np.zeros(4)], axis=1)
+            assert metrics.tune_thresholds(*columns)[1] == pytest.approx(expected)
 
     def test_equal_probabilities_stay_together(self):
         gold, scores = [1, 1, 0, 1, 0], [0.6, 0.6, 0.6, 0.4, 0.1]
