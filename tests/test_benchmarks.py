@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from model_cases import BY_ID
+from sklearn.metrics import f1_score
+from sklearn.model_selection import RepeatedKFold
 from toolkit_helpers import ASPECT_WORDS, invoke, save_base_bert, write_sentihood
 from torch.testing import assert_close
 
@@ -31,6 +34,7 @@ import run_all  # noqa: E402
 import startup  # noqa: E402
 import targeted_pairs  # noqa: E402
 import texts  # noqa: E402
+import thresholds  # noqa: E402
 from naive import naive  # noqa: E402
 
 
@@ -373,3 +377,36 @@ def test_a_recipe_at_its_size_trains_some_steps(monkeypatch, tmp_path):
         ("sentihood/qacg_aux", "google-bert/bert-base-uncased"),
     ]
     assert written[-1]["batch"] == packaged["per_device_train_batch_size"] and written[-1]["seconds"] > 0
+
+
+# Thresholds
+
+
+def test_rules_are_compared_on_rows_they_did_not_see(monkeypatch, capsys):
+    generator = np.random.default_rng(0)
+    logits = generator.normal([-1, -3, -5], 1.5, (800, 3))
+    gold = (generator.random((800, 3)) < 1 / (1 + np.exp(-logits))).astype(int)
+    scores = 1 / (1 + np.exp(-logits / 2))
+    monkeypatch.setattr(
+        thresholds,
+        "read_predictions",
+        lambda run, split, multi_label: SimpleNamespace(gold=gold, probabilities=scores),
+    )
+    seen = []
+    monkeypatch.setitem(thresholds.RULES, "0.3 for all", lambda gold, scores: seen.append(len(gold)) or [0.3] * 3)
+    found = thresholds.compare(gold, scores)
+    assert seen == [600] * 12 and {len(folds) for folds in found.values()} == {12}
+    left = [rows for _, rows in RepeatedKFold(n_splits=4, n_repeats=3, random_state=0).split(gold)]
+    assert found["0.3 for all"] == pytest.approx(
+        [f1_score(gold[rows], scores[rows] > 0.3, average="macro", zero_division=0) for rows in left]
+    )
+    # What a rule sees fits it best: no rule beats the labels themselves on them.
+    for rule, choose in thresholds.RULES.items():
+        own = f1_score(gold, scores > np.array(choose(gold, scores)), average="macro", zero_division=0)
+        best = f1_score(gold, scores > np.array(thresholds.RULES["labels"](gold, scores)), average="macro")
+        assert own <= best + 1e-12, rule
+    assert np.mean(found["calibrated probabilities"]) > np.mean(found["the model's probabilities"])
+    thresholds.main(["runs/one", "runs/two"])
+    header, _, one, two = capsys.readouterr().out.splitlines()
+    assert header.split("|")[2:-1] == [f" {rule} " for rule in thresholds.RULES]
+    assert one.split("|")[1].strip() == "one" and one.split("|")[2:] == two.split("|")[2:]
