@@ -34,8 +34,10 @@ RULES: dict[str, Callable[[np.ndarray, np.ndarray], Sequence[float]]] = {
     "0.3 for all": lambda gold, scores: [0.3] * gold.shape[1],
     "labels": by_label(lambda gold, scores: gold),
     "the model's probabilities": by_label(lambda gold, scores: scores),
-    "calibrated probabilities": by_label(_calibrated),
-    "half labels, half calibrated probabilities": metrics.tune_thresholds,
+    "half labels, half calibrated probabilities": by_label(
+        lambda gold, scores: (gold + _calibrated(gold, scores)) / 2
+    ),
+    "calibrated probabilities": metrics.tune_thresholds,
 }
 
 

@@ -271,16 +271,16 @@ def best_f1(gold: list[float], scores: list[float]) -> float:
 
 class TestTuning:
     @pytest.mark.parametrize("seed", range(12))
-    def test_no_cut_is_better_for_half_labels_and_half_probabilities(self, seed):
+    def test_no_cut_has_a_better_expected_f1(self, seed):
         gold, scores = random_case(seed, rows=5 + 3 * seed)
         thresholds = metrics.tune_thresholds(gold, scores)
         assert len(thresholds) == 6 and all(0 <= threshold < 1 for threshold in thresholds)
         for column in range(6):
             rows, column_scores = gold[:, column].tolist(), scores[:, column].tolist()
             if any(rows):
-                half = [(g + p) / 2 for g, p in zip(rows, platt(rows, column_scores), strict=True)]
-                best = best_f1(half, column_scores)
-                assert f1_at(half, column_scores, thresholds[column]) == pytest.approx(best, abs=1e-4)
+                expected = platt(rows, column_scores)
+                best = best_f1(expected, column_scores)
+                assert f1_at(expected, column_scores, thresholds[column]) == pytest.approx(best, abs=1e-4)
 
     def test_rows_that_were_not_looked_at(self):
         """Of a rare label it chooses better than the best cut of a few positive rows, and it does not trust a wrong scale."""
@@ -300,14 +300,13 @@ class TestTuning:
         assert np.mean(gains) > 0.01 and np.mean(trusting) > 0.05
 
     def test_single_precision_probabilities(self):
-        # Neighbours in float32: the threshold between them has to separate them again.
+        # Neighbours in float32: the threshold between them has to separate them again. Of the second label, which has no rows, it
+        # is that of all labels together.
         low = np.float32(0.2)
         high = np.nextafter(low, np.float32(1))
-        gold = np.array([[1, 0], [0, 1], [0, 1]])
-        scores = np.array([[high, low], [low, high], [low, high]], dtype=np.float32)
-        thresholds = metrics.tune_thresholds(gold, scores)
-        assert [float(low) < threshold < float(high) for threshold in thresholds] == [True, True]
-        assert metrics.goemotions(gold, scores, thresholds, ["a", "b"])["macro_f1"] == 1.0
+        gold, scores = np.array([[1, 0], [0, 0], [0, 0]]), np.array([[high, low], [low, low], [low, low]])
+        assert scores.dtype == np.float32
+        assert float(low) < metrics.tune_thresholds(gold, scores)[1] < float(high)
 
     def test_halfway_between_neighbours(self):
         threshold = metrics.tune_thresholds(np.array([[1], [1], [0], [0]]), np.array([[0.9], [0.7], [0.2], [0.1]]))
@@ -357,11 +356,6 @@ class TestTuning:
 
     def test_no_positive_row_at_all(self):
         assert metrics.tune_thresholds(np.zeros((3, 2), dtype=int), np.full((3, 2), 0.2)) == [0.5, 0.5]
-
-    def test_it_does_not_decrease_macro_f1(self):
-        gold, scores = random_case(21, rows=60)
-        tuned = metrics.goemotions(gold, scores, metrics.tune_thresholds(gold, scores), NAMES)["macro_f1"]
-        assert all(tuned >= metrics.goemotions(gold, scores, t, NAMES)["macro_f1"] for t in (0.1, 0.3, 0.5))
 
     def test_errors(self):
         with pytest.raises(ValueError, match="one shape"):

@@ -168,12 +168,12 @@ def classification(labels: np.ndarray, probabilities: np.ndarray, label_names: S
 
 def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float]:
     """
-    For each label the threshold with the best F1 on these rows, which must be the development split, where each row counts half
-    as its label and half as the label's calibrated probability (Platt 1999).
+    For each label the threshold with the best expected F1 on these rows, which must be the development split, under the label's
+    calibrated probabilities (Platt 1999; Lipton, Elkan and Naryanaswamy 2014).
 
-    The labels of a development split alone choose badly for rare emotions: 13 rows of grief say little about where its threshold
-    should lie. The best threshold for calibrated probabilities alone (Lipton, Elkan and Naryanaswamy 2014) uses all rows, but
-    trusts the model. On GoEmotions half of each chooses better than either for rows that were not looked at (REPRODUCTION.md).
+    The best F1 of the labels themselves would leave the threshold of a rare emotion to a few rows: GoEmotions' development split
+    has 13 of grief. Calibrated probabilities use all rows, and choose better for rows that were not looked at
+    (`benchmarks/thresholds.py`).
 
     Candidates lie halfway between neighbouring probabilities; of equal ones the widest gap is taken. A label without
     positive rows gets the threshold that is best for all labels pooled.
@@ -190,7 +190,7 @@ def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float
     thresholds = []
     for gold, scores in zip(labels.T, probabilities.T, strict=True):
         if gold.any():
-            thresholds.append(_best_threshold((gold + _calibrated(gold, scores)) / 2, scores))
+            thresholds.append(_best_threshold(_calibrated(gold, scores), scores))
         else:
             if pooled is None:
                 pooled = _best_threshold(labels.ravel(), probabilities.ravel()) if labels.any() else 0.5
