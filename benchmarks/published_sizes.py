@@ -10,6 +10,7 @@ Recipes whose base model is MiniLM are left out: those are trained in full (REPR
 """
 
 import argparse
+import copy
 import dataclasses
 import json
 import tempfile
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from datasets import DatasetDict
+from datasets import Dataset, DatasetDict
 from measuring import machine
 from transformers import (
     AlbertConfig,
@@ -30,9 +31,10 @@ from transformers import (
     set_seed,
 )
 
-from hf_emotion import Predictor, ReplyGenerator, TargetedPredictor
+from hf_emotion import ReplyGenerator
 from hf_emotion.convert import bert_to_roberta
 from hf_emotion.data import load_dataset_for
+from hf_emotion.inference import load_predictor
 from hf_emotion.recipes import Recipe, load_recipe, packaged_recipes, recipe_name
 from hf_emotion.training.files import write_json
 from hf_emotion.training.generation import train_tokenizer
@@ -60,11 +62,11 @@ SIZES: dict[str, PreTrainedConfig] = {
 ALSO = [("mojitalk/bert_mod_ln", "google-bert/bert-large-uncased")]
 
 
-def make_base(name: str, replies: Sequence[str], folder: Path) -> None:
-    """A model of the published size with random weights, and a tokenizer whose ids fit."""
-    config = SIZES[name]
+def make_base(name: str, train_part: Dataset, folder: Path) -> None:
+    """A model of the published size with random weights, and a tokenizer whose ids fit; of GPT-2, one for these replies."""
+    config = copy.deepcopy(SIZES[name])
     if config.model_type == "gpt2":
-        tokenizer = train_tokenizer(replies, config.vocab_size)
+        tokenizer = train_tokenizer(train_part["reply"], config.vocab_size)
         config.bos_token_id = config.eos_token_id = tokenizer.eos_token_id
     elif config.model_type == "roberta":
         bert_to_roberta("minilm", folder)
@@ -88,16 +90,13 @@ def cut(splits: DatasetDict, rows: int) -> DatasetDict:
 def check(recipe: Recipe, splits: DatasetDict, folder: Path) -> float:
     """Train, read the run folder and predict a row with it; returns the minutes of the training."""
     report = train(recipe, folder, splits=splits)
-    row = splits["test"][0]
-    if recipe.one_model_per_context:
-        pass  # its models are not kept
-    elif "reply" in row:
-        emotion = splits["test"].features["labels"].names[row["labels"]]
-        ReplyGenerator(folder)([row["context"]], emotion, max_new_tokens=5)
-    elif "aspect" in row:
-        TargetedPredictor(folder)([row["text"]])
-    else:
-        Predictor(folder)([row["text"]])
+    if not recipe.one_model_per_context:  # whose models are not kept
+        row, predictor = splits["test"][0], load_predictor(folder)
+        if isinstance(predictor, ReplyGenerator):
+            emotion = splits["test"].features["labels"].names[row["labels"]]
+            predictor([row["context"]], emotion, max_new_tokens=5)
+        else:
+            predictor([row["text"]])
     return report["runs"][0]["train_minutes"]
 
 
@@ -122,9 +121,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
         splits = cut(load_dataset_for(recipe.dataset, arguments.data_dir, **recipe.dataset_options), arguments.rows)
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
-            make_base(
-                base, splits["train"]["reply"] if "reply" in splits["train"].column_names else [], folder / "base"
-            )
+            make_base(base, splits["train"], folder / "base")
             recipe = dataclasses.replace(recipe, base_model=str(folder / "base"))
             minutes = check(recipe, splits, folder / "run")
         row = {
