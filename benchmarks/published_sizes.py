@@ -105,7 +105,12 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     parser.add_argument("--recipe", action="append", help="only these, e.g. goemotions/baseline")
     parser.add_argument("--data-dir", help="folder with the corpora")
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--rows", type=int, default=200, help="of development and of test part (default: %(default)s)")
+    parser.add_argument(
+        "--rows",
+        type=int,
+        default=200,
+        help="of development and of test part, a multiple of 20: aspects come in groups of 4 or 5 (default: %(default)s)",
+    )
     parser.add_argument("--set", action="append", default=[], help="key=value for every recipe, e.g. bf16=true")
     parser.add_argument("--output", type=Path, help="JSON file for the results; those of other recipes in it are kept")
     arguments = parser.parse_args(argv)
