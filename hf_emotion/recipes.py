@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recipes: which row of a published table is which run. One YAML file in `configs/` = one `Recipe` = one command."""
 
+import copy
 import dataclasses
 import difflib
 import re
@@ -207,7 +208,8 @@ def load_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     Args:
         name: a path, or the name of a packaged recipe.
         overrides: "key=value" with a YAML value; nested keys have points ("dataset_options.taxonomy=ekman"), and a field of
-            TrainingArguments may stand alone ("learning_rate=1e-4").
+            TrainingArguments may stand alone ("learning_rate=1e-4"). Another `dataset` takes none of the recipe's options,
+            and with it or with other options the published figures are left out.
 
     Raises:
         ValueError: an unknown or mistyped key, with the nearest valid one; a value of the wrong type.
@@ -219,8 +221,13 @@ def load_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
         raise ValueError(f"{path} is no valid YAML: {error}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold `key: value` lines, got {type(values).__name__}.")
-    for override in overrides:
+    corpus = copy.deepcopy((values.get("dataset"), values.get("dataset_options")))
+    for override in sorted(overrides, key=lambda text: not text.startswith("dataset=")):
         apply_override(values, override)
+        if values.get("dataset") != corpus[0] and override.startswith("dataset="):
+            values.pop("dataset_options", None)
+    if (values.get("dataset"), values.get("dataset_options")) != corpus:
+        values |= {"table_row": None, "published": {}}
     return make_recipe(values, source=str(path))
 
 

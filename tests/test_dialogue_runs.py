@@ -38,13 +38,15 @@ from toolkit_helpers import (
     write_iemocap,
     write_meld,
 )
-from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer, pipeline
+from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer, BertModel, pipeline
 
 import hf_emotion.training.run as run_module
 from hf_emotion import (
+    BertForLabelAwareClassification,
     DialogueBiLSTMForEmotionRecognition,
     DialogueBiLSTMModel,
     DialoguePredictor,
+    LabelAwareBertConfig,
     load_dataset_for,
     load_recipe,
     train,
@@ -504,6 +506,37 @@ class TestOtherForms:
             plain = plain_probabilities(run, meld_part(split))
             np.testing.assert_allclose(probabilities_of(run, split), plain, atol=1e-5)
         assert not (tmp_path / "datasets-cache" / "hf_emotion").exists()  # nothing to keep
+
+    def test_a_trained_dialogue_model_is_trained_on(self, base, tmp_path):
+        """With other labels all of it but the classifier; its words are not taken for an utterance encoder."""
+        trained, tokenizer = tiny_model(base, utterance_encoder="model")
+        trained.config.calibration_temperature = 2.0
+        trained.save_pretrained(tmp_path)
+        weights = trained.state_dict()
+        for names, kept in ((["a", "b", "c"], True), (["c", "b", "a"], False), (["x", "y"], False)):
+            torch.manual_seed(5)
+            model = build_dialogue_model(str(tmp_path), {}, tokenizer, names)
+            assert list(model.config.id2label.values()) == names
+            assert type(model.dialogue.utterance_encoder) is type(trained.dialogue.utterance_encoder)
+            same = {
+                name: torch.equal(value, weights[name])
+                for name, value in model.state_dict().items()
+                if value.shape == weights[name].shape
+            }
+            assert all(same[name] for name in same if name.startswith("dialogue."))
+            assert same.get("classifier.weight", False) is kept
+        with pytest.raises(ValueError, match="`model_config` asks for other sizes than the trained dialogue model"):
+            build_dialogue_model(str(tmp_path), {"hidden_size": WIDE["hidden_size"] * 2}, tokenizer, ["x", "y"])
+
+    def test_a_trained_classifier_gives_its_encoder(self, base, tmp_path):
+        config = LabelAwareBertConfig.from_pretrained(base, num_labels=4, thresholds=[0.1] * 4)
+        classifier = BertForLabelAwareClassification(config)
+        classifier.save_pretrained(tmp_path)
+        model = build_dialogue_model(str(tmp_path), {}, AutoTokenizer.from_pretrained(base), ["x", "y"])
+        encoder = model.dialogue.utterance_encoder
+        assert type(encoder) is BertModel and not hasattr(model.config.encoder_config, "thresholds")
+        expected = classifier.bert.encoder.state_dict()
+        assert all(torch.equal(value, expected[name]) for name, value in encoder.encoder.state_dict().items())
 
     def test_vectors_are_refused(self, base, meld, tmp_path):
         recipe = dialogue_recipe(base, model_config={"utterance_encoder": "vectors"})

@@ -168,6 +168,25 @@ class TestPackaged:
             else {}
         )
 
+    def test_another_corpus_has_no_published_figures(self):
+        assert load_recipe("goemotions/laa_cb", ["learning_rate=1e-4"]).published == {"macro_f1": 0.52}
+        options = {"taxonomy": "goemotions"}
+        for override, expected in (
+            ("dataset=files", {}),
+            ("dataset=goemotions", options),
+            ("dataset_options.taxonomy=ekman", {"taxonomy": "ekman"}),
+        ):
+            recipe = load_recipe("goemotions/laa_cb", [override])
+            assert recipe.dataset_options == expected
+            assert (recipe.published, recipe.table_row) == (
+                ({"macro_f1": 0.52}, "LAA + CB") if expected == options else ({}, None)
+            )
+
+    def test_options_of_another_corpus_in_any_order(self):
+        overrides = ["dataset_options.text_column=comment", "dataset=files"]
+        for order in (overrides, overrides[::-1]):
+            assert load_recipe("goemotions/laa_cb", order).dataset_options == {"text_column": "comment"}
+
     def test_quickstart(self):
         recipe = load_recipe("quickstart")
         assert (recipe.base_model, recipe.dataset, recipe.model_type) == ("minilm", "quickstart", "label-aware-bert")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole runs of a tiny model: what lies in the run folder, several seeds, interruptions, wrong inputs."""
 
+import copy
 import json
 import logging
 import math
@@ -26,12 +27,14 @@ from toolkit_helpers import (
     UNTIED,
     feelings_rows,
     files_in,
+    invoke,
     one_thread,
     recipe_for,
     report_of,
     write_csv,
 )
 from transformers import (
+    AutoConfig,
     AutoModelForSequenceClassification,
     AutoTokenizer,
     BertForSequenceClassification,
@@ -690,6 +693,49 @@ class TestInputs:
             return
         assert new["weight"].std() == pytest.approx(len(stored) ** -0.5, rel=0.1) and new["weight"].mean().abs() < 0.02
         assert not new["bias"].any()
+
+    @pytest.mark.parametrize("model_type", ["label-aware-bert", None])
+    @pytest.mark.parametrize("names", [["joy", "anger", "fear"], list(GOEMOTIONS[::-1])], ids=["fewer", "others"])
+    def test_a_trained_classifier_of_other_labels_is_a_base(
+        self, tiny_run, stock_run, names, model_type, caplog, tmp_path
+    ):
+        """Its encoder goes on, its head does not, not even where the shapes fit."""
+        run = tiny_run if model_type else stock_run
+        tokenizer, trained = AutoTokenizer.from_pretrained(run), load_file(run / "model.safetensors")
+        arguments = (str(run), model_type, {}, tokenizer, names, False, [1] * len(names))
+        torch.manual_seed(0)
+        model = models_module.build_classifier(*arguments)
+        assert "its encoder is kept" in caplog.text
+        assert model.config.num_labels == len(names) and model.config.id2label[0] == names[0]
+        assert getattr(model.config, "thresholds", None) is None
+        assert getattr(model.config, "calibration_temperature", None) is None
+        model.save_pretrained(tmp_path)
+        new = load_file(tmp_path / "model.safetensors")
+        encoder = {key for key in trained if ".encoder." in key or ".embeddings." in key}
+        assert len(encoder) > 10 and all(torch.equal(new[key], trained[key]) for key in encoder)
+        heads = {key for key in new if "label" in key or key == "classifier.weight"}
+        assert heads and not any(torch.equal(new[key], trained[key]) for key in heads if key in trained)
+        if model_type:  # the label vectors start from the new names
+            again = copy.deepcopy(model).init_label_embeddings(tokenizer, names)
+            assert all(torch.equal(a, b) for a, b in zip(again.parameters(), model.parameters(), strict=True))
+
+    def test_a_trained_classifier_of_the_same_labels_goes_on_whole(self, tiny_run, caplog):
+        tokenizer, trained = AutoTokenizer.from_pretrained(tiny_run), load_file(tiny_run / "model.safetensors")
+        names = list(GOEMOTIONS)
+        arguments = (str(tiny_run), "label-aware-bert", {}, tokenizer, names, True, [1] * 28)
+        state = models_module.build_classifier(*arguments).state_dict()
+        assert "its encoder is kept" not in caplog.text
+        assert all(torch.equal(state[key], value) for key, value in trained.items())
+
+    def test_own_labels_from_the_command_line(self, tiny_run, feelings, tmp_path):
+        invoke(
+            *("train", "goemotions/laa_cb", "--base-model", tiny_run, "--data-dir", feelings, "-o", tmp_path / "run"),
+            *("--set", "dataset=files", "--set", "dataset_options={label_separator: '|'}", "--set", "max_length=20"),
+            *("--set", "max_steps=2", "--set", "report_to=none"),
+        )
+        names = AutoConfig.from_pretrained(tmp_path / "run").id2label
+        assert list(names.values()) == ["anger", "joy", "neutral"]
+        assert load_recipe(tmp_path / "run" / "recipe.yaml").published == {}  # those of GoEmotions
 
     def test_minilm_without_the_extra(self, tmp_path, feelings, monkeypatch):
         import importlib.util

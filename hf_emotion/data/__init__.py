@@ -140,7 +140,7 @@ def check_dataset(name: str, options: dict) -> None:
         if option not in known:
             near = difflib.get_close_matches(option, known, n=1)
             raise ValueError(
-                f"unknown option {option!r} for the dataset {name!r}{f': did you mean {near[0]!r}?' if near else ''} "
+                f"unknown option {option!r} for the dataset {name!r}{f': did you mean {near[0]!r}?' if near else '.'} "
                 f"The options are {known}."
             )
         parameters = inspect.signature(LOADERS[name]).parameters

@@ -18,7 +18,7 @@ from ..inference.dialogue import pad_dialogues, utterance_vectors
 from ..loading import read_config, read_model
 from ..modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
 from ..modeling.pipeline_dialogue_emotion import number_speakers
-from .models import not_found, resolve_base_model
+from .models import base_to_build_on, not_found
 
 
 logger = logging.getLogger(__name__)
@@ -29,33 +29,47 @@ def build_dialogue_model(
 ) -> DialogueBiLSTMForEmotionRecognition:
     """
     A dialogue model over the pretrained utterance encoder `base_model`, frozen unless `freeze_encoder` is False; with
-    `utterance_encoder="bilstm"` over word embeddings of the base model's tokenizer.
+    `utterance_encoder="bilstm"` over word embeddings of the base model's tokenizer. A trained dialogue model is trained on, with a
+    new classifier where its labels are others.
 
     Raises:
-        ValueError: `utterance_encoder="vectors"`, with which no text can be read.
+        ValueError: `utterance_encoder="vectors"`, with which no text can be read; a trained dialogue model of another shape than
+            `model_config` says.
         OSError: no such base model.
     """
     fields = {
-        "utterance_encoder": "model",
         **model_config,
         "id2label": dict(enumerate(names)),
         "label2id": {name: i for i, name in enumerate(names)},
     }
-    if fields["utterance_encoder"] == "vectors":
+    if fields.get("utterance_encoder") == "vectors":
         raise ValueError(
             "`model_config.utterance_encoder` must be 'model' or 'bilstm': a run reads texts, and a model of 'vectors' none."
         )
-    if fields["utterance_encoder"] == "bilstm":
-        fields = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **fields}
-        return DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMConfig(**fields))
-    path = resolve_base_model(base_model)
     try:
-        encoder_config = read_config(path)
-        encoder_config._name_or_path = ""  # the encoder's weights lie with the model from here on
-        encoder_config.dtype = torch.float32
-        config = DialogueBiLSTMConfig(encoder_config=encoder_config, **fields)
-        model = DialogueBiLSTMForEmotionRecognition(config)
-        encoder = read_model(AutoModel, path, dtype=torch.float32)
+        with base_to_build_on(base_model) as path:
+            base = read_config(path)
+            if isinstance(base, DialogueBiLSTMConfig):
+                model = DialogueBiLSTMForEmotionRecognition(read_config(path, DialogueBiLSTMConfig, **fields))
+                trained = read_model(DialogueBiLSTMForEmotionRecognition, path, dtype=torch.float32).state_dict()
+                if base.id2label != model.config.id2label:
+                    trained = {name: weight for name, weight in trained.items() if name.startswith("dialogue.")}
+                try:
+                    model.load_state_dict(trained, strict=False)
+                except RuntimeError as error:
+                    raise ValueError(
+                        f"`model_config` asks for other sizes than the trained dialogue model {base_model!r} has "
+                        f"({' '.join(str(error).split())}): leave them out, or take its utterance encoder for base model."
+                    ) from error
+                return model
+            if fields.get("utterance_encoder") == "bilstm":
+                fields = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **fields}
+                return DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMConfig(**fields))
+            base._name_or_path = ""  # the encoder's weights lie with the model from here on
+            base.dtype = torch.float32
+            config = DialogueBiLSTMConfig(encoder_config=base, **{"utterance_encoder": "model", **fields})
+            model = DialogueBiLSTMForEmotionRecognition(config)
+            encoder = read_model(AutoModel, path, dtype=torch.float32)
     except OSError as error:
         raise OSError(not_found(base_model, error)) from error
     model.dialogue.utterance_encoder.load_state_dict(encoder.state_dict())

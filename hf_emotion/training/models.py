@@ -4,13 +4,17 @@
 import difflib
 import hashlib
 import importlib.util
-from collections.abc import Mapping
+import logging
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import (
     CONFIG_MAPPING,
+    AutoModel,
     AutoModelForSequenceClassification,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -20,6 +24,8 @@ import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 from ..loading import read_config, read_model, read_tokenizer
 
+
+logger = logging.getLogger(__name__)
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -121,6 +127,8 @@ def build_classifier(
     the names.
 
     Args:
+        base_model: an encoder, or a trained classifier. One of the same labels (and aspects, and model type) is trained on whole,
+            of another the encoder alone.
         model_type: one of ours, or None for the stock class of the base model.
         model_config: further fields of the configuration.
         class_counts: training rows per label, for the class-balanced loss.
@@ -130,11 +138,11 @@ def build_classifier(
     Raises:
         ValueError: a base model of another architecture; a model type that does not fit the data.
     """
-    path = resolve_base_model(base_model)
+    names = dict(enumerate(label_names))
     fields = {
         **model_config,
-        "id2label": dict(enumerate(label_names)),
-        "label2id": {name: i for i, name in enumerate(label_names)},
+        "id2label": names,
+        "label2id": {name: i for i, name in names.items()},
         "problem_type": "multi_label_classification" if multi_label else "single_label_classification",
     }
     corpus = "texts" if contexts is None else "texts with aspects"
@@ -147,47 +155,25 @@ def build_classifier(
         if name in model_config:
             raise ValueError(f"`model_config.{name}` comes from the corpus: leave it out.")
     try:
-        base = read_config(path)
-        if model_type is None:
-            kept = {} if contexts is None else {**contexts, "auxiliary_sentence": False}
-            kept["tfidf_gating"] = "none"
-            kept |= {name: fields.pop(name) for name in kept if name in fields}
-            if kept["tfidf_gating"] != "none" and contexts is not None:
+        with base_to_build_on(base_model, model_type, names, contexts) as path:
+            if model_type is None:
+                model = _stock_classifier(path, fields, model_config, contexts)
+                if base_model == "minilm" and contexts is None:
+                    renew_pooler(model)
+                return model
+            base = read_config(path)
+            config_class = CONFIG_MAPPING[model_type]
+            # What ours extends: the first ancestor that transformers has.
+            expected = next(c.model_type for c in config_class.__mro__ if c.__module__.startswith("transformers."))
+            if base.model_type not in (expected, model_type):
                 raise ValueError(
-                    "`model_config.tfidf_gating` is for texts without aspects: removing words could remove the targets."
+                    f"`base_model` {base_model!r} is a {base.model_type!r} model; {model_type!r} is built over {expected!r} models."
                 )
-            if kept["tfidf_gating"] not in ("none", "filter"):
-                raise ValueError(
-                    f"`model_config.tfidf_gating` of a stock classifier must be 'none' or 'filter', got "
-                    f"{kept['tfidf_gating']!r}: 'scale' needs `model_type: roberta-esa`."
-                )
-            unknown = [name for name in model_config if name in fields and not hasattr(base, name)]
-            if unknown:
-                near = difflib.get_close_matches(unknown[0], base.to_dict(), n=1)
-                raise ValueError(
-                    f"`model_config.{unknown[0]}`: a {base.model_type!r} model has no such field"
-                    + (f"; did you mean `model_config.{near[0]}`?" if near else ": leave it out.")
-                )
-            model = read_model(AutoModelForSequenceClassification, path, dtype=torch.float32, **fields)
-            if base_model == "minilm" and contexts is None:
-                renew_pooler(model)
-            for name, value in kept.items():  # a stock config keeps what it does not know
-                setattr(model.config, name, value)
-            # The stock losses are means over the batch: see BertForLabelAwareClassification.accepts_loss_kwargs.
-            model.accepts_loss_kwargs = False
-            return model
+            fields |= {"class_counts": class_counts} if contexts is None else contexts
+            config = read_config(path, config_class, **fields)
+            model = read_model(AutoModelForSequenceClassification, path, config=config, dtype=torch.float32)
     except OSError as error:
         raise OSError(not_found(base_model, error)) from error
-    config_class = CONFIG_MAPPING[model_type]
-    # What ours extends: the first ancestor that transformers has.
-    expected = next(c.model_type for c in config_class.__mro__ if c.__module__.startswith("transformers."))
-    if base.model_type not in (expected, model_type):
-        raise ValueError(
-            f"`base_model` {base_model!r} is a {base.model_type!r} model; {model_type!r} is built over {expected!r} models."
-        )
-    fields |= {"class_counts": class_counts} if contexts is None else contexts
-    config = read_config(path, config_class, **fields)
-    model = read_model(AutoModelForSequenceClassification, path, config=config, dtype=torch.float32)
     if (
         model_type == "label-aware-bert"
         and base.model_type != model_type
@@ -197,6 +183,74 @@ def build_classifier(
         if unknown:
             raise ValueError(f"`label_texts` names labels that the corpus does not have: {unknown}.")
         model.init_label_embeddings(tokenizer, [(label_texts or {}).get(name, name) for name in label_names])
+    return model
+
+
+@contextmanager
+def base_to_build_on(
+    base_model: str,
+    model_type: str | None = None,
+    names: Mapping[int, str] | None = None,
+    contexts: Mapping[str, list[str] | None] | None = None,
+) -> Iterator[str]:
+    """
+    The folder or Hub id to load `base_model` from: its own, or, where it is a classifier of other labels, aspects or model type, a
+    temporary folder with its encoder alone, for a head of other labels neither fits nor means the same.
+    """
+    path = resolve_base_model(base_model)
+    base = read_config(path)
+    same = (
+        (base.model_type == model_type or (model_type is None and base.model_type not in OUR_MODEL_TYPES))
+        and base.id2label == names
+        and (model_type is None or all(getattr(base, name) == value for name, value in (contexts or {}).items()))
+    )
+    if same or not any("Classification" in name for name in base.architectures or []):
+        yield path
+        return
+    logger.warning(
+        "the base model %s is a classifier of other labels or of another kind: its encoder is kept, the rest starts anew",
+        base_model,
+    )
+    plain = type(base)
+    while not plain.__module__.startswith("transformers."):
+        plain = plain.__base__  # what ours extends
+    dropped = {"id2label", "label2id", "problem_type", "architectures", "model_type"}
+    fields = {name: value for name, value in base.to_dict().items() if name in plain().to_dict().keys() - dropped}
+    encoder = read_model(AutoModel, path, config=plain(**fields), dtype=torch.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        encoder.save_pretrained(folder)
+        yield folder
+
+
+def _stock_classifier(
+    path: str, fields: dict[str, Any], model_config: dict, contexts: Mapping[str, list[str] | None] | None
+) -> PreTrainedModel:
+    """The stock classifier of a base model; contexts and gate are kept in its config, which does not know them."""
+    base = read_config(path)
+    kept = {} if contexts is None else {**contexts, "auxiliary_sentence": False}
+    kept["tfidf_gating"] = "none"
+    kept |= {name: fields.pop(name) for name in kept if name in fields}
+    if kept["tfidf_gating"] != "none" and contexts is not None:
+        raise ValueError(
+            "`model_config.tfidf_gating` is for texts without aspects: removing words could remove the targets."
+        )
+    if kept["tfidf_gating"] not in ("none", "filter"):
+        raise ValueError(
+            f"`model_config.tfidf_gating` of a stock classifier must be 'none' or 'filter', got "
+            f"{kept['tfidf_gating']!r}: 'scale' needs `model_type: roberta-esa`."
+        )
+    unknown = [name for name in model_config if name in fields and not hasattr(base, name)]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], base.to_dict(), n=1)
+        raise ValueError(
+            f"`model_config.{unknown[0]}`: a {base.model_type!r} model has no such field"
+            + (f"; did you mean `model_config.{near[0]}`?" if near else ": leave it out.")
+        )
+    model = read_model(AutoModelForSequenceClassification, path, dtype=torch.float32, **fields)
+    for name, value in kept.items():
+        setattr(model.config, name, value)
+    # The stock losses are means over the batch: see BertForLabelAwareClassification.accepts_loss_kwargs.
+    model.accepts_loss_kwargs = False
     return model
 
 
