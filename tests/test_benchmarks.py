@@ -35,6 +35,7 @@ import startup  # noqa: E402
 import targeted_pairs  # noqa: E402
 import texts  # noqa: E402
 import thresholds  # noqa: E402
+import variants  # noqa: E402
 from naive import naive  # noqa: E402
 
 
@@ -281,7 +282,15 @@ def test_every_command_is_understood(full, monkeypatch):
     arguments = SimpleNamespace(full=full, data_dir="my data", checkpoint="a b", targeted="t", only=None)
     commands = run_all.commands(arguments)
     # Neither what the others share nor what measures models instead of speed.
-    others = {"measuring.py", "naive.py", "texts.py", "run_all.py", "published_sizes.py", "thresholds.py"}
+    others = {
+        "measuring.py",
+        "naive.py",
+        "texts.py",
+        "run_all.py",
+        "published_sizes.py",
+        "thresholds.py",
+        "variants.py",
+    }
     scripts = {path.name for path in BENCHMARKS.glob("*.py")} - others
     assert {command.split()[0] for command in commands} == scripts - ({"growth.py"} if not full else set())
     assert ("my data" in [word for command in commands for word in run_all.words(command, arguments)]) == full
@@ -412,3 +421,93 @@ def test_rules_are_compared_on_rows_they_did_not_see(monkeypatch, capsys):
     header, _, one, two = capsys.readouterr().out.splitlines()
     assert header.split("|")[2:-1] == [f" {rule} " for rule in thresholds.RULES]
     assert one.split("|")[1].strip() == "one" and one.split("|")[2:] == two.split("|")[2:]
+
+
+# Variants
+
+
+def test_two_stages_multiply_the_probability_of_an_emotion_with_that_of_the_label(monkeypatch):
+    train = variants.rows_of(
+        ["a", "b", "c", "d"], ["joy", "neutral", "fear"], np.array([[1, 0, 0], [0, 1, 0], [0, 1, 1], [1, 0, 1]])
+    )
+    seen = []
+
+    def fit(recipe, rows, texts, seed):
+        seen.append((rows["text"][:], rows["labels"][:], rows.features["labels"].feature.names))
+        return {"validation": np.array([[0.8, 0.3]] if len(seen) == 1 else [[0.5, 0.25]])}
+
+    monkeypatch.setattr(variants, "fit", fit)
+    scores = variants.two_stages(None, train, {"validation": ["x"]}, 0)["validation"]
+    np.testing.assert_allclose(scores, [[0.4, 0.3, 0.2]], rtol=1e-6)
+    assert seen == [
+        (["a", "b", "c", "d"], [[0], [1], [0, 1], [0]], ["emotion", "neutral"]),
+        (["a", "c", "d"], [[0], [1], [0, 1]], ["joy", "fear"]),
+    ]
+
+
+def test_variants(monkeypatch, tmp_path):
+    """All of them run; each layer learns at its own rate, and a distilled model sees half labels, half its teacher."""
+    optimizers, targets, texts_of_labels = [], [], []
+    layerwise, towards, build = variants.layerwise_optimizer, variants.towards, variants.build_classifier
+
+    def noting(trainer, decay):
+        optimizers.append((trainer.model, layerwise(trainer, decay)))
+        return optimizers[-1][1]
+
+    monkeypatch.setattr(variants, "layerwise_optimizer", noting)
+    monkeypatch.setattr(
+        variants, "towards", lambda collate, values: [targets.append(values), towards(collate, values)][1]
+    )
+    monkeypatch.setattr(variants, "build_classifier", lambda *a: [texts_of_labels.append(a[-1]), build(*a)][1])
+    monkeypatch.setattr(
+        variants, "DESCRIPTIONS", dict.fromkeys(variants.DESCRIPTIONS, "joy")
+    )  # a word that the tokenizer has
+    options = [
+        "dataset=quickstart",
+        "max_steps=1",
+        "max_length=20",
+        "learning_rate=0.5",
+        "weight_decay=0.1",
+        "use_cpu=true",
+    ]
+    rows = variants.main(
+        [
+            "--base-model",
+            str(save_base_bert(tmp_path / "base", ["emotion"])),
+            "--seeds",
+            "1",
+            "--train-fraction",
+            "0.2",
+            "--output",
+            str(tmp_path / "rows.json"),
+        ]
+        + [word for option in options for word in ("--set", option)]
+    )
+    assert json.loads((tmp_path / "rows.json").read_text()) == rows
+    assert [row["variant"] for row in rows] == [
+        "plain", "mean of the seeds", "distilled", "label descriptions", "layer-wise rates", "two stages"
+    ]  # fmt: skip
+    assert rows[0]["macro_f1"] == rows[1]["macro_f1"]  # of one seed
+    assert [bool(texts) for texts in texts_of_labels] == [False, False, True, False, False, False]
+    [values] = targets
+    assert values.shape == (rows[0]["train_rows"], 28)
+    labels = values.round()  # a teacher lies between 0 and 1
+    assert (
+        ((values - labels).abs() < 0.5).all() and ((values > 0.5) == (labels == 1)).all() and labels.any(dim=1).all()
+    )
+    [(model, optimizer)] = optimizers
+    group_of = {id(p): group for group in optimizer.param_groups for p in group["params"]}
+    parameters = dict(model.named_parameters())
+    assert len(group_of) == len(parameters)
+    layers = model.config.num_hidden_layers
+    for name, below in {
+        "bert.embeddings.word_embeddings.weight": layers + 1,
+        "bert.encoder.layer.0.output.dense.weight": layers,
+        f"bert.encoder.layer.{layers - 1}.output.dense.bias": 1,
+        "bert.label_embeddings.weight": 0,
+        "classifier.out_proj.weight": 0,
+    }.items():
+        group = group_of[id(parameters[name])]
+        assert group["initial_lr"] == pytest.approx(0.5 * 0.8**below)
+        if ".dense." in name:
+            assert group["weight_decay"] == (0.1 if name.endswith("weight") else 0.0)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Beyond the paper on GoEmotions: does label-aware attention get better with descriptions instead of label names, learning rates
+that fall from layer to layer, two stages (neutral or not, then which), or the mean of other seeds as its teacher?
+
+    python benchmarks/variants.py --data-dir DATA --base-model minilm --train-fraction 0.25 --seeds 2 \
+        --set learning_rate=1e-4 --set per_device_train_batch_size=32 --set num_train_epochs=3 --output variants.json
+
+Figures are those of the development part, from which a variant is chosen: macro-F1 at the recipe's threshold, and mean average
+precision, which needs none. Without validation between the epochs: every variant is what its last epoch left.
+"""
+
+import argparse
+import dataclasses
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from datasets import ClassLabel, Dataset, Features, List, Value
+from sklearn.metrics import average_precision_score
+from transformers import TrainingArguments, set_seed
+
+from hf_emotion import Predictor, load_dataset_for, load_recipe, metrics
+from hf_emotion.data import label_matrix, label_names
+from hf_emotion.recipes import Recipe
+from hf_emotion.training.files import write_json
+from hf_emotion.training.fit import training_arguments
+from hf_emotion.training.models import build_classifier, load_base_tokenizer
+from hf_emotion.training.run import TRAIN_FRACTION_SEED, EmotionTrainer, class_counts, make_collator, tokenize
+
+
+RECIPE = "goemotions/laa_ce"
+DECAY = 0.8  # of the learning rate, from each layer to the one below
+DESCRIPTIONS = {
+    "admiration": "respect and praise for someone impressive",
+    "amusement": "laughing at something funny",
+    "anger": "strong displeasure and hostility",
+    "annoyance": "mild anger, irritation",
+    "approval": "agreeing, a favourable opinion",
+    "caring": "kindness and concern for others",
+    "confusion": "not understanding, uncertainty",
+    "curiosity": "wanting to know or learn",
+    "desire": "wanting or wishing for something",
+    "disappointment": "sadness because hopes were not met",
+    "disapproval": "disagreeing, an unfavourable opinion",
+    "disgust": "revulsion at something unpleasant",
+    "embarrassment": "awkwardness and shame",
+    "excitement": "great enthusiasm and eagerness",
+    "fear": "being afraid or worried",
+    "gratitude": "thankfulness and appreciation",
+    "grief": "sorrow over a death or loss",
+    "joy": "pleasure and happiness",
+    "love": "strong affection",
+    "nervousness": "anxiety and tension",
+    "neutral": "no emotion, a plain statement",
+    "optimism": "hope and confidence in the future",
+    "pride": "satisfaction with an achievement",
+    "realization": "becoming aware of something",
+    "relief": "relaxing after a worry has passed",
+    "remorse": "regret and guilt, an apology",
+    "sadness": "unhappiness and sorrow",
+    "surprise": "astonishment at the unexpected",
+}
+Scores = dict[str, np.ndarray]  # of each part, (N, C)
+
+
+def fit(
+    recipe: Recipe,
+    train: Dataset,
+    texts: dict[str, list[str]],
+    seed: int,
+    decay: float = 1.0,
+    targets: np.ndarray | None = None,
+) -> Scores:
+    """
+    Train one model and return its probabilities of the texts.
+
+    Args:
+        decay: the learning rate of a layer is that of the one above times this.
+        targets: (N, C) in [0, 1], what the rows are trained towards instead of their labels.
+    """
+    set_seed(seed)
+    names, tokenizer = label_names(train), load_base_tokenizer(recipe.base_model)
+    counts = list(class_counts(train).values())
+    model = build_classifier(
+        recipe.base_model, recipe.model_type, recipe.model_config, tokenizer, names, True, counts, recipe.label_texts
+    )
+    encoded, collate = (
+        tokenize(train, tokenizer, recipe.max_length, model.config),
+        make_collator(tokenizer, len(names), True),
+    )
+    if targets is not None:
+        encoded = encoded.add_column("row", list(range(len(encoded))))
+        collate = towards(collate, torch.from_numpy(targets).float())
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = training_arguments(
+            TrainingArguments, recipe, Path(folder), seed,
+            eval_strategy="no", save_strategy="no", load_best_model_at_end=False,
+        )  # fmt: skip
+        trainer = EmotionTrainer(
+            model=model, args=arguments, train_dataset=encoded, processing_class=tokenizer, data_collator=collate
+        )
+        if decay != 1:
+            trainer.optimizer = layerwise_optimizer(trainer, decay)
+        trainer.train()
+        predictor = Predictor(trainer.whole_model(), tokenizer, max_length=recipe.max_length)
+    return {part: predictor.probabilities(rows, progress=True) for part, rows in texts.items()}
+
+
+def towards(collate: Callable[[list[dict]], dict], targets: torch.Tensor) -> Callable[[list[dict]], dict]:
+    return lambda rows: {**collate(rows), "labels": targets[[row["row"] for row in rows]]}
+
+
+def layerwise_optimizer(trainer: EmotionTrainer, decay: float) -> torch.optim.AdamW:
+    """AdamW whose rate is whole for the head, and `decay` times that of the layer above for each layer, at last the embeddings."""
+    arguments, layers = trainer.args, trainer.model.config.num_hidden_layers
+    decayed = set(trainer.get_decay_parameter_names(trainer.model))
+    groups: dict[tuple[int, bool], list[torch.nn.Parameter]] = {}
+    for name, parameter in trainer.model.named_parameters():
+        below = 0
+        if ".encoder.layer." in name:
+            below = layers - int(name.split(".encoder.layer.")[1].split(".")[0])
+        elif ".embeddings." in name:
+            below = layers + 1
+        groups.setdefault((below, name in decayed), []).append(parameter)
+    return torch.optim.AdamW(
+        [
+            {
+                "params": parameters,
+                "lr": arguments.learning_rate * decay**below,
+                "weight_decay": arguments.weight_decay if decays else 0.0,
+            }
+            for (below, decays), parameters in groups.items()
+        ],
+        betas=(arguments.adam_beta1, arguments.adam_beta2),
+        eps=arguments.adam_epsilon,
+        fused=True,
+    )
+
+
+def two_stages(recipe: Recipe, train: Dataset, texts: dict[str, list[str]], seed: int) -> Scores:
+    """
+    Wu, Wang and Liu's future work: one model tells neutral rows from others, a second one, which has seen rows with an emotion
+    alone, which emotions. P(label) = P(an emotion) P(label | an emotion).
+    """
+    names, gold = label_names(train), label_matrix(train)
+    neutral = names.index("neutral")
+    others = [i for i in range(len(names)) if i != neutral]
+    emotional = gold[:, others].any(axis=1)
+    first = rows_of(train["text"], ["emotion", "neutral"], np.stack([emotional, gold[:, neutral]], axis=1))
+    kept = np.flatnonzero(emotional)
+    second = rows_of(train.select(kept)["text"], [names[i] for i in others], gold[kept][:, others])
+    gate, which = (fit(recipe, rows, texts, seed) for rows in (first, second))
+    result = {}
+    for part in texts:
+        result[part] = np.empty((len(texts[part]), len(names)), dtype=np.float32)
+        result[part][:, others] = gate[part][:, :1] * which[part]
+        result[part][:, neutral] = gate[part][:, 1]
+    return result
+
+
+def rows_of(texts: Sequence[str], names: list[str], gold: np.ndarray) -> Dataset:
+    labels = [np.flatnonzero(row).tolist() for row in gold]
+    features = Features(text=Value("string"), labels=List(ClassLabel(names=names)))
+    return Dataset.from_dict({"text": list(texts), "labels": labels}, features=features)
+
+
+def main(argv: Sequence[str] | None = None) -> list[dict]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", help="folder with the corpora")
+    parser.add_argument("--base-model", default="minilm")
+    parser.add_argument("--train-fraction", type=float, default=1.0)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--set", action="append", default=[], help="key=value for the recipe, e.g. bf16=true")
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
+    arguments = parser.parse_args(argv)
+    recipe = load_recipe(RECIPE, [*arguments.set, f"base_model={arguments.base_model}"])
+    splits = load_dataset_for(recipe.dataset, arguments.data_dir, **recipe.dataset_options)
+    rows = max(1, round(len(splits["train"]) * arguments.train_fraction))
+    train = splits["train"].shuffle(seed=TRAIN_FRACTION_SEED).select(range(rows))
+    gold = label_matrix(splits["validation"])
+    known = gold.any(axis=0)  # a label without rows has no average precision
+    texts = {"train": train["text"], "validation": splits["validation"]["text"]}
+    dev = {"validation": texts["validation"]}
+    described = dataclasses.replace(recipe, label_texts=DESCRIPTIONS)
+    seeds = [recipe.seeds[0] + i for i in range(arguments.seeds)]
+    found: list[dict] = []
+
+    def report(variant: str, seed: int, scores: np.ndarray) -> None:
+        row = {
+            "variant": variant,
+            "seed": seed,
+            "train_rows": rows,
+            "macro_f1": metrics.macro_f1(gold, scores > recipe.threshold),
+            "average_precision": float(average_precision_score(gold[:, known], scores[:, known], average="macro")),
+        }
+        found.append(row)
+        print(f"{variant}, seed {seed}: macro-F1 {row['macro_f1']:.4f}, AP {row['average_precision']:.4f}", flush=True)
+        if arguments.output:
+            write_json(arguments.output, found)
+
+    plain = {}
+    for seed in seeds:
+        plain[seed] = fit(recipe, train, texts, seed)
+        report("plain", seed, plain[seed]["validation"])
+    teacher = np.mean([scores["train"] for scores in plain.values()], axis=0)
+    report("mean of the seeds", seeds[0], np.mean([scores["validation"] for scores in plain.values()], axis=0))
+    for seed in seeds:
+        report(
+            "distilled", seed, fit(recipe, train, dev, seed, targets=(label_matrix(train) + teacher) / 2)["validation"]
+        )
+        report("label descriptions", seed, fit(described, train, dev, seed)["validation"])
+        report("layer-wise rates", seed, fit(recipe, train, dev, seed, decay=DECAY)["validation"])
+        report("two stages", seed, two_stages(recipe, train, dev, seed)["validation"])
+    return found
+
+
+if __name__ == "__main__":
+    main()
