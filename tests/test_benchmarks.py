@@ -470,19 +470,17 @@ def test_variants(monkeypatch, tmp_path):
         "weight_decay=0.1",
         "use_cpu=true",
     ]
-    rows = variants.main(
-        [
-            "--base-model",
-            str(save_base_bert(tmp_path / "base", ["emotion"])),
-            "--seeds",
-            "1",
-            "--train-fraction",
-            "0.2",
-            "--output",
-            str(tmp_path / "rows.json"),
-        ]
-        + [word for option in options for word in ("--set", option)]
-    )
+    command = [
+        "--base-model",
+        str(save_base_bert(tmp_path / "base", ["emotion"])),
+        "--seeds",
+        "1",
+        "--train-fraction",
+        "0.2",
+        "--output",
+        str(tmp_path / "rows.json"),
+    ] + [word for option in options for word in ("--set", option)]
+    rows = variants.main(command)
     assert json.loads((tmp_path / "rows.json").read_text()) == rows
     assert [row["variant"] for row in rows] == [
         "plain", "mean of the seeds", "distilled", "label descriptions", "layer-wise rates", "two stages"
@@ -511,3 +509,6 @@ def test_variants(monkeypatch, tmp_path):
         assert group["initial_lr"] == pytest.approx(0.5 * 0.8**below)
         if ".dense." in name:
             assert group["weight_decay"] == (0.1 if name.endswith("weight") else 0.0)
+    assert [row["variant"] for row in variants.main([*command, "--variant", "layer-wise rates"])] == [
+        "layer-wise rates"
+    ]
