@@ -28,7 +28,7 @@ from hf_emotion.recipes import Recipe
 from hf_emotion.training.files import write_json
 from hf_emotion.training.fit import training_arguments
 from hf_emotion.training.models import build_classifier, load_base_tokenizer
-from hf_emotion.training.run import TRAIN_FRACTION_SEED, EmotionTrainer, class_counts, make_collator, tokenize
+from hf_emotion.training.run import EmotionTrainer, class_counts, make_collator, share_of, tokenize
 
 
 RECIPE = "goemotions/laa_ce"
@@ -88,10 +88,8 @@ def fit(
     model = build_classifier(
         recipe.base_model, recipe.model_type, recipe.model_config, tokenizer, names, True, counts, recipe.label_texts
     )
-    encoded, collate = (
-        tokenize(train, tokenizer, recipe.max_length, model.config),
-        make_collator(tokenizer, len(names), True),
-    )
+    encoded = tokenize(train, tokenizer, recipe.max_length, model.config)
+    collate = make_collator(tokenizer, len(names), True)
     if targets is not None:
         encoded = encoded.add_column("row", list(range(len(encoded))))
         collate = towards(collate, torch.from_numpy(targets).float())
@@ -185,8 +183,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     arguments = parser.parse_args(argv)
     recipe = load_recipe(RECIPE, [*arguments.set, f"base_model={arguments.base_model}"])
     splits = load_dataset_for(recipe.dataset, arguments.data_dir, **recipe.dataset_options)
-    rows = max(1, round(len(splits["train"]) * arguments.train_fraction))
-    train = splits["train"].shuffle(seed=TRAIN_FRACTION_SEED).select(range(rows))
+    train = share_of(splits["train"], arguments.train_fraction)
     gold = label_matrix(splits["validation"])
     known = gold.any(axis=0)  # a label without rows has no average precision
     texts = {"train": train["text"], "validation": splits["validation"]["text"]}
@@ -199,7 +196,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
         row = {
             "variant": variant,
             "seed": seed,
-            "train_rows": rows,
+            "train_rows": len(train),
             "macro_f1": metrics.macro_f1(gold, scores > recipe.threshold),
             "average_precision": float(average_precision_score(gold[:, known], scores[:, known], average="macro")),
         }

@@ -222,6 +222,7 @@ def load_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold `key: value` lines, got {type(values).__name__}.")
     corpus = copy.deepcopy((values.get("dataset"), values.get("dataset_options")))
+    # The corpus first, so that the options that come with it are not dropped.
     for override in sorted(overrides, key=lambda text: not text.startswith("dataset=")):
         apply_override(values, override)
         if values.get("dataset") != corpus[0] and override.startswith("dataset="):

@@ -50,18 +50,7 @@ def build_dialogue_model(
         with base_to_build_on(base_model) as path:
             base = read_config(path)
             if isinstance(base, DialogueBiLSTMConfig):
-                model = DialogueBiLSTMForEmotionRecognition(read_config(path, DialogueBiLSTMConfig, **fields))
-                trained = read_model(DialogueBiLSTMForEmotionRecognition, path, dtype=torch.float32).state_dict()
-                if base.id2label != model.config.id2label:
-                    trained = {name: weight for name, weight in trained.items() if name.startswith("dialogue.")}
-                try:
-                    model.load_state_dict(trained, strict=False)
-                except RuntimeError as error:
-                    raise ValueError(
-                        f"`model_config` asks for other sizes than the trained dialogue model {base_model!r} has "
-                        f"({' '.join(str(error).split())}): leave them out, or take its utterance encoder for base model."
-                    ) from error
-                return model
+                return _trained_on(path, fields)
             if fields.get("utterance_encoder") == "bilstm":
                 fields = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **fields}
                 return DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMConfig(**fields))
@@ -73,6 +62,23 @@ def build_dialogue_model(
     except OSError as error:
         raise OSError(not_found(base_model, error)) from error
     model.dialogue.utterance_encoder.load_state_dict(encoder.state_dict())
+    return model
+
+
+def _trained_on(path: str, fields: dict[str, Any]) -> DialogueBiLSTMForEmotionRecognition:
+    """The trained dialogue model at `path` with `fields` in its config, and with a new classifier where they change its labels."""
+    trained = read_model(DialogueBiLSTMForEmotionRecognition, path, dtype=torch.float32)
+    model = DialogueBiLSTMForEmotionRecognition(read_config(path, DialogueBiLSTMConfig, **fields))
+    weights = trained.state_dict()
+    if trained.config.id2label != model.config.id2label:
+        weights = {name: weight for name, weight in weights.items() if name.startswith("dialogue.")}
+    try:
+        model.load_state_dict(weights, strict=False)
+    except RuntimeError as error:
+        raise ValueError(
+            f"`model_config` asks for other sizes than the trained dialogue model {path!r} has "
+            f"({' '.join(str(error).split())}): leave them out, or take its utterance encoder for base model."
+        ) from error
     return model
 
 

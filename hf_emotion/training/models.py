@@ -16,6 +16,7 @@ from transformers import (
     CONFIG_MAPPING,
     AutoModel,
     AutoModelForSequenceClassification,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -163,8 +164,7 @@ def build_classifier(
                 return model
             base = read_config(path)
             config_class = CONFIG_MAPPING[model_type]
-            # What ours extends: the first ancestor that transformers has.
-            expected = next(c.model_type for c in config_class.__mro__ if c.__module__.startswith("transformers."))
+            expected = _stock_config_class(config_class).model_type
             if base.model_type not in (expected, model_type):
                 raise ValueError(
                     f"`base_model` {base_model!r} is a {base.model_type!r} model; {model_type!r} is built over {expected!r} models."
@@ -211,15 +211,18 @@ def base_to_build_on(
         "the base model %s is a classifier of other labels or of another kind: its encoder is kept, the rest starts anew",
         base_model,
     )
-    plain = type(base)
-    while not plain.__module__.startswith("transformers."):
-        plain = plain.__base__  # what ours extends
+    plain = _stock_config_class(type(base))
     dropped = {"id2label", "label2id", "problem_type", "architectures", "model_type"}
     fields = {name: value for name, value in base.to_dict().items() if name in plain().to_dict().keys() - dropped}
     encoder = read_model(AutoModel, path, config=plain(**fields), dtype=torch.float32)
     with tempfile.TemporaryDirectory() as folder:
         encoder.save_pretrained(folder)
         yield folder
+
+
+def _stock_config_class(config_class: type[PreTrainedConfig]) -> type[PreTrainedConfig]:
+    """A config class of transformers itself, or the one that ours extends."""
+    return next(ancestor for ancestor in config_class.__mro__ if ancestor.__module__.startswith("transformers."))
 
 
 def _stock_classifier(

@@ -158,8 +158,7 @@ def _train(
     if is_reply_dataset(splits["train"]) and not generates:
         splits = replies_as_texts(splits)
     if recipe.train_fraction < 1:
-        rows = max(1, round(len(splits["train"]) * recipe.train_fraction))
-        splits["train"] = splits["train"].shuffle(seed=TRAIN_FRACTION_SEED).select(range(rows))
+        splits["train"] = share_of(splits["train"], recipe.train_fraction)
     folders = {seed: output if len(recipe.seeds) == 1 else output / f"seed-{seed}" for seed in recipe.seeds}
     runs = []
     for seed, folder in folders.items():
@@ -418,6 +417,12 @@ def _fit_each_context(
         "contexts": parts,
     }
     return run, probabilities
+
+
+def share_of(dataset: Dataset, fraction: float) -> Dataset:
+    """Rows drawn at a fixed seed, at least one."""
+    rows = max(1, round(len(dataset) * fraction))
+    return dataset.shuffle(seed=TRAIN_FRACTION_SEED).select(range(rows))
 
 
 def contexts_of(dataset: Dataset) -> dict[str, list[str] | None] | None:
