@@ -83,7 +83,10 @@ def recipes() -> None:
 def train(
     recipe: Annotated[str, typer.Argument(help="A recipe: its name (see `recipes`) or the path of a YAML file.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Run folder; default: runs/NAME.")] = None,
-    base_model: Annotated[str | None, typer.Option(help="Hub id, local folder, or minilm (extra `offline`).")] = None,
+    base_model: Annotated[
+        str | None,
+        typer.Option(help="Encoder or trained model: Hub id, local folder, or minilm (extra `offline`)."),
+    ] = None,
     data_dir: DataDir = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds, counted from the recipe's first.")] = None,
     train_fraction: Annotated[float | None, typer.Option(help="Share of the training rows, in (0, 1].")] = None,

@@ -28,7 +28,8 @@ class Recipe:
     Attributes:
         name: name of the run.
         description: one line.
-        base_model: Hub id or local folder of the encoder, or "minilm" (the `offline` extra); of a language model also "scratch".
+        base_model: Hub id or local folder of the encoder, or of a trained model to go on from, or "minilm" (the `offline` extra); of
+            a language model also "scratch".
         dataset: a name that `hf_emotion.load_dataset_for` knows.
         dataset_options: arguments of its loader, e.g. {"taxonomy": "ekman"}.
         model_type: "label-aware-bert", "roberta-esa", "cg-bert", "qacg-bert", "dialogue-bilstm"; "gpt2-mod-ln" or "bert-mod-ln"
