@@ -200,7 +200,7 @@ def evaluate(
     taxonomy: Taxonomy = None,
     option: Annotated[list[str] | None, typer.Option(help="Argument of the dataset's loader, key=value.")] = None,
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Fixed threshold, beside the tuned ones.")] = 0.3,
-    max_length: Annotated[int | None, typer.Option(help="Tokens per text; default: the model's positions.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Tokens per text; default: as many as in training.")] = None,
     dtype: Dtype = None,
     judge: Annotated[
         list[str] | None,
@@ -301,7 +301,7 @@ def predict(
     top_k: Annotated[
         int | None, typer.Option(min=1, help="The k most probable labels, whatever the thresholds.")
     ] = None,
-    max_length: Annotated[int | None, typer.Option(help="Tokens per text; default: the model's positions.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Tokens per text; default: as many as in training.")] = None,
     dtype: Dtype = None,
     on_bad_rows: Annotated[
         Literal["error", "skip"],
@@ -550,7 +550,7 @@ def explain(
     ] = "sum",
     layer: Annotated[int | None, typer.Option(help="CG-BERT and QACG-BERT, from 0; default: 0.")] = None,
     head: Annotated[int | None, typer.Option(help="CG-BERT and QACG-BERT, from 0; default: 0.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Tokens per text; default: the model's positions.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Tokens per text; default: as many as in training.")] = None,
     format_: Annotated[
         Literal["terminal", "png", "html", "json"] | None,
         typer.Option("--format", help="Default: by the ending of --output, else terminal."),

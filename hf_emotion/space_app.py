@@ -27,7 +27,7 @@ def table(text: str, emotion: str | None = None) -> dict[str, list]:
         elif run.task == "targeted-sentiment":
             found = run(text)
         else:
-            found = run(text, top_k=10)
+            found = run(text, top_k=10, truncation=True)
     except ValueError as error:  # such as a text that names no target
         # The message is shown as HTML, and may quote what was typed.
         raise gr.Error(escape(str(error)), print_exception=False) from error

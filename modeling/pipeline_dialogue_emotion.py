@@ -2,6 +2,7 @@
 """Pipeline `dialogue-emotion`: a dialogue to the emotion of each of its turns."""
 
 import re
+import sys
 from collections.abc import Sequence
 
 import torch
@@ -48,7 +49,7 @@ class DialogueEmotionPipeline(Pipeline):
         if not turns:
             raise ValueError("a dialogue must have at least one turn.")
         config = self.model.config
-        limit = utterance_limit(config, self.tokenizer)
+        limit = min(self.tokenizer.model_max_length, encoder_positions(config))
         encoded = self.tokenizer(
             [utterance for _, utterance in turns],
             # A tokenizer that knows no limit names a number too large to be given back to it.
@@ -80,11 +81,9 @@ class DialogueEmotionPipeline(Pipeline):
         return results
 
 
-def utterance_limit(config, tokenizer) -> int:
+def encoder_positions(config) -> int:
     """Tokens of an utterance that a model takes: the positions of its encoder; a BiLSTM over words has no limit."""
-    if config.encoder_config is None:
-        return tokenizer.model_max_length
-    return min(tokenizer.model_max_length, usable_positions(config.encoder_config))
+    return sys.maxsize if config.encoder_config is None else usable_positions(config.encoder_config)
 
 
 def read_turn(turn, number: int) -> tuple[str | None, str]:
@@ -102,4 +101,4 @@ def read_turn(turn, number: int) -> tuple[str | None, str]:
     return speaker, utterance
 
 
-__all__ = ["DialogueEmotionPipeline", "number_speakers", "read_turn", "utterance_limit"]
+__all__ = ["DialogueEmotionPipeline", "encoder_positions", "number_speakers", "read_turn"]

@@ -784,6 +784,7 @@ def test_what_a_space_shows(space, monkeypatch, task, text, found, headers):
 
     def run(inputs, **options):
         calls.append(inputs)
+        assert not options or options["truncation"]  # a text longer than the model's positions
         return found
 
     run.task = task

@@ -253,14 +253,17 @@ class TestLongTexts:
         texts = ["sun " * (60 if i % 3 == 0 else 5) for i in range(20)]
         predictor(texts)
         messages = [record.getMessage() for record in caplog.records]
-        assert messages == ["7 of 20 texts are longer than 40 tokens and were cut"]
+        assert messages == ["7 of 20 texts are longer than 32 tokens (`max_length`) and were cut"]
 
-    def test_what_is_cut_is_the_end(self, predictor):
-        # [CLS] 38 words [SEP] are 40 tokens
+    @pytest.mark.parametrize("max_length", [None, 40])
+    def test_what_is_cut_is_the_end(self, middling, max_length):
+        """By default as in training, at 32 tokens; at most at the model's 40. [CLS] and [SEP] are two of them."""
+        predictor = Predictor(middling, device="cpu", max_length=max_length)
         words = ["sun", "rain", "day"] * 20
-        found = predictor.probabilities([" ".join(words), " ".join(words[:38])])
+        kept = (max_length or 32) - 2
+        found = predictor.probabilities([" ".join(words), " ".join(words[:kept])])
         np.testing.assert_allclose(found[0], found[1], atol=1e-6)
-        assert np.abs(found[0] - predictor.probabilities([" ".join(words[:37])])[0]).max() > 1e-4
+        assert np.abs(found[0] - predictor.probabilities([" ".join(words[: kept - 1])])[0]).max() > 1e-4
 
     def test_a_length_of_one_s_own(self, middling, caplog):
         predictor = Predictor(middling, device="cpu", max_length=10)
@@ -269,7 +272,7 @@ class TestLongTexts:
         assert "1 of 2 texts are longer than 10 tokens" in caplog.text
 
     def test_a_text_of_just_the_length(self, predictor, caplog):
-        predictor(["sun " * 38])
+        predictor(["sun " * 30])
         assert caplog.records == []
 
     @pytest.mark.parametrize("max_length", [2, 41, 0, -1])
@@ -455,7 +458,7 @@ class TestFiles:
         write_csv(tmp_path / "in.csv", ["text"], [["sun " * (60 if i % 5 == 0 else 2)] for i in range(25)])
         run_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv")
         messages = [record.getMessage() for record in caplog.records]
-        assert messages == ["5 of 25 texts are longer than 40 tokens and were cut"]
+        assert messages == ["5 of 25 texts are longer than 32 tokens (`max_length`) and were cut"]
 
     def test_progress(self, predictor, source, tmp_path, capsys, monkeypatch):
         predict_file(predictor, source, tmp_path / "no-terminal.csv")

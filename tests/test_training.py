@@ -17,6 +17,7 @@ import pytest
 import torch
 from huggingface_hub import ModelCard
 from huggingface_hub.errors import StrictDataclassError
+from model_cases import BY_ID, make_tokenizer
 from safetensors.torch import load_file
 from sklearn.metrics import f1_score
 from toolkit_helpers import (
@@ -666,7 +667,7 @@ class TestInputs:
             encoded = tokenize(splits["train"], tokenizer, 8, SimpleNamespace())
             assert len(tokenize(splits["validation"], tokenizer, 8, SimpleNamespace())) == 4
         warnings = [record.getMessage() for record in caplog.records if "longer than" in record.getMessage()]
-        assert warnings == ["4 of 20 texts are longer than 8 tokens and are cut"]
+        assert warnings == ["4 of 20 texts are longer than 8 tokens (`max_length`) and are cut"]
         assert set(encoded.column_names) == {"input_ids", "length", "labels"}
         assert encoded["length"][:] == [8 if i % 5 == 0 else 5 for i in range(20)]
         assert [len(ids) for ids in encoded["input_ids"]] == encoded["length"][:]
@@ -726,6 +727,54 @@ class TestInputs:
         state = models_module.build_classifier(*arguments).state_dict()
         assert "its encoder is kept" not in caplog.text
         assert all(torch.equal(state[key], value) for key, value in trained.items())
+
+    def test_aspects_of_a_trained_classifier_stay_behind(self, stock_run, tmp_path):
+        """Plain texts with the same labels: the model would ask each of them for its aspect."""
+        shutil.copytree(stock_run, tmp_path / "base")
+        tokenizer, config = AutoTokenizer.from_pretrained(stock_run), AutoConfig.from_pretrained(stock_run)
+        config.aspects = ["price"]
+        config.save_pretrained(tmp_path / "base")
+        names = [config.id2label[i] for i in range(config.num_labels)]
+        multi_label = config.problem_type == "multi_label_classification"
+        model = models_module.build_classifier(
+            str(tmp_path / "base"), None, {}, tokenizer, names, multi_label, [1] * len(names)
+        )
+        assert getattr(model.config, "aspects", None) is None
+
+    def test_the_gate_of_a_trained_classifier_stays_behind(self, tmp_path):
+        """It was fitted on other texts, and its file does not come along."""
+        base = BY_ID["esa"].build(tfidf_gating="filter")
+        base.save_pretrained(tmp_path)
+        names = list(base.config.id2label.values())
+        arguments = (names, base.config.problem_type != "single_label_classification", [1] * len(names))
+        tokenizer = make_tokenizer(tmp_path / "tokenizer")
+        kept = models_module.build_classifier(str(tmp_path), "roberta-esa", {}, tokenizer, *arguments)
+        own = models_module.build_classifier(
+            str(tmp_path), "roberta-esa", {"tfidf_gating": "scale"}, tokenizer, *arguments
+        )
+        assert kept.config.tfidf_gating == "none" and own.config.tfidf_gating == "scale"
+
+    def test_one_label_is_no_classification(self, base_bert):
+        with pytest.raises(
+            ValueError, match=r"at least two labels, and the training part has \['joy'\].*label_separator"
+        ):
+            models_module.build_classifier(str(base_bert), None, {}, None, ["joy"], False, [4])
+
+    def test_a_model_cuts_texts_as_in_its_training(self, base_bert, tmp_path):
+        """Its metrics and thresholds are those of texts so cut; `evaluate` finds the same again."""
+        texts = ["sun " * 9 + word for word in ("rain", "day")] * 4
+        for name in ("train", "validation", "test"):
+            write_csv(
+                tmp_path / f"{name}.csv",
+                ["text", "label"],
+                [[text, ["joy", "anger", "fear"][i % 3]] for i, text in enumerate(texts)],
+            )
+        run = tmp_path / "run"
+        train(feelings_recipe(base_bert, max_length=8), run, data_dir=tmp_path)
+        rows = predictions(run)
+        stored = [rows["probabilities"][i] for i, split in enumerate(rows["split"]) if split == "test"]
+        np.testing.assert_allclose(Predictor(run).probabilities(texts), stored, atol=1e-6)
+        assert np.abs(Predictor(run, max_length=20).probabilities(texts) - stored).max() > 1e-4
 
     def test_own_labels_from_the_command_line(self, tiny_run, feelings, tmp_path):
         invoke(

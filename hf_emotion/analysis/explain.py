@@ -171,7 +171,7 @@ def explain(
         method: see above.
         merge: the pieces of a word: "sum" or "max" (the piece of the largest magnitude); "none" shows the pieces.
         layer, head: of CG-BERT and QACG-BERT, counted from 0, which is the default.
-        max_length: tokens per text; default and upper bound: the model's positions. Longer texts are cut, with a warning.
+        max_length: tokens per text, at most the model's positions; default: as many as in training. Longer texts are cut, with a warning.
 
     Raises:
         OSError: no such checkpoint.

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..modeling.pipeline_dialogue_emotion import number_speakers, read_turn, utterance_limit
+from ..modeling.pipeline_dialogue_emotion import encoder_positions, number_speakers, read_turn
 from .onnx import OnnxDialogueClassifier
 from .predictor import (
     CHUNK,
@@ -53,7 +53,7 @@ class DialoguePredictor:
             checkpoint: a local folder, a Hub id, or a model (then with its tokenizer).
             tokenizer: default: the one saved with the checkpoint.
             device: default: the GPU where there is one, else the CPU.
-            max_length: tokens per utterance; default and upper bound: the utterance encoder's positions.
+            max_length: tokens per utterance, at most the utterance encoder's positions; default: as many as in training.
             dtype: as `Predictor` has it.
 
         Raises:
@@ -69,7 +69,9 @@ class DialoguePredictor:
                 "the model has no utterance encoder (`utterance_encoder='vectors'`): call it with `utterance_embeds`."
             )
         self.model.eval()
-        self.max_length = check_max_length(max_length, utterance_limit(config, self.tokenizer), "encoder")
+        self.max_length = check_max_length(
+            max_length, encoder_positions(config), "encoder", self.tokenizer.model_max_length
+        )
         self.labels = [config.id2label[i] for i in range(config.num_labels)]
 
     def __call__(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> list[list[dict[str, Any]]]:

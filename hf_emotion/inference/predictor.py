@@ -87,7 +87,8 @@ class Predictor:
             checkpoint: a local folder (of `hf-emotion export` too), a Hub id, or a model (then with its tokenizer).
             tokenizer: default: the one saved with the checkpoint.
             device: default: the GPU where there is one, else the CPU.
-            max_length: tokens per text; default and upper bound: the model's positions.
+            max_length: tokens per text, at most the model's positions; default: as many as in training (the tokenizer's
+                `model_max_length`).
             taxonomy: "ekman" or "sentiment" to roll the 28 GoEmotions labels up.
             gate: the TF-IDF gate of a model that has one; default: the one saved with the checkpoint.
             dtype: "bfloat16" and "float16" are faster than "float32" on GPUs, bfloat16 on processors with AMX too, with slightly
@@ -117,8 +118,9 @@ class Predictor:
         self.model.eval()
         config = self.model.config
         self.multi_label = config.problem_type == "multi_label_classification"
-        limit = min(usable_positions(config), self.tokenizer.model_max_length)
-        self.max_length = check_max_length(max_length, limit, "model")
+        self.max_length = check_max_length(
+            max_length, usable_positions(config), "model", self.tokenizer.model_max_length
+        )
         self.gate = gate or load_gate(config)
         labels = [config.id2label[i] for i in range(config.num_labels)]
         thresholds = list(getattr(config, "thresholds", None) or [0.5] * len(labels))
@@ -197,7 +199,12 @@ class Predictor:
     def warn_truncated(self, truncated: int, total: int) -> None:
         """One counted warning for the texts that were cut."""
         if truncated:
-            logger.warning("%d of %d texts are longer than %d tokens and were cut", truncated, total, self.max_length)
+            logger.warning(
+                "%d of %d texts are longer than %d tokens (`max_length`) and were cut",
+                truncated,
+                total,
+                self.max_length,
+            )
 
     def _label_probabilities(self, texts: Sequence[str] | str, progress: bool = False) -> tuple[np.ndarray, int]:
         """Probabilities of the model's labels (N, C) float32, and the number of texts that were cut."""
@@ -245,11 +252,11 @@ class Predictor:
         return (logits.sigmoid() if self.multi_label else logits.softmax(dim=-1)).cpu().numpy()
 
 
-def check_max_length(max_length: int | None, limit: int, of: str) -> int:
-    """`max_length`, by default the limit; ValueError unless it lies between 3 and the limit of the model or encoder."""
+def check_max_length(max_length: int | None, limit: int, of: str, default: int | None = None) -> int:
+    """`max_length`, else `default`, else the limit; ValueError unless it lies between 3 and the limit of the model or encoder."""
     if max_length is not None and not 3 <= max_length <= limit:
         raise ValueError(f"`max_length` must lie between 3 and the {of}'s {limit} positions, got {max_length}.")
-    return max_length or limit
+    return max_length or min(limit, default or limit)
 
 
 INPUT_NAMES = ("input_ids", "token_type_ids", "token_gates")

@@ -139,6 +139,11 @@ def build_classifier(
     Raises:
         ValueError: a base model of another architecture; a model type that does not fit the data.
     """
+    if not multi_label and len(label_names) < 2:
+        raise ValueError(
+            f"a classifier needs at least two labels, and the training part has {label_names}: add rows of others, or, to tell "
+            "that label from none, give `dataset_options.label_separator` or `label_columns`."
+        )
     names = dict(enumerate(label_names))
     fields = {
         **model_config,
@@ -170,6 +175,8 @@ def build_classifier(
                     f"`base_model` {base_model!r} is a {base.model_type!r} model; {model_type!r} is built over {expected!r} models."
                 )
             fields |= {"class_counts": class_counts} if contexts is None else contexts
+            if hasattr(config_class(), "tfidf_gating"):  # the gate of a trained base model is not that of this corpus
+                fields.setdefault("tfidf_gating", "none")
             config = read_config(path, config_class, **fields)
             model = read_model(AutoModelForSequenceClassification, path, config=config, dtype=torch.float32)
     except OSError as error:
@@ -202,6 +209,7 @@ def base_to_build_on(
     same = (
         (base.model_type == model_type or (model_type is None and base.model_type not in OUR_MODEL_TYPES))
         and base.id2label == names
+        and (contexts is not None or getattr(base, "aspects", None) is None)
         and (model_type is None or all(getattr(base, name) == value for name, value in (contexts or {}).items()))
     )
     if same or not any("Classification" in name for name in base.architectures or []):

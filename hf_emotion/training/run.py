@@ -49,7 +49,7 @@ from ..inference import DialoguePredictor, Predictor, TargetedPredictor
 from ..inference.predictor import INPUT_NAMES, encode_texts, is_dialogue_model, is_targeted, pad_batch
 from ..inference.targeted import check_room
 from ..metrics.significance import over_seeds
-from ..modeling.pipeline_dialogue_emotion import utterance_limit
+from ..modeling.pipeline_dialogue_emotion import encoder_positions
 from ..modeling.pipeline_emotion_classification import EmotionClassificationPipeline
 from ..modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
 from ..modeling.tfidf_gate import TfidfGate
@@ -273,6 +273,7 @@ def _fit(
     if recipe.inverse_frequency_sampling and not isinstance(splits["train"].features["labels"], ClassLabel):
         raise ValueError("`inverse_frequency_sampling` needs one label per row; the corpus has several.")
     tokenizer = load_base_tokenizer(recipe.base_model)
+    tokenizer.model_max_length = recipe.max_length  # travels with the model: what it predicts is cut as in its metrics
     arguments = _training_arguments(recipe, checkpoints, seed)
     parts = DatasetDict({split: splits[split] for split in ("train", "validation")})
     if is_dialogue_dataset(splits["train"]):
@@ -281,7 +282,7 @@ def _fit(
                 f"the corpus holds dialogues: `model_type` must be 'dialogue-bilstm', got {recipe.model_type!r}."
             )
         model = build_dialogue_model(recipe.base_model, recipe.model_config, tokenizer, names)
-        _check_max_length(recipe, utterance_limit(model.config, tokenizer))
+        _check_max_length(recipe, encoder_positions(model.config))
         with arguments.main_process_first(desc="utterance vectors"):
             encoded, collate = encode_dialogues(parts, model, tokenizer, recipe.max_length)
     else:
@@ -479,7 +480,9 @@ def tokenize(
     dataset = dataset.map(encode, batched=True, remove_columns=columns, desc="tokenizing")
     cut = sum(dataset["cut"])
     if cut:
-        logger.warning("%d of %d texts are longer than %d tokens and are cut", cut, len(dataset), max_length)
+        logger.warning(
+            "%d of %d texts are longer than %d tokens (`max_length`) and are cut", cut, len(dataset), max_length
+        )
     return dataset.remove_columns("cut")
 
 
