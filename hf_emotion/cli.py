@@ -379,7 +379,7 @@ def predict(
 
 
 def _given_or_stdin(given: list[str] | None, what: str) -> list[str]:
-    lines = given or [line.rstrip("\n") for line in sys.stdin if line.strip()]
+    lines = given or [line for line in sys.stdin.read().removeprefix("\ufeff").split("\n") if line.strip()]
     if not lines:
         raise ValueError(f"no {what}: give {what}s as arguments, lines on stdin, or --input with --output.")
     return lines

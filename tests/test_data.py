@@ -296,6 +296,10 @@ class TestFormats:
         (tmp_path / "train.csv").write_bytes(b"\xef\xbb\xbftext,label\na,joy\nb,joy\n")
         assert load(tmp_path / "train.csv", validation_fraction=0.5)["train"].column_names == ["id", "text", "labels"]
 
+    def test_byte_order_mark_of_jsonl(self, tmp_path):
+        (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "a"}\n{"text": "b"}\n')
+        assert list(read_rows(tmp_path / "a.jsonl")) == [(1, {"text": "a"}), (2, {"text": "b"})]
+
     def test_unicode_line_separators_are_no_rows(self, tmp_path):
         text = "one\u2028two\x85three\x0cfour"
         write_csv(tmp_path / "a.csv", ["text"], [[text], ["b"]])

@@ -260,7 +260,7 @@ def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator
                     )
                 yield reader.line_num, row
     elif kind == "jsonl":
-        with open_file(source, "r", encoding="utf-8", newline="\n") as file:
+        with open_file(source, "r", encoding="utf-8-sig", newline="\n") as file:
             for number, line in enumerate(file, 1):
                 if not line.strip():
                     continue
