@@ -462,6 +462,20 @@ class TestOwnFiles:
         write_jsonl(tmp_path / "dev.jsonl", rows)
         assert named(load(tmp_path)["train"]) == [["1"], ["0"]]
 
+    @pytest.mark.parametrize("value", ["  ", float("nan"), None])
+    def test_forms_of_one_label(self, tmp_path, caplog, value):
+        labels = ["joy", " joy ", 1, 1.0, "1", value]
+        write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "label": label} for label in labels])
+        write_jsonl(tmp_path / "dev.jsonl", [{"text": "a", "label": "joy"}])
+        with pytest.raises(ValueError, match="train.jsonl, line 6: the column 'label' has no label"):
+            load(tmp_path)
+        assert named(load(tmp_path, on_bad_rows="skip")["train"]) == [["joy"], ["joy"], ["1"], ["1"], ["1"]]
+
+    def test_empty_items_of_lists(self, tmp_path):
+        for split in ("train", "dev"):
+            write_jsonl(tmp_path / f"{split}.jsonl", [{"text": "a", "label": ["", " joy", None, "joy", 2.0]}])
+        assert named(load(tmp_path)["train"]) == [["2", "joy"]]
+
     def test_boolean_indicator_columns(self, tmp_path):
         rows = [{"text": "a", "joy": True, "anger": False}, {"text": "b", "joy": False, "anger": True}]
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "train.parquet")

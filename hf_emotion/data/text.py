@@ -9,6 +9,7 @@ import csv
 import difflib
 import json
 import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
@@ -362,15 +363,15 @@ def load_files(
             else:
                 value = row[label_column]
                 if label_separator is not None and isinstance(value, str):
-                    value = [part.strip() for part in value.split(label_separator) if part.strip()]
-                if value is None or value == "":
+                    value = value.split(label_separator)
+                if not isinstance(value, list) and not _label_name(value):
                     rows.reject(line, f"the column {label_column!r} has no label")
                     continue
                 if aspect_column is not None and isinstance(value, list):
                     rows.reject(line, f"with `aspect_column` each row has one label, got {value}")
                     continue
                 multi_label = multi_label or isinstance(value, list)
-                value = [str(item) for item in (value if isinstance(value, list) else [value])]
+                value = [name for item in (value if isinstance(value, list) else [value]) if (name := _label_name(item))]
             context = {name: row[context_columns[name]] for name in given}
             wrong = [
                 name
@@ -407,6 +408,15 @@ def load_files(
         logger.warning("no validation file: %d training rows set aside for validation", len(validation))
         splits = {**splits, "train": train, "validation": validation}
     return DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
+
+
+def _label_name(value: Any) -> str:
+    """A label as text, "" for none (also NaN). Whole numbers are one label in every form: a column with gaps holds 1.0 for 1."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
 
 
 def _check_aspect_options(aspect_column, target_column, aspects, targets, label_columns, label_separator) -> None:
