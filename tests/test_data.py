@@ -414,6 +414,24 @@ class TestOwnFiles:
         assert "2 bad rows skipped" in caplog.text
         assert "test.csv, line 3: unknown label" in caplog.text and "test.csv, line 4: the text" in caplog.text
 
+    @pytest.mark.parametrize("split", ["train", "validation", "test"])
+    def test_nothing_left_after_unknown_labels(self, folder, split):
+        write_csv(folder / f"{split}.csv", ["text", "label"], [["a", "zeal"]])
+        with pytest.raises(ValueError, match=f"{split}.csv has no valid rows: .*line 2: unknown label 'zeal'"):
+            load(folder, labels=["joy", "anger"], on_bad_rows="skip")
+
+    def test_no_label_at_all(self, tmp_path):
+        for split in ("train", "validation"):
+            write_csv(tmp_path / f"{split}.csv", ["text", "label"], [["a", ""], ["b", ","]])
+        with pytest.raises(ValueError, match="no row has a label; name the column of the labels with label_column"):
+            load(tmp_path, label_separator=",")
+
+    @pytest.mark.parametrize(("rows", "fraction"), [(1, 0.1), (3, 0.0), (3, 1.5), (3, 0.9), (3, float("nan"))])
+    def test_fractions_that_leave_a_part_empty(self, tmp_path, rows, fraction):
+        path = write_csv(tmp_path / "mine.csv", ["text", "label"], ROWS[:rows])
+        with pytest.raises(ValueError, match=f"`validation_fraction` must lie .*got {fraction} of {rows} rows"):
+            load(path, validation_fraction=fraction)
+
     def test_the_label_none_is_a_string(self, folder):
         write_csv(folder / "train.csv", ["text", "label"], [["a", "None"], ["b", "NA"], ["None", "joy"]])
         train = load(folder)["train"]

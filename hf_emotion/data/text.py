@@ -385,11 +385,16 @@ def load_files(
             context = {name: str(content) for name, content in context.items()}
             row_id = str(row[id_column]) if id_column else f"{split}-{line}"
             rows.add(line, row[text_column], value, row_id, **context)
-        if not rows.rows:
-            raise ValueError(f"{path} has no {'valid ' if rows.bad else ''}rows.")
 
     names = {name: _known_names(parsed, name, context) for name, context in given.items()}
     names["labels"] = _known_names(parsed, "labels", labels or label_columns)
+    for path, rows in zip(files.values(), parsed.values(), strict=True):
+        if not rows.rows:
+            raise ValueError(f"{path} has no valid rows: {rows.bad[0]}" if rows.bad else f"{path} has no rows.")
+    if not names["labels"]:
+        raise ValueError(
+            f"{data_dir}: no row has a label; name the column of the labels with label_column or label_columns."
+        )
     known = {name: number for number, name in enumerate(names["labels"])}
     splits = {}
     for split, rows in parsed.items():
@@ -404,6 +409,12 @@ def load_files(
         if aspect_column is not None:
             train, validation = split_by_text(splits["train"], validation_fraction)
         else:
+            total = len(splits["train"])
+            if not 0 < validation_fraction < 1 or math.ceil(validation_fraction * total) == total:
+                raise ValueError(
+                    "`validation_fraction` must lie between 0 and 1 and leave rows in both parts, got "
+                    f"{validation_fraction} of {total} rows; or add a validation file."
+                )
             train, validation = splits["train"].train_test_split(test_size=validation_fraction, seed=0).values()
         logger.warning("no validation file: %d training rows set aside for validation", len(validation))
         splits = {**splits, "train": train, "validation": validation}
