@@ -446,6 +446,10 @@ class TestOwnFiles:
         assert is_multi_label(train) and label_names(train) == ["anger", "fear", "joy"]
         assert train["labels"][:] == [[0, 2], [1], [], [2]]
 
+    def test_an_empty_separator(self, folder):
+        with pytest.raises(ValueError, match="`label_separator` must not be empty"):
+            load(folder, label_separator="")
+
     def test_without_separator_the_column_is_one_label(self, folder):
         write_csv(folder / "train.csv", ["text", "label"], [["a", "joy|anger"]])
         assert "joy|anger" in label_names(load(folder)["train"])

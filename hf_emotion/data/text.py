@@ -329,6 +329,11 @@ def load_files(
     for option, value in lists.items():
         if isinstance(value, str):
             raise ValueError(f"`{option}` must be a list of names, got the string {value!r}: write [{value}].")
+    if label_separator == "":
+        raise ValueError(
+            "`label_separator` must not be empty: name what stands between the labels, e.g. '|', or leave it out for one "
+            "label a row."
+        )
     _check_aspect_options(aspect_column, target_column, aspects, targets, label_columns, label_separator)
     given = {"aspect": aspects} if aspect_column else {}
     given |= {"target": targets} if target_column else {}
