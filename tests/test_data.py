@@ -25,6 +25,7 @@ from hf_emotion.data import (
     read_rows,
     remove_duplicates,
 )
+from hf_emotion.data.text import columns_of
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, SENTIMENT, TAXONOMIES, group_index
 
 
@@ -300,6 +301,14 @@ class TestFormats:
         (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "a"}\n{"text": "b"}\n')
         assert list(read_rows(tmp_path / "a.jsonl")) == [(1, {"text": "a"}), (2, {"text": "b"})]
 
+    def test_nameless_columns_at_the_end(self, tmp_path):
+        (tmp_path / "a.csv").write_text("text,x,, \na,1,,\nb,2\nc,3, ,d\n")
+        rows = read_rows(tmp_path / "a.csv")
+        assert [next(rows)[1], next(rows)[1]] == [{"text": "a", "x": "1"}, {"text": "b", "x": "2"}]
+        assert columns_of(tmp_path / "a.csv") == ["text", "x"]
+        with pytest.raises(ValueError, match="line 4: the header has 2 columns and the row has more"):
+            next(rows)
+
     def test_unicode_line_separators_are_no_rows(self, tmp_path):
         text = "one\u2028two\x85three\x0cfour"
         write_csv(tmp_path / "a.csv", ["text"], [[text], ["b"]])
@@ -366,6 +375,12 @@ class TestFormats:
         (tmp_path / "a.csv").write_text(f"text,label\nx,joy\n{row}\n", encoding="utf-8")
         with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / 'a.csv'))}, line 3: malformed CSV"):
             list(read_rows(tmp_path / "a.csv"))
+
+    @pytest.mark.parametrize("read", [columns_of, lambda path: list(read_rows(path))])
+    def test_a_repeated_column(self, tmp_path, read):
+        path = write_csv(tmp_path / "a.csv", ["text", "note", "note"], [["a", "b", "c"]])
+        with pytest.raises(ValueError, match="a.csv: the header names the column 'note' 2 times: rename one"):
+            read(path)
 
     def test_unknown_ending_and_no_file(self, tmp_path):
         (tmp_path / "a.xlsx").write_text("x")

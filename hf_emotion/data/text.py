@@ -161,7 +161,7 @@ def columns_of(path: str | Path) -> list[str]:
     with _reading(shown(path)):
         if kind == "csv":
             with open_file(path, "r", encoding="utf-8-sig", newline="") as file:
-                return next(csv.reader(file, delimiter=_delimiter(path)), [])
+                return _named_columns(next(csv.reader(file, delimiter=_delimiter(path)), []), shown(path))
         if kind == "parquet":
             import pyarrow.parquet
 
@@ -188,6 +188,17 @@ def _reading(path: str) -> Iterator[None]:
 
 def _delimiter(path: str | Path) -> str:
     return "\t" if ending(path) == ".tsv" else ","
+
+
+def _named_columns(header: Sequence[str], path: str) -> list[str]:
+    """The columns of a header without the nameless ones at its end, which spreadsheets leave; ValueError for a name that is repeated."""
+    names = list(header)
+    while names and not names[-1].strip():
+        names.pop()
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{path}: the header names the column {name!r} {names.count(name)} times: rename one.")
+    return names
 
 
 class MalformedRow(dict):
@@ -242,8 +253,13 @@ def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator
     if kind == "csv":
         with open_file(source, "r", encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, delimiter=_delimiter(source), strict=True)
+            unnamed = None
             while True:
                 try:
+                    if unnamed is None:
+                        header = reader.fieldnames or []
+                        reader.fieldnames = _named_columns(header, path)
+                        unnamed = len(header) - len(reader.fieldnames)
                     row = next(reader)
                 except StopIteration:
                     return
@@ -253,6 +269,8 @@ def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator
                     if "field limit" in str(error):
                         hint = " (a quote that is never closed? Texts that are longer need JSONL or Parquet)"
                     raise ValueError(f"{path}, line {line}: malformed CSV: {error}{hint}") from error
+                if len(row.get(None, [])) <= unnamed and not any(map(str.strip, row.get(None, []))):
+                    row.pop(None, None)
                 if None in row or None in row.values():
                     row = MalformedRow(
                         {column: value or "" for column, value in row.items() if column is not None},
@@ -376,7 +394,9 @@ def load_files(
                     rows.reject(line, f"with `aspect_column` each row has one label, got {value}")
                     continue
                 multi_label = multi_label or isinstance(value, list)
-                value = [name for item in (value if isinstance(value, list) else [value]) if (name := _label_name(item))]
+                value = [
+                    name for item in (value if isinstance(value, list) else [value]) if (name := _label_name(item))
+                ]
             context = {name: row[context_columns[name]] for name in given}
             wrong = [
                 name
