@@ -379,7 +379,7 @@ def predict(
 
 
 def _given_or_stdin(given: list[str] | None, what: str) -> list[str]:
-    lines = given or [line.rstrip("\n") for line in sys.stdin if line.strip()]
+    lines = given or [line for line in sys.stdin.read().removeprefix("\ufeff").split("\n") if line.strip()]
     if not lines:
         raise ValueError(f"no {what}: give {what}s as arguments, lines on stdin, or --input with --output.")
     return lines
@@ -1069,7 +1069,7 @@ def _figure(value: float, form: str) -> str:
 
 
 def _options(pairs: list[str] | None, name: str = "--option") -> dict[str, Any]:
-    from .recipes import read_yaml
+    from .recipes import read_value
 
     options = {}
     for pair in pairs or []:
@@ -1077,7 +1077,7 @@ def _options(pairs: list[str] | None, name: str = "--option") -> dict[str, Any]:
         if not separator:
             raise typer.BadParameter(f"{name} has the form key=value, got {pair!r}.")
         try:
-            options[key] = read_yaml(value)
+            options[key] = read_value(value)
         except ValueError as error:
             raise typer.BadParameter(f"{name} {pair!r} has no valid YAML value: {error}") from error
     return options

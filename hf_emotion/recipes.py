@@ -254,13 +254,30 @@ def read_yaml(text: str) -> Any:
         raise ValueError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
+def read_value(text: str) -> Any:
+    """
+    The value of a `key=value`: YAML, or the text as it stands where it is no YAML or nothing in it (`|`, `,`, `#text`), and for
+    yes, no, on and off, which are words here (`eval_strategy=no`).
+    """
+    bare = text.strip()
+    try:
+        value = read_yaml(text)
+    except ValueError:
+        if bare[:1] in ("[", "{", "'", '"'):  # begun and not ended
+            raise
+        return text
+    nothing = value in (None, "", [None], {None: None}) and bare.lower() not in ("null", "~", "''", '""')
+    word = isinstance(value, bool) and bare.lower() not in ("true", "false")
+    return text if text and (nothing or word) else value
+
+
 def apply_override(values: dict[str, Any], override: str) -> None:
     """Set one "key=value" in the fields of a recipe."""
     key, separator, text = override.partition("=")
     if not separator or not key:
         raise ValueError(f"an override has the form key=value, got {override!r}.")
     try:
-        value = read_yaml(text)
+        value = read_value(text)
     except ValueError as error:
         raise ValueError(f"the override {override!r} has no valid YAML value: {error}") from error
     fields = [field.name for field in dataclasses.fields(Recipe)]

@@ -311,6 +311,7 @@ class TestPredict:
     def test_lines_of_stdin(self, tiny_run, expected):
         stdin = f"{self.TEXTS[0]}\n\n{self.TEXTS[1]}\n"
         assert invoke("predict", tiny_run, stdin=stdin) == invoke("predict", tiny_run, *self.TEXTS)
+        assert invoke("predict", tiny_run, stdin=f"\ufeff{stdin}") == invoke("predict", tiny_run, *self.TEXTS)
 
     def test_json(self, tiny_run, expected):
         lines = [json.loads(line) for line in invoke("predict", tiny_run, *self.TEXTS, "--json").splitlines()]

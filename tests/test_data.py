@@ -25,6 +25,7 @@ from hf_emotion.data import (
     read_rows,
     remove_duplicates,
 )
+from hf_emotion.data.text import columns_of
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, SENTIMENT, TAXONOMIES, group_index
 
 
@@ -296,6 +297,18 @@ class TestFormats:
         (tmp_path / "train.csv").write_bytes(b"\xef\xbb\xbftext,label\na,joy\nb,joy\n")
         assert load(tmp_path / "train.csv", validation_fraction=0.5)["train"].column_names == ["id", "text", "labels"]
 
+    def test_byte_order_mark_of_jsonl(self, tmp_path):
+        (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "a"}\n{"text": "b"}\n')
+        assert list(read_rows(tmp_path / "a.jsonl")) == [(1, {"text": "a"}), (2, {"text": "b"})]
+
+    def test_nameless_columns_at_the_end(self, tmp_path):
+        (tmp_path / "a.csv").write_text("text,x,, \na,1,,\nb,2\nc,3, ,d\n")
+        rows = read_rows(tmp_path / "a.csv")
+        assert [next(rows)[1], next(rows)[1]] == [{"text": "a", "x": "1"}, {"text": "b", "x": "2"}]
+        assert columns_of(tmp_path / "a.csv") == ["text", "x"]
+        with pytest.raises(ValueError, match="line 4: the header has 2 columns and the row has more"):
+            next(rows)
+
     def test_unicode_line_separators_are_no_rows(self, tmp_path):
         text = "one\u2028two\x85three\x0cfour"
         write_csv(tmp_path / "a.csv", ["text"], [[text], ["b"]])
@@ -363,6 +376,12 @@ class TestFormats:
         with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / 'a.csv'))}, line 3: malformed CSV"):
             list(read_rows(tmp_path / "a.csv"))
 
+    @pytest.mark.parametrize("read", [columns_of, lambda path: list(read_rows(path))])
+    def test_a_repeated_column(self, tmp_path, read):
+        path = write_csv(tmp_path / "a.csv", ["text", "note", "note"], [["a", "b", "c"]])
+        with pytest.raises(ValueError, match="a.csv: the header names the column 'note' 2 times: rename one"):
+            read(path)
+
     def test_unknown_ending_and_no_file(self, tmp_path):
         (tmp_path / "a.xlsx").write_text("x")
         with pytest.raises(ValueError, match=r"a.xlsx: the file name must end in one of .*'\.csv'"):
@@ -410,6 +429,24 @@ class TestOwnFiles:
         assert "2 bad rows skipped" in caplog.text
         assert "test.csv, line 3: unknown label" in caplog.text and "test.csv, line 4: the text" in caplog.text
 
+    @pytest.mark.parametrize("split", ["train", "validation", "test"])
+    def test_nothing_left_after_unknown_labels(self, folder, split):
+        write_csv(folder / f"{split}.csv", ["text", "label"], [["a", "zeal"]])
+        with pytest.raises(ValueError, match=f"{split}.csv has no valid rows: .*line 2: unknown label 'zeal'"):
+            load(folder, labels=["joy", "anger"], on_bad_rows="skip")
+
+    def test_no_label_at_all(self, tmp_path):
+        for split in ("train", "validation"):
+            write_csv(tmp_path / f"{split}.csv", ["text", "label"], [["a", ""], ["b", ","]])
+        with pytest.raises(ValueError, match="no row has a label; name the column of the labels with label_column"):
+            load(tmp_path, label_separator=",")
+
+    @pytest.mark.parametrize(("rows", "fraction"), [(1, 0.1), (3, 0.0), (3, 1.5), (3, 0.9), (3, float("nan"))])
+    def test_fractions_that_leave_a_part_empty(self, tmp_path, rows, fraction):
+        path = write_csv(tmp_path / "mine.csv", ["text", "label"], ROWS[:rows])
+        with pytest.raises(ValueError, match=f"`validation_fraction` must lie .*got {fraction} of {rows} rows"):
+            load(path, validation_fraction=fraction)
+
     def test_the_label_none_is_a_string(self, folder):
         write_csv(folder / "train.csv", ["text", "label"], [["a", "None"], ["b", "NA"], ["None", "joy"]])
         train = load(folder)["train"]
@@ -423,6 +460,10 @@ class TestOwnFiles:
         train = load(folder, label_separator="|")["train"]
         assert is_multi_label(train) and label_names(train) == ["anger", "fear", "joy"]
         assert train["labels"][:] == [[0, 2], [1], [], [2]]
+
+    def test_an_empty_separator(self, folder):
+        with pytest.raises(ValueError, match="`label_separator` must not be empty"):
+            load(folder, label_separator="")
 
     def test_without_separator_the_column_is_one_label(self, folder):
         write_csv(folder / "train.csv", ["text", "label"], [["a", "joy|anger"]])
@@ -457,6 +498,20 @@ class TestOwnFiles:
         write_jsonl(tmp_path / "train.jsonl", rows)
         write_jsonl(tmp_path / "dev.jsonl", rows)
         assert named(load(tmp_path)["train"]) == [["1"], ["0"]]
+
+    @pytest.mark.parametrize("value", ["  ", float("nan"), None])
+    def test_forms_of_one_label(self, tmp_path, caplog, value):
+        labels = ["joy", " joy ", 1, 1.0, "1", value]
+        write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "label": label} for label in labels])
+        write_jsonl(tmp_path / "dev.jsonl", [{"text": "a", "label": "joy"}])
+        with pytest.raises(ValueError, match="train.jsonl, line 6: the column 'label' has no label"):
+            load(tmp_path)
+        assert named(load(tmp_path, on_bad_rows="skip")["train"]) == [["joy"], ["joy"], ["1"], ["1"], ["1"]]
+
+    def test_empty_items_of_lists(self, tmp_path):
+        for split in ("train", "dev"):
+            write_jsonl(tmp_path / f"{split}.jsonl", [{"text": "a", "label": ["", " joy", None, "joy", 2.0]}])
+        assert named(load(tmp_path)["train"]) == [["2", "joy"]]
 
     def test_boolean_indicator_columns(self, tmp_path):
         rows = [{"text": "a", "joy": True, "anger": False}, {"text": "b", "joy": False, "anger": True}]

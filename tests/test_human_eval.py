@@ -205,6 +205,11 @@ class TestReadReplies:
         with pytest.raises(ValueError, match=message):
             read_replies([one, write_jsonl(tmp_path / "two.jsonl", rows)])
 
+    def test_byte_order_mark(self, tmp_path):
+        plain = write_jsonl(tmp_path / "one.jsonl", self.rows("a", "b"))
+        (tmp_path / "two.jsonl").write_bytes(b"\xef\xbb\xbf" + plain.read_bytes())
+        assert read_replies([plain, tmp_path / "two.jsonl"])[0]["two"] == ["a", "b"]
+
     def test_broken_files(self, tmp_path):
         one = write_jsonl(tmp_path / "one.jsonl", self.rows("a", "b"))
         (tmp_path / "bad.jsonl").write_text("\n{no json\n")

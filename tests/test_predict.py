@@ -289,6 +289,11 @@ class TestWrongInput:
         with pytest.raises(ValueError, match=f"text 2 of 3 is empty or no string: {re.escape(repr(text))}"):
             predictor(["fine", text, "fine"])
 
+    @pytest.mark.parametrize("texts", [None, 5, {"fine": "fine"}])
+    def test_no_list(self, predictor, texts):
+        with pytest.raises(TypeError, match=f"texts must be a string or a list.*got {type(texts).__name__}"):
+            predictor(texts)
+
     def test_no_tokenizer(self, tmp_path, tiny_run):
         shutil.copytree(tiny_run, tmp_path / "model", ignore=shutil.ignore_patterns("tokenizer*"))
         with pytest.raises(OSError, match="model' has no tokenizer .*tokenizer.save_pretrained"):
@@ -496,6 +501,11 @@ class TestFiles:
         else:
             names = pyarrow.parquet.read_schema(tmp_path / "out.parquet").names
             assert names == ["text", "predicted_labels", "predicted_scores"]
+
+    def test_nameless_columns_of_csv(self, predictor, tmp_path):
+        (tmp_path / "in.csv").write_text("text,x,,\nsun,1,,\nrain,2,,\n")
+        run_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv")
+        assert [(row["text"], row["x"]) for row in read_table(tmp_path / "out.csv")] == [("sun", "1"), ("rain", "2")]
 
     def test_columns_of_later_rows_in_csv(self, predictor, tmp_path):
         write_jsonl(tmp_path / "in.jsonl", [{"text": "sun"}, {"text": "rain", "note": "keep me"}])

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from hf_emotion import Recipe, load_recipe
-from hf_emotion.recipes import find_recipe, make_recipe, packaged_recipes, recipe_folder, recipe_name
+from hf_emotion.recipes import find_recipe, make_recipe, packaged_recipes, read_value, recipe_folder, recipe_name
 
 
 NAMES = [recipe_name(path) for path in packaged_recipes()]
@@ -396,6 +396,23 @@ class TestOverrides:
 
     def test_values_with_an_equals_sign(self):
         assert load_recipe("quickstart", ["description=a=b"]).description == "a=b"
+
+    @pytest.mark.parametrize(
+        ("text", "value"),
+        [
+            *((text, text) for text in ("|", ",", "#text", "no", "On", "-", ":", "?", "&", "\t", "> ", "a: b: c")),
+            *((text, None) for text in ("", "null", "~")),
+            *(("true", True), ("False", False), ("''", ""), ("'|'", "|"), ("1", 1), ("[a, 2]", ["a", 2]), ("{}", {})),
+        ],
+    )
+    def test_values(self, text, value):
+        found = read_value(text)
+        assert found == value and type(found) is type(value)
+
+    def test_no_as_a_word(self):
+        overrides = ["eval_strategy=no", "dataset=files", "dataset_options.label_column=no"]
+        recipe = load_recipe("quickstart", overrides)
+        assert recipe.training_arguments["eval_strategy"] == recipe.dataset_options["label_column"] == "no"
 
     def test_nothing_stays_for_the_next_call(self):
         before = load_recipe("quickstart")

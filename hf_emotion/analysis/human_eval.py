@@ -66,7 +66,7 @@ def read_replies(paths: Sequence[str | Path]) -> tuple[dict[str, list[str]], lis
         if path.stem in replies_by_source:
             raise ValueError(f"two files are called {path.stem!r}, the name of the source: rename one.")
         rows = []
-        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+        for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
             if not line.strip():
                 continue
             try:

@@ -9,6 +9,7 @@ import csv
 import difflib
 import json
 import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
@@ -160,7 +161,7 @@ def columns_of(path: str | Path) -> list[str]:
     with _reading(shown(path)):
         if kind == "csv":
             with open_file(path, "r", encoding="utf-8-sig", newline="") as file:
-                return next(csv.reader(file, delimiter=_delimiter(path)), [])
+                return _named_columns(next(csv.reader(file, delimiter=_delimiter(path)), []), shown(path))
         if kind == "parquet":
             import pyarrow.parquet
 
@@ -187,6 +188,17 @@ def _reading(path: str) -> Iterator[None]:
 
 def _delimiter(path: str | Path) -> str:
     return "\t" if ending(path) == ".tsv" else ","
+
+
+def _named_columns(header: Sequence[str], path: str) -> list[str]:
+    """The columns of a header without the nameless ones at its end, which spreadsheets leave; ValueError for a name that is repeated."""
+    names = list(header)
+    while names and not names[-1].strip():
+        names.pop()
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{path}: the header names the column {name!r} {names.count(name)} times: rename one.")
+    return names
 
 
 class MalformedRow(dict):
@@ -241,8 +253,13 @@ def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator
     if kind == "csv":
         with open_file(source, "r", encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, delimiter=_delimiter(source), strict=True)
+            unnamed = None
             while True:
                 try:
+                    if unnamed is None:
+                        header = reader.fieldnames or []
+                        reader.fieldnames = _named_columns(header, path)
+                        unnamed = len(header) - len(reader.fieldnames)
                     row = next(reader)
                 except StopIteration:
                     return
@@ -252,6 +269,8 @@ def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator
                     if "field limit" in str(error):
                         hint = " (a quote that is never closed? Texts that are longer need JSONL or Parquet)"
                     raise ValueError(f"{path}, line {line}: malformed CSV: {error}{hint}") from error
+                if len(row.get(None, [])) <= unnamed and not any(map(str.strip, row.get(None, []))):
+                    row.pop(None, None)
                 if None in row or None in row.values():
                     row = MalformedRow(
                         {column: value or "" for column, value in row.items() if column is not None},
@@ -260,7 +279,7 @@ def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator
                     )
                 yield reader.line_num, row
     elif kind == "jsonl":
-        with open_file(source, "r", encoding="utf-8", newline="\n") as file:
+        with open_file(source, "r", encoding="utf-8-sig", newline="\n") as file:
             for number, line in enumerate(file, 1):
                 if not line.strip():
                     continue
@@ -328,6 +347,11 @@ def load_files(
     for option, value in lists.items():
         if isinstance(value, str):
             raise ValueError(f"`{option}` must be a list of names, got the string {value!r}: write [{value}].")
+    if label_separator == "":
+        raise ValueError(
+            "`label_separator` must not be empty: name what stands between the labels, e.g. '|', or leave it out for one "
+            "label a row."
+        )
     _check_aspect_options(aspect_column, target_column, aspects, targets, label_columns, label_separator)
     given = {"aspect": aspects} if aspect_column else {}
     given |= {"target": targets} if target_column else {}
@@ -362,15 +386,17 @@ def load_files(
             else:
                 value = row[label_column]
                 if label_separator is not None and isinstance(value, str):
-                    value = [part.strip() for part in value.split(label_separator) if part.strip()]
-                if value is None or value == "":
+                    value = value.split(label_separator)
+                if not isinstance(value, list) and not _label_name(value):
                     rows.reject(line, f"the column {label_column!r} has no label")
                     continue
                 if aspect_column is not None and isinstance(value, list):
                     rows.reject(line, f"with `aspect_column` each row has one label, got {value}")
                     continue
                 multi_label = multi_label or isinstance(value, list)
-                value = [str(item) for item in (value if isinstance(value, list) else [value])]
+                value = [
+                    name for item in (value if isinstance(value, list) else [value]) if (name := _label_name(item))
+                ]
             context = {name: row[context_columns[name]] for name in given}
             wrong = [
                 name
@@ -384,11 +410,16 @@ def load_files(
             context = {name: str(content) for name, content in context.items()}
             row_id = str(row[id_column]) if id_column else f"{split}-{line}"
             rows.add(line, row[text_column], value, row_id, **context)
-        if not rows.rows:
-            raise ValueError(f"{path} has no {'valid ' if rows.bad else ''}rows.")
 
     names = {name: _known_names(parsed, name, context) for name, context in given.items()}
     names["labels"] = _known_names(parsed, "labels", labels or label_columns)
+    for path, rows in zip(files.values(), parsed.values(), strict=True):
+        if not rows.rows:
+            raise ValueError(f"{path} has no valid rows: {rows.bad[0]}" if rows.bad else f"{path} has no rows.")
+    if not names["labels"]:
+        raise ValueError(
+            f"{data_dir}: no row has a label; name the column of the labels with label_column or label_columns."
+        )
     known = {name: number for number, name in enumerate(names["labels"])}
     splits = {}
     for split, rows in parsed.items():
@@ -403,10 +434,25 @@ def load_files(
         if aspect_column is not None:
             train, validation = split_by_text(splits["train"], validation_fraction)
         else:
+            total = len(splits["train"])
+            if not 0 < validation_fraction < 1 or math.ceil(validation_fraction * total) == total:
+                raise ValueError(
+                    "`validation_fraction` must lie between 0 and 1 and leave rows in both parts, got "
+                    f"{validation_fraction} of {total} rows; or add a validation file."
+                )
             train, validation = splits["train"].train_test_split(test_size=validation_fraction, seed=0).values()
         logger.warning("no validation file: %d training rows set aside for validation", len(validation))
         splits = {**splits, "train": train, "validation": validation}
     return DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
+
+
+def _label_name(value: Any) -> str:
+    """A label as text, "" for none (also NaN). Whole numbers are one label in every form: a column with gaps holds 1.0 for 1."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
 
 
 def _check_aspect_options(aspect_column, target_column, aspects, targets, label_columns, label_separator) -> None:

@@ -4,7 +4,7 @@
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -328,7 +328,9 @@ def is_generator(config) -> bool:
 
 
 def as_texts(texts: Sequence[str] | str) -> list[str]:
-    """A list of texts (a string is a list of one); ValueError where one is empty or no string."""
+    """A list of texts (a string is a list of one); TypeError for what is none, ValueError where one is empty or no string."""
+    if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
+        raise TypeError(f"texts must be a string or a list of strings, got {type(texts).__name__}: write [text, ...].")
     texts = [texts] if isinstance(texts, str) else list(texts)
     for row, text in enumerate(texts):
         if not isinstance(text, str) or not text.strip():
