@@ -71,7 +71,9 @@ class ModulatedStack:
         return modulation.unbind(dim=1)
 
 
-class RefusesPlainCheckpoints:
+class TwoSides:
+    """Of base models and heads: they refuse plain checkpoints, and resize the embeddings of both sides."""
+
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *model_args, output_loading_info=False, **kwargs):
         model, info = super().from_pretrained(
@@ -87,8 +89,15 @@ class RefusesPlainCheckpoints:
             )
         return (model, info) if output_loading_info else model
 
+    def resize_token_embeddings(
+        self, new_num_tokens=None, pad_to_multiple_of=None, mean_resizing=True
+    ) -> nn.Embedding:
+        """Of both sides, and of the head where there is one."""
+        self.get_decoder().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+        return super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
 
-class EncoderDecoder(RefusesPlainCheckpoints):
+
+class EncoderDecoder(TwoSides):
     """`forward` of the base models, which have an `encoder` and a `decoder`."""
 
     def get_input_embeddings(self):
@@ -175,7 +184,7 @@ class EncoderDecoder(RefusesPlainCheckpoints):
         )
 
 
-class EmotionalGenerationMixin(RefusesPlainCheckpoints, GenerationMixin):
+class EmotionalGenerationMixin(TwoSides, GenerationMixin):
     """
     Of the heads: loss, generation and the wrapping of plain checkpoints. A head has a `model`, `_logits` (B, T, d) -> (B, T, V),
     and a `plain_class`, whose weights `_wrapped` gives their places in it.
@@ -191,12 +200,11 @@ class EmotionalGenerationMixin(RefusesPlainCheckpoints, GenerationMixin):
     def set_input_embeddings(self, value):
         self.model.set_input_embeddings(value)
 
-    def resize_token_embeddings(
-        self, new_num_tokens=None, pad_to_multiple_of=None, mean_resizing=True
-    ) -> nn.Embedding:
-        """Of both sides, and the head."""
-        self.get_decoder().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
-        return super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+    def save_pretrained(self, *args, **kwargs):
+        """Merging LoRA, PEFT takes the head for untied: it compares it with the embeddings of the encoder."""
+        if self.get_output_embeddings().weight is self.get_decoder().get_input_embeddings().weight:
+            self.config.tie_word_embeddings = True
+        super().save_pretrained(*args, **kwargs)
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
         return shift_right(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
@@ -268,9 +276,12 @@ class EmotionalGenerationMixin(RefusesPlainCheckpoints, GenerationMixin):
 
     @torch.no_grad()
     def generate(self, inputs: torch.Tensor | None = None, *args, **kwargs):
-        """[`GenerationMixin.generate`] with `emotion_ids` (B,) or `emotion_weights` (B, E); γ and β are computed once."""
+        """[`GenerationMixin.generate`] with `emotion_ids` (B,) or `emotion_weights` (B, E); γ and β are computed once,
+        or at each step where an `assistant_model` drafts."""
         decoder = self.get_decoder()
-        if decoder.is_modulated and kwargs.get("decoder_modulation") is None:
+        # An assistant gets the arguments of the model and has γ and β of its own: then both compute them at each step.
+        alone = kwargs.get("assistant_model") is None
+        if alone and decoder.is_modulated and kwargs.get("decoder_modulation") is None:
             rows = [t for t in (inputs, kwargs.get("input_ids"), kwargs.get("inputs_embeds")) if t is not None]
             weights = check_emotions(
                 self.config, kwargs.get("emotion_ids"), kwargs.get("emotion_weights"), len(rows[0]) if rows else None
@@ -389,7 +400,7 @@ __all__ = [
     "EmotionalGenerationMixin",
     "EncoderDecoder",
     "ModulatedStack",
-    "RefusesPlainCheckpoints",
+    "TwoSides",
     "positions_of",
     "shift_right",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
-from transformers import DynamicCache, EncoderDecoderCache, GPT2Model
+from transformers import DynamicCache, EncoderDecoderCache, GPT2LMHeadModel
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPastAndCrossAttentions
@@ -253,7 +253,7 @@ class GPT2ModLNForConditionalGeneration(EmotionalGenerationMixin, GPT2ModLNPreTr
     """Replies to a context in a given emotion. Returns a [`Seq2SeqLMOutput`]."""
 
     _tied_weights_keys = {"lm_head.weight": "model.decoder.wte.weight"}
-    plain_class = GPT2Model
+    plain_class = GPT2LMHeadModel
 
     def __init__(self, config: GPT2ModLNConfig):
         super().__init__(config)
@@ -267,6 +267,9 @@ class GPT2ModLNForConditionalGeneration(EmotionalGenerationMixin, GPT2ModLNPreTr
 
     @staticmethod
     def _wrapped(name: str) -> list[str]:
+        if name == "lm_head.weight":
+            return [name]
+        name = name.removeprefix("transformer.")
         return [f"model.encoder.{name}", f"model.decoder.{name}"]
 
 

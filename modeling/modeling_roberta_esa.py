@@ -248,7 +248,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
             mean = states.mean(dim=1)
         else:
             weights = attention_mask.to(states.dtype)[:, None]  # (B, 1, L)
-            mean = (weights @ states).squeeze(1) / weights.sum(dim=-1)
+            mean = (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)  # 0 where no token is real
         return mean if self.config.esa_pooling == "mean" else torch.cat([states[:, 0], mean], dim=-1)
 
 

@@ -23,7 +23,7 @@ class DialogueEmotionPipeline(Pipeline):
     "scores"}`, one entry for each turn: the most probable emotion, its probability, and the probabilities of all emotions.
 
     A turn is a pair (speaker, utterance), a dictionary with these keys, or an utterance alone. Utterances are cut to the
-    encoder's positions.
+    encoder's positions. Dialogues run one by one, whatever `batch_size` says.
     """
 
     _load_processor = False
@@ -36,7 +36,7 @@ class DialogueEmotionPipeline(Pipeline):
             raise TypeError(f"unknown arguments {sorted(kwargs)}: the pipeline takes none beside the dialogues.")
         return {}, {}, {}
 
-    def __call__(self, inputs, **kwargs):
+    def __call__(self, inputs, batch_size=None, **kwargs):
         # A dialogue is a list itself: only a list of lists holds several.
         if not isinstance(inputs, list) or not inputs:
             raise ValueError(f"a dialogue must be a list of turns, at least one; got {inputs!r}.")

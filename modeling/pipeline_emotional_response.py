@@ -104,7 +104,8 @@ class EmotionalResponsePipeline(Pipeline):
     An input is a pair (context, emotion) or a dictionary with the keys `context` and `emotion`. An emotion is a name or an
     emoji of the model, or a mixture such as `{"joy": 0.7, "surprise": 0.3}`; weights that sum to more than 1 make it stronger.
 
-    Other arguments are those of `generate`; without a length, a reply has at most 40 new tokens.
+    Other arguments are those of `generate`; without a length, a reply has at most 40 new tokens. Inputs run one by one, whatever
+    `batch_size` says.
     """
 
     _load_processor = False
@@ -116,7 +117,7 @@ class EmotionalResponsePipeline(Pipeline):
     def _sanitize_parameters(self, **kwargs):
         return {}, kwargs, {}
 
-    def __call__(self, inputs, **kwargs):
+    def __call__(self, inputs, batch_size=None, **kwargs):
         return super().__call__(inputs, batch_size=1, **kwargs)
 
     def preprocess(self, inputs):

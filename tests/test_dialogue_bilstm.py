@@ -552,6 +552,7 @@ def test_pipeline_over_several_dialogues_equals_one_after_the_other(tokenizer):
         for first, second in zip(one, other, strict=True):
             assert first["label"] == second["label"]
             assert first["scores"] == pytest.approx(second["scores"], rel=1e-5)
+    assert classify(dialogues, batch_size=2) == found
     (only,) = classify([dialogues[1]])
     assert len(only) == 1 and only[0]["utterance"] == "rain"
 

@@ -28,6 +28,7 @@ from model_cases import (
     make_tokenizer,
     reply_inputs,
 )
+from peft import LoraConfig, get_peft_model
 from torch import nn
 from torch.testing import assert_close
 from transformers import (
@@ -557,6 +558,31 @@ def test_encoder_without_modulation_runs_once_for_each_context():
     assert rows == [2]
 
 
+@EACH_FAMILY
+@pytest.mark.parametrize(
+    "config",
+    [{}, {"num_hidden_layers": 3, "n_layer": 3}, {"modulate_decoder": False}],
+    ids=["same", "more-layers", "other-norms"],
+)
+def test_an_assistant_drafts_with_norms_of_its_own(family, config, monkeypatch):
+    model = build(family)
+    config = {
+        name: value
+        for name, value in config.items()
+        if name != ("n_layer" if family == "bert" else "num_hidden_layers")
+    }
+    assistant = build(family, seed=0, **config)
+    ids, arguments = tokens(1, 6), {"do_sample": False, "max_new_tokens": 8}
+    expected = model.generate(ids, emotion_ids=torch.tensor([2]), **arguments)
+    given = []
+    decoder = assistant.get_decoder()
+    monkeypatch.setattr(decoder, "modulation", lambda c, original=decoder.modulation: given.append(c) or original(c))
+    found = model.generate(ids, emotion_ids=torch.tensor([2]), assistant_model=assistant, **arguments)
+    assert torch.equal(found, expected)
+    assert bool(given) is assistant.get_decoder().is_modulated
+    assert all(c.tolist() == [[0, 0, 1, 0, 0]] for c in given)
+
+
 # Wrapping a checkpoint
 
 
@@ -738,6 +764,22 @@ def test_plain_and_other_checkpoints_are_refused(family, tmp_path):
         model_class.from_encoder_decoder_pretrained(tmp_path / "ours")
 
 
+@pytest.mark.parametrize("name", ["gpt2", "gpt2-head", "bert-head"])
+def test_an_untied_head_starts_at_that_of_the_checkpoint(name, tmp_path):
+    plain, wrapped, report = wrap(name, tmp_path, tie_word_embeddings=False)
+    head, embeddings = wrapped.get_output_embeddings().weight, wrapped.get_decoder().get_input_embeddings().weight
+    assert head is not embeddings and torch.equal(head, plain.get_input_embeddings().weight)
+    assert set(report["missing_keys"]) == new_parameters(name, "residual")
+
+
+def test_the_head_of_an_untied_checkpoint_is_kept(tmp_path):
+    plain = asymmetric_(GPT2LMHeadModel(GPT2Config(**TINY_GPT2, **GPT2_TOKENS, tie_word_embeddings=False)))
+    plain.save_pretrained(tmp_path)
+    wrapped = GPT2ModLNForConditionalGeneration.from_encoder_decoder_pretrained(tmp_path, tie_word_embeddings=False)
+    assert torch.equal(wrapped.lm_head.weight, plain.lm_head.weight)
+    assert torch.equal(wrapped.get_decoder().wte.weight, plain.transformer.wte.weight)
+
+
 # Errors
 
 
@@ -831,6 +873,24 @@ def test_seq2seq_trainer_smooths_labels_and_generates(family, tmp_path, tokenize
     width = expected.shape[1]
     assert predictions[:, :width].tolist() == expected.tolist()
     assert (predictions[:, width:] == model.config.pad_token_id).all()
+
+
+@pytest.mark.filterwarnings("ignore:Input and output embeddings are no longer tied")
+@EACH_FAMILY
+@pytest.mark.parametrize("tie_word_embeddings", [True, False])
+def test_merged_lora_is_saved_with_its_head(family, tie_word_embeddings, tmp_path):
+    model = build(family, tie_word_embeddings=tie_word_embeddings)
+    target = {"gpt2": "c_attn", "bert": "query"}[family]
+    lora = LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, target_modules=[target], init_lora_weights=False)
+    inputs = two_lengths()
+    plain = model(**inputs).logits
+    merged = get_peft_model(model, lora).merge_and_unload()
+    expected = merged(**inputs).logits
+    assert (expected - plain).abs().max() > 1e-3
+    merged.save_pretrained(tmp_path)
+    loaded, report = type(model).from_pretrained(tmp_path, output_loading_info=True)
+    assert not report["missing_keys"] and loaded.config.tie_word_embeddings is tie_word_embeddings
+    assert_close(loaded(**inputs).logits, expected, rtol=1e-12, atol=1e-12)
 
 
 # Pipeline
@@ -953,6 +1013,8 @@ def test_pipeline_gives_replies_in_the_emotion(respond, tokenizer):
         assert respond({"context": context, "emotion": emotion}) == expected
     several = respond([(context, "joy"), ("rain", "fear")], num_beams=3, num_return_sequences=2)
     assert [[reply["emotion"] for reply in replies] for replies in several] == [["joy"] * 2, ["fear"] * 2]
+    inputs = [(context, "joy"), ("rain", "fear")]
+    assert respond(inputs, batch_size=2) == respond(inputs)
 
 
 def test_pipeline_limits_the_length_where_nothing_else_does(respond, monkeypatch):

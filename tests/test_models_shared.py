@@ -768,6 +768,20 @@ def test_token_embeddings_can_be_resized(case: ModelCase, tmp_path):
     assert_close(case.auto_class.from_pretrained(tmp_path)(**inputs).logits, expected, rtol=1e-6, atol=1e-6)
 
 
+@each_case(NO_TOKEN_EMBEDDINGS)
+def test_token_embeddings_of_the_base_model_can_be_resized(case: ModelCase, tmp_path):
+    model = asymmetric_(case.base_class(case.make_config())).eval()
+    size = model.config.vocab_size
+    model.resize_token_embeddings(size + 3)
+    assert model.config.vocab_size == size + 3
+    inputs = without_labels(case.make_inputs(3, 9, 16))
+    for name in {"input_ids", "decoder_input_ids"} & inputs.keys():
+        inputs[name][:, 1] = size + 2
+    expected = model(**inputs)[0]
+    model.save_pretrained(tmp_path)
+    assert_close(AutoModel.from_pretrained(tmp_path)(**inputs)[0], expected, rtol=1e-6, atol=1e-6)
+
+
 @each_case()
 def test_mask_must_be_two_dimensional(case: ModelCase):
     inputs = case.make_inputs(2, 5, 17)

@@ -192,6 +192,19 @@ def test_no_attention_falls_on_padding(form, implementation):
 
 
 @EACH_IMPLEMENTATION
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("pooling", ["mean", "cls_mean", "cls"])
+def test_a_row_of_padding_leaves_the_others_alone(pooling, dtype, implementation):
+    model, inputs = build(implementation, esa_pooling=pooling).to(dtype), classifier_inputs(3, 9, 3, multi_label=False)
+    expected = model(**inputs).logits
+    inputs["attention_mask"][1] = 0
+    outputs = model(**inputs)
+    assert outputs.loss.isfinite() and torch.equal(outputs.logits[::2], expected[::2])
+    outputs.loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+
+
+@EACH_IMPLEMENTATION
 def test_without_a_mask_every_token_is_real(implementation):
     model = build(implementation, esa_pooling="cls_mean").double()
     inputs = masked_inputs()
