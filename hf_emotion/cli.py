@@ -133,7 +133,7 @@ def reproduce(
     recipe: Annotated[
         list[str] | None, typer.Option(help="Only this row of the table, may be repeated; e.g. goemotions/laa_cb.")
     ] = None,
-    train_fraction: Annotated[float, typer.Option(help="Share of the training rows, in (0, 1].")] = 1.0,
+    train_fraction: Annotated[float | None, typer.Option(help="Share of the training rows, in (0, 1].")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value for every recipe.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run folders.")] = Path(
         "runs/reproduction"

@@ -25,6 +25,7 @@ from toolkit_helpers import files_in, invoke, one_thread, report_of, write_csv, 
 from hf_emotion import Predictor, load_dataset_for, metrics
 from hf_emotion.analysis import analyze as module
 from hf_emotion.analysis.analyze import analyze, analyze_pair
+from hf_emotion.analysis.compare import compare
 from hf_emotion.analysis.context_guidance import histogram
 from hf_emotion.analysis.runs import read_predictions
 from hf_emotion.data import label_matrix
@@ -499,6 +500,19 @@ class TestTwoRuns:
         other = write_run(tmp_path / "other", {"validation": dev_rows(), "test": TEST[:-1]})
         with pytest.raises(ValueError, match="were not measured on the same rows"):
             analyze_pair(pair[0], other)
+
+    def test_runs_of_one_recipe(self, pair, tmp_path):
+        runs = [
+            write_run(tmp_path / where, {"validation": dev_rows(), "test": rows}, name="ml")
+            for where, rows in (("a", TEST), ("b", OTHER), ("deep/b", OTHER))
+        ]
+        results = [analyze_pair(runs[0], runs[1]), analyze_pair(runs[1], runs[2])]
+        assert [(result["first"], result["second"]) for result in results] == [("a", "b"), tuple(map(str, runs[1:]))]
+        assert [(test["first"], test["second"]) for test in results[0]["tests"]] == [("a", "b")] * 2
+        assert [row[0] for row in compare([pair[1], *runs[:2]])["table"]] == ["ours", "a", "b"]
+        other = write_run(tmp_path / "c", {"validation": dev_rows(), "test": OTHER}, name="other")
+        pages = [Path(analyze_pair(run, other)["page"]).name for run in runs[:2]]
+        assert pages == ["against_ml-a.html", "against_ml-b.html"]
 
     def test_printed(self, pair):
         output = invoke("analyze", pair[0], pair[1])

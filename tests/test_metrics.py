@@ -385,6 +385,27 @@ class TestClassification:
         with pytest.raises(ValueError, match=r"`labels` \(2,\) must have one id per row of `probabilities` \(3, 2\)"):
             metrics.classification(np.zeros(2), np.zeros((3, 2)), ["a", "b"])
 
+    @pytest.mark.parametrize(
+        ("labels", "first", "message"),
+        [
+            ([2, 0], 0.5, r"`labels` must lie in 0..1, an id for each of the 2 label names, got 2"),
+            ([0, -1], 0.5, r"`labels` must lie in 0..1, .* got -1: leave rows without a label out"),
+            ([0, 1], np.nan, "`probabilities` must be finite"),
+            ([0, 1], np.inf, "`probabilities` must be finite"),
+        ],
+    )
+    def test_values_out_of_range(self, labels, first, message):
+        with pytest.raises(ValueError, match=message):
+            metrics.classification(np.array(labels), np.array([[first, 0.5], [0.1, 0.9]]), ["a", "b"])
+
+    def test_rows_without_a_label_count_nowhere(self):
+        scores = np.array([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]])
+        result = metrics.single_label("files", np.array([0, -1, 0]), scores, ["a", "b"])
+        assert result == metrics.classification(np.array([0, 0]), scores[[0, 2]], ["a", "b"])
+        assert result["accuracy"] == 1
+        with pytest.raises(ValueError, match="none of the 2 rows has a label"):
+            metrics.single_label("files", np.array([-1, -1]), scores[:2], ["a", "b"])
+
 
 class TestMacroF1:
     @pytest.mark.parametrize("seed", range(3))
@@ -473,6 +494,10 @@ class TestPairedBootstrap:
         with pytest.raises(ValueError, match="row counts differ: labels 3, first 3, second 2"):
             metrics.paired_bootstrap(metrics.macro_f1, np.zeros(3), np.zeros(3), np.zeros(2))
 
+    def test_no_samples(self, systems):
+        with pytest.raises(ValueError, match="`samples` must be at least 1, got 0"):
+            metrics.paired_bootstrap(metrics.macro_f1, *systems, samples=0)
+
 
 class TestMcNemar:
     @pytest.mark.parametrize(("only_first", "only_second"), [(1, 5), (5, 1), (2, 9), (7, 7), (0, 4), (0, 0), (12, 3)])
@@ -494,3 +519,7 @@ class TestMcNemar:
         result = metrics.mcnemar(gold, first, second)
         assert (result["only_first"], result["only_second"]) == (3, 1)
         assert result["p_value"] == pytest.approx(2 * (1 + 4) / 16)
+
+    def test_row_counts_that_differ(self):
+        with pytest.raises(ValueError, match="row counts differ: labels 3, first 3, second 2"):
+            metrics.mcnemar(np.zeros(3), np.zeros(3), np.zeros(2))

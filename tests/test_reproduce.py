@@ -13,6 +13,7 @@ from toolkit_helpers import invoke, recipe_for, write_csv
 
 from hf_emotion.analysis import baselines, reproduce
 from hf_emotion.analysis.published import GOEMOTIONS_LABELS, TABLES
+from hf_emotion.data import label_matrix, load_dataset_for
 from hf_emotion.recipes import load_recipe
 from hf_emotion.training import run as training
 from hf_emotion.training.run import summarize
@@ -128,6 +129,29 @@ class TestRecords:
         }
         assert "- goemotions/laa_ce: learning_rate 0.0001\n" in reproduce.markdown("goemotions", tmp_path / "records")
 
+    def test_columns_of_the_label_table(self, tmp_path):
+        arguments = load_recipe("goemotions/laa_ce").training_arguments
+        settings = [
+            {},
+            {"training_arguments": {**arguments, "learning_rate": 1e-4, "bf16": True}},
+            {"training_arguments": {**arguments, "learning_rate": 1e-4}},
+            {"train_fraction": 0.1},
+        ]
+        for number, changes in enumerate(settings):
+            figures = {1: number / 10, 2: number / 10 + 0.02}
+            run = write_run(tmp_path / str(number), "goemotions/laa_ce", figures, base_model="minilm", **changes)
+            reproduce.collect("goemotions", run, tmp_path / "records")
+        lines = reproduce.markdown("goemotions", tmp_path / "records").splitlines()
+        header, values = (
+            next(line for line in lines if line.startswith(start))[2:-2].split(" | ") for start in ("| label", "| joy")
+        )
+        assert dict(zip(header[5:], values[5:], strict=True)) == {
+            "goemotions/laa_ce, minilm": "0.01",
+            "goemotions/laa_ce, minilm, bf16 True, learning_rate 0.0001": "0.11",
+            "goemotions/laa_ce, minilm, learning_rate 0.0001": "0.21",
+            "goemotions/laa_ce, minilm, 10%": "0.31",
+        }
+
     def test_a_generator_with_its_evaluation(self, tmp_path):
         run = write_run(tmp_path / "run", "mojitalk/gpt2_mod_ln", {1: 0.5})
         report = json.loads((run / "metrics.json").read_text())
@@ -174,7 +198,8 @@ class TestReproduce:
                     path.unlink()
                 output.rmdir()
             name = next(name for _, name in RECIPES if load_recipe(name).name == recipe.name)
-            changes = {"training_arguments": recipe.training_arguments, "base_model": recipe.base_model}
+            fields = ("training_arguments", "base_model", "train_fraction")
+            changes = {field: getattr(recipe, field) for field in fields}
             write_run(output, name, {recipe.seeds[0]: 0.5}, **changes)
 
         monkeypatch.setattr(training, "train", train)
@@ -211,6 +236,51 @@ class TestReproduce:
         (tmp_path / "runs" / "goemotions" / file.stem / "metrics.json").unlink()
         reproduce.reproduce("goemotions", seeds=1, recipes=["goemotions/laa_ce"], **places)
         assert trained[-1][3] is True
+
+    def test_the_share_of_the_training_rows(self, tmp_path, trained):
+        places = {"output": tmp_path / "runs", "records": tmp_path / "records", "seeds": 1}
+        places["recipes"] = ["goemotions/laa_ce"]
+        for settings in ({}, {"overrides": ["train_fraction=0.1"]}, {"train_fraction": 0.2}):
+            reproduce.reproduce("goemotions", **settings, **places)
+        options = ["--recipe", "goemotions/laa_ce", "--seeds", 1, "--set", "train_fraction=0.3"]
+        invoke("reproduce", "goemotions", *options, "-o", tmp_path / "runs", "--records", tmp_path / "records")
+        assert [recipe.train_fraction for recipe, *_ in trained] == [1.0, 0.1, 0.2, 0.3]
+        places["train_fraction"] = 1  # as without it: on record
+        assert len(reproduce.reproduce("goemotions", overrides=["train_fraction=1"], **places)) == 1
+        assert len(trained) == 4
+
+    def test_two_encoders_of_one_name(self, tmp_path, trained):
+        places = {"output": tmp_path / "runs", "records": tmp_path / "records", "seeds": 1}
+        places["recipes"] = ["goemotions/laa_ce"]
+        for parent in "ab":
+            (tmp_path / parent / "encoder").mkdir(parents=True)
+        for _ in range(2):
+            reproduce.reproduce("goemotions", tmp_path / "a" / "encoder", **places)
+        with pytest.raises(ValueError, match="b/encoder', but the run in .* is of .*a/encoder', .* another --records"):
+            reproduce.reproduce("goemotions", tmp_path / "b" / "encoder", **places)
+        assert len(trained) == 1
+
+    def test_judges_after_the_run_is_on_record(self, tmp_path, trained, monkeypatch):
+        judged = []
+
+        def evaluate(folder, *arguments):
+            judged.append(folder)
+            evaluation = {"contexts": 4, "settings": {}, "rows": {"model": {"ttr_1": 0.3, "judges": {}}}}
+            (folder / "evaluation.json").write_text(json.dumps(evaluation))
+
+        monkeypatch.setattr(reproduce, "_evaluate_generator", evaluate)
+        places = {"output": tmp_path / "runs", "records": tmp_path / "records", "seeds": 1}
+        places["recipes"] = ["mojitalk/gpt2_mod_ln"]
+        (file,) = reproduce.reproduce("mod-ln", **places)
+        folder = tmp_path / "runs" / "mod-ln" / file.stem
+        report = json.loads((folder / "metrics.json").read_text())
+        report["runs"][0]["validation"] = report["runs"][0]["test"] = {"teacher_forcing": {"perplexity": 104.2}}
+        (folder / "metrics.json").write_text(json.dumps(report))
+        reproduce.collect("mod-ln", folder, tmp_path / "records")
+        for judges in ((), ["judge"], ["judge"]):
+            assert reproduce.reproduce("mod-ln", judges=judges, **places) == [file]
+        assert judged == [folder] and len(trained) == 1
+        assert json.loads(file.read_text())["metrics"]["test"]["replies"]["ttr_1"] == 0.3
 
     def test_from_the_command_line(self, tmp_path, trained):
         write_run(tmp_path / "run", "goemotions/laa_ce", {1: 0.512}, base_model="minilm")
@@ -280,7 +350,9 @@ class TestBaselines:
             rows = [[f"{words[label]} {i % 5}", label] for i, label in enumerate(labels * count)][:count]
             write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
         options = {"label_separator": "|"} if several else {}
-        recipe = dataclasses.replace(recipe_for(base_bert), dataset="files", dataset_options=options)
+        recipe = dataclasses.replace(
+            recipe_for(base_bert), dataset="files", dataset_options=options, train_fraction=1.0
+        )
         result = baselines.baseline(kind, recipe, tmp_path)
         assert result["rows"] == {"train": 36, "validation": 12, "test": 12} and result["minutes"] > 0
         assert result["C"] in baselines.STRENGTHS
@@ -293,10 +365,9 @@ class TestBaselines:
         from sklearn.linear_model import LogisticRegression
         from sklearn.multiclass import OneVsRestClassifier
 
-        from hf_emotion.data import label_matrix, load_dataset_for
-
         options = {"label_separator": "|"}
-        recipe = dataclasses.replace(recipe_for(base_bert), dataset="files", dataset_options=options, threshold=0.4)
+        changes = {"dataset": "files", "dataset_options": options, "threshold": 0.4, "train_fraction": 1.0}
+        recipe = dataclasses.replace(recipe_for(base_bert), **changes)
         result = baselines.baseline("tfidf", recipe, feelings)
         splits = load_dataset_for("files", feelings, **options)
         vectorizer = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
@@ -318,6 +389,45 @@ class TestBaselines:
         assert result["C"] == best
         found = [result[part]["fixed"]["macro_f1"] for part in ("validation", "test")]
         assert found == pytest.approx(scores[best])
+
+    def test_a_share_of_the_training_rows(self, base_bert, feelings):
+        recipe = dataclasses.replace(
+            recipe_for(base_bert), dataset="files", dataset_options={"label_separator": "|"}, train_fraction=0.5
+        )
+        splits = load_dataset_for("files", feelings, label_separator="|")
+        rows = baselines.baseline("tfidf", recipe, feelings)["rows"]
+        assert rows == {part: round(len(rows) / 2) if part == "train" else len(rows) for part, rows in splits.items()}
+
+    def test_other_settings_have_their_own_record(self, tmp_path, monkeypatch):
+        seen = []
+
+        def fitted(kind, recipe, data_dir):
+            seen.append((kind, recipe.train_fraction, recipe.dataset_options["taxonomy"]))
+            return {"C": 1.0, "rows": {"train": 9}, "minutes": 0.1, "test": {"fixed": {"macro_f1": 0.1 * len(seen)}}}
+
+        monkeypatch.setattr(baselines, "baseline", fitted)
+        names = ["baseline/tfidf", "baseline/frozen"]
+        settings = [
+            {},
+            {"train_fraction": 0.1},
+            {"overrides": ["dataset_options.taxonomy=ekman"]},
+            {"overrides": ["learning_rate=1e-4"]},  # which the baselines do not read
+        ]
+        files = [
+            reproduce.reproduce("goemotions", "minilm", recipes=names, records=tmp_path, **each) for each in settings
+        ]
+        assert [path.name for path in files[0]] == ["tfidf.json", "frozen-minilm.json"] and files[3] == files[0]
+        assert seen == [
+            *(("tfidf", 1.0, "goemotions"), ("frozen", 1.0, "goemotions")),
+            *(("tfidf", 0.1, "goemotions"), ("frozen", 0.1, "goemotions")),
+            *(("tfidf", 1.0, "ekman"), ("frozen", 1.0, "ekman")),
+        ]
+        records = [json.loads(tfidf.read_text()) for tfidf, _ in files[:3]]
+        assert [record["train_fraction"] for record in records] == [1.0, 0.1, 1.0]
+        assert [record["changed"] for record in records] == [
+            *({"C": 1.0}, {"C": 1.0}, {"C": 1.0, "dataset_options.taxonomy": "ekman"})
+        ]
+        assert [row[0] for row in reproduce.table_rows("goemotions", tmp_path)[1]].count("baseline/tfidf, 10%") == 1
 
     def test_errors(self, base_bert, corpora):
         with pytest.raises(ValueError, match="`kind` must be 'tfidf' or 'frozen'"):

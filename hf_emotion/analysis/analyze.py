@@ -31,7 +31,7 @@ from ..metrics.significance import over_seeds
 from ..training.card import best_run
 from ..training.files import filling, write_json, write_text
 from ..training.reports import count_pairs
-from .compare import check_same_rows, compare
+from .compare import check_same_rows, compare, run_names
 from .runs import Predictions, is_generator_run, is_multi_label_run, read_predictions, read_report
 
 
@@ -122,7 +122,7 @@ def analyze_pair(
 ) -> dict[str, Any]:
     """
     What each of two runs over the same rows has right and the other not, and write it to `analysis/against_FIRST.html` in the
-    folder of the second.
+    folder of the second; FIRST is the recipe's name, with that of the folder where it has another.
 
     Args:
         first: the run folder of the baseline.
@@ -154,9 +154,10 @@ def analyze_pair(
     texts, why = _texts(runs[1], reports[1], split, found[1], data_dir)
     labelled = _label_counts(found[0]) > 0
     one, other = (right[labelled] for right, _ in outcomes)
+    names = run_names(runs, reports)
     result = {
-        "first": reports[0]["name"],
-        "second": reports[1]["name"],
+        "first": names[0],
+        "second": names[1],
         "dataset": reports[1]["dataset"],
         "split": split,
         "rows": int(labelled.sum()),
@@ -167,7 +168,9 @@ def analyze_pair(
         "background": [_background([each], each) for each in found],
         "left_out": {} if texts else {"texts": why},
     }
-    name = re.sub(r"[^\w.-]", "_", reports[0]["name"])
+    folder = runs[0].resolve().name  # the same second run may be compared with several runs of one recipe
+    name = names[0] if names[0] == folder else f"{names[0]}-{folder}"
+    name = re.sub(r"[^\w.-]", "_", name)
     page = runs[1] / FOLDER / f"against_{name}.html"
     write_pair(page, result)
     return {**result, "page": str(page)}

@@ -20,6 +20,7 @@ from ..inference.predictor import TOKENS_PER_BATCH, pad_batch, token_budget_batc
 from ..loading import read_model
 from ..recipes import Recipe
 from ..training.models import load_base_tokenizer, resolve_base_model
+from ..training.run import share_of
 
 
 STRENGTHS = (1.0, 10.0, 30.0, 100.0, 300.0)  # C, the inverse of the penalty
@@ -33,7 +34,7 @@ def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str
     Args:
         kind: "tfidf": words and pairs of words in at least two rows, sublinear tf, rows of length 1; "frozen": mean over the tokens
             of the last hidden states of the recipe's base model, rows of length 1.
-        recipe: names the corpus, the threshold, and the base model.
+        recipe: names the corpus, the share of its training rows, the threshold, and the base model.
         data_dir: see `load_dataset_for`.
 
     Returns:
@@ -50,6 +51,8 @@ def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str
     splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
     if "text" not in splits["train"].column_names or "aspect" in splits["train"].column_names:
         raise ValueError(f"the baselines read texts, and `dataset` {recipe.dataset!r} has other rows.")
+    if recipe.train_fraction < 1:
+        splits["train"] = share_of(splits["train"], recipe.train_fraction)
     start = time.perf_counter()
     features = _tfidf(splits) if kind == "tfidf" else _frozen(splits, recipe)
     names, multi_label = label_names(splits["train"]), is_multi_label(splits["train"])

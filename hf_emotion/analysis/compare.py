@@ -47,19 +47,20 @@ def compare(runs: Sequence[str | Path], split: str = "test") -> dict[str, Any]:
         )
     )
     table = []
-    for report in reports:
+    names = run_names(runs, reports)
+    for name, report in zip(names, reports, strict=True):
         cells = [mean_std(report["summary"][split].get(kind, {}).get(metric)) for kind, metric in columns]
-        table.append([report["name"], report["base_model"], str(len(report["runs"])), *cells])
+        table.append([name, report["base_model"], str(len(report["runs"])), *cells])
     tests = []
     first, decisions = _predictions(Path(runs[0]), reports[0], split)
-    for run, report in zip(runs[1:], reports[1:], strict=True):
+    for run, name, report in zip(runs[1:], names[1:], reports[1:], strict=True):
         second, others = _predictions(Path(run), report, split)
         check_same_rows(runs[0], first, run, second)
         for decision in decisions:
             predictions = decisions[decision], others[decision]
             rows = mcnemar(first.gold, *predictions)
             tests.append(
-                {"first": reports[0]["name"], "second": report["name"], "decision": decision}
+                {"first": names[0], "second": name, "decision": decision}
                 | paired_bootstrap(macro_f1, first.gold, *predictions)
                 | {
                     "only_first": rows["only_first"],
@@ -68,6 +69,17 @@ def compare(runs: Sequence[str | Path], split: str = "test") -> dict[str, Any]:
                 }
             )
     return {"metrics": [f"{metric} ({kind})" for kind, metric in columns], "table": table, "tests": tests}
+
+
+def run_names(runs: Sequence[str | Path], reports: Sequence[dict[str, Any]]) -> list[str]:
+    """The recipes' names; of runs of one recipe the names of their folders, or where these are equal too the whole paths."""
+    recipes = [report["name"] for report in reports]
+    folders = [Path(run).resolve().name for run in runs]
+    names = []
+    for run, recipe, folder in zip(runs, recipes, folders, strict=True):
+        alike = [other for name, other in zip(recipes, folders, strict=True) if name == recipe]
+        names.append(recipe if len(alike) == 1 else folder if alike.count(folder) == 1 else str(run))
+    return names
 
 
 def check_same_rows(first_run: str | Path, first: Predictions, second_run: str | Path, second: Predictions) -> None:

@@ -38,7 +38,7 @@ def reproduce(
     data_dir: str | Path | None = None,
     recipes: Sequence[str] | None = None,
     overrides: Sequence[str] = (),
-    train_fraction: float = 1.0,
+    train_fraction: float | None = None,
     output: str | Path = "runs/reproduction",
     records: str | Path = "benchmarks/reproduction",
     judges: Sequence[str | Path] = (),
@@ -54,7 +54,7 @@ def reproduce(
         seeds: runs of each recipe, from its first seed; the baselines have one.
         recipes: some of the table's, default: all.
         overrides: "key=value" for every recipe.
-        train_fraction: share of the training rows.
+        train_fraction: share of the training rows; default: the recipes' and overrides' own.
         output: folder of the run folders.
         records: folder of the records.
         judges, contexts, bertscore_model: of generators, see `evaluate_replies`; without judges only their perplexity is measured.
@@ -63,31 +63,35 @@ def reproduce(
         the files of the records.
 
     Raises:
-        ValueError: an unknown table, or a recipe that is not in it.
+        ValueError: an unknown table, or a recipe that is not in it; the run folder is that of another encoder of the same name.
     """
     from ..training.run import train
 
     rows = _recipes_of(table, recipes)
     if seeds < 1:
         raise ValueError(f"`seeds` must be at least 1, got {seeds}.")
-    overrides = [*overrides, f"train_fraction={train_fraction:.10f}"]
+    overrides = list(overrides)
+    if train_fraction is not None:
+        overrides.append(f"train_fraction={train_fraction:.10f}")  # YAML takes 1e-05 for a string
     if base_model is not None:
         overrides.append(f"base_model={json.dumps(str(base_model))}")
     written = []
     for name in rows:
         if name.startswith("baseline/"):
             first = next(row for row in TABLES[table].recipes if not row.startswith("baseline/"))
-            written.append(_run_baseline(name, load_recipe(first, overrides), Path(records) / table, data_dir))
+            recipe = load_recipe(first, overrides)
+            written.append(_run_baseline(name, first, recipe, Path(records) / table, data_dir))
             continue
         recipe = load_recipe(name, overrides)
         for seed in range(recipe.seeds[0], recipe.seeds[0] + seeds):
             one = dataclasses.replace(recipe, seeds=[seed])
             path = Path(records) / table / record_name(name, one)
-            if path.is_file():
+            folder = Path(output) / table / path.stem
+            _check_encoder(folder, one.base_model)
+            if path.is_file() and not (judges and _lacks_replies(path)):
                 logger.warning("%s seed %d is on record already: %s", name, seed, path)
                 written.append(path)
                 continue
-            folder = Path(output) / table / path.stem
             if not (folder / "metrics.json").is_file():
                 logger.warning("%s, seed %d -> %s", name, seed, folder)
                 train(one, folder, data_dir=data_dir, resume=folder.exists())
@@ -95,6 +99,17 @@ def reproduce(
                 _evaluate_generator(folder, one, data_dir, judges, contexts, bertscore_model)
             written += collect(table, folder, records)
     return written
+
+
+def _check_encoder(folder: Path, base_model: str) -> None:
+    """ValueError if a run folder is that of another encoder: records and run folders tell local ones by their names alone."""
+    if (folder / "recipe.yaml").is_file():
+        other = read_yaml((folder / "recipe.yaml").read_text(encoding="utf-8")).get("base_model", base_model)
+        if Path(other).resolve() != Path(base_model).resolve():
+            raise ValueError(
+                f"`base_model` is {base_model!r}, but the run in {folder} is of {other!r}, which has the same name: choose another "
+                "--records and --output, or rename the encoder's folder."
+            )
 
 
 def _recipes_of(table: str, recipes: Sequence[str] | None) -> Sequence[str]:
@@ -137,7 +152,7 @@ def collect(
             "seed": seed["seed"],
             "encoder": encoder_name(recipe.base_model),
             "changed": changed_settings(name, recipe),
-            "train_fraction": recipe.train_fraction,
+            "train_fraction": float(recipe.train_fraction),
             "rows": report["rows"],
             "texts of test also in train": report["duplicates"].get("train & test"),
             "epochs": seed["epochs"],
@@ -198,32 +213,50 @@ def _flat(values: dict[str, Any]) -> dict[str, Any]:
 
 def record_name(name: str, recipe: Recipe) -> str:
     """File of a record: recipe, encoder, a digest of what else tells runs apart, seed."""
-    settings = {"fraction": recipe.train_fraction, **changed_settings(name, recipe)}
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:6]
+    digest = _digest(recipe.train_fraction, changed_settings(name, recipe))
     encoder = _as_file_name(encoder_name(recipe.base_model))
     return f"{name.partition('/')[2]}-{encoder}-{digest}-seed-{recipe.seeds[0]}.json"
+
+
+def _digest(train_fraction: float, changed: dict[str, Any]) -> str:
+    settings = {"fraction": float(train_fraction), **changed}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:6]
 
 
 def _as_file_name(name: str) -> str:
     return re.sub(r"[^\w.-]", "_", name)
 
 
-def _run_baseline(name: str, recipe: Recipe, folder: Path, data_dir) -> Path:
+def _run_baseline(name: str, first: str, recipe: Recipe, folder: Path, data_dir) -> Path:
+    """The record of a baseline over the corpus of a table's `first` recipe."""
     from ..training.run import environment
     from .baselines import baseline
 
     kind = name.partition("/")[2]
     encoder = encoder_name(recipe.base_model) if kind == "frozen" else "-"
-    path = folder / (f"frozen-{_as_file_name(encoder)}.json" if kind == "frozen" else "tfidf.json")
+    read = ("dataset", "dataset_options", "threshold", *(("max_length",) if kind == "frozen" else ()))
+    changed = {key: value for key, value in changed_settings(first, recipe).items() if key.split(".")[0] in read}
+    stem = f"frozen-{_as_file_name(encoder)}" if kind == "frozen" else "tfidf"
+    if changed or recipe.train_fraction < 1:
+        stem += f"-{_digest(recipe.train_fraction, changed)}"
+    path = folder / f"{stem}.json"
     if path.is_file():
         logger.warning("%s is on record already: %s", name, path)
         return path
     result = baseline(kind, recipe, data_dir)
-    metrics = _shown_metrics(result)
-    record = {"recipe": name, "seed": None, "encoder": encoder, "changed": {"C": result["C"]}, "train_fraction": 1.0}
-    record["rows"] = result["rows"]
+    record = {
+        "recipe": name,
+        "seed": None,
+        "encoder": encoder,
+        "changed": {"C": result["C"], **changed},
+        "train_fraction": float(recipe.train_fraction),
+        "rows": result["rows"],
+        "minutes": result["minutes"],
+        "metrics": _shown_metrics(result),
+        "environment": environment(),
+    }
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(path, {**record, "minutes": result["minutes"], "metrics": metrics, "environment": environment()})
+    write_json(path, record)
     return path
 
 
@@ -245,6 +278,12 @@ def _evaluate_generator(
             options=recipe.dataset_options,
         )
         write_json(path, {key: value for key, value in evaluation.items() if key != "replies"})
+
+
+def _lacks_replies(record: Path) -> bool:
+    """Whether a record is a generator's whose replies were not judged."""
+    metrics = json.loads(record.read_text(encoding="utf-8"))["metrics"]
+    return "teacher_forcing" in metrics.get("validation", {}) and "replies" not in metrics.get("test", {})
 
 
 def _flat_replies(evaluation: dict[str, Any]) -> dict[str, Any]:
@@ -294,18 +333,30 @@ def table_rows(table: str, records: str | Path) -> tuple[list[str], list[list[st
         groups: dict[str, list[dict]] = {}
         for record in all_records:
             if record["recipe"] == name:
-                key = json.dumps([record["encoder"], record["train_fraction"], record["changed"]], sort_keys=True)
-                groups.setdefault(key, []).append(record)
+                groups.setdefault(_settings_key(record), []).append(record)
         if not groups:
             rows.append([name, "", "", "", "", *["not run"] * len(content.columns)])
         for group in groups.values():
             cells = [_figure(group, *column) for column in content.columns]
-            title = name + (f", {group[0]['train_fraction']:.0%}" if group[0]["train_fraction"] < 1 else "")
+            title = name + _share(group[0])
             seeds = "-" if group[0]["seed"] is None else str(len(group))
             minutes = f"{sum(record['minutes'] for record in group) / len(group):.1f}"
             train_rows = f"{group[0]['rows']['train']:,}"
             rows.append([title, group[0]["encoder"], train_rows, seeds, minutes, *cells])
     return header, rows
+
+
+def _settings_key(record: dict[str, Any]) -> str:
+    """What is equal for the seeds of one run."""
+    return json.dumps([record[name] for name in ("recipe", "encoder", "train_fraction", "changed")], sort_keys=True)
+
+
+def _share(record: dict[str, Any]) -> str:
+    return f", {100 * record['train_fraction']:.4g}%" if record["train_fraction"] < 1 else ""
+
+
+def _short(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in settings.items())
 
 
 def _column_name(table: Table, kind: str, metric: str) -> str:
@@ -336,7 +387,7 @@ def markdown(table: str, records: str | Path) -> str:
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     notes = {}
     for record in read_records(table, records):
-        changes = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in record["changed"].items())
+        changes = _short(record["changed"])
         if changes:
             notes.setdefault(changes, []).append(record["recipe"])
     if notes:
@@ -349,20 +400,38 @@ def markdown(table: str, records: str | Path) -> str:
 
 def _label_table(records: list[dict[str, Any]]) -> list[str]:
     """Table 4: F1 of each label, published / ours (mean over seeds)."""
-    ours: dict[str, list[dict[str, float]]] = {}
+    groups: dict[str, list[dict[str, Any]]] = {}
     for record in records:
         if "per_label_f1" in record:
-            ours.setdefault(f"{record['recipe']}, {record['encoder']}", []).append(record["per_label_f1"])
-    if not ours:
+            groups.setdefault(_settings_key(record), []).append(record)
+    if not groups:
         return []
+    ours = list(groups.values())
+    titles = _titles([group[0] for group in ours])
     published = list(next(iter(GOEMOTIONS_LABELS.values())))
-    header = ["label", *(f"*published: {row}*" for row in published), *ours]
-    lines = ["", "F1 of each label at threshold 0.3 (Table 4):", "", "| " + " | ".join(header) + " |"]
+    header = ["label", *(f"*published: {row}*" for row in published), *titles]
+    lines = ["", "F1 of each label at threshold 0.3 (Table 4):", ""]
+    lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in header) + " |")
     lines.append("|" + "---|" * len(header))
     for label, figures in GOEMOTIONS_LABELS.items():
-        means = [sum(run[label] for run in runs) / len(runs) for runs in ours.values()]
+        means = [sum(run["per_label_f1"][label] for run in runs) / len(runs) for runs in ours]
         lines.append("| " + " | ".join([label, *(f"{value:.2f}" for value in [*figures.values(), *means])]) + " |")
     return lines
+
+
+def _titles(records: list[dict[str, Any]]) -> list[str]:
+    """Recipe, encoder and share of the training rows; of records with these in common also the settings that tell them apart."""
+    plain = [f"{record['recipe']}, {record['encoder']}{_share(record)}" for record in records]
+    titles = []
+    for title, record in zip(plain, records, strict=True):
+        others = [other["changed"] for name, other in zip(plain, records, strict=True) if name == title]
+        own = {
+            key: value
+            for key, value in record["changed"].items()
+            if any(key not in other or other[key] != value for other in others)
+        }
+        titles.append(", ".join(filter(None, [title, _short(own)])))
+    return titles
 
 
 def write_document(document: str | Path, records: str | Path) -> int:

@@ -45,10 +45,18 @@ DIALOGUE_CORPORA = ("meld", "emorynlp", "daily_dialog", "iemocap", "dialogue_fil
 
 
 def single_label(corpus: str, labels: np.ndarray, probabilities: np.ndarray, label_names: Sequence[str]) -> dict:
-    """`classification`, and the published metrics of the corpus where it has its own. Rows without label (-1) are left out."""
+    """
+    `classification`, and the published metrics of the corpus where it has its own. Rows without label (-1) are left out.
+
+    Raises:
+        ValueError: see `classification`; no row has a label.
+    """
     if corpus in DIALOGUE_CORPORA:
         return dialogue(labels, probabilities, label_names)
-    result = classification(labels, probabilities, label_names)
+    known = np.asarray(labels) >= 0
+    if not known.any():
+        raise ValueError(f"none of the {len(known)} rows has a label (an id of 0 or above): is this the right split?")
+    result = classification(np.asarray(labels)[known], np.asarray(probabilities)[known], label_names)
     if corpus in CORPUS_METRICS:
         result |= CORPUS_METRICS[corpus](labels, probabilities)
     return result

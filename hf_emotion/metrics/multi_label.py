@@ -140,12 +140,24 @@ def classification(labels: np.ndarray, probabilities: np.ndarray, label_names: S
     Single-label metrics of the argmax: `accuracy`, `macro_f1`, `weighted_f1`, with precision and recall, and `per_label`.
 
     Args:
-        labels: (N,) class ids.
+        labels: (N,) class ids, 0..C-1.
         probabilities: (N, C).
+        label_names: C names.
+
+    Raises:
+        ValueError: shapes that do not agree, a class id without a name, probabilities that are not finite.
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
     if labels.shape != probabilities.shape[:1]:
         raise ValueError(f"`labels` {labels.shape} must have one id per row of `probabilities` {probabilities.shape}.")
+    wrong = labels[(labels < 0) | (labels >= len(label_names))]
+    if wrong.size:
+        raise ValueError(
+            f"`labels` must lie in 0..{len(label_names) - 1}, an id for each of the {len(label_names)} label names, got "
+            f"{wrong[0]}: leave rows without a label out."
+        )
+    if not np.isfinite(probabilities).all():
+        raise ValueError("`probabilities` must be finite, got NaN or infinity: did the training diverge?")
     ids = np.arange(len(label_names))
     predicted = probabilities.argmax(axis=1)
     result: dict = {"accuracy": _mean(labels == predicted)}

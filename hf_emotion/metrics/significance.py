@@ -20,15 +20,18 @@ def paired_bootstrap(
     Args:
         metric: function of (labels, predictions).
         labels, first, second: gold labels and the two systems' predictions, row by row (N, ...).
-        samples: bootstrap samples.
+        samples: bootstrap samples, at least 1.
 
     Returns:
         `difference`, the bounds `low` and `high` of its 95 % interval (percentiles), and the two-sided `p_value` =
         2·min(share ≤ 0, share ≥ 0), at least 1/samples.
+
+    Raises:
+        ValueError: row counts that differ, `samples` below 1.
     """
-    labels, first, second = np.asarray(labels), np.asarray(first), np.asarray(second)
-    if not len(labels) == len(first) == len(second):
-        raise ValueError(f"row counts differ: labels {len(labels)}, first {len(first)}, second {len(second)}.")
+    labels, first, second = _same_rows(labels, first, second)
+    if samples < 1:
+        raise ValueError(f"`samples` must be at least 1, got {samples}.")
     generator = np.random.default_rng(seed)
     differences = np.empty(samples)
     for i in range(samples):
@@ -50,15 +53,26 @@ def mcnemar(labels: np.ndarray, first: np.ndarray, second: np.ndarray) -> dict[s
 
     Returns:
         `only_first` and `only_second`, rows that one system alone has right, and the `p_value`.
+
+    Raises:
+        ValueError: row counts that differ.
     """
     from statsmodels.stats.contingency_tables import mcnemar as test
 
-    labels = np.asarray(labels)
-    right = [
-        (np.asarray(predictions) == labels).reshape(len(labels), -1).all(axis=1) for predictions in (first, second)
-    ]
+    labels, first, second = _same_rows(labels, first, second)
+    right = [(predictions == labels).reshape(len(labels), -1).all(axis=1) for predictions in (first, second)]
     table = [[int((right[0] == a)[right[1] == b].sum()) for b in (True, False)] for a in (True, False)]
     return {"only_first": table[0][1], "only_second": table[1][0], "p_value": float(test(table, exact=True).pvalue)}
+
+
+def _same_rows(labels, first, second) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    labels, first, second = np.asarray(labels), np.asarray(first), np.asarray(second)
+    if not len(labels) == len(first) == len(second):
+        raise ValueError(
+            f"row counts differ: labels {len(labels)}, first {len(first)}, second {len(second)}. Both systems must be measured on "
+            "the same rows."
+        )
+    return labels, first, second
 
 
 def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
