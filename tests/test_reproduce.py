@@ -123,17 +123,17 @@ class TestRecords:
         rows = [row for row in reproduce.table_rows("goemotions", tmp_path / "records")[1] if "laa_ce" in row[0]]
         assert {(row[0], row[5]) for row in rows} == {
             ("goemotions/laa_ce", "0.500"),
-            ("goemotions/laa_ce", "0.600"),
+            ("goemotions/laa_ce (learning_rate 0.0001)", "0.600"),
             ("goemotions/laa_ce", "0.300"),
             ("goemotions/laa_ce, 25%", "0.400"),
         }
         assert "- goemotions/laa_ce: learning_rate 0.0001\n" in reproduce.markdown("goemotions", tmp_path / "records")
 
-    def test_columns_of_the_label_table(self, tmp_path):
+    def test_titles_tell_runs_apart(self, tmp_path):
         arguments = load_recipe("goemotions/laa_ce").training_arguments
         settings = [
             {},
-            {"training_arguments": {**arguments, "learning_rate": 1e-4, "bf16": True}},
+            {"training_arguments": {**arguments, "learning_rate": 1e-4, "bf16": True, "use_cpu": True}},
             {"training_arguments": {**arguments, "learning_rate": 1e-4}},
             {"train_fraction": 0.1},
         ]
@@ -147,10 +147,12 @@ class TestRecords:
         )
         assert dict(zip(header[5:], values[5:], strict=True)) == {
             "goemotions/laa_ce, minilm": "0.01",
-            "goemotions/laa_ce, minilm, bf16 True, learning_rate 0.0001": "0.11",
-            "goemotions/laa_ce, minilm, learning_rate 0.0001": "0.21",
-            "goemotions/laa_ce, minilm, 10%": "0.31",
+            "goemotions/laa_ce (bf16 True, learning_rate 0.0001), minilm": "0.11",
+            "goemotions/laa_ce (learning_rate 0.0001), minilm": "0.21",
+            "goemotions/laa_ce, 10%, minilm": "0.31",
         }
+        titles = {row[0] for row in reproduce.table_rows("goemotions", tmp_path / "records")[1]}
+        assert titles >= {title.removesuffix(", minilm") for title in header[5:]}
 
     def test_a_generator_with_its_evaluation(self, tmp_path):
         run = write_run(tmp_path / "run", "mojitalk/gpt2_mod_ln", {1: 0.5})

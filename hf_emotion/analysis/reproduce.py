@@ -13,7 +13,7 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -330,15 +330,11 @@ def table_rows(table: str, records: str | Path) -> tuple[list[str], list[list[st
     ]
     all_records = read_records(table, records)
     for name in content.recipes:
-        groups: dict[str, list[dict]] = {}
-        for record in all_records:
-            if record["recipe"] == name:
-                groups.setdefault(_settings_key(record), []).append(record)
+        groups = _groups(record for record in all_records if record["recipe"] == name)
         if not groups:
             rows.append([name, "", "", "", "", *["not run"] * len(content.columns)])
-        for group in groups.values():
+        for title, group in zip(_titles(groups), groups, strict=True):
             cells = [_figure(group, *column) for column in content.columns]
-            title = name + _share(group[0])
             seeds = "-" if group[0]["seed"] is None else str(len(group))
             minutes = f"{sum(record['minutes'] for record in group) / len(group):.1f}"
             train_rows = f"{group[0]['rows']['train']:,}"
@@ -346,17 +342,38 @@ def table_rows(table: str, records: str | Path) -> tuple[list[str], list[list[st
     return header, rows
 
 
-def _settings_key(record: dict[str, Any]) -> str:
-    """What is equal for the seeds of one run."""
-    return json.dumps([record[name] for name in ("recipe", "encoder", "train_fraction", "changed")], sort_keys=True)
+def _groups(records: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The seeds of one run together."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        same = [record[name] for name in ("recipe", "encoder", "train_fraction", "changed")]
+        groups.setdefault(json.dumps(same, sort_keys=True), []).append(record)
+    return list(groups.values())
 
 
-def _share(record: dict[str, Any]) -> str:
-    return f", {100 * record['train_fraction']:.4g}%" if record["train_fraction"] < 1 else ""
+def _titles(groups: list[list[dict[str, Any]]]) -> list[str]:
+    """Recipe and share of the training rows; of rows with these and the encoder in common also the settings that tell them apart."""
+    first = [group[0] for group in groups]
+    shares = [f", {100 * record['train_fraction']:.4g}%" if record["train_fraction"] < 1 else "" for record in first]
+    names = [(record["recipe"] + share, record["encoder"]) for record, share in zip(first, shares, strict=True)]
+    titles = []
+    for name, record in zip(names, first, strict=True):
+        others = [other["changed"] for other_name, other in zip(names, first, strict=True) if other_name == name]
+        own = {
+            key: value
+            for key, value in record["changed"].items()
+            if any(key not in other or other[key] != value for other in others)
+            and key != "training_arguments.use_cpu"  # says where, not how
+        }
+        titles.append(f"{name[0]} ({_short(own)})" if own else name[0])
+    return titles
 
 
 def _short(settings: dict[str, Any]) -> str:
-    return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in settings.items())
+    return ", ".join(
+        f"{key.rpartition('.')[2]} {f'{value:g}' if isinstance(value, float) else value}"
+        for key, value in settings.items()
+    )
 
 
 def _column_name(table: Table, kind: str, metric: str) -> str:
@@ -400,14 +417,10 @@ def markdown(table: str, records: str | Path) -> str:
 
 def _label_table(records: list[dict[str, Any]]) -> list[str]:
     """Table 4: F1 of each label, published / ours (mean over seeds)."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for record in records:
-        if "per_label_f1" in record:
-            groups.setdefault(_settings_key(record), []).append(record)
-    if not groups:
+    ours = _groups(record for record in records if "per_label_f1" in record)
+    if not ours:
         return []
-    ours = list(groups.values())
-    titles = _titles([group[0] for group in ours])
+    titles = [f"{title}, {group[0]['encoder']}" for title, group in zip(_titles(ours), ours, strict=True)]
     published = list(next(iter(GOEMOTIONS_LABELS.values())))
     header = ["label", *(f"*published: {row}*" for row in published), *titles]
     lines = ["", "F1 of each label at threshold 0.3 (Table 4):", ""]
@@ -417,21 +430,6 @@ def _label_table(records: list[dict[str, Any]]) -> list[str]:
         means = [sum(run["per_label_f1"][label] for run in runs) / len(runs) for runs in ours]
         lines.append("| " + " | ".join([label, *(f"{value:.2f}" for value in [*figures.values(), *means])]) + " |")
     return lines
-
-
-def _titles(records: list[dict[str, Any]]) -> list[str]:
-    """Recipe, encoder and share of the training rows; of records with these in common also the settings that tell them apart."""
-    plain = [f"{record['recipe']}, {record['encoder']}{_share(record)}" for record in records]
-    titles = []
-    for title, record in zip(plain, records, strict=True):
-        others = [other["changed"] for name, other in zip(plain, records, strict=True) if name == title]
-        own = {
-            key: value
-            for key, value in record["changed"].items()
-            if any(key not in other or other[key] != value for other in others)
-        }
-        titles.append(", ".join(filter(None, [title, _short(own)])))
-    return titles
 
 
 def write_document(document: str | Path, records: str | Path) -> int:
