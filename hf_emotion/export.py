@@ -23,7 +23,7 @@ from torch import nn
 from tqdm.auto import tqdm
 from transformers import DynamicCache, EncoderDecoderCache
 
-from .data import check_split, is_aspect_dataset, is_dialogue_dataset, is_reply_dataset, load_dataset_for
+from .data import is_aspect_dataset, is_dialogue_dataset, is_reply_dataset, load_split
 from .inference import DialoguePredictor, Predictor, TargetedPredictor, load_predictor
 from .inference.dialogue import speaker_and_utterance
 from .inference.evaluate import evaluate
@@ -71,7 +71,7 @@ def export_onnx(
             sums saturate, which costs accuracy. "uint8" is right, and slower, on all.
         texts: what is compared; for a model of dialogues lists of (speaker or None, utterance), for a generator contexts.
             Default: those of `dataset` (the first 1,000 texts), or else the test part of the quickstart corpus.
-        dataset, split, data_dir, options: a corpus, see `load_dataset_for`; with `quantize` the metrics on it are reported before
+        dataset, split, data_dir, options: a corpus, see `load_split`; with `quantize` the metrics on it are reported before
             and after.
 
     Returns:
@@ -198,9 +198,7 @@ def _write_rest(model, folder: Path) -> None:
 
 
 def _corpus_texts(model, dataset: str | None, split: str, data_dir, options: dict[str, Any] | None) -> list:
-    splits = load_dataset_for(dataset or "quickstart", data_dir if dataset else None, **(options or {}))
-    check_split(splits, split, dataset)
-    rows = splits[split]
+    rows = load_split(dataset or "quickstart", split, data_dir if dataset else None, **(options or {}))
     dialogues = isinstance(model, DialoguePredictor)
     if dataset is not None:
         kinds = {

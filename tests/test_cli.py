@@ -267,6 +267,17 @@ class TestEvaluate:
         result = json.loads(invoke("evaluate", single_run, *options))
         assert result["labels"] == ["anger", "joy", "neutral"] and result["rows"] == 1
 
+    def test_one_file_is_measured_whole(self, single_run, single_label, tmp_path):
+        options = ["--dataset", "files", "--json", "--data-dir"]
+        (run,) = report_of(single_run)["runs"]
+        for path, rows in ((single_label / "test.csv", 16), (single_label / "train.csv", 48)):
+            result = json.loads(invoke("evaluate", single_run, *options, path))
+            assert result["rows"] == rows
+            same = result["metrics"]["argmax"]["macro_f1"] == pytest.approx(run["test"]["argmax"]["macro_f1"])
+            assert same or path.stem == "train"
+        one = write_csv(tmp_path / "one.csv", ["text", "label"], [["so happy", "joy"]])
+        assert json.loads(invoke("evaluate", single_run, *options, one))["rows"] == 1
+
     def test_what_does_not_fit(self, argv, tiny_run, single_run, feelings, single_label, corpus):
         options = ["--dataset", "files", "--data-dir"]
         result = argv(
@@ -277,8 +288,17 @@ class TestEvaluate:
         assert result.code == 1 and "multi-label and the model single-label" in result.err
         result = argv("evaluate", single_run, *options, single_label, "--option", "separator=x")
         assert result.code == 1 and "did you mean 'label_separator'" in result.err
-        result = argv("evaluate", single_run, *options, single_label / "train.csv")
-        assert result.code == 1 and "has no split 'test'" in result.err
+        result = argv(
+            "evaluate",
+            single_run,
+            *options,
+            single_label,
+            "--split",
+            "validation",
+            "--option",
+            "validation_fraction=0",
+        )
+        assert result.code == 1 and "files has no split 'validation': it has ['train', 'test']" in result.err
 
 
 class TestPredict:

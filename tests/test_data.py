@@ -441,7 +441,7 @@ class TestOwnFiles:
         with pytest.raises(ValueError, match="no row has a label; name the column of the labels with label_column"):
             load(tmp_path, label_separator=",")
 
-    @pytest.mark.parametrize(("rows", "fraction"), [(1, 0.1), (3, 0.0), (3, 1.5), (3, 0.9), (3, float("nan"))])
+    @pytest.mark.parametrize(("rows", "fraction"), [(1, 0.1), (3, -0.5), (3, 1.5), (3, 0.9), (3, float("nan"))])
     def test_fractions_that_leave_a_part_empty(self, tmp_path, rows, fraction):
         path = write_csv(tmp_path / "mine.csv", ["text", "label"], ROWS[:rows])
         with pytest.raises(ValueError, match=f"`validation_fraction` must lie .*got {fraction} of {rows} rows"):

@@ -294,6 +294,11 @@ class TestWrongInput:
         with pytest.raises(TypeError, match=f"texts must be a string or a list.*got {type(texts).__name__}"):
             predictor(texts)
 
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+    def test_no_gpu(self, tiny_run):
+        with pytest.raises(ValueError, match="`device` is 'cuda:0', but torch finds no GPU: leave it out"):
+            Predictor(tiny_run, device="cuda:0")
+
     def test_no_tokenizer(self, tmp_path, tiny_run):
         shutil.copytree(tiny_run, tmp_path / "model", ignore=shutil.ignore_patterns("tokenizer*"))
         with pytest.raises(OSError, match="model' has no tokenizer .*tokenizer.save_pretrained"):

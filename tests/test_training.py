@@ -2,6 +2,7 @@
 """Whole runs of a tiny model: what lies in the run folder, several seeds, interruptions, wrong inputs."""
 
 import copy
+import dataclasses
 import json
 import logging
 import math
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 import torch
+from datasets import DatasetDict
 from huggingface_hub import ModelCard
 from huggingface_hub.errors import StrictDataclassError
 from model_cases import BY_ID, make_tokenizer
@@ -652,6 +654,25 @@ class TestInputs:
             ValueError, match="distil' is a 'distilbert' model; 'label-aware-bert' is built over 'bert'"
         ):
             train(feelings_recipe(base), tmp_path / "run", data_dir=feelings)
+
+    def test_a_part_that_is_missing(self, tmp_path, base_bert, feelings, single_label):
+        recipe = feelings_recipe(base_bert)
+        splits = load_dataset_for("files", feelings, label_separator="|")
+        for part, kept in (("validation", ["train", "test"]), ("train", ["validation"])):
+            given = DatasetDict({name: splits[name] for name in kept})
+            with pytest.raises(ValueError, match=re.escape(f"needs the part '{part}'; the corpus has {kept}")):
+                train(recipe, tmp_path / "run", splits=given)
+        recipe = dataclasses.replace(recipe, dataset_options={"validation_fraction": 0.0})
+        with pytest.raises(ValueError, match="needs the part 'validation'"):
+            train(recipe, tmp_path / "run", data_dir=single_label)
+        assert not (tmp_path / "run").exists()
+
+    def test_a_negative_learning_rate_leaves_nothing(self, tmp_path, base_bert, feelings):
+        recipe = feelings_recipe(base_bert)
+        recipe.training_arguments["learning_rate"] = -1.0
+        with pytest.raises(ValueError, match="`learning_rate` must not be negative, got -1.0"):
+            train(recipe, tmp_path / "run", data_dir=feelings)
+        assert not (tmp_path / "run" / "recipe.yaml").exists()
 
     def test_more_tokens_than_positions(self, tmp_path, base_bert, feelings):
         with pytest.raises(ValueError, match="`max_length` is 41, but .* has 40 positions"):

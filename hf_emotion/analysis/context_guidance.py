@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from ..data import check_split, context_names, label_names, load_dataset_for
+from ..data import context_names, label_names, load_split
 from ..inference.targeted import TargetedPredictor
 from ..modeling.pipeline_targeted_sentiment import model_inputs
 from ..training.files import write_json
@@ -63,7 +63,7 @@ def collect(
 
     Args:
         checkpoint: a trained CG-BERT or QACG-BERT.
-        dataset, data_dir, split, options: see `load_dataset_for`.
+        dataset, data_dir, split, options: see `load_split`.
         rows: sample size (the paper's figure 4 has 200).
         seed: of the sample.
 
@@ -76,9 +76,7 @@ def collect(
     config = predictor.model.config
     if not hasattr(config, "num_contexts"):
         raise ValueError(f"{checkpoint} has no gates: it is neither a CG-BERT nor a QACG-BERT.")
-    splits = load_dataset_for(dataset, data_dir, **(options or {}))
-    check_split(splits, split, dataset)
-    data = splits[split]
+    data = load_split(dataset, split, data_dir, **(options or {}))
     labels, (targets, aspects) = label_names(data), context_names(data)
     opinions = np.flatnonzero([labels[i] != "none" for i in data["labels"]])
     if not len(opinions):

@@ -9,12 +9,11 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..data import (
-    check_split,
     context_names,
     is_conversation_dataset,
     is_reply_dataset,
     label_names,
-    load_dataset_for,
+    load_split,
     replies_as_texts,
 )
 from ..inference import Predictor, TargetedPredictor, load_predictor
@@ -48,7 +47,7 @@ def faithfulness(
 
     Args:
         checkpoint: a classifier of texts, or of targeted sentiment.
-        dataset, data_dir, split, options: see `load_dataset_for`. Of targeted sentiment only rows with an opinion are drawn, of
+        dataset, data_dir, split, options: see `load_split`. Of targeted sentiment only rows with an opinion are drawn, of
             all data only texts of at least two words.
         rows: size of the random sample.
         methods: some of `explain`'s.
@@ -115,13 +114,11 @@ def faithfulness(
 
 def _sample(predictor, dataset: str, data_dir, split: str, options: dict[str, Any], generator):
     """Contexts of the split in a random order."""
-    splits = load_dataset_for(dataset, data_dir, **options)
-    check_split(splits, split, dataset)
-    if is_conversation_dataset(splits[split]):
+    data = load_split(dataset, split, data_dir, **options)
+    if is_conversation_dataset(data):
         raise ValueError(f"`dataset` {dataset!r} has dialogues: give one of texts.")
-    if is_reply_dataset(splits[split]):
-        splits = replies_as_texts(splits)
-    data = splits[split]
+    if is_reply_dataset(data):
+        data = replies_as_texts(data)
     targeted = isinstance(predictor, TargetedPredictor)
     if targeted != ("aspect" in data.column_names) or "text" not in data.column_names:
         raise ValueError(

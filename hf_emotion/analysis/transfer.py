@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ..data import check_split, is_dialogue_dataset, label_matrix, label_names, load_dataset_for
+from ..data import is_dialogue_dataset, label_matrix, label_names, load_split
 from ..inference import Predictor, load_predictor
 from ..metrics import classification
 from ..taxonomies import EKMAN
@@ -76,9 +76,7 @@ def transfer(
     Raises:
         ValueError: a corpus that is no corpus of emotions, or has no group that the model knows.
     """
-    splits = load_dataset_for(dataset, data_dir, **(options or {}))
-    check_split(splits, split, dataset)
-    rows = splits[split]
+    rows = load_split(dataset, split, data_dir, **(options or {}))
     if is_dialogue_dataset(rows):
         texts = [utterance for dialogue in rows["utterances"] for utterance in dialogue]
         ids = [[label] if label >= 0 else [] for label in label_matrix(rows)]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from datasets import DatasetDict
+from datasets import Dataset, DatasetDict
 
 from .aspect import (
     TARGET_TEXTS,
@@ -128,6 +128,16 @@ def load_dataset_for(
     return splits
 
 
+def load_split(name: str, split: str, data_dir: str | Path | None = None, **options) -> Dataset:
+    """One split of a corpus, see `load_dataset_for`; one's own single file is taken whole, whatever `split` says."""
+    alone = name in OWN_FILES and data_dir is not None and Path(data_dir).is_file()
+    splits = load_dataset_for(name, data_dir, **{**options, **({"validation_fraction": 0.0} if alone else {})})
+    if alone:
+        return splits["train"]
+    check_split(splits, split, name)
+    return splits[split]
+
+
 def check_dataset(name: str, options: dict) -> None:
     """ValueError unless the name is known and its loader takes the options."""
     if not isinstance(name, str) or name not in LOADERS:
@@ -192,6 +202,7 @@ __all__ = [
     "label_matrix",
     "label_names",
     "load_dataset_for",
+    "load_split",
     "mojitalk_part",
     "multi_hot",
     "oversample_minorities",

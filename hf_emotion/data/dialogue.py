@@ -434,7 +434,7 @@ def load_dialogue_files(
             one file, which is then the training part.
         dialogue_column, utterance_column, speaker_column, label_column: names of the columns, or of the keys in `turns`.
         labels: the label names in their order. None: those that occur, sorted.
-        validation_fraction: share of the training dialogues set aside, at a fixed seed, where there is no validation file.
+        validation_fraction: share of the training dialogues set aside, at a fixed seed, where there is no validation file; 0: none.
         on_bad_rows: "error", or "skip" to drop, count and list malformed utterances (of the second layout: dialogues).
 
     Raises:
@@ -482,7 +482,7 @@ def load_dialogue_files(
         for row in rows.rows:
             row["labels"] = ids[row["labels"]]
         splits[split] = _to_dataset(rows, names)
-    if "validation" not in splits:
+    if "validation" not in splits and validation_fraction != 0:
         splits["train"], splits["validation"] = _set_aside(splits["train"], validation_fraction)
         logger.warning("no validation file: %d training dialogues set aside for validation", len(splits["validation"]))
     return DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})

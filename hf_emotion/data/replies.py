@@ -16,7 +16,7 @@ import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 
@@ -482,7 +482,7 @@ def load_reply_files(
         for row in rows.rows:
             row["labels"] = ids[row["labels"]]
         splits[split] = _to_dataset(rows, names)
-    if "validation" not in splits:
+    if "validation" not in splits and validation_fraction != 0:
         splits["train"], splits["validation"] = split_by_text(splits["train"], validation_fraction, column="context")
         logger.warning("no validation file: %d training rows set aside for validation", len(splits["validation"]))
     return DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
@@ -524,6 +524,9 @@ def is_reply_dataset(dataset: Dataset) -> bool:
     return {"context", "reply"} <= set(dataset.column_names)
 
 
-def replies_as_texts(splits: DatasetDict) -> DatasetDict:
+Splits = TypeVar("Splits", Dataset, DatasetDict)
+
+
+def replies_as_texts(splits: Splits) -> Splits:
     """The replies as the texts of a classifier, such as a judge of emotional replies: columns `id`, `text`, `labels`."""
     return splits.remove_columns("context").rename_column("reply", "text")

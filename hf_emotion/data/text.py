@@ -333,7 +333,7 @@ def load_files(
             without it.
         labels: the label names in their order. None: those that occur, sorted.
         validation_fraction: share of the training rows (with `aspect_column`: of the distinct training texts, with all their
-            rows) set aside, at a fixed seed, where there is no validation file.
+            rows) set aside, at a fixed seed, where there is no validation file; 0: none.
         on_bad_rows: "error", or "skip" to drop, count and list rows without text or with an unknown label.
         aspect_column, target_column: columns with the name of the aspect and of the target; where there is a target, the
             placeholders LOCATION1 and LOCATION2 in a text are replaced as `replace_targets` says.
@@ -430,7 +430,7 @@ def load_files(
             splits[split] = to_aspect_dataset(rows, names["labels"], names["aspect"], names.get("target"))
         else:
             splits[split] = rows.to_dataset(names["labels"], multi_label)
-    if "validation" not in splits:
+    if "validation" not in splits and validation_fraction != 0:
         if aspect_column is not None:
             train, validation = split_by_text(splits["train"], validation_fraction)
         else:

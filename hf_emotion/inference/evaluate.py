@@ -9,7 +9,6 @@ from ..data import (
     FOUR_CLASSES,
     FOUR_OF,
     OWN_FILES,
-    check_split,
     is_aspect_dataset,
     is_conversation_dataset,
     is_dialogue_dataset,
@@ -17,7 +16,7 @@ from ..data import (
     is_reply_dataset,
     label_matrix,
     label_names,
-    load_dataset_for,
+    load_split,
     replies_as_texts,
 )
 from ..taxonomies import TAXONOMIES
@@ -37,7 +36,7 @@ def evaluate(
 
     Args:
         predictor: what `load_predictor` gives.
-        dataset, data_dir, options: see `load_dataset_for`. Of a corpus of replies the replies are classified.
+        dataset, split, data_dir, options: see `load_split`. Of a corpus of replies the replies are classified.
         threshold: the fixed threshold, beside the stored ones.
 
     Returns:
@@ -61,13 +60,11 @@ def evaluate(
                 options.setdefault("targets", predictor.model.config.targets)
     elif dataset in FOUR_OF and sorted(predictor.labels) == sorted(FOUR_CLASSES):
         options.setdefault("four_classes", True)
-    splits = load_dataset_for(dataset, data_dir, **options)
-    check_split(splits, split, dataset)
-    if is_conversation_dataset(splits[split]):
+    rows = load_split(dataset, split, data_dir, **options)
+    if is_conversation_dataset(rows):
         raise ValueError(f"`dataset` {dataset!r} has no labels to measure a classifier on.")
-    if is_reply_dataset(splits[split]):
-        splits = replies_as_texts(splits)
-    rows = splits[split]
+    if is_reply_dataset(rows):
+        rows = replies_as_texts(rows)
     names = label_names(rows)
     if sorted(names) != sorted(predictor.labels):
         raise ValueError(

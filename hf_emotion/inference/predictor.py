@@ -359,7 +359,7 @@ def load_checkpoint(
         ModuleNotFoundError: an exported model without onnxruntime.
         OSError: no such checkpoint, or one without a tokenizer or without safetensors.
         ValueError: a model object without `tokenizer`; a checkpoint without trained head, with damaged files or with code of its
-            own, which is not run; an exported model on another device than the CPU; another `dtype` than those of `DTYPES`, or one
+            own, which is not run; an exported model on another device than the CPU, "cuda" without a GPU; another `dtype` than those of `DTYPES`, or one
             for a model object or an exported model.
     """
     if dtype is not None and dtype not in DTYPES:
@@ -413,7 +413,9 @@ def load_checkpoint(
                 "tokenizer it was trained with into the folder, tokenizer.save_pretrained(folder)."
             )
         tokenizer = read_tokenizer(checkpoint)
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"`device` is {str(device)!r}, but torch finds no GPU: leave it out, or write 'cpu'.")
     return model.to(device, None if dtype is None else DTYPES[dtype]), tokenizer
 
 

@@ -36,7 +36,10 @@ def training_arguments(
         **recipe.training_arguments,
     }
     # The collator drops the column `length`, which the sampler needs.
-    return arguments_class(output_dir=str(checkpoints), seed=seed, remove_unused_columns=False, **values)
+    arguments = arguments_class(output_dir=str(checkpoints), seed=seed, remove_unused_columns=False, **values)
+    if not arguments.learning_rate >= 0:  # found by the optimizer too, but after the run folder was begun
+        raise ValueError(f"`learning_rate` must not be negative, got {arguments.learning_rate}.")
+    return arguments
 
 
 def fit(

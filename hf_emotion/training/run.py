@@ -141,6 +141,9 @@ def _train(
         _check_output(output, recipe_file, recipe, resume)
     if splits is None:
         splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
+    missing = [part for part in ("train", "validation") if part not in splits]
+    if missing:
+        raise ValueError(f"a training needs the part {missing[0]!r}; the corpus has {list(splits)}.")
     corpus = OUR_MODEL_TYPES.get(recipe.model_type)
     for kind, found in (("replies", is_reply_dataset), ("conversations", is_conversation_dataset)):
         if corpus == kind and not found(splits["train"]):
