@@ -57,9 +57,13 @@ SIZES: dict[str, PreTrainedConfig] = {
     ),
     "distilbert/distilbert-base-uncased": DistilBertConfig(),
     "openai-community/gpt2": GPT2Config(),
+    "openai-community/gpt2-medium": GPT2Config(n_embd=1024, n_layer=24, n_head=16),
 }
-# The paper's second generator (Liu et al. 2021) is BERT-large.
-ALSO = [("mojitalk/bert_mod_ln", "google-bert/bert-large-uncased")]
+# The recipes of the generators start from the base sizes; their paper's are these (Liu et al. 2021, footnote 1).
+ALSO = [
+    ("mojitalk/bert_mod_ln", "google-bert/bert-large-uncased"),
+    ("mojitalk/gpt2_mod_ln", "openai-community/gpt2-medium"),
+]
 
 
 def make_base(name: str, train_part: Dataset, folder: Path) -> None:
@@ -103,6 +107,7 @@ def check(recipe: Recipe, splits: DatasetDict, folder: Path) -> float:
 def main(argv: Sequence[str] | None = None) -> list[dict]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipe", action="append", help="only these, e.g. goemotions/baseline")
+    parser.add_argument("--size", action="append", help="only these base models, e.g. google-bert/bert-large-uncased")
     parser.add_argument("--data-dir", help="folder with the corpora")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument(
@@ -117,6 +122,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     recipes = {recipe_name(path): load_recipe(path) for path in packaged_recipes()}
     runs = [(name, recipe.base_model) for name, recipe in recipes.items() if recipe.base_model in SIZES] + ALSO
     runs = [(name, base) for name, base in runs if arguments.recipe is None or name in arguments.recipe]
+    runs = [(name, base) for name, base in runs if arguments.size is None or base in arguments.size]
     kept = {}
     if arguments.output and arguments.output.is_file():
         kept = {(row["recipe"], row["size of"]): row for row in json.loads(arguments.output.read_text("utf-8"))}

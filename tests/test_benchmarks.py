@@ -351,6 +351,7 @@ def test_published_sizes_are_those_of_the_hub():
         "albert/albert-base-v2": 12,
         "distilbert/distilbert-base-uncased": 66,
         "openai-community/gpt2": 124,
+        "openai-community/gpt2-medium": 355,
     }
 
 
@@ -367,13 +368,14 @@ def test_a_recipe_at_its_size_trains_some_steps(monkeypatch, tmp_path):
         return original(recipe, folder, splits=splits)
 
     monkeypatch.setattr(published_sizes, "train", noting)
+    monkeypatch.setattr(published_sizes, "ALSO", [("sentihood/qacg_aux", "google-bert/bert-large-uncased")])
     output = tmp_path / "sizes.json"
     output.write_text(
         json.dumps([{"recipe": "kept", "size of": "x"}, {"recipe": "sentihood/qacg_aux", "size of": "y"}])
     )
     published_sizes.main(
         ["--recipe", "sentihood/qacg_aux", "--data-dir", str(corpora), "--steps", "1", "--rows", "16"]
-        + ["--set", "use_cpu=true", "--output", str(output)]
+        + ["--size", "google-bert/bert-base-uncased", "--set", "use_cpu=true", "--output", str(output)]
     )
     [(recipe, rows)] = trained
     packaged = published_sizes.load_recipe("sentihood/qacg_aux").training_arguments
