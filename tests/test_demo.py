@@ -151,7 +151,9 @@ class TestTexts:
     def test_a_cut_text_is_told_once(self, page):
         with pytest.warns(UserWarning) as told:
             ask(page("text"), "day " * 50, "attention")
-        assert [str(one.message) for one in told] == ["1 of 1 texts are longer than 32 tokens and were cut"]
+        # Others may come from what the garbage collector finds.
+        messages = [str(one.message) for one in told if one.category is UserWarning]
+        assert messages == ["1 of 1 texts are longer than 32 tokens (`max_length`) and were cut"]
 
 
 class TestTargets:

@@ -398,7 +398,7 @@ class TestErrors:
     def test_cut_with_a_warning(self, predictor, caplog):
         with caplog.at_level(logging.WARNING):
             heat = only_map(explain(predictor("label-aware"), "so happy " * 30, method="occlusion", labels=["joy"]))
-        assert "1 of 1 texts are longer than 32 tokens and were cut" in caplog.text
+        assert "1 of 1 texts are longer than 32 tokens (`max_length`) and were cut" in caplog.text
         assert len(heat.columns) == 30
 
 

@@ -7,6 +7,7 @@ does `python -m tests.endurance.fuzz`. Below them what they found, one test each
 import csv
 import json
 import os
+import re
 
 import hypothesis
 import pytest
@@ -158,8 +159,15 @@ def test_recipes_that_are_no_yaml(tmp_path, content, message):
         load_recipe(path)
 
 
-@pytest.mark.parametrize("value", ["2024-13-45", "[" * 500, "!!bool x", "*a"])
-def test_values_that_are_no_yaml(value, argv, tmp_path):
+@pytest.mark.parametrize("value", ["2024-13-45", "!!bool x", "*a"])
+def test_values_that_are_no_yaml_are_words(value):
+    with pytest.raises(ValueError, match=f"'max_length' expected int, got str .value: '{re.escape(value)}'"):
+        load_recipe("quickstart", [f"max_length={value}"])
+    assert load_recipe("quickstart", [f"name={value}"]).name == value
+
+
+@pytest.mark.parametrize("value", ["[" * 500, "{a: ", "[a, !!bool x]"])
+def test_values_that_begin_as_lists(value, argv, tmp_path):
     with pytest.raises(ValueError, match="the override 'max_length=.* has no valid YAML value"):
         load_recipe("quickstart", [f"max_length={value}"])
     done = argv("convert", tmp_path / "x.bin", tmp_path / "out", "--set", f"aspects={value}")

@@ -289,10 +289,10 @@ class TestWrongInput:
         with pytest.raises(ValueError, match=f"text 2 of 3 is empty or no string: {re.escape(repr(text))}"):
             predictor(["fine", text, "fine"])
 
-    @pytest.mark.parametrize("texts", [None, 5, {"fine": "fine"}])
-    def test_no_list(self, predictor, texts):
-        with pytest.raises(TypeError, match=f"texts must be a string or a list.*got {type(texts).__name__}"):
-            predictor(texts)
+    @pytest.mark.parametrize("given", [None, 5, {"fine": "fine"}])
+    def test_no_list(self, predictor, given):
+        with pytest.raises(TypeError, match=f"texts must be a string or a list.*got {type(given).__name__}"):
+            predictor(given)
 
     @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
     def test_no_gpu(self, tiny_run):

@@ -192,6 +192,7 @@ def folder(tmp_path_factory):
             ["text", "label"],
             [["Fine food", "joy"], ["Cold soup, rude staff", "anger|sadness"]] * 10,
         ),
+        ("more_reviews.csv", ["text", "label"], [["Fine soup", "joy"], ["Rude staff", "anger|sadness"]]),
         ("hotels/train.csv", ["text", "aspect", "label"], stays),
         ("comments.csv", ["id", "comment"], [["1", "What a day!"], ["2", 'He said "no", again.']]),
     ):

@@ -720,7 +720,7 @@ class TestReplyFiles:
         assert logged(caplog, "set aside") == "no validation file: 15 training rows set aside for validation"
         again = load_reply_files(path, validation_fraction=0.25)
         assert again["validation"]["id"][:] == splits["validation"]["id"][:]
-        for fraction in (0, 1, 0.001):
+        for fraction in (1, -0.5, 0.001):
             with pytest.raises(ValueError, match="`validation_fraction` must lie between 0 and 1"):
                 load_reply_files(path, validation_fraction=fraction)
 

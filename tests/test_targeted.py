@@ -439,7 +439,7 @@ class TestInputs:
         assert cut["length"][:] == [min(length, 16) for length in whole["length"]]
         assert 0 < too_long < len(hood)
         messages = [record.getMessage() for record in caplog.records if "longer than" in record.getMessage()]
-        assert messages == [f"{too_long} of {len(hood)} texts are longer than 16 tokens and are cut"]
+        assert messages == [f"{too_long} of {len(hood)} texts are longer than 16 tokens (`max_length`) and are cut"]
 
     def test_the_text_alone_is_cut_in_prediction(self, qacg_run, aspect_tokenizer):
         words = ["sun", "rain", "day", "fear"] * 10
@@ -615,7 +615,7 @@ class TestTargetedPredictor:
         texts = ["LOCATION1 is happy", *["sun " * 60 + "LOCATION1"] * 2]
         TargetedPredictor(qacg_run, device="cpu")(texts)
         messages = [record.getMessage() for record in caplog.records]
-        assert messages == ["2 of 3 texts are longer than 40 tokens and were cut"]
+        assert messages == ["2 of 3 texts are longer than 40 tokens (`max_length`) and were cut"]
 
     def test_a_length_without_room_for_the_text(self, qacg_run, aspect_bert, corpora, tmp_path):
         # [CLS] . [SEP] location - 1 - transit - location [SEP]
@@ -791,7 +791,7 @@ class TestFiles:
         source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
         predict_file(predictor, source, tmp_path / "out.csv", progress=False)
         messages = [record.getMessage() for record in caplog.records]
-        assert messages == ["5 of 10 texts are longer than 40 tokens and were cut"]
+        assert messages == ["5 of 10 texts are longer than 40 tokens (`max_length`) and were cut"]
 
 
 # The command line
