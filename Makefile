@@ -8,7 +8,7 @@ BIN := .venv/bin
 	touch $@
 
 # The default model of each task; RUNS="runs/a runs/b" names others.
-RUNS ?= $(wildcard runs/goemotions_laa_cb_strong runs/emotion6_esa runs/meld_bilstm_attention runs/sentihood_qacg_aux)
+RUNS ?= $(wildcard runs/goemotions_laa_ce runs/emotion6_esa runs/meld_bilstm_attention runs/sentihood_qacg_aux)
 
 .PHONY: quickstart test test-full endurance lint format bench bench-full release
 quickstart: .venv/installed

@@ -5,7 +5,7 @@ and against itself with the model exported as int8, with the macro-F1 lost where
 against itself in half precision. Without a checkpoint an untrained label-aware model, without a corpus synthetic texts as long as
 GoEmotions'.
 
-    python benchmarks/bulk_prediction.py runs/goemotions_laa_cb_strong --data-dir DATA --rows 20000
+    python benchmarks/bulk_prediction.py runs/goemotions_laa_ce --data-dir DATA --rows 20000
 """
 
 import argparse

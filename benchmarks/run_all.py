@@ -3,7 +3,7 @@
 All benchmarks in turn, each in a process of its own, and RESULTS.md from what they measured.
 
     python benchmarks/run_all.py                    # small sizes: make bench
-    python benchmarks/run_all.py --full --data-dir DATA --checkpoint runs/goemotions_laa_cb_strong
+    python benchmarks/run_all.py --full --data-dir DATA --checkpoint runs/goemotions_laa_ce
 """
 
 import argparse

@@ -3,7 +3,7 @@
 A classifier of emotions outside its corpus: on other corpora, with the labels of both mapped to Ekman's emotions, and on sentences
 that differ in one term of identity alone.
 
-    python -m hf_emotion.analysis.transfer runs/goemotions_laa_cb_strong --dataset emotion6 --dataset meld
+    python -m hf_emotion.analysis.transfer runs/goemotions_laa_ce --dataset emotion6 --dataset meld
 """
 
 import json
