@@ -22,8 +22,9 @@ class DialogueEmotionPipeline(Pipeline):
     For a dialogue, a list of turns, (for each of several dialogues) a list of `{"speaker", "utterance", "label", "score",
     "scores"}`, one entry for each turn: the most probable emotion, its probability, and the probabilities of all emotions.
 
-    A turn is a pair (speaker, utterance), a dictionary with these keys, or an utterance alone. Utterances are cut to the
-    encoder's positions. Dialogues run one by one, whatever `batch_size` says.
+    A turn is a pair (speaker, utterance), a dictionary with these keys, or an utterance alone. Utterances are cut as in
+    training (the tokenizer's `model_max_length`), at most to the encoder's positions. Dialogues run one by one, whatever
+    `batch_size` says.
     """
 
     _load_processor = False

@@ -131,9 +131,9 @@ def load_dataset_for(
 def load_split(name: str, split: str, data_dir: str | Path | None = None, **options) -> Dataset:
     """One split of a corpus, see `load_dataset_for`; one's own single file is taken whole, whatever `split` says."""
     alone = name in OWN_FILES and data_dir is not None and Path(data_dir).is_file()
-    splits = load_dataset_for(name, data_dir, **{**options, **({"validation_fraction": 0.0} if alone else {})})
     if alone:
-        return splits["train"]
+        return load_dataset_for(name, data_dir, **{**options, "validation_fraction": 0.0})["train"]
+    splits = load_dataset_for(name, data_dir, **options)
     check_split(splits, split, name)
     return splits[split]
 

@@ -448,7 +448,7 @@ def load_reply_files(
         context_column, reply_column, label_column, id_column: column names.
         labels: the label names in their order. None: those that occur, sorted.
         validation_fraction: share of the distinct training contexts, with all their replies, set aside at a fixed seed where
-            there is no validation file.
+            there is no validation file; 0: none.
         on_bad_rows: "error", or "skip" to drop, count and list rows without context or reply, or without a known label.
 
     Raises:
