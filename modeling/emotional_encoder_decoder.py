@@ -52,7 +52,7 @@ class ModulatedStack:
     def modulation(self, emotion_weights: torch.Tensor) -> torch.Tensor:
         """c (B, E) -> γ, β of the first modulated norm, of the second, ... (B, 2M, 1, d)."""
         norms = [self.get_submodule(name) for name in self._modulated_names]
-        return modulations(norms, emotion_weights.to(norms[0].scale_in.dtype))
+        return modulations(norms, emotion_weights.to(norms[0].scale_in))  # of its dtype, on its device
 
     def modulation_parts(
         self,
@@ -287,7 +287,7 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
                 self.config, kwargs.get("emotion_ids"), kwargs.get("emotion_weights"), len(rows[0]) if rows else None
             )
             # A tensor with the batch in front, which `generate` repeats for each beam or sample of a row.
-            kwargs["decoder_modulation"] = decoder.modulation(weights.to(self.device))
+            kwargs["decoder_modulation"] = decoder.modulation(weights)
         return super().generate(inputs, *args, **kwargs)
 
     def prepare_inputs_for_generation(self, input_ids, *args, **kwargs):

@@ -123,7 +123,8 @@ class BertModLNPreTrainedModel(BertPreTrainedModel):
     config: BertModLNConfig
     config_class = BertModLNConfig
     base_model_prefix = "model"
-    _no_split_modules = ["BertEmbeddings", "BertModLNLayer"]
+    # A side computes γ and β of all its norms at once: they stay on one device, and FSDP gathers them together.
+    _no_split_modules = ["BertModLNEncoder", "BertModLNDecoder"]
     _skip_keys_device_placement = ["past_key_values"]
     _can_record_outputs = {}
 

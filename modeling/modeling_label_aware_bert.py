@@ -6,6 +6,7 @@ Shapes: B batch, L tokens, d hidden size, C labels, d' label embedding size.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -70,8 +71,8 @@ class LabelAwareClassifierOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
-# Both poolings hold their weights themselves: transformers initialises no custom module without parameters of its own,
-# and a subclass of nn.Linear with another result would be wrapped by PEFT and quantizers.
+# These hold their weights themselves: transformers initialises no custom module without parameters of its own, and PEFT and
+# quantizers take every nn.Linear for one.
 
 
 class LabelAwarePooling(nn.Module):
@@ -124,36 +125,43 @@ class LeamPooling(nn.Module):
         return (attentions @ hidden_states).squeeze(1), attentions
 
 
+class LabelWiseLinear(nn.Module):
+    """One linear layer for each label: (B, C, d_in) -> (B, C, d_out). The rows of one label's layer are consecutive."""
+
+    def __init__(self, num_labels: int, in_features: int, out_features: int):
+        super().__init__()
+        self.out_features = out_features
+        self.weight = nn.Parameter(torch.empty(num_labels * out_features, in_features))
+        self.bias = nn.Parameter(torch.empty(num_labels * out_features))
+
+    def forward(self, states):
+        weight, bias = (parameter.unflatten(0, (-1, self.out_features)) for parameter in (self.weight, self.bias))
+        return torch.einsum("bci,coi->bco", states, weight) + bias
+
+
 class LabelAwareHead(nn.Module):
     """Section 3.3: ŷ^{(i)} = FFN_i([h̃^{(i)} ‖ s]), one FFN for all labels (`tie_head`) or one for each."""
 
     def __init__(self, config: LabelAwareBertConfig):
         super().__init__()
-        self.num_heads = 1 if config.tie_head else config.num_labels
+        linear = nn.Linear if config.tie_head else partial(LabelWiseLinear, config.num_labels)
         self.dropout = nn.Dropout(
             config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
         )
         size = 2 * config.hidden_size
         self.dense = None
         if config.head_hidden_size is not None:
-            # The rows of one label's layer are consecutive.
-            self.dense = nn.Linear(size, self.num_heads * config.head_hidden_size)
+            self.dense = linear(size, config.head_hidden_size)
             self.activation = ACT2FN[config.hidden_act]
             size = config.head_hidden_size
-        self.out_proj = nn.Linear(size, self.num_heads)
+        self.out_proj = linear(size, 1)
 
     def forward(self, label_representations):
         """(B, C, 2d) -> logits (B, C)."""
         hidden = self.dropout(label_representations)
-        if self.num_heads == 1:
-            if self.dense is not None:
-                hidden = self.activation(self.dense(hidden))
-            return self.out_proj(hidden).squeeze(-1)
         if self.dense is not None:
-            weight = self.dense.weight.view(self.num_heads, -1, hidden.shape[-1])  # (C, head_hidden_size, 2d)
-            hidden = torch.einsum("bcd,chd->bch", hidden, weight) + self.dense.bias.view(self.num_heads, -1)
-            hidden = self.activation(hidden)
-        return (hidden * self.out_proj.weight).sum(-1) + self.out_proj.bias
+            hidden = self.activation(self.dense(hidden))
+        return self.out_proj(hidden).squeeze(-1)
 
 
 class LabelAwareBertPreTrainedModel(BertPreTrainedModel):
@@ -167,7 +175,10 @@ class LabelAwareBertPreTrainedModel(BertPreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
-        if isinstance(module, LabelAwarePooling):
+        if isinstance(module, LabelWiseLinear):
+            init.normal_(module.weight, mean=0.0, std=self.config.initializer_range)
+            init.zeros_(module.bias)
+        elif isinstance(module, LabelAwarePooling):
             # The paper does not say. With N(0, 0.02) every label attends alike and, the head being shared, all logits
             # start equal: small corpora stay there for epochs. The identity lets a label's word look for its like.
             init.eye_(module.weight)
@@ -234,9 +245,9 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
         ).last_hidden_state  # (B, L, d)
 
         token_mask = None if attention_mask is None else attention_mask.bool()
-        representations, label_attentions = self.label_attention(
-            self.label_embeddings.weight, hidden_states, token_mask
-        )
+        # By a lookup and not by reading `weight`, which is elsewhere if the weights are offloaded.
+        label_embeddings = self.label_embeddings(torch.arange(self.config.num_labels, device=hidden_states.device))
+        representations, label_attentions = self.label_attention(label_embeddings, hidden_states, token_mask)
         if self.config.label_attention == "bilinear":
             sentence = hidden_states[:, 0] if self.pooler is None else self.pooler(hidden_states)  # (B, d)
             sentence = sentence[:, None].expand_as(representations)

@@ -856,9 +856,16 @@ NO_PLAIN_CHECKPOINT: dict[str, str] = {
 NO_PIPELINE: dict[str, str] = {
     id: "its vectors come from elsewhere" for id in DIALOGUE_CASES if BY_ID[id].config.get("utterance_encoder") is None
 }
+NO_OFFLOAD: dict[str, str] = {
+    **dict.fromkeys(MOD_LN_CASES, "a side reads the weights of all its norms at once"),
+    **dict.fromkeys(
+        ("qacg", "qacg-neg-l1-per-head-gates-scaled"), "multiplies weights of its context projections with each other"
+    ),
+}
 NO_GENERATION: dict[str, str] = {case.id: "classifies" for case in CASES if case.id not in MOD_LN_CASES}
 UNSUPPORTED = (
     NO_GENERATION,
+    NO_OFFLOAD,
     NO_FULLGRAPH_COMPILE,
     NO_GRADIENT_CHECKPOINTING,
     NO_SDPA,

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from accelerate import infer_auto_device_map
 from hf_emotion.modeling import (
     BertModLNConfig,
     BertModLNForConditionalGeneration,
@@ -963,6 +964,22 @@ def test_tokens_of_emotions_are_checked_and_saved(family, tmp_path):
     config_class(**sizes, emotion_token_ids=TOKENS).save_pretrained(tmp_path)
     assert config_class.from_pretrained(tmp_path).emotion_token_ids == TOKENS
     assert config_class(**sizes).emotion_token_ids is None
+
+
+@EACH_FAMILY
+def test_a_side_stays_on_one_device(family):
+    """γ and β of all its norms are computed together."""
+    model = build(family)
+    size = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    device_map = infer_auto_device_map(
+        model, max_memory={0: size // 2, 1: 2 * size}, no_split_module_classes=model._no_split_modules
+    )
+    for side in ("encoder", "decoder"):
+        norms = [name for name, module in model.named_modules() if f".{side}." in name and hasattr(module, "scale_in")]
+        devices = [
+            d for name in norms for part, d in device_map.items() if not part or f"{name}.".startswith(f"{part}.")
+        ]
+        assert len(devices) == len(norms) > 1 and len(set(devices)) == 1
 
 
 @EACH_FAMILY

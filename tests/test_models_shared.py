@@ -12,6 +12,7 @@ import hf_emotion.modeling
 import numpy as np
 import pytest
 import torch
+from accelerate import cpu_offload
 from model_cases import (
     BAD_CONFIGS,
     BY_ID,
@@ -22,6 +23,7 @@ from model_cases import (
     NO_GRADIENT_CHECKPOINTING,
     NO_HIDDEN_STATES,
     NO_INPUTS_EMBEDS,
+    NO_OFFLOAD,
     NO_PEFT,
     NO_PIPELINE,
     NO_PLAIN_CHECKPOINT,
@@ -420,6 +422,17 @@ def test_inputs_embeds_equal_input_ids(case: ModelCase):
         model(**inputs, inputs_embeds=embeds["inputs_embeds"])
     with pytest.raises(ValueError, match="`input_ids` and `inputs_embeds`"):
         model(attention_mask=inputs["attention_mask"])
+
+
+@each_case(NO_OFFLOAD)
+def test_offloaded_weights_give_the_same_values(case: ModelCase):
+    """Every weight is on the meta device but while the module that holds it runs."""
+    inputs = case.make_inputs(3, 9, 7)
+    expected = case.build()(**inputs)
+    with torch.no_grad():
+        found = cpu_offload(case.build(), execution_device=torch.device("cpu"))(**inputs)
+    assert_close(found.logits, expected.logits, rtol=1e-6, atol=1e-6)
+    assert_close(found.loss, expected.loss, rtol=1e-6, atol=1e-6)
 
 
 @each_case()
