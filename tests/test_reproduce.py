@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score
-from toolkit_helpers import invoke, recipe_for, write_csv
+from toolkit_helpers import invoke, recipe_for, write_csv, write_iemocap
 
 from hf_emotion.analysis import baselines, reproduce
 from hf_emotion.analysis.published import GOEMOTIONS_LABELS, TABLES
@@ -443,9 +443,53 @@ class TestBaselines:
         ]
         assert [row[0] for row in reproduce.table_rows("goemotions", tmp_path)[1]].count("baseline/tfidf, 10%") == 1
 
-    def test_errors(self, base_bert, corpora):
+    def test_one_regression_for_each_target_and_aspect(self, base_bert, corpora):
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+
+        recipe = dataclasses.replace(
+            recipe_for(base_bert), dataset="sentihood", dataset_options={}, train_fraction=1.0
+        )
+        result = baselines.baseline("tfidf", recipe, corpora)
+        train, test = (load_dataset_for("sentihood", corpora)[part].to_pandas() for part in ("train", "test"))
+        vectorizer = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True).fit(train["text"])
+        expected = test["labels"].copy()
+        for context, rows in test.groupby(["target", "aspect"]):
+            seen = train[(train[["target", "aspect"]] == context).all(axis=1)]
+            model = LogisticRegression(C=result["C"], max_iter=1000)
+            model.fit(vectorizer.transform(seen["text"]), seen["labels"])
+            expected[rows.index] = model.predict(vectorizer.transform(rows["text"]))
+        assert expected.nunique() == 3
+        right = (expected == test["labels"]).groupby([test.index // 4]).all()
+        assert result["test"]["argmax"]["accuracy"] == pytest.approx((expected == test["labels"]).mean())
+        assert result["test"]["argmax"]["strict_accuracy"] == pytest.approx(right.mean())
+
+    def test_an_aspect_that_has_one_label(self):
+        features, contexts = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([0, 0, 1, 1])
+        models = baselines._fit(1.0, features, np.array([2, 0, 1, 1]), contexts)
+        found = baselines._probabilities(models, features, contexts, 3)
+        assert found[2:].tolist() == [[0, 1, 0], [0, 1, 0]]
+        assert (found[:2, 1] == 0).all() and found[0].argmax() == 2 and found[1].argmax() == 0
+
+    def test_a_turn_without_a_label_is_no_class_of_its_own(self):
+        models = baselines._fit(1.0, np.eye(4), np.array([-1, 1, 0, -1]), np.zeros(4, int))
+        assert models[0].classes_.tolist() == [0, 1]
+
+    @pytest.mark.parametrize("kind", ["tfidf", "frozen"])
+    def test_utterances_of_dialogues_one_by_one(self, base_bert, tmp_path, kind):
+        write_iemocap(tmp_path, per_session=12)
+        recipe = dataclasses.replace(recipe_for(base_bert), dataset="iemocap", dataset_options={}, train_fraction=1.0)
+        splits = load_dataset_for("iemocap", tmp_path)
+        assert any(-1 in labels for labels in splits["train"]["labels"]), "some turns have none of the labels"
+        result = baselines.baseline(kind, recipe, tmp_path)
+        assert result["rows"] == {part: len(rows) for part, rows in splits.items()}
+        assert result["test"]["argmax"]["accuracy"] > (0.9 if kind == "tfidf" else 0)
+
+    def test_errors(self, base_bert, tmp_path):
         with pytest.raises(ValueError, match="`kind` must be 'tfidf' or 'frozen'"):
             baselines.baseline("bow", recipe_for(base_bert))
-        recipe = dataclasses.replace(recipe_for(base_bert), dataset="sentihood", dataset_options={})
+        recipe = dataclasses.replace(recipe_for(base_bert), dataset="reply_files", dataset_options={})
+        for part in ("train", "validation", "test"):
+            write_csv(tmp_path / f"{part}.csv", ["context", "reply", "emotion"], [["a day", "so calm", "joy"]] * 4)
         with pytest.raises(ValueError, match="read texts"):
-            baselines.baseline("tfidf", recipe, corpora)
+            baselines.baseline("tfidf", recipe, tmp_path)

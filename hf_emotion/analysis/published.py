@@ -29,6 +29,10 @@ class Table:
     encoder: str = ""
 
 
+def _with_baselines(corpus: str, recipes: tuple[str, ...]) -> tuple[str, ...]:
+    return "baseline/tfidf", "baseline/frozen", *(f"{corpus}/{name}" for name in recipes)
+
+
 def _rows(names: tuple[str, ...], rows: dict[str, tuple]) -> dict[str, dict[str, Figure]]:
     """Figures in percent, None where the paper has none -> fractions by metric."""
 
@@ -53,11 +57,7 @@ TABLES = {
     "goemotions": Table(
         "Label-aware attention (Wu, Wang and Liu), Tables 1 and 4: GoEmotions, macro-F1 over 28 labels at threshold 0.3. The paper's ± of "
         "the baseline is the spread over its labels, not over seeds",
-        (
-            "baseline/tfidf",
-            "baseline/frozen",
-            *(f"goemotions/{name}" for name in ("baseline", "laa_ce", "laa_cb", "laa_cb_strong", "leam_ce")),
-        ),
+        _with_baselines("goemotions", ("baseline", "laa_ce", "laa_cb", "laa_cb_strong", "leam_ce")),
         (
             ("fixed", "macro_f1"),
             ("tuned", "macro_f1"),
@@ -75,11 +75,7 @@ TABLES = {
     ),
     "esa": Table(
         "RoBERTa with emotion-specific attention and TF-IDF gating (Alqarni et al. 2025), ablation: six emotions, official split",
-        (
-            "baseline/tfidf",
-            "baseline/frozen",
-            *(f"emotion6/{name}" for name in ("roberta", "esa", "roberta_tfidf", "esa_tfidf", "esa_tfidf_scale")),
-        ),
+        _with_baselines("emotion6", ("roberta", "esa", "roberta_tfidf", "esa_tfidf", "esa_tfidf_scale")),
         (("argmax", "accuracy"), ("argmax", "macro_f1"), ("argmax", "weighted_f1")),
         {
             "RoBERTa + ESA": {"accuracy": 0.9835},
@@ -89,17 +85,17 @@ TABLES = {
     ),
     "meld": Table(
         "Emotion in dialogue, MELD (no published figures)",
-        tuple(f"meld/{name}" for name in _DIALOGUE_RECIPES),
+        _with_baselines("meld", _DIALOGUE_RECIPES),
         _DIALOGUE_COLUMNS,
     ),
     "emorynlp": Table(
         "Emotion in dialogue, EmoryNLP (no published figures)",
-        tuple(f"emorynlp/{name}" for name in _DIALOGUE_RECIPES),
+        _with_baselines("emorynlp", _DIALOGUE_RECIPES),
         _DIALOGUE_COLUMNS,
     ),
     "daily_dialog": Table(
         "Emotion in dialogue, DailyDialog (no published figures)",
-        tuple(f"daily_dialog/{name}" for name in _DIALOGUE_RECIPES),
+        _with_baselines("daily_dialog", _DIALOGUE_RECIPES),
         _DIALOGUE_COLUMNS,
     ),
     "dialogue": Table(
@@ -135,7 +131,7 @@ TABLES = {
     ),
     "sentihood": Table(
         "Context-guided and quasi-attention BERT (Wu and Ong 2021), Table 1: SentiHood",
-        tuple(f"sentihood/{name}" for name in _ASPECT_RECIPES),
+        _with_baselines("sentihood", _ASPECT_RECIPES),
         tuple(("argmax", name) for name in _SENTIHOOD),
         _rows(
             _SENTIHOOD,
@@ -157,7 +153,7 @@ TABLES = {
     ),
     "semeval2014": Table(
         "Context-guided and quasi-attention BERT (Wu and Ong 2021), Table 2: SemEval-2014 Task 4, restaurants",
-        tuple(f"semeval2014/{name}" for name in _ASPECT_RECIPES),
+        _with_baselines("semeval2014", _ASPECT_RECIPES),
         tuple(("argmax", name) for name in _SEMEVAL),
         _rows(
             _SEMEVAL,
