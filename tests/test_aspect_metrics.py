@@ -80,9 +80,13 @@ def plain_sentihood(labels: list[int], rows: list[list[float]]) -> dict[str, flo
 
 
 def plain_semeval2014(labels: list[int], rows: list[list[float]]) -> dict[str, float]:
-    gold = {i for i, label in enumerate(labels) if label != 4}
-    found = {i for i, row in enumerate(rows) if plain_argmax(row, [0, 1, 2, 3, 4]) != 4}
-    precision, recall = len(gold & found) / len(found), len(gold & found) / len(gold)
+    said, there, common = 0, 0, 0
+    for start in range(0, len(labels), 5):
+        gold = {i for i in range(start, start + 5) if labels[i] != 4}
+        found = {i for i in range(start, start + 5) if plain_argmax(rows[i], [0, 1, 2, 3, 4]) != 4}
+        if gold:
+            said, there, common = said + len(found), there + len(gold), common + len(gold & found)
+    precision, recall = common / said, common / there
     result = {"precision": precision, "recall": recall, "f1": 2 * precision * recall / (precision + recall)}
     for name, among in (("4way", [0, 1, 2, 3]), ("3way", [0, 1, 2]), ("2way", [0, 2])):
         right = [plain_argmax(row, among) == label for label, row in zip(labels, rows, strict=True) if label in among]
@@ -177,7 +181,7 @@ class TestSemEval2014:
     # Two sentences, five aspects: 0 positive, 1 neutral, 2 negative, 3 conflict, 4 none.
     LABELS = np.array([4, 0, 4, 2, 4, 1, 4, 4, 3, 0])
 
-    def test_aspects_over_all_rows(self):
+    def test_aspects_of_all_sentences(self):
         # Found: six, of which four are there; of the five that are there one is missed. The polarity does not matter.
         decisions = [0, 2, 4, 2, 4, 0, 1, 4, 3, 4]
         result = metrics.semeval2014(self.LABELS, rows_for(decisions, 5))
@@ -211,11 +215,17 @@ class TestSemEval2014:
         result = metrics.semeval2014(self.LABELS, rows_for([4] * 10, 5))
         assert math.isnan(result["precision"]) and result["recall"] == result["f1"] == 0.0
 
-    def test_nothing_there(self):
-        result = metrics.semeval2014(np.full(5, 4), rows_for([4, 4, 0, 4, 4], 5))
-        assert math.isnan(result["recall"]) and result["precision"] == result["f1"] == 0.0
-        assert all(math.isnan(result[f"accuracy_{ways}way"]) for ways in (2, 3, 4))
-        assert math.isnan(metrics.semeval2014(np.full(5, 4), rows_for([4] * 5, 5))["f1"])
+    def test_sentences_without_a_gold_aspect_are_left_out(self):
+        decisions = [0, 2, 4, 2, 4, 0, 1, 4, 3, 4]
+        expected = metrics.semeval2014(self.LABELS, rows_for(decisions, 5))
+        labels = np.concatenate([np.full(5, 4), self.LABELS, np.full(5, 4)])
+        more = [0, 4, 2, 4, 4, *decisions, 1, 1, 1, 1, 1]  # seven aspects found where none is
+        assert metrics.semeval2014(labels, rows_for(more, 5)) == pytest.approx(expected)
+
+    @pytest.mark.parametrize("decisions", [[4, 4, 0, 4, 4], [4] * 5])
+    def test_nothing_there(self, decisions):
+        result = metrics.semeval2014(np.full(5, 4), rows_for(decisions, 5))
+        assert all(math.isnan(value) for value in result.values())
 
     def test_one_subset_without_rows(self):
         result = metrics.semeval2014(np.array([3, 1, 4, 4, 4]), rows_for([3, 0, 4, 4, 4], 5))

@@ -71,7 +71,8 @@ def semeval2014(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, floa
 
     Returns:
         Fractions in [0, 1]:
-        `precision`, `recall`, `f1`: of the aspects that are not none, over all rows.
+        `precision`, `recall`, `f1`: of the aspects that are not none, over all sentences with a gold aspect. The published
+        evaluation skips the others; the official test part has none of them.
         `accuracy_4way`, `accuracy_3way`, `accuracy_2way`: of the rows whose label is positive, neutral, negative or conflict
         (positive, neutral or negative; positive or negative), with the most probable of these labels as the prediction.
         NaN where there is nothing to measure.
@@ -80,7 +81,10 @@ def semeval2014(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, floa
         ValueError: shapes that do not agree, values outside their range, an incomplete group.
     """
     labels, probabilities = _check(labels, probabilities, classes=5, aspects=SEMEVAL2014_ASPECTS)
-    gold, found = labels != SEMEVAL2014_NONE, probabilities.argmax(axis=1) != SEMEVAL2014_NONE
+    gold, found = (
+        (ids != SEMEVAL2014_NONE).reshape(-1, SEMEVAL2014_ASPECTS) for ids in (labels, probabilities.argmax(axis=1))
+    )
+    gold, found = gold[gold.any(axis=1)], found[gold.any(axis=1)]  # (sentences, aspects)
     result = {
         "precision": _mean(gold[found]),
         "recall": _mean(found[gold]),
