@@ -580,12 +580,49 @@ class TestOwnFiles:
             **{"auxiliary": "A - b", "context_id": 0, "labels": 0},
         }
 
-    def test_names_come_from_all_parts(self, folder):
-        write_csv(folder / "test.csv", HEADER, [["a", "watch", "armband", "good"]])
-        splits = load(folder, **COLUMNS)
-        for split in splits.values():
-            assert context_names(split) == (["phone", "tablet", "watch"], ["armband", "battery", "screen"])
-        assert splits["test"]["context_id"][:] == [6]
+    @pytest.mark.parametrize("split", ["validation", "test"])
+    @pytest.mark.parametrize(
+        ("column", "name", "near", "known"),
+        [
+            ("target", "Phone", "phone", ["phone", "tablet"]),
+            ("aspect", "SCREEN", "screen", ["battery", "screen"]),
+            ("label", "god", "good", ["bad", "good", "none"]),
+        ],
+    )
+    def test_names_that_no_training_row_has(self, folder, split, column, name, near, known, caplog):
+        row = dict(zip(HEADER, ROWS[0], strict=True)) | {column: name}
+        path = write_csv(folder / f"{split}.csv", HEADER, [ROWS[0], list(row.values())])
+        message = (
+            f"{re.escape(str(path))}, line 3: unknown {column} '{name}': no training row has it.*"
+            f"did you mean '{near}'.*`{column}s`"
+        )
+        with pytest.raises(ValueError, match=message):
+            load(folder, **COLUMNS)
+        splits = load(folder, **COLUMNS, on_bad_rows="skip")
+        assert splits[split]["text"][:] == [ROWS[0][0]] and "1 bad rows skipped" in caplog.text
+        feature = splits[split].features["labels" if column == "label" else column]
+        assert feature.names == known
+        feature = load(folder, **COLUMNS, **{f"{column}s": [*known, name]})[split].features
+        assert feature["labels" if column == "label" else column].names == [*known, name]
+
+    @pytest.mark.parametrize("column", ["target", "aspect"])
+    def test_names_that_look_alike(self, folder, column, caplog):
+        row = dict(zip(HEADER, ROWS[0], strict=True))
+        other = row | {column: row[column].capitalize()}
+        write_csv(folder / "train.csv", HEADER, [*ROWS, list(other.values())])
+        load(folder, **COLUMNS)
+        assert re.search(rf"{column}s .*'{other[column]}' and '{row[column]}'", caplog.text)
+
+    def test_an_aspect_of_one_text_stays_in_training(self, tmp_path):
+        rows = [[f"text {i}", "phone", "screen", ("good", "bad")[i % 2]] for i in range(40)]
+        path = write_csv(tmp_path / "mine.csv", HEADER, rows)
+        drawn = load(path, **COLUMNS)["validation"]["text"][:]
+        assert len(drawn) == 4
+        for text in drawn:
+            write_csv(path, HEADER, [*rows, [text, "phone", "battery", "good"]])
+            splits = load(path, **COLUMNS)
+            assert splits["train"]["text"][:].count(text) == 2  # with all its rows
+            assert set(drawn) - {text} < set(splits["validation"]["text"]) and len(splits["validation"]) == 4
 
     def test_given_names_keep_their_order(self, folder):
         names = {"aspects": ["screen", "sound", "battery"], "targets": ["tablet", "phone"]}

@@ -405,10 +405,80 @@ class TestOwnFiles:
         assert splits["train"]["labels"][:] == [1, 0, 1]
         assert splits["test"]["text"][:] == [row[0] for row in ROWS]
 
-    def test_the_labels_of_all_parts_are_inferred(self, folder):
-        write_csv(folder / "test.csv", ["text", "label"], [["a", "zeal"]])
-        splits = load(folder)
-        assert all(label_names(splits[split]) == ["anger", "joy", "zeal"] for split in splits)
+    @pytest.mark.parametrize(
+        ("label", "near"), [("Joy", "joy"), ("JOY", "joy"), ("j oy", "joy"), ("angr", "anger"), ("zeal", None)]
+    )
+    @pytest.mark.parametrize("split", ["validation", "test"])
+    def test_a_label_that_no_training_row_has(self, folder, split, label, near, caplog):
+        path = write_csv(folder / f"{split}.csv", ["text", "label"], [["a", "joy"], ["b", label]])
+        hint = rf"did you mean '{near}'\?.*" if near else ""
+        message = rf"{re.escape(str(path))}, line 3: unknown label '{label}': no training row has it.*{hint}.*`labels`"
+        with pytest.raises(ValueError, match=message):
+            load(folder)
+        assert label_names(load(folder, labels=["anger", "joy", label])[split]) == ["anger", "joy", label]
+        splits = load(folder, on_bad_rows="skip")
+        assert splits[split]["text"][:] == ["a"] and label_names(splits[split]) == ["anger", "joy"]
+        assert "1 bad rows skipped" in caplog.text and f"{split}.csv, line 3: unknown label" in caplog.text
+
+    def test_a_label_of_several_that_no_training_row_has(self, folder, caplog):
+        for split, cell in (("train", "joy|anger"), ("validation", "joy"), ("test", "anger|Joy")):
+            write_csv(folder / f"{split}.csv", ["text", "label"], [["a", cell], ["b", "joy"]])
+        with pytest.raises(ValueError, match="test.csv, line 2: unknown label 'Joy': .*did you mean 'joy'"):
+            load(folder, label_separator="|")
+        splits = load(folder, label_separator="|", on_bad_rows="skip")
+        assert splits["test"]["text"][:] == ["b"] and "1 bad rows skipped" in caplog.text
+
+    def test_a_list_of_labels_in_a_test_part_of_single_labels(self, tmp_path):
+        """It would make the whole corpus multi-label."""
+        write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "label": "joy"}, {"text": "b", "label": "anger"}])
+        write_jsonl(tmp_path / "dev.jsonl", [{"text": "a", "label": "joy"}])
+        write_jsonl(tmp_path / "test.jsonl", [{"text": "c", "label": "joy"}, {"text": "d", "label": ["joy"]}])
+        with pytest.raises(ValueError, match=r"test.jsonl, line 2: .*one label.*got \['joy'\]"):
+            load(tmp_path)
+        splits = load(tmp_path, on_bad_rows="skip")
+        assert not is_multi_label(splits["train"]) and splits["test"]["text"][:] == ["c"]
+
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [
+            ("Joy", "joy"),
+            ("not joy", "not  joy"),
+            ("caf\xe9", "cafe\u0301"),
+            ("\u2764", "\u2764\ufe0f"),
+            ("a", "\uff41"),
+        ],
+    )
+    def test_labels_that_look_alike(self, folder, first, second, caplog):
+        write_csv(folder / "train.csv", ["text", "label"], [["a", first], ["b", second], ["c", "anger"]])
+        for split in ("validation", "test"):
+            write_csv(folder / f"{split}.csv", ["text", "label"], [[split, first]])
+        assert len(label_names(load(folder)["train"])) == 3
+        (message,) = (record.getMessage() for record in caplog.records)
+        assert all(ascii(name) in message for name in (first, second)) and "anger" not in message
+        caplog.clear()
+        load(folder, labels=[first, second, "anger"])
+        assert not caplog.records
+
+    def test_a_part_of_several_labels_without_any(self, folder, caplog):
+        for split, cell in (("train", "joy|anger"), ("validation", "joy"), ("test", "")):
+            write_csv(folder / f"{split}.csv", ["text", "label"], [["a", cell], ["b", cell]])
+        load(folder, label_separator="|")
+        assert re.search(r"test.csv: none of its 2 rows has a label", caplog.text)
+        assert "validation.csv" not in caplog.text
+
+    @pytest.mark.parametrize("separator", [None, "|"])
+    def test_a_label_of_one_row_stays_in_training(self, tmp_path, separator):
+        rows = [[f"text {i}", "joy" if i % 2 else "anger"] for i in range(40)]
+        path = write_csv(tmp_path / "mine.csv", ["text", "label"], rows)
+        drawn = load(path)["validation"]["text"][:]
+        assert len(drawn) == 4
+        for text in drawn:  # whichever row is the only one with its label
+            changed = [[name, "fear" if name == text else label] for name, label in rows]
+            write_csv(path, ["text", "label"], changed)
+            splits = load(path, label_separator=separator)
+            assert text in splits["train"]["text"][:] and len(splits["validation"]) == 4
+            kept = set(drawn) - {text}
+            assert kept < set(splits["validation"]["text"])  # the rest of the draw is as it was
 
     def test_given_labels_keep_their_order(self, folder):
         train = load(folder, labels=["joy", "fear", "anger"])["train"]
@@ -448,10 +518,10 @@ class TestOwnFiles:
             load(path, validation_fraction=fraction)
 
     def test_the_label_none_is_a_string(self, folder):
-        write_csv(folder / "train.csv", ["text", "label"], [["a", "None"], ["b", "NA"], ["None", "joy"]])
+        write_csv(folder / "train.csv", ["text", "label"], [["a", "None"], ["b", "NA"], ["None", "joy"], *ROWS])
         train = load(folder)["train"]
-        assert named(train) == [["None"], ["NA"], ["joy"]]
-        assert train["text"][:] == ["a", "b", "None"]
+        assert named(train)[:3] == [["None"], ["NA"], ["joy"]]
+        assert train["text"][:3] == ["a", "b", "None"]
 
     def test_separator(self, folder):
         for split in ("train", "validation", "test"):
@@ -466,7 +536,7 @@ class TestOwnFiles:
             load(folder, label_separator="")
 
     def test_without_separator_the_column_is_one_label(self, folder):
-        write_csv(folder / "train.csv", ["text", "label"], [["a", "joy|anger"]])
+        write_csv(folder / "train.csv", ["text", "label"], [["a", "joy|anger"], *ROWS])
         assert "joy|anger" in label_names(load(folder)["train"])
 
     def test_indicator_columns(self, folder):
@@ -577,8 +647,8 @@ class TestOwnFiles:
         assert len(load(path, validation_fraction=0.25)["validation"]) == 10
 
     def test_text_becomes_nfc(self, folder):
-        write_csv(folder / "train.csv", ["text", "label"], [["cafe\u0301", "joy"]])
-        assert load(folder)["train"]["text"][:] == ["caf\xe9"]
+        write_csv(folder / "train.csv", ["text", "label"], [["cafe\u0301", "joy"], *ROWS])
+        assert load(folder)["train"]["text"][0] == "caf\xe9"
 
     def test_text_that_is_no_string(self, tmp_path):
         write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "label": "joy"}, {"text": 3, "label": "joy"}])

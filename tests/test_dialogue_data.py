@@ -640,11 +640,57 @@ class TestOwnDialogues:
         assert names_of(splits["train"]) == ["joy", "grief", "anger", "calm"]
         assert splits["train"]["labels"][:] == [[0, -1, 3], [2, -1]]
 
-    def test_labels_come_from_all_parts(self, tmp_path):
-        write_own(tmp_path / "train", OWN[:1], "csv")
-        write_own(tmp_path / "dev", OWN[1:2], "turns jsonl")  # each file has its own layout
-        splits = load_dialogue_files(tmp_path)
-        assert names_of(splits["train"]) == names_of(splits["validation"]) == ["anger", "joy"]
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    @pytest.mark.parametrize("split", ["dev", "test"])
+    def test_a_label_that_no_training_row_has(self, tmp_path, split, layout, caplog):
+        write_own(tmp_path / "train", OWN, "csv")  # each file has its own layout
+        paths = {}
+        for part in ("dev", "test"):
+            more = [["z", "Ann", "a", "joy"], ["z", "Cy", "more", "JOY"]] if part == split else []
+            paths[part] = write_own(tmp_path / part, [*OWN, *more], layout)
+        turn = "turn 2: " if "turns" in layout else ""
+        with pytest.raises(
+            ValueError,
+            match=rf"{re.escape(str(paths[split]))}, line \d+: {turn}unknown label 'JOY': no training row has it.*"
+            r"did you mean 'joy'\? The labels are \['anger', 'calm', 'joy'\].*`labels`",
+        ):
+            load_dialogue_files(tmp_path)
+        with caplog.at_level(logging.WARNING):
+            splits = load_dialogue_files(tmp_path, on_bad_rows="skip")
+        part = splits["validation" if split == "dev" else "test"]
+        assert part["id"][:] == ["x", "y", "z"][: 2 if turn else 3]  # of turns the whole dialogue is dropped
+        assert names_of(part) == ["anger", "calm", "joy"] and skipped(caplog).startswith("1 bad rows skipped")
+        names = ["anger", "calm", "joy", "JOY"]
+        part = load_dialogue_files(tmp_path, labels=names)["validation" if split == "dev" else "test"]
+        assert names_of(part) == names and turns_of(part, 2)[1] == ("Cy", "more", "JOY")
+
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    @pytest.mark.parametrize("split", ["train", "dev", "test"])
+    def test_a_part_without_any_label(self, tmp_path, split, layout):
+        """Such as a file whose turns call it otherwise."""
+        for part in ("train", "dev", "test"):
+            rows = OWN if part != split else [[*row[:3], ""] for row in OWN]
+            write_own(tmp_path / part, rows, layout)
+        with pytest.raises(ValueError, match=rf"{split}\.\w+: no utterance has a label; name the column"):
+            load_dialogue_files(tmp_path)
+
+    def test_labels_that_look_alike(self, tmp_path, caplog):
+        write_own(tmp_path / "train", [*OWN, ["z", "Cy", "a", "Joy"]], "csv")
+        write_own(tmp_path / "dev", OWN, "csv")
+        load_dialogue_files(tmp_path)
+        assert "'Joy' and 'joy'" in caplog.text
+
+    def test_a_label_of_one_dialogue_stays_in_training(self, tmp_path):
+        rows = [[f"d{i}", "Ann", f"utterance {i}", ("joy", "anger")[i % 2]] for i in range(40)]
+        write_csv(tmp_path / "train.csv", OWN_HEADER, rows)
+        drawn = load_dialogue_files(tmp_path)["validation"]["id"][:]
+        assert len(drawn) == 4
+        for name in drawn:
+            more = [name, "Bo", "only here", "fear"]
+            write_csv(tmp_path / "train.csv", OWN_HEADER, [*rows, more])
+            splits = load_dialogue_files(tmp_path)
+            assert name in splits["train"]["id"][:]
+            assert set(drawn) - {name} < set(splits["validation"]["id"]) and len(splits["validation"]) == 4
 
     def test_a_dialogue_without_any_label_stays(self, tmp_path):
         write_own(tmp_path / "train", [*OWN, ["z", "Cy", "nothing", ""]], "csv")
@@ -739,7 +785,7 @@ class TestValidationPart:
         """30 dialogues of 4 utterances, the rows of all mixed, and a test part."""
         rows = [[f"d{i % 30}", "Ann", f"utterance {i}", ("joy", "anger")[i % 2]] for i in range(120)]
         write_csv(tmp_path / "train.csv", OWN_HEADER, rows)
-        write_csv(tmp_path / "test.csv", OWN_HEADER, OWN)
+        write_csv(tmp_path / "test.csv", OWN_HEADER, [row for row in OWN if row[3] != "calm"])
         return tmp_path
 
     def test_whole_dialogues_are_set_aside(self, folder, caplog):

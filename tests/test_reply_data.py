@@ -724,6 +724,32 @@ class TestReplyFiles:
             with pytest.raises(ValueError, match="`validation_fraction` must lie between 0 and 1"):
                 load_reply_files(path, validation_fraction=fraction)
 
+    @pytest.mark.parametrize("split", ["dev", "test"])
+    def test_an_emotion_that_no_training_row_has(self, tmp_path, split, caplog):
+        for stem in ("train", "dev", "test"):
+            write_own(tmp_path / f"{stem}.jsonl", OWN)
+        path = write_own(tmp_path / f"{split}.jsonl", [*OWN, {**OWN[0], "emotion": "Joy"}])
+        message = rf"{re.escape(str(path))}, line 4: unknown label 'Joy': no training row has it.*did you mean 'joy'.*`labels`"
+        with pytest.raises(ValueError, match=message):
+            load_reply_files(tmp_path)
+        with caplog.at_level(logging.WARNING):
+            splits = load_reply_files(tmp_path, on_bad_rows="skip")
+        part = splits["validation" if split == "dev" else "test"]
+        check_columns(part, ["joy", "sadness"])
+        assert pairs(part) == OWN_PAIRS and logged(caplog, "bad rows").startswith("1 bad rows skipped")
+        check_columns(load_reply_files(tmp_path, labels=["joy", "sadness", "Joy"])["test"], ["joy", "sadness", "Joy"])
+
+    def test_an_emotion_of_one_context_stays_in_training(self, tmp_path):
+        rows = [{"context": f"c{i % 20}", "reply": f"r{i}", "emotion": "joy"} for i in range(60)]
+        path = write_own(tmp_path / "mine.jsonl", rows)
+        drawn = set(load_reply_files(path)["validation"]["context"])
+        assert len(drawn) == 2
+        for context in drawn:
+            write_own(path, [*rows, {"context": context, "reply": "r", "emotion": "fear"}])
+            splits = load_reply_files(path)
+            assert splits["train"]["context"][:].count(context) == 4
+            assert drawn - {context} < set(splits["validation"]["context"]) and len(splits["validation"]) == 6
+
     @pytest.mark.parametrize("missing", ["context", "reply", "emotion"])
     def test_missing_columns(self, tmp_path, missing):
         rows = [{name: value for name, value in row.items() if name != missing} for row in OWN]

@@ -18,6 +18,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Value
 
 from ..modeling import pipeline_targeted_sentiment
 from ..modeling.pipeline_targeted_sentiment import mark_targets
+from .own_files import draw_units
 from .rows import BadRow, OnBadRows, Rows, download, local_files, read_json
 
 
@@ -292,21 +293,22 @@ def to_aspect_dataset(
 
 def split_by_text(dataset: Dataset, fraction: float, seed: int = 0, column: str = "text") -> tuple[Dataset, Dataset]:
     """
-    Set aside a share of the distinct texts of a column, drawn at the seed, with all their rows; both parts keep the order of
-    the rows.
+    Set aside a share of the distinct texts of a column, drawn at the seed by `draw_units`, with all their rows; both parts keep
+    the order of the rows.
 
     Returns:
         (the rest, what is set aside).
     """
-    texts = list(dict.fromkeys(dataset[column]))
-    count = round(fraction * len(texts)) if 0 < fraction < 1 else 0
-    if not 0 < count < len(texts):
+    texts = list(dataset[column])
+    total = len(set(texts))
+    count = round(fraction * total) if 0 < fraction < 1 else 0
+    if not 0 < count < total:
         raise ValueError(
             f"`validation_fraction` must lie between 0 and 1 and leave texts in both parts, got {fraction} of "
-            f"{len(texts)} distinct texts."
+            f"{total} distinct texts."
         )
-    drawn = {texts[i] for i in np.random.default_rng(seed).permutation(len(texts))[:count]}
-    aside = np.array([text in drawn for text in dataset[column]])
+    drawn = set(draw_units(dataset, texts, count, seed)[1])
+    aside = np.array([text in drawn for text in texts])
     return dataset.select(np.flatnonzero(~aside)), dataset.select(np.flatnonzero(aside))
 
 

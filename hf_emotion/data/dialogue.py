@@ -9,7 +9,6 @@ utterance without a label), three lists of one length in the order of the turns.
 
 import ast
 import csv
-import difflib
 import hashlib
 import io
 import logging
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 
+from .own_files import draw_units, training_names, unknown_name
 from .rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, decode, download, local_files
 from .text import SPLIT_STEMS, _split_files, valid_rows
 
@@ -433,13 +433,13 @@ def load_dialogue_files(
         data_dir: a folder with `train.*` and, where there are any, `validation.*` (also valid, val, dev) and `test.*`; or
             one file, which is then the training part.
         dialogue_column, utterance_column, speaker_column, label_column: names of the columns, or of the keys in `turns`.
-        labels: the label names in their order. None: those that occur, sorted.
+        labels: the label names in their order. None: those of the training part, sorted.
         validation_fraction: share of the training dialogues set aside, at a fixed seed, where there is no validation file; 0: none.
         on_bad_rows: "error", or "skip" to drop, count and list malformed utterances (of the second layout: dialogues).
 
     Raises:
-        FileNotFoundError, ValueError: no file, no such column, an empty utterance, an unknown label (with the nearest one),
-            no label at all.
+        FileNotFoundError, ValueError: no file, no such column, an empty utterance, an unknown label, such as one that no
+            training row has (with the nearest one), a file without any label.
     """
     if data_dir is None:
         raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
@@ -447,6 +447,7 @@ def load_dialogue_files(
         raise ValueError(f"`labels` must be a list of names, got the string {labels!r}: write [{labels}].")
     columns = {"utterance": utterance_column, "speaker": speaker_column, "label": label_column}
     parsed: dict[str, Rows] = {}
+    names = list(labels or [])
     for split, path in _split_files(Path(data_dir)).items():
         parsed[split] = rows = Rows(path, on_bad_rows)
         whole_dialogues = None
@@ -461,21 +462,25 @@ def load_dialogue_files(
                     dialogue_id = f"{split}-{line}" if row.get("id") is None else _name(row["id"], "id")
                     if dialogue_id in seen:
                         raise BadRow(f"a dialogue before it has the id {dialogue_id!r} too")
-                    turns = _turns(row, columns, labels)
+                    turns = _turns(row, columns, names, bool(labels))
                     seen.add(dialogue_id)
                 else:
                     dialogue_id = _name(row[dialogue_column], dialogue_column)
-                    turns = [_turn(row, columns, labels)]
+                    turns = [_turn(row, columns, names, bool(labels))]
             except BadRow as reason:
                 rows.reject(line, str(reason))
                 continue
             for text, speaker, label in turns:
                 rows.add(line, text, label, dialogue_id, speaker=speaker, order=len(rows.rows))
+        occurring = {row["labels"] for row in rows.rows} - {None}
+        if rows.rows and not occurring:
+            raise ValueError(
+                f"{path}: no utterance has a label; name the column of the labels (of turns: their key) with label_column, now "
+                f"{label_column!r}."
+            )
+        if split == "train":
+            names = training_names("label", occurring, labels)
 
-    occurring = {row["labels"] for rows in parsed.values() for row in rows.rows} - {None}
-    if any(rows.rows for rows in parsed.values()) and not occurring:
-        raise ValueError(f"{data_dir}: no utterance has a label; name the column of the labels with label_column.")
-    names = sorted(occurring) if labels is None else list(labels)
     ids = {None: -1} | {name: number for number, name in enumerate(names)}
     splits = {}
     for split, rows in parsed.items():
@@ -502,7 +507,7 @@ def _check_columns(path: Path, line: int, row: Mapping, dialogue_column: str, co
 
 
 def _turns(
-    row: Mapping[str, Any], columns: Mapping[str, str], labels: Sequence[str] | None
+    row: Mapping[str, Any], columns: Mapping[str, str], names: Sequence[str], given: bool
 ) -> list[tuple[str, str, str | None]]:
     turns = row.get("turns")
     if not isinstance(turns, list) or not turns:
@@ -512,25 +517,23 @@ def _turns(
         if not isinstance(turn, dict):
             raise BadRow(f"turn {number} must be an object, got {type(turn).__name__}")
         try:
-            result.append(_turn(turn, columns, labels))
+            result.append(_turn(turn, columns, names, given))
         except BadRow as reason:
             raise BadRow(f"turn {number}: {reason}") from None
     return result
 
 
 def _turn(
-    turn: Mapping[str, Any], columns: Mapping[str, str], labels: Sequence[str] | None
+    turn: Mapping[str, Any], columns: Mapping[str, str], names: Sequence[str], given: bool
 ) -> tuple[str, str, str | None]:
-    """Utterance, speaker ("" where there is none) and label (None where there is none)."""
+    """Utterance, speaker ("" where there is none) and label (None where there is none), one of `names` where there are any."""
     text, speaker, label = (turn.get(columns[name]) for name in ("utterance", "speaker", "label"))
     if not isinstance(text, str) or not text.strip():
         raise BadRow(f"the utterance in {columns['utterance']!r} is empty or no string: {text!r}")
     speaker = "" if speaker is None or speaker == "" else _name(speaker, columns["speaker"])
     label = None if label is None or not str(label).strip() else _name(label, columns["label"])
-    if labels is not None and label is not None and label not in labels:
-        near = difflib.get_close_matches(label, labels, n=1)
-        hint = f"did you mean {near[0]!r}? The" if near else "the"
-        raise BadRow(f"unknown label {label!r}; {hint} labels are {list(labels)}")
+    if names and label is not None and label not in names:
+        raise BadRow(unknown_name("label", label, names, given))
     return text, speaker, label
 
 
@@ -585,16 +588,15 @@ def _to_dataset(rows: Rows, names: Sequence[str]) -> Dataset:
 
 
 def _set_aside(dialogues: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
-    """(the rest, a share of the dialogues, at least one, drawn at a fixed seed); both keep the order."""
+    """(the rest, a share of the dialogues, at least one, drawn at a fixed seed by `draw_units`); both keep the order."""
     count = max(round(fraction * len(dialogues)), 1) if 0 < fraction < 1 else 0
     if not 0 < count < len(dialogues):
         raise ValueError(
             f"`validation_fraction` must lie between 0 and 1 and leave dialogues in both parts, got {fraction} of "
             f"{len(dialogues)} dialogues."
         )
-    aside = np.zeros(len(dialogues), dtype=bool)
-    aside[np.random.default_rng(0).permutation(len(dialogues))[:count]] = True
-    return dialogues.select(np.flatnonzero(~aside)), dialogues.select(np.flatnonzero(aside))
+    rest, drawn = draw_units(dialogues, range(len(dialogues)), count)
+    return dialogues.select(sorted(rest)), dialogues.select(sorted(drawn))
 
 
 def is_dialogue_dataset(dataset: Dataset) -> bool:

@@ -22,8 +22,9 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 
 from .aspect import split_by_text
 from .dialogue import _lines, _name, load_daily_dialog
+from .own_files import known_names
 from .rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, download
-from .text import SPLIT_STEMS, _known_names, _split_files, valid_rows
+from .text import SPLIT_STEMS, _split_files, valid_rows
 
 
 logger = logging.getLogger(__name__)
@@ -446,14 +447,14 @@ def load_reply_files(
         data_dir: a folder with `train.*` and, where there are any, `validation.*` (also valid, val, dev) and `test.*`; or
             one file, which is then the training part.
         context_column, reply_column, label_column, id_column: column names.
-        labels: the label names in their order. None: those that occur, sorted.
+        labels: the label names in their order. None: those of the training part, sorted.
         validation_fraction: share of the distinct training contexts, with all their replies, set aside at a fixed seed where
             there is no validation file; 0: none.
         on_bad_rows: "error", or "skip" to drop, count and list rows without context or reply, or without a known label.
 
     Raises:
         FileNotFoundError, ValueError: no file, no such column, an empty context or reply, an id that occurs twice in a file,
-            an unknown label (with the nearest one).
+            an unknown label, such as one that no training row has (with the nearest one).
     """
     if data_dir is None:
         raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
@@ -475,7 +476,7 @@ def load_reply_files(
                 continue
             seen.add(row_id)
             _add(rows, line, row[context_column], row[reply_column], label, row_id)
-    names = _known_names(parsed, "labels", labels)
+    names = known_names(parsed, "labels", labels)
     ids = {name: number for number, name in enumerate(names)}
     splits = {}
     for split, rows in parsed.items():

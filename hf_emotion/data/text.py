@@ -6,7 +6,6 @@ Every loader returns a `datasets.DatasetDict` with the columns `id` (string), `t
 """
 
 import csv
-import difflib
 import json
 import logging
 import math
@@ -21,6 +20,7 @@ from datasets import DatasetDict, load_dataset
 
 from ..taxonomies import GOEMOTIONS, group_index
 from .aspect import split_by_text, to_aspect_dataset
+from .own_files import draw_units, known_names
 from .paths import as_path, ending, is_file, open_file, shown
 from .rows import BadRow, OnBadRows, Rows, decode, parse_json
 
@@ -331,13 +331,14 @@ def load_files(
         label_columns: instead of `label_column`, one column of 0 and 1 per label (multi-label).
         label_separator: splits the label column, e.g. "," or "|" (multi-label). A list in JSONL or Parquet is multi-label
             without it.
-        labels: the label names in their order. None: those that occur, sorted.
+        labels: the label names in their order. None: those of the training part, sorted.
         validation_fraction: share of the training rows (with `aspect_column`: of the distinct training texts, with all their
-            rows) set aside, at a fixed seed, where there is no validation file; 0: none.
+            rows) set aside, at a fixed seed, where there is no validation file; 0: none. A row that alone has its label (or
+            target and aspect) stays in training.
         on_bad_rows: "error", or "skip" to drop, count and list rows without text or with an unknown label.
         aspect_column, target_column: columns with the name of the aspect and of the target; where there is a target, the
             placeholders LOCATION1 and LOCATION2 in a text are replaced as `replace_targets` says.
-        aspects, targets: their names in their order. None: those that occur, sorted.
+        aspects, targets: their names in their order. None: those of the training part, sorted.
 
     Raises:
         FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label, aspect or target (with the
@@ -393,6 +394,9 @@ def load_files(
                 if aspect_column is not None and isinstance(value, list):
                     rows.reject(line, f"with `aspect_column` each row has one label, got {value}")
                     continue
+                if isinstance(value, list) and split != "train" and not multi_label:
+                    rows.reject(line, f"each row has one label, as in the training part, got {value}")
+                    continue
                 multi_label = multi_label or isinstance(value, list)
                 value = [
                     name for item in (value if isinstance(value, list) else [value]) if (name := _label_name(item))
@@ -411,15 +415,17 @@ def load_files(
             row_id = str(row[id_column]) if id_column else f"{split}-{line}"
             rows.add(line, row[text_column], value, row_id, **context)
 
-    names = {name: _known_names(parsed, name, context) for name, context in given.items()}
-    names["labels"] = _known_names(parsed, "labels", labels or label_columns)
+    names = {name: known_names(parsed, name, context) for name, context in given.items()}
+    names["labels"] = known_names(parsed, "labels", labels or label_columns)
     for path, rows in zip(files.values(), parsed.values(), strict=True):
         if not rows.rows:
             raise ValueError(f"{path} has no valid rows: {rows.bad[0]}" if rows.bad else f"{path} has no rows.")
-    if not names["labels"]:
-        raise ValueError(
-            f"{data_dir}: no row has a label; name the column of the labels with label_column or label_columns."
-        )
+        if not names["labels"]:
+            raise ValueError(
+                f"{path}: no row has a label; name the column of the labels with label_column or label_columns."
+            )
+        if not any(row["labels"] for row in rows.rows):
+            logger.warning("%s: none of its %d rows has a label", path, len(rows.rows))
     known = {name: number for number, name in enumerate(names["labels"])}
     splits = {}
     for split, rows in parsed.items():
@@ -440,7 +446,8 @@ def load_files(
                     "`validation_fraction` must lie between 0 and 1 and leave rows in both parts, got "
                     f"{validation_fraction} of {total} rows; or add a validation file."
                 )
-            train, validation = splits["train"].train_test_split(test_size=validation_fraction, seed=0).values()
+            rest, drawn = draw_units(splits["train"], range(total), math.ceil(validation_fraction * total))
+            train, validation = splits["train"].select(rest), splits["train"].select(drawn)
         logger.warning("no validation file: %d training rows set aside for validation", len(validation))
         splits = {**splits, "train": train, "validation": validation}
     return DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
@@ -466,25 +473,6 @@ def _check_aspect_options(aspect_column, target_column, aspects, targets, label_
                 raise ValueError(f"with `aspect_column` each row has one label: leave out `{option}`.")
         if targets is not None and target_column is None:
             raise ValueError("`targets` needs `target_column`, the column with the target of each row.")
-
-
-def _known_names(parsed: dict[str, Rows], column: str, given: Sequence[str] | None) -> list[str]:
-    """The given names, or else those that occur in a column; rows with another one are rejected."""
-    of_row = lambda row: row[column] if isinstance(row[column], list) else [row[column]]  # noqa: E731
-    names = list(given or sorted({name for rows in parsed.values() for row in rows.rows for name in of_row(row)}))
-    kind, known = column.removesuffix("s"), set(names)
-    for rows in parsed.values():
-        valid = []
-        for row in rows.rows:
-            unknown = [name for name in of_row(row) if name not in known]
-            if unknown:
-                near = difflib.get_close_matches(unknown[0], names, n=1)
-                hint = f"; did you mean {near[0]!r}? The {kind}s are" if near else f"; the {kind}s are"
-                rows.reject(row["line"], f"unknown {kind} {unknown[0]!r}{hint} {names}")
-            else:
-                valid.append(row)
-        rows.rows = valid
-    return names
 
 
 def _split_files(source: Path) -> dict[str, Path]:

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the loaders of one's own files have in common: the names that a column may hold, and the validation part."""
+
+import difflib
+import logging
+import unicodedata
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+import numpy as np
+from datasets import Dataset
+
+from .rows import Rows
+
+
+logger = logging.getLogger(__name__)
+
+
+def known_names(parsed: Mapping[str, Rows], column: str, given: Sequence[str] | None) -> list[str]:
+    """
+    The names that a column ("labels", "aspect", "target") may hold: the given ones, or else those of the training part, sorted.
+    Rows of any part with another one are rejected: a model would not know it, or would have a class that it never learnt.
+    """
+    of_row = lambda row: row[column] if isinstance(row[column], list) else [row[column]]  # noqa: E731
+    kind = column.removesuffix("s")
+    names = training_names(kind, (name for row in parsed["train"].rows for name in of_row(row)), given)
+    known = set(names)
+    for rows in parsed.values() if names else ():
+        valid = []
+        for row in rows.rows:
+            unknown = [name for name in of_row(row) if name not in known]
+            if unknown:
+                rows.reject(row["line"], unknown_name(kind, unknown[0], names, bool(given)))
+            else:
+                valid.append(row)
+        rows.rows = valid
+    return names
+
+
+def training_names(kind: str, occurring: Iterable[str], given: Sequence[str] | None) -> list[str]:
+    """The given names, or else those that occur in the training part, sorted, with a warning of those that look alike."""
+    if given:
+        return list(given)
+    names = sorted(set(occurring))
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(_folded(name), []).append(name)
+    pairs = [" and ".join(map(_shown, group)) for group in alike.values() if len(group) > 1]
+    if pairs:
+        logger.warning(
+            "the training part has %ss that differ in case, white space or the form of a character alone, and are learnt as "
+            "different ones: %s. Write them in one way if they mean the same.",
+            kind,
+            "; ".join(pairs),
+        )
+    return names
+
+
+def unknown_name(kind: str, name: str, known: Sequence[str], given: bool) -> str:
+    """Why a row with a name that is not among the known ones is rejected, with the nearest of them."""
+    of_folded = {_folded(other): other for other in known}
+    near = difflib.get_close_matches(_folded(name), of_folded, n=1)
+    return (
+        f"unknown {kind} {name!r}{'' if given else ': no training row has it'}; "
+        f"{f'did you mean {of_folded[near[0]]!r}? The' if near else 'the'} {kind}s are {list(known)}"
+        + ("" if given else f"; to allow it, list all {kind}s in `{kind}s`")
+    )
+
+
+def _folded(name: str) -> str:
+    """A name without case, white space and invisible characters, in one Unicode form."""
+    characters = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(
+        c for c in characters if not c.isspace() and c not in "\ufe0e\ufe0f" and unicodedata.category(c) != "Cf"
+    )
+
+
+def _shown(name: str) -> str:
+    return repr(name) if name.isascii() else f"{name!r} ({ascii(name)})"
+
+
+def draw_units(dataset: Dataset, units: Sequence[Hashable], count: int, seed: int = 0) -> tuple[list, list]:
+    """
+    Draw what is set aside for validation, in units of rows (texts, contexts) that stay together. A unit that alone has a label,
+    or a target and aspect, stays in training, and the next one of the draw is taken instead; where all are such units, the
+    draw is taken as it is.
+
+    Args:
+        units: the unit of each row.
+        count: how many of the distinct units to draw.
+
+    Returns:
+        (the rest, what is drawn): distinct units, in the order of the draw.
+    """
+    names_of: dict[Hashable, set] = {}
+    contexts = dataset["context_id"] if "context_id" in dataset.column_names else [None] * len(dataset)
+    for unit, labels, context in zip(units, dataset["labels"], contexts, strict=True):
+        names = {("label", label) for label in (labels if isinstance(labels, list) else [labels]) if label != -1}
+        names_of.setdefault(unit, set()).update(names | {("context", context)})
+    distinct = list(names_of)
+    order = [distinct[i] for i in np.random.default_rng(seed).permutation(len(distinct))]
+    left = Counter(name for names in names_of.values() for name in names)
+    drawn: list = []
+    for unit in order:
+        if len(drawn) < count and all(left[name] > 1 for name in names_of[unit]):
+            drawn.append(unit)
+            left.subtract(names_of[unit])
+    drawn = drawn or order[:count]
+    taken = set(drawn)
+    return [unit for unit in order if unit not in taken], drawn
