@@ -72,7 +72,12 @@ class ModulatedStack:
 
 
 class TwoSides:
-    """Of base models and heads: they refuse plain checkpoints, and resize the embeddings of both sides."""
+    """
+    Of base models and heads: they refuse plain checkpoints, and adapters that would leave new weights as they are, and resize
+    the embeddings of both sides. `modules_of_new_weights`: what PEFT's `modules_to_save` calls the modules that can be new.
+    """
+
+    _new_weights: frozenset[str] = frozenset()  # names of parameters that were not in the checkpoint
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *model_args, output_loading_info=False, **kwargs):
@@ -87,7 +92,48 @@ class TwoSides:
                 f"{pretrained_model_name_or_path!r} has no weights of an encoder-decoder. A plain checkpoint is wrapped with "
                 "`from_encoder_decoder_pretrained`, a method of the ...ForConditionalGeneration class."
             )
+        model._new_weights = frozenset(missing | {name for name, *_ in info["mismatched_keys"]})
         return (model, info) if output_loading_info else model
+
+    @property
+    def peft_config(self) -> dict:
+        """The adapters, which PEFT sets; there is no such attribute without one."""
+        if "peft_config" not in self.__dict__:
+            raise AttributeError("peft_config")
+        return self.__dict__["peft_config"]
+
+    @peft_config.setter
+    def peft_config(self, adapters: dict) -> None:
+        for name, config in adapters.items():
+            self._check_adapter(name, config)
+        self.__dict__["peft_config"] = adapters
+
+    @peft_config.deleter
+    def peft_config(self) -> None:
+        del self.__dict__["peft_config"]
+
+    def _check_adapter(self, name: str, config) -> None:
+        """ValueError unless an adapter trains and saves what is new: PEFT's default for this task is to do neither."""
+        sides = {"encoder": self.get_encoder(), "decoder": self.get_decoder()}
+        unmoved = {
+            f"{side}.{norm}"
+            for side, stack in sides.items()
+            for norm in stack._modulated_names
+            if stack.get_submodule(norm).ignores_emotions()
+        }
+        given = list(getattr(config, "modules_to_save", None) or ())
+        new = {f".{parameter}." for parameter in self._new_weights | unmoved}
+        new = {parameter for parameter in new if not any(f".{module}." in parameter for module in given)}
+        lacking = [m for m in self.modules_of_new_weights if any(f".{m}." in parameter for parameter in new)]
+        if lacking:
+            kind = type(config).__name__
+            modules = ", ".join(f'"{module}"' for module in given + lacking)
+            raise ValueError(
+                f"`modules_to_save` of adapter {name!r} must name the modules whose weights are new, which it would else "
+                f"neither train nor save, got {given or None}: load the model anew, which this call has changed, and pass "
+                f"{kind}(..., modules_to_save=[{modules}]). Trained weights are no longer new once the model is saved and "
+                "loaded with `from_pretrained`; an adapter that was made over such a model fits that one alone."
+            )
 
     def resize_token_embeddings(
         self, new_num_tokens=None, pad_to_multiple_of=None, mean_resizing=True
@@ -266,6 +312,7 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
         if labels is not None:
             if labels.shape != logits.shape[:2]:
                 raise ValueError(f"`labels` must have shape {tuple(logits.shape[:2])}, got {tuple(labels.shape)}.")
+            labels = labels.to(logits.device)
             total = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=-100, reduction="sum")
             if num_items_in_batch is None:
                 num_items_in_batch = (labels != -100).sum().clamp(min=1)
@@ -275,9 +322,10 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
         )
 
     @torch.no_grad()
-    def generate(self, inputs: torch.Tensor | None = None, *args, **kwargs):
+    def generate(self, inputs: torch.Tensor | None = None, generation_config=None, *args, **kwargs):
         """[`GenerationMixin.generate`] with `emotion_ids` (B,) or `emotion_weights` (B, E); γ and β are computed once,
         or at each step where an `assistant_model` drafts."""
+        self._refuse_guidance(generation_config, kwargs)
         decoder = self.get_decoder()
         # An assistant gets the arguments of the model and has γ and β of its own: then both compute them at each step.
         alone = kwargs.get("assistant_model") is None
@@ -288,7 +336,22 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
             )
             # A tensor with the batch in front, which `generate` repeats for each beam or sample of a row.
             kwargs["decoder_modulation"] = decoder.modulation(weights)
-        return super().generate(inputs, *args, **kwargs)
+        return super().generate(inputs, generation_config, *args, **kwargs)
+
+    def _refuse_guidance(self, generation_config, arguments: dict) -> None:
+        """ValueError for guidance without a classifier: it subtracts a run that there is not."""
+        configs = (generation_config, self.generation_config)
+        scales = (arguments.get("guidance_scale"), *(getattr(config, "guidance_scale", None) for config in configs))
+        scale = next((scale for scale in scales if scale is not None), 1)
+        given = {"guidance_scale": scale} if scale != 1 else {}
+        for name in ("negative_prompt_ids", "negative_prompt_attention_mask"):
+            if arguments.get(name) is not None:
+                given[name] = f"a tensor of shape {tuple(arguments[name].shape)}"
+        for name, value in given.items():
+            raise ValueError(
+                f"`{name}` must not be given, got {value}: guidance subtracts a run without an emotion, which the model does "
+                "not have. For more of an emotion, pass `emotion_weights` above 1."
+            )
 
     def prepare_inputs_for_generation(self, input_ids, *args, **kwargs):
         # Before a static cache turns the mask into one of four dimensions, from which no place can be read.
@@ -344,7 +407,7 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
         modulation of the norms, cross-attention, and the head's own layers where the checkpoint has no head.
 
         With `modulation="residual"` every emotion starts with the norms of the checkpoint, with `"replace"` every emotion
-        whose weights sum to 1.
+        whose weights sum to 1. PEFT's `modules_to_save` must name what is new: attaching an adapter without it says the line.
 
         Args:
             base (`str`): folder or Hub id.
@@ -386,14 +449,16 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
                     state[place] = ModulatedLayerNorm.carrying(value)
                 elif place in places:
                     state[place] = value.clone()  # the sides share no memory
-        return cls.from_pretrained(
+        model, report = cls.from_pretrained(
             None,
             config=config,
             state_dict=state,
             dtype=plain.dtype,
             attn_implementation=attn_implementation,
-            output_loading_info=output_loading_info,
+            output_loading_info=True,
         )
+        model.name_or_path = model.config.name_or_path = ""  # not "None", which PEFT would look for on the Hub
+        return (model, report) if output_loading_info else model
 
 
 __all__ = [

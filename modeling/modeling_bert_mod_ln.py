@@ -123,6 +123,9 @@ class BertModLNPreTrainedModel(BertPreTrainedModel):
     config: BertModLNConfig
     config_class = BertModLNConfig
     base_model_prefix = "model"
+    # None lies in another: PEFT would wrap it twice. `transform.dense` is the head's; its bias starts at 0 for everybody.
+    modules_of_new_weights = ("LayerNorm", "crossattention.self", "crossattention.output.dense", "transform.dense")
+    _can_compile_fullgraph = True
     # A side computes γ and β of all its norms at once: they stay on one device, and FSDP gathers them together.
     _no_split_modules = ["BertModLNEncoder", "BertModLNDecoder"]
     _skip_keys_device_placement = ["past_key_values"]

@@ -95,6 +95,7 @@ class GPT2ModLNPreTrainedModel(GPT2PreTrainedModel):
     config: GPT2ModLNConfig
     config_class = GPT2ModLNConfig
     base_model_prefix = "model"
+    modules_of_new_weights = ("ln_1", "ln_cross_attn", "ln_2", "ln_f", "crossattention")
     # A side computes γ and β of all its norms at once: they stay on one device, and FSDP gathers them together.
     _no_split_modules = ["GPT2ModLNEncoder", "GPT2ModLNDecoder"]
     _can_record_outputs = {}

@@ -66,6 +66,12 @@ class ModulatedLayerNorm(nn.LayerNorm):
                 init.copy_(parameter, torch.cat([torch.full_like(parameter[:1], first), parameter[1:]]))
             init.copy_(self.scale_out, self.carrying(torch.ones_like(self.scale_out[:, 0])))
 
+    def ignores_emotions(self) -> bool:
+        """Whether γ and β are the same for all emotions, as they start; not told of weights that lie elsewhere."""
+        first = int(self.weight is None)
+        parts = [part[:, first:] for part in (self.scale_out, self.shift_out) if part.dim() == 2 and not part.is_meta]
+        return len(parts) == 2 and not any(part.any() for part in parts)
+
     @staticmethod
     def carrying(value: torch.Tensor) -> torch.Tensor:
         """(d,) -> W₂ (d, d/2), with which the first hidden unit of a layer without `weight` gives this value at the start."""

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modulated layer norms, the encoder-decoders that have them, and their pipeline. What every model can do is tested elsewhere."""
 
+import ast
 import copy
+import json
 import math
+import re
 
 import pytest
 import torch
@@ -29,7 +32,7 @@ from model_cases import (
     make_tokenizer,
     reply_inputs,
 )
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, PeftModel, get_peft_model
 from torch import nn
 from torch.testing import assert_close
 from transformers import (
@@ -39,6 +42,7 @@ from transformers import (
     BertLMHeadModel,
     BertModel,
     DataCollatorForSeq2Seq,
+    GenerationConfig,
     GPT2Config,
     GPT2LMHeadModel,
     GPT2Model,
@@ -352,12 +356,12 @@ def test_encoder_states_given_as_a_tuple(family):
     assert_close(model(**inputs, encoder_outputs=(states.last_hidden_state,)).logits, logits, rtol=1e-12, atol=1e-12)
 
 
-def left_padded(inputs: dict) -> dict:
-    """The context's padding moved to the front."""
+def left_padded(inputs: dict, mask: str = "attention_mask", names=("input_ids", "attention_mask")) -> dict:
+    """The context's padding moved to the front, or that of another mask."""
     moved = dict(inputs)
-    for name in ("input_ids", "attention_mask"):
-        lengths = inputs["attention_mask"].sum(dim=1).tolist()
-        moved[name] = torch.stack([row.roll(len(row) - n) for row, n in zip(inputs[name], lengths, strict=True)])
+    lengths = inputs[mask].sum(dim=1).tolist()
+    for name in names:
+        moved[name] = torch.stack([row.roll(len(row) - n, 0) for row, n in zip(inputs[name], lengths, strict=True)])
     return moved
 
 
@@ -379,6 +383,51 @@ def test_padding_on_the_left_equals_padding_on_the_right(family, implementation)
     )
     arguments = {"do_sample": False, "max_new_tokens": 6, "no_repeat_ngram_size": 1}
     assert torch.equal(model.generate(**moved, **arguments), model.generate(**inputs, **arguments))
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+@pytest.mark.parametrize("embeds", [False, True], ids=["ids", "embeds"])
+def test_replies_padded_on_the_left_equal_those_on_the_right(family, implementation, embeds):
+    """Of the decoder, whatever stands at the padding; the encoder's padding stands in front too."""
+    model = build(family)
+    model.set_attn_implementation(implementation)
+    inputs = two_lengths()
+    names = ("decoder_input_ids", "decoder_attention_mask")
+    moved = left_padded(left_padded(inputs), "decoder_attention_mask", names)
+    del inputs["labels"], moved["labels"]
+    for name in ("input_ids", "decoder_input_ids"):
+        mask = moved["decoder_attention_mask" if name.startswith("decoder") else "attention_mask"].bool()
+        moved[name] = torch.where(mask, moved[name], tokens(*mask.shape, seed=7))
+    if embeds:
+        for side, name in ((model.get_encoder(), "input"), (model.get_decoder(), "decoder_input")):
+            moved[f"{name}s_embeds"] = side.get_input_embeddings()(moved.pop(f"{name}_ids"))
+    logits = []
+    for given in (inputs, moved):
+        real = given["decoder_attention_mask"].bool()
+        logits.append(model(**given).logits[real])
+    assert real[:, 0].tolist() == [False, True, False]
+    assert_close(logits[1], logits[0], rtol=1e-10, atol=1e-10)
+    if not embeds:
+        gradients = [torch.autograd.grad(values.square().sum(), list(model.parameters())) for values in logits]
+        assert_close(gradients[1], gradients[0], rtol=1e-8, atol=1e-9)
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize(
+    "settings", [{"num_beams": 3}, {"cache_implementation": "static"}, {"use_cache": False}], ids=str
+)
+def test_contexts_padded_on_the_left_have_the_same_replies(family, settings):
+    model = build(family)
+    inputs = {name: two_lengths()[name] for name in ("input_ids", "attention_mask", "emotion_ids")}
+    arguments = {"do_sample": False, "max_new_tokens": 6, "no_repeat_ngram_size": 1, **settings}
+    moved = left_padded(inputs)
+    expected = model.generate(**inputs, **arguments)
+    assert len({tuple(row) for row in expected.tolist()}) > 1
+    assert torch.equal(model.generate(**moved, **arguments), expected)
+    del inputs["emotion_ids"], moved["emotion_ids"]
+    expected = model.generate_all_emotions(**inputs, **arguments)
+    assert torch.equal(model.generate_all_emotions(**moved, **arguments), expected)
 
 
 @EACH_FAMILY
@@ -437,6 +486,15 @@ def test_loss_is_the_unshifted_cross_entropy_of_the_labels(family):
         assert abs(loss * 9 - outputs.loss * 10) > 1e-3
     nothing = model(**{**inputs, "labels": torch.full_like(labels, -100)})
     assert nothing.loss == 0
+
+
+@EACH_FAMILY
+def test_labels_may_lie_on_another_device(family):
+    """As with a model that is spread over several: "meta" is the other device that every machine has."""
+    model = build(family)
+    logits = model._logits
+    model._logits = lambda states: logits(states).to("meta")
+    assert model(**two_lengths()).loss.is_meta
 
 
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
@@ -582,6 +640,63 @@ def test_an_assistant_drafts_with_norms_of_its_own(family, config, monkeypatch):
     assert torch.equal(found, expected)
     assert bool(given) is assistant.get_decoder().is_modulated
     assert all(c.tolist() == [[0, 0, 1, 0, 0]] for c in given)
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize(
+    "config", [{}, {"modulate_encoder": False, "modulate_decoder": False}], ids=["emotions", "none"]
+)
+def test_guidance_is_refused_before_anything_runs(family, config):
+    """It subtracts a run without an emotion or a prompt, which these models do not have."""
+    model = build(family, **config)
+    model.get_encoder().register_forward_hook(lambda *_: pytest.fail("the encoder ran"))
+    ids, emotion = tokens(1, 4), {"emotion_ids": torch.tensor([1])}
+    from_config = GenerationConfig(guidance_scale=1.5, decoder_start_token_id=3, max_new_tokens=3)
+    for arguments in (
+        {"guidance_scale": 1.5},
+        {"guidance_scale": 0},
+        {"generation_config": from_config},
+        {"negative_prompt_ids": ids},
+        {"negative_prompt_attention_mask": torch.ones_like(ids)},
+    ):
+        name = "guidance_scale" if "generation_config" in arguments else next(iter(arguments))
+        with pytest.raises(ValueError, match=rf"`{name}` .*without an emotion.*`emotion_weights`"):
+            model.generate(ids, **emotion, **arguments)
+    with pytest.raises(ValueError, match="`guidance_scale` .*got 1.5"):
+        model.generate(ids, from_config, **emotion)
+    model.generation_config.guidance_scale = 3.0
+    with pytest.raises(ValueError, match="`guidance_scale` .*got 3.0"):
+        model.generate(ids, **emotion)
+
+
+@EACH_FAMILY
+def test_no_guidance_is_no_error(family):
+    model = build(family)
+    asked = {"inputs": tokens(1, 4), "emotion_ids": torch.tensor([1]), "do_sample": False, "max_new_tokens": 3}
+    expected = model.generate(**asked)
+    for scale in (None, 1, 1.0):
+        assert torch.equal(model.generate(**asked, guidance_scale=scale), expected)
+
+
+@EACH_FAMILY
+def test_generation_over_a_static_cache_compiles_whole(family):
+    model = build(family).float()
+    assert type(model)._can_compile_fullgraph
+    asked = {
+        "inputs": tokens(2, 6),
+        "attention_mask": torch.ones(2, 6).long(),
+        "emotion_ids": torch.tensor([1, 2]),
+        "cache_implementation": "static",
+        "do_sample": False,
+        "max_new_tokens": 4,
+    }
+    expected = model.generate(**asked)
+    torch._dynamo.reset()
+    try:
+        model.forward = torch.compile(model.forward, fullgraph=True, backend="aot_eager")
+        assert torch.equal(model.generate(**asked), expected)
+    finally:
+        torch._dynamo.reset()
 
 
 # Wrapping a checkpoint
@@ -892,6 +1007,139 @@ def test_merged_lora_is_saved_with_its_head(family, tie_word_embeddings, tmp_pat
     loaded, report = type(model).from_pretrained(tmp_path, output_loading_info=True)
     assert not report["missing_keys"] and loaded.config.tie_word_embeddings is tie_word_embeddings
     assert_close(loaded(**inputs).logits, expected, rtol=1e-12, atol=1e-12)
+
+
+# LoRA
+
+
+LORA_TARGETS = {"gpt2": ["c_attn", "q_attn"], "bert": ["query", "value"]}
+NORMS = {"gpt2": ["ln_1", "ln_cross_attn", "ln_2", "ln_f"], "bert": ["LayerNorm"]}
+OLD_CHECKPOINTING_NAMES = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
+
+
+def lora(family: str, **arguments) -> LoraConfig:
+    return LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, target_modules=LORA_TARGETS[family], **arguments)
+
+
+def refused_modules(attach) -> list[str]:
+    """The `modules_to_save` that the error of `attach` says to pass."""
+    with pytest.raises(ValueError, match="load the model anew") as caught:
+        attach()
+    return ast.literal_eval(re.search(r"LoraConfig\(\.\.\., modules_to_save=(\[.*?\])\)", str(caught.value))[1])
+
+
+@OLD_CHECKPOINTING_NAMES
+@EACH_MODULATION
+@pytest.mark.parametrize("name", list(PLAIN))
+def test_lora_over_new_weights_says_the_line_that_trains_and_saves_them(name, modulation, tmp_path):
+    family = name.partition("-")[0]
+
+    def fresh(seed: int):
+        torch.manual_seed(seed)
+        return wrap(name, tmp_path / "plain", modulation=modulation)[1:]
+
+    model, report = fresh(0)
+    modules = refused_modules(lambda: get_peft_model(model, lora(family)))
+    model = get_peft_model(fresh(0)[0], lora(family, modules_to_save=modules))
+    before = {key: p.detach().clone() for key, p in model.named_parameters() if p.requires_grad}
+    # All that is new is trained, but for the bias of a new head, which starts at zero for everybody.
+    for key in report["missing_keys"]:
+        owner, _, part = key.rpartition(".")
+        if owner not in ("cls.predictions", "cls.predictions.decoder"):
+            assert any(re.sub(r"\.modules_to_save\.default", "", found).endswith(key) for found in before), key
+    inputs = two_lengths()
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.02)
+    losses = []
+    for _ in range(6):
+        optimizer.zero_grad()
+        losses.append(model(**inputs).loss)
+        losses[-1].backward()
+        optimizer.step()
+    assert losses[-1] < 0.9 * losses[0]
+    parameters = dict(model.named_parameters())
+    still = [key for key, value in before.items() if torch.equal(parameters[key], value)]
+    assert not [key for key in still if "scale_" in key or "shift_" in key or "crossattention" in key]
+    expected = model.eval()(**inputs).logits
+    model.save_pretrained(tmp_path / "adapter")
+    loaded = PeftModel.from_pretrained(fresh(1)[0], tmp_path / "adapter").eval()
+    assert_close(loaded(**inputs).logits, expected, rtol=1e-6, atol=1e-6)  # adapters are saved as they are: in float32
+    asked = {name: inputs[name] for name in ("input_ids", "attention_mask", "emotion_ids")}
+    arguments = {"do_sample": False, "max_new_tokens": 5}
+    assert torch.equal(loaded.generate(**asked, **arguments), model.generate(**asked, **arguments))
+
+
+@EACH_FAMILY
+def test_lora_over_a_model_that_was_never_trained_is_refused(family, tmp_path):
+    """Its cross-attention lies in the folder, but no reply depends on the emotion, and none would."""
+    wrap(family, tmp_path / "plain")[1].save_pretrained(tmp_path / "saved")
+    model_class = FAMILIES[family][1]
+    modules = refused_modules(
+        lambda: get_peft_model(model_class.from_pretrained(tmp_path / "saved"), lora(family, modules_to_save=["wte"]))
+    )
+    assert modules == ["wte", *NORMS[family]]
+    modules = refused_modules(lambda: model_class.from_pretrained(tmp_path / "saved").add_adapter(lora(family)))
+    assert modules == NORMS[family]
+    model = model_class.from_pretrained(tmp_path / "saved")
+    model.add_adapter(lora(family, modules_to_save=modules))
+    assert refused_modules(lambda: model.add_adapter(lora(family), "second")) == modules
+
+
+@EACH_FAMILY
+def test_lora_over_new_emotions_is_refused(family, tmp_path):
+    build(family).save_pretrained(tmp_path)
+    model = FAMILIES[family][1].from_pretrained(tmp_path, num_emotions=7, emotions=None, ignore_mismatched_sizes=True)
+    assert refused_modules(lambda: get_peft_model(model, lora(family))) == NORMS[family]
+
+
+@OLD_CHECKPOINTING_NAMES
+@EACH_FAMILY
+def test_plain_lora_attaches_to_a_trained_model_again_and_again(family, tmp_path):
+    build(family).save_pretrained(tmp_path / "base")
+    model_class, inputs = FAMILIES[family][1], two_lengths()
+    model = model_class.from_pretrained(tmp_path / "base")
+    expected = model(**inputs).logits
+    peft = get_peft_model(model, lora(family, init_lora_weights=False))
+    assert model.peft_config is peft.peft_config and peft.peft_config["default"].r == 2
+    changed = peft(**inputs).logits
+    assert (changed - expected).abs().max() > 1e-3
+    peft.save_pretrained(tmp_path / "adapter")
+    model = peft.unload()
+    assert not hasattr(model, "peft_config")
+    assert torch.equal(model(**inputs).logits, expected)
+    for base in (model, model_class.from_pretrained(tmp_path / "base")):
+        assert_close(
+            PeftModel.from_pretrained(base, tmp_path / "adapter").eval()(**inputs).logits,
+            changed,
+            rtol=1e-6,
+            atol=1e-6,
+        )
+    own = model_class.from_pretrained(tmp_path / "base")
+    own.load_adapter(str(tmp_path / "adapter"))
+    assert_close(own(**inputs).logits, changed, rtol=1e-6, atol=1e-6)
+    own.delete_adapter("default")
+    assert not hasattr(own, "peft_config") and torch.equal(own(**inputs).logits, expected)
+
+
+@EACH_FAMILY
+def test_lora_over_a_model_without_modulation_needs_its_new_attention_alone(family, tmp_path):
+    plain = {"modulate_encoder": False, "modulate_decoder": False}
+    model = wrap(f"{family}-head", tmp_path / "plain", **plain)[1]
+    modules = refused_modules(lambda: get_peft_model(model, lora(family)))
+    assert all("crossattention" in name or name in ("ln_cross_attn", "LayerNorm") for name in modules)
+    model = wrap(f"{family}-head", tmp_path / "plain", **plain)[1]
+    model.save_pretrained(tmp_path / "saved")
+    get_peft_model(FAMILIES[family][1].from_pretrained(tmp_path / "saved"), lora(family))
+
+
+@EACH_FAMILY
+def test_a_wrapped_model_names_no_place_that_it_was_loaded_from(family, tmp_path):
+    model = wrap(f"{family}-head", tmp_path / "plain")[1]
+    assert not model.config._name_or_path and not model.name_or_path
+    modules = refused_modules(lambda: get_peft_model(model, lora(family)))
+    model = get_peft_model(wrap(f"{family}-head", tmp_path / "plain")[1], lora(family, modules_to_save=modules))
+    model.save_pretrained(tmp_path / "adapter")
+    written = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text(encoding="utf-8"))
+    assert written["base_model_name_or_path"] is None
 
 
 # Pipeline

@@ -5,6 +5,7 @@ import ast
 import copy
 import dataclasses
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -193,6 +194,21 @@ def test_saved_folder_holds_the_code_that_its_config_names(case: ModelCase, tmp_
     assert config["auto_map"] == {
         name: f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}" for name, cls in classes.items()
     }
+
+
+@each_case(slow=True)
+def test_published_files_name_no_folder_that_they_came_from(case: ModelCase, tmp_path):
+    case.build().save_pretrained(tmp_path / "here")
+    if case.plain_class is not None:
+        case.save_plain_checkpoint(tmp_path / "here-plain")
+        config = case.config_class.from_pretrained(tmp_path / "here-plain", **case.config)
+        case.model_class.from_pretrained(tmp_path / "here-plain", config=config).save_pretrained(tmp_path / "here")
+    case.auto_class.from_pretrained(tmp_path / "here").save_pretrained(tmp_path / "published")
+    files = list((tmp_path / "published").glob("*.json"))
+    assert tmp_path / "published" / "config.json" in files
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        assert "here" not in text and not re.search(r'"_name_or_path": "[^"]', text), path.name
 
 
 @each_case()
