@@ -21,6 +21,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from .checked_input import check_ids, check_length
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
+from .padding import inverse_order, places_before_padding, real_positions, reordered
 from .sinusoidal_encoding import sinusoidal_encoding
 from .usable_positions import usable_positions
 
@@ -57,12 +58,6 @@ class DialogueEmotionOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
-def reversed_order(lengths: torch.Tensor, length: int) -> torch.Tensor:
-    """(B, length) positions that turn the first `lengths` of each row round and leave the others: its own inverse."""
-    positions = torch.arange(length, device=lengths.device)
-    return torch.where(positions < lengths[:, None], lengths[:, None] - 1 - positions, positions)
-
-
 def run_lstm(lstm: nn.LSTM, states: torch.Tensor) -> torch.Tensor:
     """(B, T, input_size) -> (B, T, H). Not in bfloat16 by autocast on a CPU: without AVX-512 torch cannot train that."""
     if states.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
@@ -73,8 +68,8 @@ def run_lstm(lstm: nn.LSTM, states: torch.Tensor) -> torch.Tensor:
 
 class BiLSTM(nn.Module):
     """
-    Eqs. 1-3 over padded rows. The backward LSTM starts at the last real position: rows are turned round by gather, so that
-    padding is seen by neither direction, and nothing is packed, which could not be exported.
+    Eqs. 1-3 over padded rows. Each direction reads the real states first, the backward one from the last on: rows are reordered by
+    gather, so that padding is seen by neither direction, and nothing is packed, which could not be exported.
     """
 
     def __init__(self, input_size: int, hidden_size: int, causal: bool):
@@ -82,14 +77,23 @@ class BiLSTM(nn.Module):
         self.forward_lstm = nn.LSTM(input_size, hidden_size, batch_first=True)
         self.backward_lstm = None if causal else nn.LSTM(input_size, hidden_size, batch_first=True)
 
-    def forward(self, states, lengths):
-        """(B, T, input_size), (B,) -> (B, T, 2H), or (B, T, H) if causal."""
-        output = run_lstm(self.forward_lstm, states)
+    def forward(self, states, mask):
+        """(B, T, input_size), (B, T) -> (B, T, 2H), or (B, T, H) if causal."""
+        places = places_before_padding(mask)
+        output = self.run(self.forward_lstm, states, places)
         if self.backward_lstm is None:
             return output
-        order = reversed_order(lengths, states.shape[1])[..., None]  # (B, T, 1)
-        backward = run_lstm(self.backward_lstm, states.gather(1, order.expand_as(states)))
-        return torch.cat([output, backward.gather(1, order.expand_as(backward))], dim=-1)
+        real = mask != 0
+        places = torch.where(real, real.sum(dim=-1, keepdim=True) - 1 - places, places)
+        return torch.cat([output, self.run(self.backward_lstm, states, places)], dim=-1)
+
+    @staticmethod
+    def run(lstm, states, places):
+        """The outputs of an LSTM that reads the state at (row, t) in step `places[row, t]`."""
+        read = run_lstm(lstm, reordered(states, inverse_order(places)))
+        # Gathered as it lies in memory, time first: products of another layout would be rounded otherwise in half precision.
+        read, order = read.transpose(0, 1), places.T[..., None]
+        return read.gather(0, order.expand_as(read)).transpose(0, 1)
 
 
 class WordBiLSTM(nn.Module):
@@ -102,7 +106,7 @@ class WordBiLSTM(nn.Module):
 
     def forward(self, input_ids, attention_mask):
         """(N, L) twice -> (N, D)."""
-        return masked_mean(self.lstm(self.word_embeddings(input_ids), attention_mask.sum(dim=-1)), attention_mask)
+        return masked_mean(self.lstm(self.word_embeddings(input_ids), attention_mask), attention_mask)
 
 
 def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -227,6 +231,9 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             raise ValueError("there must be a dialogue and an utterance at least, got none.")
         check_length(length, usable_positions(config) if hasattr(config, "max_position_embeddings") else length)
         check_ids("`input_ids`", input_ids, config.vocab_size)
+        # Padding goes behind the tokens, where it changes the positions of no encoder.
+        order = inverse_order(places_before_padding(attention_mask))
+        input_ids, attention_mask = input_ids.gather(1, order), attention_mask.gather(1, order)
         if self.config.utterance_encoder == "bilstm":
             return self.utterance_encoder(input_ids, attention_mask)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.config.freeze_encoder):
@@ -248,7 +255,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         Args:
             input_ids, attention_mask: (B, U, L), the tokens of the utterances and which of them are real.
             utterance_embeds: (B, U, D), the utterances as vectors, instead of `input_ids`.
-            utterance_mask: (B, U), 1 for real utterances, 0 for padding, which stands behind them. Default: all are real.
+            utterance_mask: (B, U), 1 for real utterances, 0 for padding, wherever it stands. Default: all are real.
             speaker_ids: (B, U) in [0, `num_speakers`), which number the speakers within a dialogue.
 
         Raises:
@@ -290,15 +297,15 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         if speaker_ids is not None:
             states = states + self.speaker_embeddings(speaker_ids)
         encoded_at = None if self.config.positional_encoding == "none" else self.config.positional_encoding_at
+        positions = real_positions(utterance_mask)  # (B, U)
         if encoded_at == "input":
-            states = states + sinusoidal_encoding(*states.shape[1:], like=states)
+            states = states + sinusoidal_encoding(*states.shape[1:], like=states)[positions]
         states = self.dropout(states)
-        lengths = utterance_mask.sum(dim=-1)  # (B,)
         for layer in self.layers:
-            states = layer(states, lengths)  # (B, U, S)
+            states = layer(states, utterance_mask)  # (B, U, S)
         if self.attention is not None:
             if encoded_at == "attention":
-                states = states + sinusoidal_encoding(*states.shape[1:], like=states)
+                states = states + sinusoidal_encoding(*states.shape[1:], like=states)[positions]
             if self.config.causal:
                 mask = create_causal_mask(self.config, states, utterance_mask, past_key_values=None)
             else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 from transformers import initialization as init
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -26,6 +27,7 @@ from transformers.utils.output_capturing import capture_outputs
 from .checked_input import check_ids, check_input, check_length
 from .class_balanced_loss import classification_loss
 from .configuration_roberta_esa import RobertaESAConfig
+from .padding import first_real, real_positions
 from .sinusoidal_encoding import sinusoidal_encoding
 from .usable_positions import usable_positions
 
@@ -75,7 +77,7 @@ class EmotionSpecificAttention(nn.Module):
     """
     E_in = E + P; Z = multi-head attention of E_in over the real tokens; Z_final = Z ⊙ S + P.
 
-    P is a learned table, sinusoidal, or absent; S starts at 1. The table is indexed by a token's place in its row.
+    P is a learned table, sinusoidal, or absent; S starts at 1. Its row for a token is the token's position among the real tokens.
     """
 
     def __init__(self, config: RobertaESAConfig):
@@ -95,22 +97,23 @@ class EmotionSpecificAttention(nn.Module):
         self.out_proj = nn.Linear(size, size, bias=config.esa_bias) if config.esa_output_projection else None
         self.scale = nn.Parameter(torch.empty(size))  # S
 
-    def positions(self, hidden_states) -> torch.Tensor | None:
-        """P of the first L places (L, d), or None."""
+    def position_vectors(self, hidden_states, positions) -> torch.Tensor | None:
+        """P of these positions (B, L, d), of the first L where they are None (L, d), or None without P."""
         length, size = hidden_states.shape[1:]
         if self.config.esa_position_embedding == "none":
             return None
-        if self.position_embeddings is not None:
-            return self.position_embeddings[:length]
-        return sinusoidal_encoding(length, size, like=hidden_states)
+        table = self.position_embeddings
+        if table is None:
+            table = sinusoidal_encoding(length, size, like=hidden_states)
+        return table[:length] if positions is None else F.embedding(positions, table)
 
-    def forward(self, hidden_states, attention_mask, key_bias, output_attentions: bool, **kwargs):
+    def forward(self, hidden_states, attention_mask, key_bias, positions, output_attentions: bool, **kwargs):
         """
-        E (B, L, d), mask of the attention implementation, additive mask of the keys (B, 1, 1, L) or None -> Z_final
-        (B, L, d), attention (B, h, L, L) or None.
+        E (B, L, d), mask of the attention implementation, additive mask of the keys (B, 1, 1, L) or None, positions (B, L) or
+        None -> Z_final (B, L, d), attention (B, h, L, L) or None.
         """
-        positions = self.positions(hidden_states)
-        states = hidden_states if positions is None else hidden_states + positions  # E_in
+        vectors = self.position_vectors(hidden_states, positions)  # P
+        states = hidden_states if vectors is None else hidden_states + vectors  # E_in
         shape = (*states.shape[:-1], -1, self.head_size)
         query, key, value = (
             projection(states).view(shape).transpose(1, 2) for projection in (self.query, self.key, self.value)
@@ -131,9 +134,9 @@ class EmotionSpecificAttention(nn.Module):
         output = output.reshape(hidden_states.shape)
         if self.out_proj is not None:
             output = self.out_proj(output)
-        if positions is None:
+        if vectors is None:
             return output * self.scale, attention
-        return torch.addcmul(positions, output, self.scale), attention
+        return torch.addcmul(vectors, output, self.scale), attention
 
 
 class RobertaESAPreTrainedModel(RobertaPreTrainedModel):
@@ -184,7 +187,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         r"""
         Args:
             input_ids, token_type_ids, position_ids, inputs_embeds: as in [`RobertaModel`].
-            attention_mask: (B, L), 1 for real tokens, 0 for padding.
+            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side.
             token_gates: (B, L), factors of the word embeddings, for `tfidf_gating="scale"`.
 
         Raises:
@@ -215,6 +218,9 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
                     )
                 input_ids, inputs_embeds = None, self.embeddings.word_embeddings(input_ids)
             inputs_embeds = inputs_embeds * token_gates[..., None].to(inputs_embeds.dtype)
+        positions = None if attention_mask is None else real_positions(attention_mask)  # (B, L)
+        if input_ids is None and position_ids is None and positions is not None:
+            position_ids = positions + self.embeddings.padding_idx + 1  # which vectors do not tell
         embedding_output = self.embeddings(
             input_ids=input_ids,
             token_type_ids=token_type_ids,
@@ -232,7 +238,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         if attention_mask is not None:
             key_bias = torch.zeros_like(attention_mask, dtype=hidden_states.dtype)
             key_bias = key_bias.masked_fill(attention_mask == 0, torch.finfo(key_bias.dtype).min)[:, None, None]
-        states, attention = self.esa(hidden_states, mask, key_bias, output_attentions, **kwargs)
+        states, attention = self.esa(hidden_states, mask, key_bias, positions, output_attentions, **kwargs)
         return RobertaESAModelOutput(
             pooled_output=self.pool(states, attention_mask),
             last_hidden_state=states,
@@ -243,13 +249,17 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
     def pool(self, states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """(B, L, d), (B, L) or None -> (B, d) or (B, 2d)."""
         if self.config.esa_pooling == "cls":
-            return states[:, 0]
+            return first_real(states, attention_mask)
         if attention_mask is None:
             mean = states.mean(dim=1)
         else:
             weights = attention_mask.to(states.dtype)[:, None]  # (B, 1, L)
             mean = (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)  # 0 where no token is real
-        return mean if self.config.esa_pooling == "mean" else torch.cat([states[:, 0], mean], dim=-1)
+        return (
+            mean
+            if self.config.esa_pooling == "mean"
+            else torch.cat([first_real(states, attention_mask), mean], dim=-1)
+        )
 
 
 RobertaESAModel = RobertaWithESA

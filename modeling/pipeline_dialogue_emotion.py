@@ -56,7 +56,6 @@ class DialogueEmotionPipeline(Pipeline):
             # A tokenizer that knows no limit names a number too large to be given back to it.
             **({"truncation": True, "max_length": limit} if limit <= 10**9 else {}),
             padding=True,
-            padding_side="right",  # as the BiLSTM over words expects it
             return_token_type_ids=False,
             return_tensors="pt",
         )

@@ -23,7 +23,7 @@ from model_cases import (
 )
 from torch import nn
 from torch.testing import assert_close
-from transformers import AutoModelForTokenClassification, BertConfig, BertModel, pipeline
+from transformers import AutoModelForTokenClassification, BertConfig, BertModel, RobertaConfig, pipeline
 
 
 MODEL = {"utterance_encoder": "model", "utterance_size": 16}
@@ -286,6 +286,79 @@ def test_without_a_mask_every_utterance_is_real():
     vectors = make_inputs(model)["utterance_embeds"]
     expected = model(utterance_embeds=vectors, utterance_mask=torch.ones(3, 7, dtype=torch.long)).logits
     assert_close(model(utterance_embeds=vectors).logits, expected, rtol=1e-6, atol=1e-6)
+
+
+# Padding on either side
+
+
+def padding_moved(mask: torch.Tensor, values: torch.Tensor, where: str) -> torch.Tensor:
+    """`values` (N, T, ...) of rows with mask (N, T), their padding in front of what is real, or between."""
+    moved = values.clone()
+    for row, real in enumerate(mask.bool().tolist()):
+        padding, order = [i for i, one in enumerate(real) if not one], [i for i, one in enumerate(real) if one]
+        at = 0 if where == "front" else 1
+        moved[row] = values[row, [*order[:at], *padding, *order[at:]]]
+    return moved
+
+
+@pytest.mark.parametrize("where", ["front", "between"])
+@pytest.mark.parametrize("form", [*FORMS, "causal-positions-at-attention"])
+@EACH_IMPLEMENTATION
+@torch.no_grad()
+def test_padding_may_stand_before_and_between_utterances(form, implementation, where):
+    forms = {**FORMS, "causal-positions-at-attention": {"causal": True, "positional_encoding_at": "attention"}}
+    model = build(implementation, **forms[form]).double()
+    inputs = make_inputs(model, labels=True)
+    mask = inputs["utterance_mask"]
+    moved = {name: padding_moved(mask, value, where) for name, value in inputs.items()}
+    assert (moved["utterance_mask"] != mask).any()
+    moved = {**padding_replaced(model, {k: v for k, v in moved.items() if k != "labels"}), "labels": moved["labels"]}
+    for output_attentions in (False, True):
+        expected, found = (model(**one, output_attentions=output_attentions) for one in (inputs, moved))
+        real = moved["utterance_mask"].bool()
+        assert_close(found.logits[real], expected.logits[mask.bool()], rtol=1e-9, atol=1e-9)
+        assert_close(found.loss, expected.loss, rtol=1e-9, atol=1e-9)
+        if output_attentions and model.config.num_attention_heads:
+            for row, (one, other) in enumerate(zip(mask.bool(), real, strict=True)):
+                maps = (expected.attentions[0][row][:, one][..., one], found.attentions[0][row][:, other][..., other])
+                assert_close(*maps, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+@pytest.mark.parametrize("form", ["default", "causal-two-layers-speakers", "words"])
+def test_padding_in_front_leaves_gradients_alone(form, implementation):
+    model = build(implementation, **FORMS[form]).double()
+    inputs = make_inputs(model, labels=True)
+    gradients = []
+    for one in (inputs, {k: padding_moved(inputs["utterance_mask"], v, "front") for k, v in inputs.items()}):
+        model.zero_grad()
+        model(**one).loss.backward()
+        gradients.append({name: p.grad.clone() for name, p in model.named_parameters()})
+    assert_close(*gradients, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("where", ["front", "between"])
+@pytest.mark.parametrize("encoder", ["bert", "roberta", "words"])
+@torch.no_grad()
+def test_padding_may_stand_before_and_between_tokens(encoder, where):
+    config = {"bert": MODEL, "words": WORDS}.get(encoder) or {
+        **MODEL,
+        "encoder_config": RobertaConfig(**{**TINY_BERT, "pad_token_id": 0}),
+    }
+    model = build(**config).double()
+    inputs = make_inputs(model)
+    mask = inputs["attention_mask"].flatten(0, 1)
+    moved = {
+        **inputs,
+        **{
+            name: padding_moved(mask, inputs[name].flatten(0, 1), where).unflatten(0, (3, 7))
+            for name in ("input_ids", "attention_mask")
+        },
+    }
+    assert (moved["attention_mask"] != inputs["attention_mask"]).any()
+    expected, found = (model.dialogue(**one).utterance_embeds for one in (inputs, moved))
+    assert_close(found, expected, rtol=1e-9, atol=1e-9)
+    assert_close(model(**moved).logits, model(**inputs).logits, rtol=1e-9, atol=1e-9)
 
 
 # Loss
@@ -578,7 +651,7 @@ def test_pipeline_cuts_utterances_to_the_positions_of_the_encoder(tokenizer):
     assert_results(words([long]), [long], [None], naive_scores(words, [long]))
 
 
-def test_pipeline_pads_on_the_right_whatever_the_tokenizer_does(tokenizer, tmp_path):
+def test_pipeline_gives_the_same_whichever_side_the_tokenizer_pads(tokenizer, tmp_path):
     left = make_tokenizer(tmp_path, padding_side="left")
     expected, found = make_pipeline(tokenizer)(list(UTTERANCES)), make_pipeline(left)(list(UTTERANCES))
     for one, other in zip(found, expected, strict=True):

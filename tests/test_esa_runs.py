@@ -69,6 +69,7 @@ ESA_CODE = PIPELINE_CODE | {
     "class_balanced_loss.py",
     "configuration_roberta_esa.py",
     "modeling_roberta_esa.py",
+    "padding.py",
     "sinusoidal_encoding.py",
 }
 

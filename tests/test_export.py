@@ -162,6 +162,11 @@ class TestClassifiers:
         plain = load_predictor(gated)
         plain.gate = TfidfGate(idf={}, unseen_idf=1.0)
         assert np.abs(found - plain.probabilities(TEXTS)).max() > 1e-3  # the gate is in it
+        ids = torch.tensor([[2, 7, 9, 8, 3], [0, 0, 2, 6, 3]])  # padding in front
+        inputs = {"input_ids": ids, "attention_mask": (ids > 0).long(), "token_gates": torch.ones(2, 5)}
+        with torch.no_grad():
+            expected = plain.model(**inputs).logits
+        torch.testing.assert_close(load_predictor(output).model(**inputs).logits, expected, rtol=1e-4, atol=1e-4)
 
     @pytest.mark.slow
     def test_targets_and_aspects(self, targeted):
@@ -183,6 +188,17 @@ class TestClassifiers:
         predictor = load_predictor(output)
         assert type(predictor) is DialoguePredictor
         torch_predictor = DialoguePredictor(dialogue)
+        mask = torch.tensor([[1, 1, 1, 1], [0, 1, 0, 1]])  # padding in front and between
+        inputs = {"utterance_embeds": torch.randn(2, 4, 16), "utterance_mask": mask, "speaker_ids": mask * 1}
+        with torch.no_grad():
+            expected = torch_predictor.model(**inputs).logits[mask.bool()]
+        found = predictor.model(**inputs).logits[mask.bool()]
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+        ids = torch.tensor([[2, 7, 9, 8, 3], [0, 0, 2, 6, 3]])
+        tokens = (ids, (ids > 0).long())
+        with torch.no_grad():
+            expected = torch_predictor.model.dialogue.encode_utterances(*tokens)
+        torch.testing.assert_close(predictor.model.encode_utterances(*tokens), expected, rtol=1e-4, atol=1e-4)
         for expected, found in zip(
             [torch_predictor([turns])[0] for turns in DIALOGUES], predictor(DIALOGUES), strict=True
         ):

@@ -94,7 +94,10 @@ def naive_linear(w: dict, name: str, x: torch.Tensor) -> torch.Tensor:
 def naive_esa(w: dict, config, e: torch.Tensor, real: list[bool]) -> tuple[torch.Tensor, torch.Tensor]:
     """E (L, d) of one row -> Z_final (L, d), attention (h, L, L)."""
     length, size = len(e), config.hidden_size // config.esa_num_attention_heads
-    p = naive_positions(w, config, length)
+    # The position of a token counts the real ones before it.
+    table, p = naive_positions(w, config, length), []
+    for j in range(length):
+        p.append(table[max(sum(real[: j + 1]) - 1, 0)])
     e_in = [e[j] + p[j] for j in range(length)]
     q, k, v = ([naive_linear(w, f"roberta.esa.{name}", x) for x in e_in] for name in ("query", "key", "value"))
     heads = [slice(start, start + size) for start in range(0, config.hidden_size, size)]
@@ -116,7 +119,8 @@ def naive_esa(w: dict, config, e: torch.Tensor, real: list[bool]) -> tuple[torch
 
 def naive_pool(config, z: torch.Tensor, real: list[bool]) -> torch.Tensor:
     mean = sum(z[j] for j in range(len(z)) if real[j]) / sum(real)
-    return {"mean": mean, "cls": z[0], "cls_mean": torch.cat([z[0], mean])}[config.esa_pooling]
+    first = z[real.index(True)]
+    return {"mean": mean, "cls": first, "cls_mean": torch.cat([first, mean])}[config.esa_pooling]
 
 
 def naive_head(w: dict, config, pooled: torch.Tensor) -> torch.Tensor:
@@ -168,7 +172,7 @@ def test_attention_equals_torch_multihead_attention_from_the_same_weights(heads,
     stock.in_proj_weight.copy_(torch.cat([esa.query.weight, esa.key.weight, esa.value.weight]))
     stock.in_proj_bias.copy_(torch.cat([esa.query.bias, esa.key.bias, esa.value.bias]))
     stock.out_proj.load_state_dict(esa.out_proj.state_dict())
-    positions = esa.position_embeddings[:6]
+    positions = esa.position_embeddings[(inputs["attention_mask"].cumsum(dim=1) - 1).clamp(min=0)]
     e_in = stock_roberta(model)(**inputs).last_hidden_state + positions
     padding = inputs["attention_mask"] == 0
     z, attention = stock(e_in, e_in, e_in, key_padding_mask=padding, average_attn_weights=False)
@@ -246,6 +250,50 @@ def test_maps_asked_for_in_the_config_stay_out_of_predictions(tmp_path):
     rows = [{name: value[i] for name, value in inputs.items()} for i in range(3)]
     predictions = Trainer(model=model, args=arguments).predict(rows).predictions
     assert isinstance(predictions, np.ndarray) and predictions.shape == (3, 5)
+
+
+# Padding on either side
+
+
+def padding_moved(inputs: dict, order) -> dict:
+    """The same rows with their padding elsewhere: `order` maps a row's mask to the new order of its places."""
+    orders = torch.stack([order(mask) for mask in inputs["attention_mask"]])
+    return {name: value.gather(1, orders) for name, value in inputs.items()}
+
+
+def padding_in_front(mask: torch.Tensor) -> torch.Tensor:
+    return torch.argsort(mask, stable=True)
+
+
+def padding_on_both_sides(mask: torch.Tensor) -> torch.Tensor:
+    padding = len(mask) - int(mask.sum())
+    return torch.arange(len(mask)).roll(padding // 2)
+
+
+@EACH_IMPLEMENTATION
+@pytest.mark.parametrize("pooling", ["mean", "cls_mean", "cls"])
+@pytest.mark.parametrize("order", [padding_in_front, padding_on_both_sides])
+@pytest.mark.parametrize("form", ["default", "one-head-sinusoidal", "four-heads-no-positions"])
+@torch.no_grad()
+def test_padding_may_stand_on_either_side(form, order, pooling, implementation):
+    model = build(implementation, **FORMS[form], esa_pooling=pooling, tfidf_gating="scale").double()
+    inputs = encoder_inputs(3, 9, seed=5)
+    inputs["token_gates"] = torch.rand(3, 9, generator=torch.Generator().manual_seed(1))
+    moved = padding_moved(inputs, order)
+    assert (moved["attention_mask"] != inputs["attention_mask"]).any()
+    expected, found = (model(**one, output_attentions=True) for one in (inputs, moved))
+    assert_close(found.logits, expected.logits, rtol=1e-9, atol=1e-9)
+    assert_close(model(**moved).logits, expected.logits, rtol=1e-9, atol=1e-9)
+    for row, (one, other) in enumerate(
+        zip(inputs["attention_mask"].bool(), moved["attention_mask"].bool(), strict=True)
+    ):
+        maps = (expected.esa_attentions[row][:, one][..., one], found.esa_attentions[row][:, other][..., other])
+        assert_close(*maps, rtol=1e-9, atol=1e-9)
+    # Word vectors have no ids from which RoBERTa could tell padding: the mask tells it.
+    for one in (inputs, moved):
+        words = model.get_input_embeddings()(one["input_ids"])
+        embedded = {**{name: value for name, value in one.items() if name != "input_ids"}, "inputs_embeds": words}
+        assert_close(model(**embedded).logits, expected.logits, rtol=1e-9, atol=1e-9)
 
 
 # How it starts

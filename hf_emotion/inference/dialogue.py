@@ -222,7 +222,7 @@ def utterance_vectors(
             encoded, cut[part] = encode_texts(tokenizer, [list(texts[part])], max_length, None, model.config)
             for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], budget):
                 batch = {"input_ids": [encoded["input_ids"][row] for row in rows]}
-                # The BiLSTM over words expects padding behind them.
+                # Graphs that were exported before padding could stand in front expect it behind.
                 inputs = tokenizer.pad(batch, padding_side="right", return_tensors="pt").to(model.device)
                 vectors = encode(inputs["input_ids"], inputs["attention_mask"])
                 output[[start + row for row in rows]] = vectors.float().cpu().numpy()
