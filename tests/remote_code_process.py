@@ -56,15 +56,15 @@ def main(jobs_file: str) -> None:
         save_file(tensors, folder / "outputs.safetensors")
         report["classes"][folder.name] = [f"{type(x).__module__}.{type(x).__name__}" for x in (config, base, head)]
 
-    # {"folder": ..., "texts": [...]}, also with "repository", "revision" and "task"
+    # {"folder": ..., "texts": [...]}, also with "repository", "revision", "task", "options" of the call, and "name" in the report
     for job in jobs["pipelines"]:
         source = job.get("repository", job["folder"])
         options = {"trust_remote_code": True, "revision": job.get("revision")}
         classify = pipeline(job.get("task"), model=source, device="cpu", **options)
-        report["pipelines"][Path(job["folder"]).name] = {
+        report["pipelines"][job.get("name", Path(job["folder"]).name)] = {
             "class": type(classify).__name__,
             "task": classify.task,
-            "results": classify(job["texts"]),
+            "results": classify(job["texts"], **job.get("options", {})),
         }
 
     for job in jobs["fine_tune"]:  # {"repository": ..., "auto_class": ..., "cache_dir": ..., "save_to": ...}

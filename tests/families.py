@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A tiny run of every family of models, trained by the command line: the frozen checkpoints and the record of behaviour are made of
+them. All texts are invented. Everything goes by relative paths, so that no folder of the machine gets into a run.
+"""
+
+import contextlib
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import yaml
+from model_cases import SPECIAL_TOKENS, WORDS, asymmetric_
+from toolkit_helpers import (
+    ASPECT_WORDS,
+    FEELINGS,
+    PLACES_HEADER,
+    feelings_rows,
+    invoke,
+    places_rows,
+    write_csv,
+    write_dialogues,
+)
+from transformers import BertConfig, BertModel, BertTokenizerFast
+
+
+REPLY_WORDS = (
+    "look",
+    "at",
+    "again",
+    "keys",
+    "cat",
+    "cake",
+    "oh",
+    "no",
+    "yay",
+    "good",
+    "bad",
+    "so",
+    "##y",
+    "#",
+    "?",
+    "'",
+    "-",
+    "it",
+)
+VOCABULARY = tuple(dict.fromkeys([*SPECIAL_TOKENS, *WORDS, *FEELINGS, *ASPECT_WORDS, *REPLY_WORDS]))
+SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+ARGUMENTS = {
+    "num_train_epochs": 3,
+    "per_device_train_batch_size": 8,
+    "learning_rate": 5e-3,
+    "lr_scheduler_type": "constant",
+    "use_cpu": True,
+    "bf16": False,
+    "disable_tqdm": True,
+}
+# Until replies differ from emotion to emotion.
+LONGER = {
+    **ARGUMENTS,
+    **{"max_steps": 240, "learning_rate": 2e-2, "logging_steps": 120},
+    **{"eval_strategy": "steps", "eval_steps": 120, "save_strategy": "steps", "save_steps": 120},
+}
+EMOTIONS = ("anger", "joy", "neutral", "😭")
+CUES = dict(zip(EMOTIONS, ("oh no , so bad", "yay , so happy", "a day", "i am sad"), strict=True))
+ABOUT = ("rain", "sun", "keys", "home", "cat", "cake")
+
+TEXTS = (
+    "I am so happy today!",
+    "this is anger, not joy.",
+    "the day is neutral rain and a home",
+    "so sad, so very sad and not calm",
+    "zebra",
+)
+TARGETED_TEXTS = ("the home is so happy today", "the sun is not joy, the home is bad rain", "sun, home. sun")
+TURNS = (
+    ("Ann", "i am so happy today"),
+    ("Bo", "the anger at home"),
+    ("Ann", "this is neutral"),
+    (None, "look at the rain again"),
+    ("Cleo", "so very sad"),
+)
+CONTEXTS = ("Look at the rain again", "the cake")
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """
+    Attributes:
+        data: the folder of its corpus.
+        recipe: what differs from the recipe that all share.
+        asks: commands that predict; FOLDER stands for the checkpoint.
+        pipeline: task, inputs and arguments of the call of its pipeline.
+        parts: the folders of a run that hold a checkpoint.
+        base: the folder of its base model.
+        exported: it is also exported to ONNX.
+    """
+
+    data: str
+    recipe: dict[str, Any]
+    asks: tuple[tuple[str, ...], ...]
+    pipeline: tuple[str, list, dict[str, Any]]
+    parts: tuple[str, ...] = (".",)
+    base: str = "base/bert"
+    exported: bool = False
+
+
+def classifier(data: str = "feelings", task: str = "emotion-classification", **changes: Any) -> Family:
+    parts = {name: changes.pop(name) for name in ("parts", "base", "exported") if name in changes}
+    recipe = {"dataset": "files", **changes}
+    if data == "feelings":
+        recipe["dataset_options"] = {"label_separator": "|"}
+    asks = (("predict", "FOLDER", *TEXTS, "--json"), ("predict", "FOLDER", *TEXTS, "--json", "--top-k", "3"))
+    return Family(f"data/{data}", recipe, asks, (task, list(TEXTS), {"top_k": None}), **parts)
+
+
+def targeted(target: bool = True, **changes: Any) -> Family:
+    parts = {name: changes.pop(name) for name in ("parts", "exported") if name in changes}
+    columns = {"aspect_column": "aspect", **({"target_column": "target"} if target else {})}
+    recipe = {"dataset": "files", "dataset_options": columns, **changes}
+    asks = (("predict", "FOLDER", *TARGETED_TEXTS, "--json"),)
+    if target:
+        asks += (("predict", "FOLDER", "a day", "--target", "sun", "--json"),)
+    return Family(f"data/{'places' if target else 'aspects'}", recipe, asks,
+                  ("targeted-sentiment", list(TARGETED_TEXTS), {}), **parts)  # fmt: skip
+
+
+def dialogue(**changes: Any) -> Family:
+    lines = [utterance if speaker is None else f"{speaker}: {utterance}" for speaker, utterance in TURNS]
+    turns = [{"speaker": speaker, "utterance": utterance} for speaker, utterance in TURNS]
+    parts = {name: changes.pop(name) for name in ("exported",) if name in changes}
+    recipe = {"dataset": "dialogue_files", "model_type": "dialogue-bilstm", **changes}
+    recipe["training_arguments"] = {**ARGUMENTS, "num_train_epochs": 6, "learning_rate": 1e-2}
+    asks = (("predict", "FOLDER", *lines, "--json"),)
+    return Family("data/dialogues", recipe, asks, ("dialogue-emotion", turns, {}), **parts)
+
+
+def generator(base: str, **changes: Any) -> Family:
+    parts = {name: changes.pop(name) for name in ("exported",) if name in changes}
+    length = ("--max-new-tokens", "8")
+    asks = (
+        ("generate", "FOLDER", *CONTEXTS, "--all-emotions", "--greedy", "--json", *length),
+        ("generate", "FOLDER", *CONTEXTS, "-e", "joy", "--num-beams", "3", "--json", *length),
+    )
+    if not changes.get("emotion_tokens"):
+        asks += (("generate", "FOLDER", CONTEXTS[0], "-e", "joy=0.7,anger=1.5", "--greedy", "--json", *length),)
+    inputs = [{"context": context, "emotion": emotion} for context in CONTEXTS for emotion in EMOTIONS]
+    pipeline = ("emotional-response", inputs, {"do_sample": False, "max_new_tokens": 8})
+    recipe = {"dataset": "reply_files", "max_length": 20, "training_arguments": LONGER, **changes}
+    return Family("data/pairs", recipe, asks, pipeline, base=base, **parts)
+
+
+WIDE = {"initializer_range": 1.0}
+GUIDED = {**WIDE, "context_initializer_range": 0.5}
+DIALOGUE = {"initializer_range": 0.5, "hidden_size": 6, "num_attention_heads": 3, "hidden_dropout_prob": 0.0}
+NARROWER = {"initializer_range": 0.3}
+ESA = {"model_type": "roberta-esa", "base": "base/roberta", "data": "single"}
+LABEL_AWARE = {"model_type": "label-aware-bert"}
+
+FAMILIES: dict[str, Family] = {
+    "label-aware": classifier(**LABEL_AWARE, model_config=WIDE, exported=True),
+    "label-aware-untied-hidden": classifier(
+        **LABEL_AWARE,
+        model_config={**WIDE, "tie_head": False, "head_hidden_size": 6, "class_balanced_beta": 0.9},
+    ),
+    "label-aware-hidden-pooler": classifier(
+        **LABEL_AWARE,
+        model_config={**WIDE, "head_hidden_size": 6, "sentence_representation": "pooler", "label_embedding_size": 5},
+    ),
+    "leam": classifier(**LABEL_AWARE, model_config={**WIDE, "label_attention": "leam"}),
+    "esa-filter": classifier(**ESA, model_config={**NARROWER, "tfidf_gating": "filter"}, exported=True),
+    "esa-scale": classifier(
+        **ESA, model_config={**NARROWER, "tfidf_gating": "scale", "esa_pooling": "cls_mean", "head_hidden_size": 6}
+    ),
+    "dialogue-words": dialogue(
+        model_config={**DIALOGUE, "utterance_encoder": "bilstm", "utterance_size": 8, "num_speakers": 2}
+    ),
+    "dialogue-encoder": dialogue(model_config={**DIALOGUE, "causal": True}, exported=True),
+    "cg": targeted(target=False, model_type="cg-bert", model_config=GUIDED),
+    "qacg": targeted(model_type="qacg-bert", model_config={**GUIDED, "auxiliary_sentence": True}, exported=True),
+    "qacg-per-head": targeted(
+        model_type="qacg-bert", model_config={**GUIDED, "context_heads": "per_head", "gate_bias": True}
+    ),
+    "gpt2-mod-ln": generator("runs/language-model", model_type="gpt2-mod-ln"),
+    "gpt2-emotion-tokens": generator(
+        "runs/language-model",
+        model_type="gpt2-mod-ln",
+        model_config={"modulate_encoder": False, "modulate_decoder": False},
+        emotion_tokens=True,
+    ),
+    "bert-mod-ln": generator("base/bert", model_type="bert-mod-ln", model_config={"modulation": "replace"}, exported=True),
+    "stock": classifier(task="text-classification", model_config=WIDE),
+    "stock-filter": classifier("single", model_config={**WIDE, "tfidf_gating": "filter"}),
+    "stock-pair": targeted(model_config={**WIDE, "auxiliary_sentence": True}),
+    "seeds": classifier("single", **LABEL_AWARE, model_config=WIDE, seeds=[7, 8], parts=(".", "seed-7", "seed-8")),
+    "contexts": targeted(
+        target=False, model_config=WIDE, one_model_per_context=True, parts=("calm", "food")
+    ),
+}  # fmt: skip
+LANGUAGE_MODEL = {
+    "dataset": "conversations",
+    "dataset_options": {"corpora": ["reply_files"]},
+    "model_type": "gpt2",
+    "base_model": "scratch",
+    "max_length": 20,
+    "training_arguments": LONGER,
+    "model_config": {
+        **{"vocab_size": 270, "n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 48},
+        **{"embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0},
+    },
+}
+PARTS = {"train": (48, 0), "dev": (12, 48), "test": (16, 60)}  # rows, number of the first
+
+
+def write_bases_and_corpora() -> None:
+    """`base/` and `data/` in the working directory."""
+    bert = Path("base/bert")
+    bert.mkdir(parents=True)
+    (bert / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
+    tokenizer = BertTokenizerFast.from_pretrained(bert)
+    (bert / "vocab.txt").unlink()
+    tokenizer.save_pretrained(bert)
+    config = BertConfig(**SIZES, **NO_DROPOUT, vocab_size=len(VOCABULARY), max_position_embeddings=40)
+    asymmetric_(BertModel(config), seed=5).save_pretrained(bert)
+    invoke("convert", "--to-roberta", bert, "base/roberta")
+    for part, (count, first) in PARTS.items():
+        write_csv(Path("data/feelings", f"{part}.csv"), ["text", "label"], feelings_rows(count, first))
+        single = feelings_rows(count, first, multi_label=False)
+        write_csv(Path("data/single", f"{part}.csv"), ["text", "label"], single)
+        rows = places_rows(count, first)
+        write_csv(Path("data/places", f"{part}.csv"), PLACES_HEADER, rows)
+        write_csv(Path("data/aspects", f"{part}.csv"), PLACES_HEADER, rows)
+        write_csv(Path("data/pairs", f"{part}.csv"), ["context", "reply", "emotion"], reply_rows(count, first))
+    write_dialogues(Path("data/dialogues"))
+
+
+def reply_rows(count: int, offset: int = 0) -> list[list[str]]:
+    """Rows of context, reply and emotion, which the reply's first words tell."""
+    rows = []
+    for number in range(offset, offset + count):
+        emotion, about = EMOTIONS[number % 4], ABOUT[number // 4 % 6]
+        context = f"Look at the {about}{' again' * (number // 4 % 3)}"
+        rows.append([context, CUES[emotion] + f" , the {about}" * (number % 3), emotion])
+    return rows
+
+
+def recipe_of(name: str) -> dict[str, Any]:
+    """The fields of a family's recipe."""
+    shared = {"name": name, "max_length": 32, "threshold": 0.4, "seeds": [7], "training_arguments": ARGUMENTS}
+    if name == "language-model":
+        return {**shared, **LANGUAGE_MODEL}
+    family = FAMILIES[name]
+    return {**shared, "description": f"A tiny run: {name}", "base_model": family.base, **family.recipe}
+
+
+def train_family(name: str) -> str:
+    """Train into `runs/NAME`, and return what the command prints."""
+    path = Path("recipes", f"{name}.yaml")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(yaml.safe_dump(recipe_of(name), sort_keys=False, allow_unicode=True), encoding="utf-8")
+    data = "data/pairs" if name == "language-model" else FAMILIES[name].data
+    return invoke("train", path, "--output", f"runs/{name}", "--data-dir", data)
+
+
+@contextlib.contextmanager
+def working_in(folder: Path):
+    """Relative paths start from `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.chdir(folder):
+        yield
