@@ -7,6 +7,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, logit, softmax
 
+from .multi_label import check_probabilities
+
 
 BINS = 15
 TEMPERATURES = (0.05, 20.0)
@@ -27,8 +29,12 @@ def reliability(labels: np.ndarray, probabilities: np.ndarray, bins: int = BINS)
     Returns:
         `ece` = Σ_b n_b / n · |accuracy_b − confidence_b|, NaN without rows; `bins`: for each (lower, upper] `upper`, `count`,
         and the means `confidence` and `accuracy`, NaN where it is empty.
+
+    Raises:
+        ValueError: probabilities outside [0, 1].
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities, dtype=np.float64)
+    check_probabilities(probabilities)
     if labels.ndim == 2:
         confidence, right = probabilities.ravel(), labels.ravel() == 1
     else:
@@ -58,7 +64,7 @@ def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
         probabilities: (N, C), softmax (of multi-label data sigmoid) of the logits.
 
     Raises:
-        ValueError: no rows, or shapes that do not agree.
+        ValueError: no rows, shapes that do not agree, probabilities outside [0, 1].
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
     if labels.shape not in (probabilities.shape, probabilities.shape[:1]) or not len(labels):
@@ -78,12 +84,20 @@ def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
 
 
 def temperature_scaled(probabilities: np.ndarray, temperature: float, multi_label: bool) -> np.ndarray:
-    """(N, C) probabilities of the logits / temperature. The order of the labels of a row stays as it is."""
+    """
+    (N, C) probabilities of the logits / temperature. The order of the labels of a row stays as it is.
+
+    Raises:
+        ValueError: probabilities outside [0, 1], a temperature that is not positive.
+    """
+    if not temperature > 0:
+        raise ValueError(f"`temperature` must be positive, got {temperature}.")
     scaled = _logits(np.asarray(probabilities), multi_label) / temperature
     return expit(scaled) if multi_label else softmax(scaled, axis=1)
 
 
 def _logits(probabilities: np.ndarray, multi_label: bool) -> np.ndarray:
+    check_probabilities(probabilities)
     # Logits up to a constant; a float32 probability that became 0 or 1 had a logit beyond these bounds.
     probabilities = probabilities.astype(np.float64)
     if multi_label:

@@ -154,18 +154,18 @@ def type_token_ratio(texts: Iterable[str], n: int) -> float:
 
     It falls as the set grows: compare sets of the same size only. NaN where no text has n words.
     """
-    grams = [gram for text in texts for gram in _ngrams(words(text), n)]
+    grams = [gram for text in _list_of(texts) for gram in _ngrams(words(text), n)]
     return len(set(grams)) / len(grams) if grams else float("nan")
 
 
 def average_length(texts: Sequence[str]) -> float:
     """Mean number of `words` per text, not a fraction (paper, Table 2); NaN without texts."""
-    return _mean([len(words(text)) for text in texts])
+    return _mean([len(words(text)) for text in _list_of(texts)])
 
 
 def stop_word_share(texts: Iterable[str]) -> float:
     """Share of `STOP_WORDS` in all `words` of the set (paper, Table 2, "%stop"); NaN without words."""
-    return _mean([word in STOP_WORDS for text in texts for word in words(text)])
+    return _mean([word in STOP_WORDS for text in _list_of(texts) for word in words(text)])
 
 
 def repetition_rate(texts: Iterable[str]) -> float:
@@ -174,7 +174,7 @@ def repetition_rate(texts: Iterable[str]) -> float:
 
     One of its words must have a letter or a digit: "! !" is no loop. NaN without texts.
     """
-    return _mean([_repeats(words(text)) for text in texts])
+    return _mean([_repeats(words(text)) for text in _list_of(texts)])
 
 
 def identical_share(replies: Iterable[Sequence[str]]) -> float:
@@ -606,6 +606,12 @@ def reply_metrics(
         scores = bertscore(replies, references, *encoder, progress=progress)
         result |= {f"bertscore_{name}": value for name, value in scores.items()}
     return result
+
+
+def _list_of(texts: Iterable[str]) -> Iterable[str]:
+    if isinstance(texts, str):  # a list of letters
+        raise ValueError(f"`texts` must be a list of texts, got the string {texts!r}: write [text].")
+    return texts
 
 
 def _ngrams(tokens: Sequence[str], n: int) -> list[tuple[str, ...]]:

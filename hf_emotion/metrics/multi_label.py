@@ -50,11 +50,15 @@ def goemotions(
         thresholds = np.asarray(thresholds, dtype=np.float64)
         if thresholds.shape not in ((), (num_labels,)):
             raise ValueError(f"`thresholds` must be one number or {num_labels}, got shape {thresholds.shape}.")
+        if not ((thresholds >= 0) & (thresholds <= 1)).all():
+            raise ValueError(f"`thresholds` are probabilities and must lie in [0, 1], got {thresholds.tolist()}.")
         predicted = (probabilities > thresholds).astype(np.int8)
     else:
-        predicted = np.asarray(decisions).astype(np.int8)
-        if predicted.shape != labels.shape:
-            raise ValueError(f"`decisions` must have the shape of `labels` {labels.shape}, got {predicted.shape}.")
+        decisions = np.asarray(decisions)
+        if decisions.shape != labels.shape:
+            raise ValueError(f"`decisions` must have the shape of `labels` {labels.shape}, got {decisions.shape}.")
+        check_decisions(decisions, "`decisions`")
+        predicted = decisions.astype(np.int8)
 
     hits, found, support = (labels & predicted).sum(axis=0), predicted.sum(axis=0), labels.sum(axis=0)
     per_label = np.stack(_precision_recall_f1(hits, found, support))  # (3, C)
@@ -145,11 +149,22 @@ def classification(labels: np.ndarray, probabilities: np.ndarray, label_names: S
         label_names: C names.
 
     Raises:
-        ValueError: shapes that do not agree, a class id without a name, probabilities that are not finite.
+        ValueError: shapes that do not agree, labels that are no class ids, a class id without a name, probabilities that are
+            not finite.
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities)
     if labels.shape != probabilities.shape[:1]:
         raise ValueError(f"`labels` {labels.shape} must have one id per row of `probabilities` {probabilities.shape}.")
+    shape = (len(labels), len(label_names))
+    if probabilities.shape != shape:
+        raise ValueError(
+            f"`probabilities` must be {shape}, one column per label name, got {probabilities.shape}: pass what the model gives "
+            "for each label, not the label that it chooses."
+        )
+    if labels.size and (not np.issubdtype(labels.dtype, np.number) or (labels % 1 != 0).any()):
+        raise ValueError(
+            f"`labels` must be whole numbers, the class ids, got {labels[:3].tolist()}: take the number of each name."
+        )
     wrong = labels[(labels < 0) | (labels >= len(label_names))]
     if wrong.size:
         raise ValueError(
@@ -226,13 +241,15 @@ def threshold_curve(
 
     Args:
         labels: (N,) of 0 and 1, or probabilities that a row has the label, which gives expected counts.
-        probabilities: (N,).
+        probabilities: (N,) in [0, 1].
         thresholds: (T,); default: the candidates of `tune_thresholds`, the highest first.
 
     Returns:
         `thresholds`, `precision`, `recall` and `f1`, (T,) float64; 0 where a denominator is 0.
     """
     scores, gold = np.asarray(probabilities, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    check_probabilities(scores)
+    check_probabilities(gold, "`labels`")
     at = _candidates(scores)[0] if thresholds is None else np.asarray(thresholds, dtype=np.float64)
     highest_first = np.argsort(-scores, kind="stable")
     found = np.searchsorted(-scores[highest_first], -at, side="left")
@@ -269,9 +286,26 @@ def _check(labels, probabilities) -> tuple[np.ndarray, np.ndarray]:
         )
     if not np.isin(labels, (0, 1)).all():
         raise ValueError("`labels` must hold only 0 and 1.")
-    if probabilities.size and not (0 <= probabilities.min() and probabilities.max() <= 1):
-        raise ValueError("`probabilities` must lie in [0, 1]; apply the sigmoid to logits first.")
+    check_probabilities(probabilities)
     return labels.astype(np.int8), probabilities
+
+
+def check_probabilities(values: np.ndarray, name: str = "`probabilities`") -> None:
+    """ValueError unless all values lie in [0, 1]."""
+    if values.size and not (0 <= values.min() and values.max() <= 1):  # NaN is neither
+        raise ValueError(
+            f"{name} must lie in [0, 1], got values from {values.min():.4g} to {values.max():.4g}; apply the sigmoid (the softmax, "
+            "for one label a row) to logits first."
+        )
+
+
+def check_decisions(values: np.ndarray, name: str) -> None:
+    """ValueError for (N, C) numbers that are not 0 and 1: probabilities would all count as decided."""
+    if values.ndim > 1 and np.issubdtype(values.dtype, np.floating) and not np.isin(values, (0, 1)).all():
+        raise ValueError(
+            f"{name} must be decisions, of 0 and 1, got {values.ravel()[:3].tolist()}: compare probabilities with their thresholds, "
+            "or take the argmax, first."
+        )
 
 
 def _names(label_names: Sequence[str] | None, num_labels: int) -> list[str]:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from .multi_label import check_decisions
+
 
 def paired_bootstrap(
     metric: Callable[[np.ndarray, np.ndarray], float],
@@ -55,11 +57,13 @@ def mcnemar(labels: np.ndarray, first: np.ndarray, second: np.ndarray) -> dict[s
         `only_first` and `only_second`, rows that one system alone has right, and the `p_value`.
 
     Raises:
-        ValueError: row counts that differ.
+        ValueError: row counts that differ, predictions that are no decisions.
     """
     from statsmodels.stats.contingency_tables import mcnemar as test
 
     labels, first, second = _same_rows(labels, first, second)
+    for predictions in (first, second):
+        _check_decided(labels, predictions)
     right = [(predictions == labels).reshape(len(labels), -1).all(axis=1) for predictions in (first, second)]
     table = [[int((right[0] == a)[right[1] == b].sum()) for b in (True, False)] for a in (True, False)]
     return {"only_first": table[0][1], "only_second": table[1][0], "p_value": float(test(table, exact=True).pvalue)}
@@ -75,8 +79,23 @@ def _same_rows(labels, first, second) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return labels, first, second
 
 
+def _check_decided(labels: np.ndarray, predictions: np.ndarray) -> None:
+    if predictions.shape != labels.shape:
+        raise ValueError(
+            f"predictions must be decisions in the shape of the labels {labels.shape}, got {predictions.shape}: compare probabilities "
+            "with their thresholds, or take the argmax, first."
+        )
+    check_decisions(predictions, "predictions")
+
+
 def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Macro-F1 of (N, C) decisions, or of (N,) class ids over the ids that occur; a label without rows and predictions counts 0."""
+    """
+    Macro-F1 of (N, C) decisions, or of (N,) class ids over the ids that occur; a label without rows and predictions counts 0.
+
+    Raises:
+        ValueError: predictions of another shape, or that are no decisions.
+    """
+    _check_decided(labels, predictions)
     if labels.ndim == 1:
         classes = np.union1d(labels, predictions)
         labels, predictions = labels[:, None] == classes, predictions[:, None] == classes
