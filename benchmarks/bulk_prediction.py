@@ -19,8 +19,8 @@ from texts import save_untrained, synthetic_texts
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from hf_emotion.data import load_dataset_for
-from hf_emotion.export import export_onnx
 from hf_emotion.inference.predictor import Predictor
+from hf_emotion.publishing.export import export_onnx
 
 
 def main(argv: Sequence[str] | None = None) -> list[dict]:

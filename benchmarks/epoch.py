@@ -20,7 +20,7 @@ from texts import synthetic_emotions
 
 from hf_emotion.data import load_dataset_for
 from hf_emotion.recipes import Recipe, load_recipe
-from hf_emotion.training import run
+from hf_emotion.runs import train as run
 
 
 def train_epoch(recipe: Recipe, splits: DatasetDict, fixed_length: int | None) -> None:

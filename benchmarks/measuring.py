@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from hf_emotion.training.files import write_json
+from hf_emotion.io.files import write_json
 
 
 PACKAGES = ("torch", "transformers", "tokenizers", "onnxruntime")

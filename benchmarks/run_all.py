@@ -17,7 +17,7 @@ from pathlib import Path
 
 from measuring import figure
 
-from hf_emotion.training.files import write_json, write_text
+from hf_emotion.io.files import write_json, write_text
 
 
 FOLDER = Path(__file__).parent

@@ -17,9 +17,14 @@ from datasets import ClassLabel, Dataset
 from measuring import interleaved, parse, ratio, save
 from texts import save_untrained, synthetic_texts
 
-from hf_emotion.data import auxiliary_sentence, context_names, load_dataset_for, replace_targets
+from hf_emotion.data import (
+    auxiliary_sentence,
+    context_names,
+    load_dataset_for,
+    replace_targets,
+)
 from hf_emotion.inference.targeted import TargetedPredictor
-from hf_emotion.training.run import contexts_of
+from hf_emotion.runs.train import contexts_of
 
 
 TARGETS = ["LOCATION1", "LOCATION2"]

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.model_selection import RepeatedKFold
 
 from hf_emotion import metrics
-from hf_emotion.analysis.runs import read_predictions
 from hf_emotion.metrics.multi_label import _best_threshold, _calibrated
+from hf_emotion.reports.finished_runs import read_predictions
 
 
 def by_label(

@@ -22,13 +22,24 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 from sklearn.metrics import average_precision_score
 from transformers import TrainingArguments, set_seed
 
-from hf_emotion import Predictor, load_dataset_for, load_recipe, metrics
+from hf_emotion import (
+    Predictor,
+    load_dataset_for,
+    load_recipe,
+    metrics,
+)
 from hf_emotion.data import label_matrix, label_names
+from hf_emotion.io.files import write_json
 from hf_emotion.recipes import Recipe
-from hf_emotion.training.files import write_json
+from hf_emotion.runs.train import (
+    EmotionTrainer,
+    class_counts,
+    make_collator,
+    share_of,
+    tokenize,
+)
 from hf_emotion.training.fit import training_arguments
 from hf_emotion.training.models import build_classifier, load_base_tokenizer
-from hf_emotion.training.run import EmotionTrainer, class_counts, make_collator, share_of, tokenize
 
 
 RECIPE = "goemotions/laa_ce"

@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 # Imported when first used: `import hf_emotion` costs neither torch nor transformers.
 _HOMES = {
-    "BatchingPredictor": ".inference.serving",
+    "BatchingPredictor": ".serving.threads",
     "BertForLabelAwareClassification": ".modeling",
     "BertModLNConfig": ".modeling",
     "BertModLNForConditionalGeneration": ".modeling",
@@ -30,7 +30,7 @@ _HOMES = {
     "LabelAwareBertConfig": ".modeling",
     "LabelAwareBertModel": ".modeling",
     "ModulatedLayerNorm": ".modeling",
-    "OnnxReplyGenerator": ".inference.onnx",
+    "OnnxReplyGenerator": ".runtime.onnx",
     "Predictor": ".inference.predictor",
     "QACGBertConfig": ".modeling",
     "QACGBertForSequenceClassification": ".modeling",
@@ -43,11 +43,11 @@ _HOMES = {
     "RobertaWithESAForSequenceClassification": ".modeling",
     "TargetedPredictor": ".inference.targeted",
     "TargetedSentimentPipeline": ".modeling",
-    "explain": ".analysis.explain",
-    "faithfulness": ".analysis.faithfulness",
+    "explain": ".inference.explain",
+    "faithfulness": ".study.faithfulness",
     "load_dataset_for": ".data",
     "load_recipe": ".recipes",
-    "train": ".training.run",
+    "train": ".runs.train",
 }
 _MODULES = ("convert", "metrics")
 
@@ -55,14 +55,11 @@ __all__ = [*_HOMES, *_MODULES]
 
 if TYPE_CHECKING:
     from . import convert, metrics  # noqa: F401
-    from .analysis.explain import explain  # noqa: F401
-    from .analysis.faithfulness import faithfulness  # noqa: F401
     from .data import load_dataset_for  # noqa: F401
     from .inference.dialogue import DialoguePredictor  # noqa: F401
-    from .inference.onnx import OnnxReplyGenerator  # noqa: F401
+    from .inference.explain import explain  # noqa: F401
     from .inference.predictor import Predictor  # noqa: F401
     from .inference.replies import ReplyGenerator  # noqa: F401
-    from .inference.serving import BatchingPredictor  # noqa: F401
     from .inference.targeted import TargetedPredictor  # noqa: F401
     from .modeling import (  # noqa: F401
         BertForLabelAwareClassification,
@@ -94,7 +91,10 @@ if TYPE_CHECKING:
         TargetedSentimentPipeline,
     )
     from .recipes import Recipe, load_recipe  # noqa: F401
-    from .training.run import train  # noqa: F401
+    from .runs.train import train  # noqa: F401
+    from .runtime.onnx import OnnxReplyGenerator  # noqa: F401
+    from .serving.threads import BatchingPredictor  # noqa: F401
+    from .study.faithfulness import faithfulness  # noqa: F401
 
 
 def __getattr__(name: str) -> Any:

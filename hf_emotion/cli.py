@@ -110,7 +110,7 @@ def train(
     if seeds is not None:
         checked = load_recipe(recipe, [*overrides, f"seeds={[checked.seeds[0] + i for i in range(seeds)]}"])
     _quiet()
-    from .training.run import train as run
+    from .runs.train import train as run
 
     output = output or Path("runs") / checked.name
     report = run(checked, output, data_dir=data_dir, resume=resume)
@@ -158,9 +158,9 @@ def reproduce(
     Run the recipes of a published table and print it beside the published figures. Finished runs are not run again.
     """
     _quiet()
-    from .analysis.reproduce import collect as take
-    from .analysis.reproduce import reproduce as run
-    from .analysis.reproduce import table_rows
+    from .study.reproduce import collect as take
+    from .study.reproduce import reproduce as run
+    from .study.reproduce import table_rows
 
     if encoder is not None and not collect:
         raise typer.BadParameter("--encoder goes with --collect.")
@@ -224,11 +224,11 @@ def evaluate(
     """
     _quiet()
     from .inference import ReplyGenerator, load_predictor
-    from .inference.evaluate import evaluate as run
+    from .runs.evaluate import evaluate as run
 
     predictor = load_predictor(checkpoint, taxonomy, max_length, dtype=dtype)
     if isinstance(predictor, ReplyGenerator):
-        from .inference.evaluate_replies import evaluate_replies
+        from .runs.evaluate_replies import evaluate_replies
 
         result = evaluate_replies(
             predictor,
@@ -323,7 +323,12 @@ def predict(
     if workers is not None and engine != "ray":
         raise typer.BadParameter("--workers goes with --engine ray; several processes: torchrun, accelerate launch.")
     _quiet()
-    from .inference import DialoguePredictor, ReplyGenerator, TargetedPredictor, load_predictor
+    from .inference import (
+        DialoguePredictor,
+        ReplyGenerator,
+        TargetedPredictor,
+        load_predictor,
+    )
 
     state = _processes() if input_ is not None else None
     if state is not None and engine == "ray":
@@ -341,11 +346,11 @@ def predict(
     if input_ is not None and output is not None:
         options: dict[str, Any] = {"text_column": text_column, "top_k": top_k, "on_bad_rows": on_bad_rows}
         if engine == "ray":
-            from .inference.ray_engine import predict_with_ray
+            from .serving.ray_engine import predict_with_ray
 
             done = predict_with_ray(predictor, input_, output, workers=workers, **options)
         else:
-            from .inference.bulk import predict_file
+            from .serving.bulk import predict_file
 
             options |= {"dialogue_column": dialogue_column, "speaker_column": speaker_column}
             done = predict_file(predictor, input_, output, state=state, **options)
@@ -566,7 +571,7 @@ def explain(
     elif format_ in ("png", "html"):
         raise typer.BadParameter(f"--format {format_} goes with --output FILE.{format_}.")
     _quiet()
-    from .analysis.explain import explain as run
+    from .inference.explain import explain as run
 
     lines = _given_or_stdin(texts, "text")
     explanation = run(
@@ -584,14 +589,14 @@ def explain(
         max_length=max_length,
     )
     if output is not None:
-        from .analysis.explain_views import write_explanation
+        from .reports.explain_views import write_explanation
 
         write_explanation(explanation, output)
         print(f"{explanation.method} written to {output} ({explanation.seconds:.2f} s)")
     elif format_ == "json":
         _print_json(explanation.to_dict())
     else:
-        from .analysis.explain_views import print_explanation
+        from .reports.explain_views import print_explanation
 
         print_explanation(explanation, _console())
 
@@ -607,7 +612,7 @@ def demo(
 ) -> None:
     """Serve a page to try checkpoints in a browser: predictions, heat maps, replies. Needs no network."""
     _quiet()
-    from .demo import serve
+    from .serving.demo import serve
 
     if host not in ("127.0.0.1", "localhost", "::1"):
         print(f"warning: whoever reaches {host}:{port} can use the page, there is no login", file=sys.stderr)
@@ -631,8 +636,8 @@ def faithfulness(
 ) -> None:
     """Comprehensiveness and sufficiency (ERASER) of the methods of `explain`, against random rankings of the words."""
     _quiet()
-    from .analysis.explain import METHODS
-    from .analysis.faithfulness import faithfulness as run
+    from .inference.explain import METHODS
+    from .study.faithfulness import faithfulness as run
 
     result = run(
         checkpoint,
@@ -681,7 +686,7 @@ def _emotion(text: str) -> str | dict[str, float]:
 
 
 def _write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
-    from .training.files import write_text
+    from .io.files import write_text
 
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
@@ -732,7 +737,7 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
 ) -> None:
     """Table of runs, mean ± std over their seeds; each run against the first: paired bootstrap of macro-F1, McNemar."""
-    from .analysis.compare import compare as run
+    from .reports.compare import compare as run
 
     result = run(runs, split)
     if as_json:
@@ -768,8 +773,8 @@ def analyze(
     if len(runs) > 2:
         raise typer.BadParameter("give one run, or two; `hf-emotion compare` takes more.")
     _quiet()
-    from .analysis.analyze import analyze as run_one
-    from .analysis.analyze import analyze_pair
+    from .reports.analyze import analyze as run_one
+    from .reports.analyze import analyze_pair
 
     if len(runs) == 2:
         result = analyze_pair(*runs, split, data_dir)
@@ -852,7 +857,7 @@ def push(
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Publish a run on the Hub: model, code, card, metrics and plots, once they load without hf-emotion."""
-    from .hub import push as run_push
+    from .publishing.hub import push as run_push
 
     done = run_push(
         run, repo_id, private, revision, create_pr, tag, dry_run, space, trust_remote_code=trust_remote_code
@@ -876,8 +881,8 @@ def release(
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Build the folders to publish from finished runs, checked, with a card of the collection and SHA-256 sums."""
-    from .release import SUMS
-    from .release import release as run_release
+    from .publishing.release import SUMS
+    from .publishing.release import release as run_release
 
     for name, files in run_release(runs, output, namespace, trust_remote_code).items():
         print(f"{output / name}: {len(files)} files, {sum(files.values()):,} bytes")
@@ -962,7 +967,7 @@ def export(
 ) -> None:
     """Write a classifier or a reply generator as ONNX, compared with torch; `predict` and `evaluate` read the folder."""
     _quiet()
-    from .export import export_onnx, read_texts
+    from .publishing.export import export_onnx, read_texts
 
     output = output or Path(
         f"{checkpoint.rstrip('/')}-onnx" if Path(checkpoint).is_dir() else f"{checkpoint.split('/')[-1]}-onnx"
@@ -1013,7 +1018,7 @@ def human_eval_export(
     seed: Annotated[int, typer.Option(help="Of the ids and of each rater's order.")] = 0,
 ) -> None:
     """Write for each rater a blinded sheet (CSV) and the same as a form to print (HTML), and the key of the sources."""
-    from .analysis.human_eval import KEY, export_sheets, read_replies
+    from .study.human_eval import KEY, export_sheets, read_replies
 
     sheets = export_sheets(*read_replies(replies), output, raters, seed)
     print(f"{len(sheets)} sheets written to {sheets[0].parent}; keep {output / KEY} from the raters")
@@ -1025,7 +1030,7 @@ def human_eval_analyze(
     as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
 ) -> None:
     """Mean ± standard error per source, Cronbach's alpha, repeated-measures ANOVA and paired tests of the ratings."""
-    from .analysis.human_eval import HIGHEST, LOWEST, analyze_ratings
+    from .study.human_eval import HIGHEST, LOWEST, analyze_ratings
 
     result = analyze_ratings(folder)
     if as_json:
@@ -1118,7 +1123,7 @@ def _console():
 
 
 def _print_json(value: Any) -> None:
-    from .training.files import without_nan
+    from .io.files import without_nan
 
     print(json.dumps(without_nan(value), indent=2, ensure_ascii=False))
 

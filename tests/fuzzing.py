@@ -40,12 +40,22 @@ from toolkit_helpers import (
     write_sentihood,
 )
 
-from hf_emotion import DialoguePredictor, Predictor, ReplyGenerator, TargetedPredictor
+from hf_emotion import (
+    DialoguePredictor,
+    Predictor,
+    ReplyGenerator,
+    TargetedPredictor,
+)
 from hf_emotion.cli import app, main
-from hf_emotion.data import LOADERS, check_dataset, load_dataset_for, read_rows
+from hf_emotion.data import (
+    LOADERS,
+    check_dataset,
+    load_dataset_for,
+    read_rows,
+)
 from hf_emotion.inference import load_predictor
-from hf_emotion.inference.onnx import OnnxReplyGenerator
 from hf_emotion.recipes import Recipe, load_recipe, recipe_folder
+from hf_emotion.runtime.onnx import OnnxReplyGenerator
 
 
 # No subclasses: a bare UnicodeDecodeError or ArrowInvalid names no file and no remedy.
@@ -686,7 +696,7 @@ def checkpoints_point(root: Path) -> EntryPoint:
 
 
 def exported_point(root: Path) -> EntryPoint:
-    from hf_emotion.export import export_onnx
+    from hf_emotion.publishing.export import export_onnx
 
     valid = {}
     for case in ("label-aware-pooler-hidden-balanced", "bert-mod-ln"):
@@ -761,18 +771,18 @@ def cli_point(root: Path) -> EntryPoint:
         line, stdin = case
         stopped = mock.Mock(side_effect=ValueError("`stopped`: the fuzz test goes no further"))
         targets = (
-            "training.run.train",
-            "export.export_onnx",
-            "analysis.faithfulness.faithfulness",
-            "demo.serve",
-            "hub._upload",
+            "runs.train.train",
+            "publishing.export.export_onnx",
+            "study.faithfulness.faithfulness",
+            "serving.demo.serve",
+            "publishing.hub._upload",
         )
         out, err = io.StringIO(), io.StringIO()
         with contextlib.ExitStack() as stack:
             for target in targets:
                 stack.enter_context(mock.patch(f"hf_emotion.{target}", stopped))
-            stack.enter_context(mock.patch("hf_emotion.release.check", lambda *_: None))
-            stack.enter_context(mock.patch("hf_emotion.hub.check", lambda *_: None))
+            stack.enter_context(mock.patch("hf_emotion.publishing.release.check", lambda *_: None))
+            stack.enter_context(mock.patch("hf_emotion.publishing.hub.check", lambda *_: None))
             stack.enter_context(mock.patch.object(sys, "argv", ["hf-emotion", *line]))
             stack.enter_context(mock.patch.object(sys, "stdin", io.StringIO(stdin)))
             stack.enter_context(contextlib.chdir(fresh(folder / "work")))

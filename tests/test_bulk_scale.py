@@ -19,8 +19,8 @@ from toolkit_helpers import one_thread, write_csv, write_jsonl
 
 from hf_emotion import Predictor
 from hf_emotion.data import read_rows
-from hf_emotion.data.paths import shown
-from hf_emotion.inference.bulk import predict_file
+from hf_emotion.io.paths import shown
+from hf_emotion.serving.bulk import predict_file
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -110,7 +110,7 @@ def test_a_job_that_still_runs(predictor, texts, tmp_path):
     source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
     job = {"rows_per_part": 50, "progress": False}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hf_emotion.inference.bulk._Parts.join", lambda *arguments: 1 / 0)
+        patch.setattr("hf_emotion.serving.bulk._Parts.join", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             predict_file(predictor, source, tmp_path / "out.csv", **job)
     with (tmp_path / "out.csv.parts" / "job.json").open("rb") as manifest:
@@ -127,7 +127,7 @@ class TestEnds:
 
     def test_killed_between_the_output_and_the_removal_of_the_parts(self, predictor, source, tmp_path):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hf_emotion.inference.bulk._Parts.remove", lambda parts: 1 / 0)
+            patch.setattr("hf_emotion.serving.bulk._Parts.remove", lambda parts: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 predict_file(predictor, source, tmp_path / "out.csv", progress=False)
         written = (tmp_path / "out.csv").read_bytes()
@@ -137,7 +137,7 @@ class TestEnds:
 
     def test_an_output_beside_parts_that_are_not_all(self, predictor, source, tmp_path):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hf_emotion.inference.bulk._Parts.join", lambda *arguments: 1 / 0)
+            patch.setattr("hf_emotion.serving.bulk._Parts.join", lambda *arguments: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=50, progress=False)
         (tmp_path / "out.csv.parts" / "000002.parquet").unlink()
@@ -148,7 +148,7 @@ class TestEnds:
 
     def test_a_damaged_part_is_predicted_again(self, predictor, source, tmp_path, caplog):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hf_emotion.inference.bulk._Parts.join", lambda *arguments: 1 / 0)
+            patch.setattr("hf_emotion.serving.bulk._Parts.join", lambda *arguments: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=50, progress=False)
         part = tmp_path / "out.csv.parts" / "000001.parquet"
@@ -219,7 +219,7 @@ class TestRemote:
         memory.put_file(str(source), "/data/in.csv")
         job = {"rows_per_part": 50, "progress": False}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hf_emotion.inference.bulk._Parts.join", lambda *arguments: 1 / 0)
+            patch.setattr("hf_emotion.serving.bulk._Parts.join", lambda *arguments: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 predict_file(predictor, "memory://data/in.csv", "memory://data/out.csv", **job)
         memory.rm("/data/out.csv.parts/000001.parquet")
@@ -231,7 +231,7 @@ class TestRemote:
     def test_a_source_that_changed(self, predictor, texts, memory):
         memory.pipe_file("/in.csv", b"text\nsun\n")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hf_emotion.inference.bulk._Parts.join", lambda *arguments: 1 / 0)
+            patch.setattr("hf_emotion.serving.bulk._Parts.join", lambda *arguments: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 predict_file(predictor, "memory://in.csv", "memory://out.csv", progress=False)
         memory.pipe_file("/in.csv", b"text\nday\n")
@@ -286,7 +286,7 @@ class TestRay:
         ray.shutdown()
 
     def run(self, *arguments, **options):
-        from hf_emotion.inference.ray_engine import predict_with_ray
+        from hf_emotion.serving.ray_engine import predict_with_ray
 
         return predict_with_ray(*arguments, workers=2, **options)
 

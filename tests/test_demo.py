@@ -22,8 +22,8 @@ from toolkit_helpers import one_thread
 from transformers import AutoModelForSequenceClassification
 
 from hf_emotion import DialoguePredictor, ReplyGenerator, TargetedPredictor
-from hf_emotion.export import export_onnx
-from hf_emotion.release import write_space
+from hf_emotion.publishing.export import export_onnx
+from hf_emotion.publishing.release import write_space
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -67,7 +67,7 @@ def folders(tmp_path_factory, tokenizer) -> dict[str, Path]:
 
 def test_without_gradio(argv, folders, monkeypatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
-    monkeypatch.delitem(sys.modules, "hf_emotion.demo", raising=False)
+    monkeypatch.delitem(sys.modules, "hf_emotion.serving.demo", raising=False)
     done = argv("demo", folders["text"])
     assert done.code == 1 and done.err == "error: the page needs gradio: pip install 'hf-emotion[demo]'\n"
 
@@ -75,9 +75,9 @@ def test_without_gradio(argv, folders, monkeypatch):
 @pytest.fixture(scope="module")
 def demo() -> ModuleType:
     pytest.importorskip("gradio", reason="gradio is not installed: pip install 'hf-emotion[demo]'")
-    import hf_emotion.demo
+    import hf_emotion.serving.demo
 
-    return hf_emotion.demo
+    return hf_emotion.serving.demo
 
 
 @pytest.fixture(scope="module")

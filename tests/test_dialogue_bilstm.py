@@ -5,11 +5,7 @@ import math
 
 import pytest
 import torch
-from hf_emotion.modeling import (
-    DialogueBiLSTMConfig,
-    DialogueBiLSTMForEmotionRecognition,
-    DialogueEmotionPipeline,
-)
+from hf_emotion.modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition, DialogueEmotionPipeline
 from model_cases import (
     BY_ID,
     LABEL_NAMES,

@@ -31,8 +31,8 @@ from toolkit_helpers import (
 )
 from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer, pipeline
 
-import hf_emotion.inference.bulk as bulk
 import hf_emotion.inference.dialogue as dialogue_module
+import hf_emotion.serving.bulk as bulk
 from hf_emotion import (
     DialogueBiLSTMConfig,
     DialogueBiLSTMForEmotionRecognition,
@@ -41,8 +41,8 @@ from hf_emotion import (
     TargetedPredictor,
 )
 from hf_emotion.inference import load_predictor
-from hf_emotion.inference.bulk import predict_file
 from hf_emotion.inference.dialogue import speaker_and_utterance
+from hf_emotion.serving.bulk import predict_file
 
 
 pytest_plugins = ["toolkit_fixtures"]

@@ -40,7 +40,7 @@ from toolkit_helpers import (
 )
 from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer, BertModel, pipeline
 
-import hf_emotion.training.run as run_module
+import hf_emotion.runs.train as run_module
 from hf_emotion import (
     BertForLabelAwareClassification,
     DialogueBiLSTMForEmotionRecognition,
@@ -51,12 +51,17 @@ from hf_emotion import (
     load_recipe,
     train,
 )
-from hf_emotion.analysis.compare import compare
 from hf_emotion.inference import load_predictor
-from hf_emotion.inference.evaluate import evaluate
 from hf_emotion.recipes import Recipe, packaged_recipes, recipe_name
-from hf_emotion.training.dialogue import build_dialogue_model, cached_vectors, encode_dialogues, pad_tokens
-from hf_emotion.training.run import EmotionTrainer
+from hf_emotion.reports.compare import compare
+from hf_emotion.runs.evaluate import evaluate
+from hf_emotion.runs.train import EmotionTrainer
+from hf_emotion.training.dialogue import (
+    build_dialogue_model,
+    cached_vectors,
+    encode_dialogues,
+    pad_tokens,
+)
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -116,8 +121,8 @@ def fit(recipe: Recipe, output: Path, data: Path, plots: bool = False) -> Path:
     with one_thread(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", output.with_name("datasets-cache"))
         if not plots:
-            patch.setattr("hf_emotion.training.plots.write_plots", lambda *arguments: None)
-            patch.setattr("hf_emotion.training.reports.write_reports", lambda *arguments: None)
+            patch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+            patch.setattr("hf_emotion.reports.classification.write_reports", lambda *arguments: None)
         train(recipe, output, data_dir=data)
     return output
 

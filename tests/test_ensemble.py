@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m hf_emotion.analysis.ensemble`: the mean of several runs' probabilities."""
+"""`python -m hf_emotion.study.ensemble`: the mean of several runs' probabilities."""
 
 import json
 
@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from hf_emotion import metrics
-from hf_emotion.analysis import ensemble
+from hf_emotion.study import ensemble
 
 
 pytest_plugins = ["toolkit_fixtures"]

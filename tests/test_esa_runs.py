@@ -37,13 +37,18 @@ from transformers import (
     pipeline,
 )
 
-import hf_emotion.inference.bulk as bulk_module
-import hf_emotion.training.run as run_module
-from hf_emotion import Predictor, load_dataset_for, load_recipe, train
+import hf_emotion.runs.train as run_module
+import hf_emotion.serving.bulk as bulk_module
+from hf_emotion import (
+    Predictor,
+    load_dataset_for,
+    load_recipe,
+    train,
+)
 from hf_emotion.convert import bert_to_roberta
 from hf_emotion.inference import load_predictor
-from hf_emotion.inference.bulk import predict_file
-from hf_emotion.inference.evaluate import evaluate
+from hf_emotion.runs.evaluate import evaluate
+from hf_emotion.serving.bulk import predict_file
 from hf_emotion.training.models import build_classifier
 
 

@@ -30,8 +30,8 @@ from hf_emotion import (
     explain,
     faithfulness,
 )
-from hf_emotion.analysis.explain import METHODS, HeatMap
-from hf_emotion.analysis.explain_views import print_explanation, to_html, write_explanation
+from hf_emotion.inference.explain import METHODS, HeatMap
+from hf_emotion.reports.explain_views import print_explanation, to_html, write_explanation
 
 
 pytest_plugins = ["toolkit_fixtures"]

@@ -15,12 +15,17 @@ from model_cases import BY_ID, EMOTIONS, LABELS, TARGETED_TEXTS, make_tokenizer
 from toolkit_helpers import files_in, one_thread, write_csv
 from transformers import AutoModelForSeq2SeqLM, BertConfig, BertForSequenceClassification
 
-import hf_emotion.export as export_module
-from hf_emotion import DialoguePredictor, OnnxReplyGenerator, Predictor, TargetedPredictor
-from hf_emotion.export import export_onnx, read_texts
+import hf_emotion.publishing.export as export_module
+from hf_emotion import (
+    DialoguePredictor,
+    OnnxReplyGenerator,
+    Predictor,
+    TargetedPredictor,
+)
 from hf_emotion.inference import load_predictor
-from hf_emotion.inference.bulk import _fingerprint
-from hf_emotion.inference.evaluate import evaluate
+from hf_emotion.publishing.export import export_onnx, read_texts
+from hf_emotion.runs.evaluate import evaluate
+from hf_emotion.serving.bulk import _fingerprint
 
 
 pytest_plugins = ["toolkit_fixtures"]

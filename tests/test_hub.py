@@ -25,10 +25,15 @@ from toolkit_helpers import files_in, invoke
 from torch.testing import assert_close
 from transformers import BertConfig, BertForSequenceClassification, pipeline
 
-import hf_emotion.hub as hub_module
-from hf_emotion.hub import push
-from hf_emotion.release import SUMS, check, release, stage
-from hf_emotion.training.card import CORPORA, UNNAMED_TERMS
+import hf_emotion.publishing.hub as hub_module
+from hf_emotion.publishing.hub import push
+from hf_emotion.publishing.release import (
+    SUMS,
+    check,
+    release,
+    stage,
+)
+from hf_emotion.reports.card import CORPORA, UNNAMED_TERMS
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -701,7 +706,7 @@ def test_a_broken_download_goes_on_where_it_stopped(hub, online, tmp_path):
         [str(ROOT / "push_to_hub.py")],
         *(
             pytest.param(command, marks=pytest.mark.slow)
-            for command in (["-m", "hf_emotion.hub"], ["-m", "hf_emotion", "push"])
+            for command in (["-m", "hf_emotion.publishing.hub"], ["-m", "hf_emotion", "push"])
         ),
     ],
 )

@@ -14,7 +14,8 @@ from scipy import stats
 from toolkit_helpers import cells, invoke, write_jsonl
 from typer.testing import CliRunner
 
-from hf_emotion.analysis.human_eval import (
+from hf_emotion.cli import app
+from hf_emotion.study.human_eval import (
     COLUMNS,
     ITEMS,
     PUBLISHED,
@@ -24,7 +25,6 @@ from hf_emotion.analysis.human_eval import (
     export_sheets,
     read_replies,
 )
-from hf_emotion.cli import app
 
 
 CONTEXTS = ["what a day", "my cat\nis <b>sick</b> & sad", "=1+1", 'see you, "soon"']
@@ -306,7 +306,7 @@ class TestAnalyze:
 
     def test_without_an_effect_five_percent_are_found(self, tmp_path):
         """p-values of the null lie evenly in (0, 1)."""
-        from hf_emotion.analysis.human_eval import _anova
+        from hf_emotion.study.human_eval import _anova
 
         generator = np.random.default_rng(0)
         p_values = [
@@ -315,7 +315,7 @@ class TestAnalyze:
         assert stats.kstest(p_values, "uniform").pvalue > 0.01
 
     def test_anova_by_hand(self):
-        from hf_emotion.analysis.human_eval import _anova
+        from hf_emotion.study.human_eval import _anova
 
         # Means of the sources 2, 13/3, 17/3, of the raters 3, 4, 5, of all 4. Between the sources 3·(4 + 1/9 + 25/9) = 62/3; what
         # is left: (0, -1/3, 1/3), (0, -1/3, 1/3), (0, 2/3, -2/3), squared and summed 4/3.

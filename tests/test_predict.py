@@ -18,11 +18,11 @@ import torch
 from toolkit_helpers import files_in, one_thread, write_csv, write_jsonl
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-import hf_emotion.inference.bulk as bulk
 import hf_emotion.inference.predictor as predictor_module
+import hf_emotion.serving.bulk as bulk
 from hf_emotion import Predictor, load_dataset_for
-from hf_emotion.inference.bulk import predict_file
 from hf_emotion.inference.predictor import token_budget_batches
+from hf_emotion.serving.bulk import predict_file
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, SENTIMENT
 
 

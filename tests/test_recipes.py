@@ -8,7 +8,14 @@ import pytest
 import yaml
 
 from hf_emotion import Recipe, load_recipe
-from hf_emotion.recipes import find_recipe, make_recipe, packaged_recipes, read_value, recipe_folder, recipe_name
+from hf_emotion.recipes import (
+    find_recipe,
+    make_recipe,
+    packaged_recipes,
+    read_value,
+    recipe_folder,
+    recipe_name,
+)
 
 
 NAMES = [recipe_name(path) for path in packaged_recipes()]

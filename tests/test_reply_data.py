@@ -25,7 +25,13 @@ from toolkit_helpers import (
 )
 
 import hf_emotion.data.replies as replies_module
-from hf_emotion.data import LOADERS, OWN_FILES, duplicates_between_splits, load_dataset_for, remove_duplicates
+from hf_emotion.data import (
+    LOADERS,
+    OWN_FILES,
+    duplicates_between_splits,
+    load_dataset_for,
+    remove_duplicates,
+)
 from hf_emotion.data.replies import (
     MOJITALK_EMOJIS,
     dialogue_replies,
@@ -38,7 +44,7 @@ from hf_emotion.data.replies import (
     strip_emojis,
 )
 from hf_emotion.data.splits import row_texts
-from hf_emotion.training.card import CORPORA
+from hf_emotion.reports.card import CORPORA
 
 
 ZWJ, VS16, VS15 = "\u200d", "\ufe0f", "\ufe0e"

@@ -40,8 +40,8 @@ from transformers import (
     BertForSequenceClassification,
 )
 
+import hf_emotion.runs.train as run_module
 import hf_emotion.training.generation as generation_module
-import hf_emotion.training.run as run_module
 from hf_emotion import (
     BertModLNForConditionalGeneration,
     GPT2ModLNConfig,
@@ -54,12 +54,22 @@ from hf_emotion import (
 )
 from hf_emotion.data import MOJITALK_EMOJIS, replies_as_texts
 from hf_emotion.inference import load_predictor
-from hf_emotion.inference.evaluate import evaluate
-from hf_emotion.inference.evaluate_replies import evaluate_replies, sample_rows
+from hf_emotion.io.files import without_nan
 from hf_emotion.metrics.generation import PUBLISHED, words
-from hf_emotion.recipes import Recipe, make_recipe, packaged_recipes, recipe_name
-from hf_emotion.training.files import without_nan
-from hf_emotion.training.generation import build_generator, build_language_model, encode_replies, make_reply_collator
+from hf_emotion.recipes import (
+    Recipe,
+    make_recipe,
+    packaged_recipes,
+    recipe_name,
+)
+from hf_emotion.runs.evaluate import evaluate
+from hf_emotion.runs.evaluate_replies import evaluate_replies, sample_rows
+from hf_emotion.training.generation import (
+    build_generator,
+    build_language_model,
+    encode_replies,
+    make_reply_collator,
+)
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -148,8 +158,8 @@ def fit(recipe: Recipe, output: Path, data: Path, plots: bool = False) -> Path:
     with one_thread(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", output.with_name("datasets-cache"))
         if not plots:
-            patch.setattr("hf_emotion.training.plots.write_plots", lambda *arguments: None)
-            patch.setattr("hf_emotion.training.reports.write_reports", lambda *arguments: None)
+            patch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+            patch.setattr("hf_emotion.reports.classification.write_reports", lambda *arguments: None)
         train(recipe, output, data_dir=data)
     return output
 

@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 from toolkit_helpers import files_in
 
-from hf_emotion.training.reports import write_reports
+from hf_emotion.reports.classification import write_reports
 
 
 TEXTS = {"classification_report.txt", "confusion_matrix.txt"}

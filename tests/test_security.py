@@ -18,16 +18,16 @@ from test_hub import NAME, write_run
 from toolkit_helpers import files_in, one_thread, recipe_for
 from transformers import AutoModel, BertConfig
 
-import hf_emotion.demo as demo
+import hf_emotion.serving.demo as demo
 from hf_emotion import DialoguePredictor, Predictor, ReplyGenerator
 from hf_emotion.convert import bert_to_roberta
-from hf_emotion.export import export_onnx
-from hf_emotion.hub import push
 from hf_emotion.inference import load_predictor
-from hf_emotion.loading import read_config, read_model, read_tokenizer
+from hf_emotion.publishing.export import export_onnx
+from hf_emotion.publishing.hub import push
+from hf_emotion.publishing.release import check, release, stage
 from hf_emotion.recipes import make_recipe
-from hf_emotion.release import check, release, stage
-from hf_emotion.training.card import plain, write_card
+from hf_emotion.reports.card import plain, write_card
+from hf_emotion.runtime.loading import read_config, read_model, read_tokenizer
 from hf_emotion.training.models import build_classifier
 
 
@@ -413,7 +413,7 @@ def test_names_of_repositories(run, tmp_path, repo_id):
 
 
 def test_the_task_of_a_space_is_no_program(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("hf_emotion.hub.check", lambda *_: None)
+    monkeypatch.setattr("hf_emotion.publishing.hub.check", lambda *_: None)
     config = json.loads((run / "config.json").read_text())
     (name,) = config["custom_pipelines"]
     task = 'x", model=MODEL); __import__("os").system("true") #'

@@ -18,7 +18,7 @@ from endurance import soak
 from endurance.small_model import MAX_LENGTH, draw_texts, save_small_classifier
 
 from hf_emotion import Predictor
-from hf_emotion.inference.serving import BatchingPredictor
+from hf_emotion.serving.threads import BatchingPredictor
 
 
 FORK = "fork" in multiprocessing.get_all_start_methods()
@@ -259,7 +259,7 @@ class TestForks:
     def test_a_graph_of_onnxruntime(self, tmp_path):
         """Its threads stay in the parent, and its destructor waits for them: at the child's end too."""
         onnx = pytest.importorskip("onnx")
-        from hf_emotion.inference.onnx import Session
+        from hf_emotion.runtime.onnx import Session
 
         def matrix(name: str, *shape):
             return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)

@@ -15,10 +15,11 @@ from endurance.fork_server import ForkServer
 from endurance.kill_training import differences, kill_trainings, make_training
 from toolkit_helpers import files_in, one_thread, report_of
 
-import hf_emotion.training.run as run_module
+import hf_emotion.runs.train as run_module
 from hf_emotion import load_recipe, train
-from hf_emotion.training import files, survive
-from hf_emotion.training.run import EmotionTrainer
+from hf_emotion.io import files
+from hf_emotion.runs.train import EmotionTrainer
+from hf_emotion.training import survive
 from hf_emotion.training.survive import defect, last_whole_checkpoint
 
 
@@ -51,8 +52,8 @@ def run(training: Path, output: Path, *overrides: str, resume: bool = False) -> 
 def reference(training, tmp_path_factory) -> Path:
     """The run folder of a training that nothing interrupted."""
     with one_thread(), pytest.MonkeyPatch.context() as patch:
-        for name in ("plots.write_plots", "reports.write_reports"):
-            patch.setattr(f"hf_emotion.training.{name}", lambda *arguments: None)
+        for name in ("plots.write_plots", "classification.write_reports"):
+            patch.setattr(f"hf_emotion.reports.{name}", lambda *arguments: None)
         return run(training, tmp_path_factory.mktemp("reference") / "run")
 
 

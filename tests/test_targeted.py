@@ -52,7 +52,7 @@ from transformers import (
 )
 
 import hf_emotion.inference.predictor as predictor_module
-import hf_emotion.training.run as run_module
+import hf_emotion.runs.train as run_module
 from hf_emotion import (
     CGBertForSequenceClassification,
     Predictor,
@@ -63,12 +63,12 @@ from hf_emotion import (
     metrics,
     train,
 )
-from hf_emotion.analysis import context_guidance as guidance_module
-from hf_emotion.analysis.analyze import analyze
-from hf_emotion.analysis.context_guidance import context_guidance
-from hf_emotion.inference.bulk import predict_file
-from hf_emotion.training.card import write_card
-from hf_emotion.training.run import EmotionTrainer, make_collator, tokenize
+from hf_emotion.reports import context_guidance as guidance_module
+from hf_emotion.reports.analyze import analyze
+from hf_emotion.reports.card import write_card
+from hf_emotion.reports.context_guidance import context_guidance
+from hf_emotion.runs.train import EmotionTrainer, make_collator, tokenize
+from hf_emotion.serving.bulk import predict_file
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -103,7 +103,7 @@ def settings(own_verbosity):
 @pytest.fixture
 def no_plots(monkeypatch):
     """Drawing takes longer than training."""
-    monkeypatch.setattr("hf_emotion.training.plots.write_plots", lambda *arguments: None)
+    monkeypatch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
 
 
 @pytest.fixture
@@ -1323,7 +1323,7 @@ class TestOneModelPerContext:
     def uninterrupted(self, tmp_path_factory, files_recipe, places):
         output = tmp_path_factory.mktemp("files-contexts") / "run"
         with one_thread(), pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hf_emotion.training.plots.write_plots", lambda *arguments: None)
+            patch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
             train(files_recipe, output, data_dir=places)
         return output
 
@@ -1648,7 +1648,7 @@ class TestContextGuidance:
         assert set(result["aspects"]) == set(SENTIHOOD_CUES)
         assert (run / "analysis" / "context_guidance.svg").is_file()
         assert "Gates and attentions" in (run / "report.html").read_text(encoding="utf-8")
-        monkeypatch.setattr("hf_emotion.analysis.analyze._figures", lambda *arguments: {})
+        monkeypatch.setattr("hf_emotion.reports.analyze._figures", lambda *arguments: {})
         assert "--data-dir" in analyze(run)["left_out"]["gates and attentions"]
         assert not list((run / "analysis").glob("*.svg"))  # those of an analysis with more are gone
 

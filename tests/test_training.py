@@ -44,12 +44,19 @@ from transformers import (
     DistilBertConfig,
 )
 
+import hf_emotion.runs.train as run_module
 import hf_emotion.training.models as models_module
-import hf_emotion.training.run as run_module
-from hf_emotion import BertForLabelAwareClassification, Predictor, load_dataset_for, load_recipe, metrics, train
+from hf_emotion import (
+    BertForLabelAwareClassification,
+    Predictor,
+    load_dataset_for,
+    load_recipe,
+    metrics,
+    train,
+)
+from hf_emotion.io.files import filling, replacing, write_json
+from hf_emotion.runs.train import EmotionTrainer, summarize, tokenize
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS
-from hf_emotion.training.files import filling, replacing, write_json
-from hf_emotion.training.run import EmotionTrainer, summarize, tokenize
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -76,7 +83,7 @@ def single_thread():
 @pytest.fixture
 def no_plots(monkeypatch):
     """Drawing takes longer than training."""
-    monkeypatch.setattr("hf_emotion.training.plots.write_plots", lambda *arguments: None)
+    monkeypatch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
 
 
 @pytest.fixture
@@ -295,7 +302,7 @@ class TestCard:
         assert "score" in capsys.readouterr().out
 
     def test_published_figures_base_model_and_paper(self, tmp_path, tiny_run):
-        from hf_emotion.training.card import write_card
+        from hf_emotion.reports.card import write_card
 
         recipe = load_recipe("goemotions/laa_cb")
         report = {**report_of(tiny_run), "published": recipe.published}
@@ -412,7 +419,7 @@ class TestResume:
     def uninterrupted(self, tmp_path_factory, recipe, feelings):
         output = tmp_path_factory.mktemp("uninterrupted") / "run"
         with one_thread(), pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hf_emotion.training.plots.write_plots", lambda *arguments: None)
+            patch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
             train(recipe, output, data_dir=feelings)
         return output
 

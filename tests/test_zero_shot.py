@@ -10,8 +10,8 @@ from torch.testing import assert_close
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_emotion import Predictor, load_dataset_for, train
-from hf_emotion.analysis import zero_shot as module
-from hf_emotion.analysis.zero_shot import logits_of, zero_shot
+from hf_emotion.study import zero_shot as module
+from hf_emotion.study.zero_shot import logits_of, zero_shot
 from hf_emotion.taxonomies import GOEMOTIONS
 
 

@@ -26,14 +26,14 @@ from transformers.utils import logging as transformers_logging
 
 from hf_emotion.cli import main
 from hf_emotion.recipes import Recipe
-from hf_emotion.training.run import train
+from hf_emotion.runs.train import train
 
 
 @pytest.fixture
 def no_plots(monkeypatch):
     """Drawing takes longer than training."""
-    for name in ("plots.write_plots", "reports.write_reports"):
-        monkeypatch.setattr(f"hf_emotion.training.{name}", lambda *arguments: None)
+    for name in ("plots.write_plots", "classification.write_reports"):
+        monkeypatch.setattr(f"hf_emotion.reports.{name}", lambda *arguments: None)
 
 
 @pytest.fixture(scope="session")

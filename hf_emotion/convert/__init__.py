@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import BertTokenizerFast, PreTrainedConfig, PreTrainedTokenizerBase
 
-from ..training.files import filling, is_taken
+from ..io.files import filling, is_taken
 from .roberta import bert_to_roberta
 from .state_dicts import (
     label_aware_attention,

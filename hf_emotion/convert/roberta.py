@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from transformers import AutoModel, BertModel, RobertaConfig, RobertaModel
 
-from ..loading import read_model
-from ..training.files import filling, is_taken
+from ..io.files import filling, is_taken
+from ..runtime.loading import read_model
 from ..training.models import load_base_tokenizer, not_found, resolve_base_model
 
 

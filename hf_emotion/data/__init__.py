@@ -56,7 +56,13 @@ from .splits import (
     oversample_minorities,
     remove_duplicates,
 )
-from .text import load_emotion6, load_files, load_goemotions, load_quickstart, read_rows
+from .text import (
+    load_emotion6,
+    load_files,
+    load_goemotions,
+    load_quickstart,
+    read_rows,
+)
 from .tfidf import fit_tfidf_gate
 
 

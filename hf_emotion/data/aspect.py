@@ -19,7 +19,14 @@ from datasets import ClassLabel, Dataset, DatasetDict, Value
 from ..modeling import pipeline_targeted_sentiment
 from ..modeling.pipeline_targeted_sentiment import mark_targets
 from .own_files import draw_units
-from .rows import BadRow, OnBadRows, Rows, download, local_files, read_json
+from .rows import (
+    BadRow,
+    OnBadRows,
+    Rows,
+    download,
+    local_files,
+    read_json,
+)
 
 
 TARGET_TEXTS = {"LOCATION1": "location - 1", "LOCATION2": "location - 2"}  # what a model reads for a placeholder

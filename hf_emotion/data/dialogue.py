@@ -24,7 +24,15 @@ import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 
 from .own_files import draw_units, training_names, unknown_name
-from .rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, decode, download, local_files
+from .rows import (
+    DOWNLOAD_REMEDY,
+    BadRow,
+    OnBadRows,
+    Rows,
+    decode,
+    download,
+    local_files,
+)
 from .text import SPLIT_STEMS, _split_files, valid_rows
 
 

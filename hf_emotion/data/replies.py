@@ -23,7 +23,13 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 from .aspect import split_by_text
 from .dialogue import _lines, _name, load_daily_dialog
 from .own_files import known_names
-from .rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, download
+from .rows import (
+    DOWNLOAD_REMEDY,
+    BadRow,
+    OnBadRows,
+    Rows,
+    download,
+)
 from .text import SPLIT_STEMS, _split_files, valid_rows
 
 

@@ -18,11 +18,23 @@ from typing import Any
 import pyarrow
 from datasets import DatasetDict, load_dataset
 
+from ..io.paths import (
+    as_path,
+    ending,
+    is_file,
+    open_file,
+    shown,
+)
 from ..taxonomies import GOEMOTIONS, group_index
 from .aspect import split_by_text, to_aspect_dataset
 from .own_files import draw_units, known_names
-from .paths import as_path, ending, is_file, open_file, shown
-from .rows import BadRow, OnBadRows, Rows, decode, parse_json
+from .rows import (
+    BadRow,
+    OnBadRows,
+    Rows,
+    decode,
+    parse_json,
+)
 
 
 logger = logging.getLogger(__name__)

@@ -4,7 +4,13 @@
 from pathlib import Path
 
 from .dialogue import DialoguePredictor
-from .predictor import Predictor, is_dialogue_model, is_generator, is_targeted, load_checkpoint
+from .predictor import (
+    Predictor,
+    is_dialogue_model,
+    is_generator,
+    is_targeted,
+    load_checkpoint,
+)
 from .replies import ReplyGenerator
 from .targeted import TargetedPredictor
 

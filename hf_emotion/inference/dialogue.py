@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..modeling.pipeline_dialogue_emotion import encoder_positions, number_speakers, read_turn
-from .onnx import OnnxDialogueClassifier
+from ..runtime.onnx import OnnxDialogueClassifier
 from .predictor import (
     CHUNK,
     TOKENS_PER_BATCH,

@@ -23,11 +23,11 @@ from transformers import (
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
-from ..loading import read_config, read_model, read_tokenizer
 from ..modeling.tfidf_gate import TfidfGate, load_gate
 from ..modeling.usable_positions import usable_positions
+from ..runtime.loading import read_config, read_model, read_tokenizer
+from ..runtime.onnx import OnnxClassifier, OnnxDialogueClassifier, is_exported
 from ..taxonomies import group_index
-from .onnx import OnnxClassifier, OnnxDialogueClassifier, is_exported
 
 
 logger = logging.getLogger(__name__)

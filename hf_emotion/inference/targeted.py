@@ -11,7 +11,12 @@ from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..data import context_names
-from ..modeling.pipeline_targeted_sentiment import auxiliary_sentence, entry, model_inputs, targets_in
+from ..modeling.pipeline_targeted_sentiment import (
+    auxiliary_sentence,
+    entry,
+    model_inputs,
+    targets_in,
+)
 from .predictor import Predictor, as_texts
 
 

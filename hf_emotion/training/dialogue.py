@@ -15,9 +15,9 @@ from datasets import Dataset, DatasetDict, Features, List, Value
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..inference.dialogue import pad_dialogues, utterance_vectors
-from ..loading import read_config, read_model
 from ..modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
 from ..modeling.pipeline_dialogue_emotion import number_speakers
+from ..runtime.loading import read_config, read_model
 from .models import base_to_build_on, not_found
 
 

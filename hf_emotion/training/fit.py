@@ -9,8 +9,8 @@ import torch
 from accelerate.utils import broadcast_object_list
 from transformers import Trainer, TrainingArguments
 
+from ..io.files import write_text
 from ..recipes import Recipe
-from .files import write_text
 from .survive import Survival, last_whole_checkpoint, stopped_at
 
 

@@ -23,11 +23,11 @@ from transformers import (
     set_seed,
 )
 
-from ..loading import read_config, read_model, reading
+from ..io.files import filling
 from ..modeling import BertModLNForConditionalGeneration, GPT2ModLNForConditionalGeneration
 from ..modeling.pipeline_emotional_response import encode_contexts, pad_contexts
 from ..recipes import SCRATCH, Recipe
-from .files import filling
+from ..runtime.loading import read_config, read_model, reading
 from .fit import fit, training_arguments
 from .models import load_base_tokenizer, not_found, resolve_base_model
 from .order import ExactTrainer

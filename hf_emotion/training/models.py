@@ -23,7 +23,7 @@ from transformers import (
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
-from ..loading import read_config, read_model, read_tokenizer
+from ..runtime.loading import read_config, read_model, read_tokenizer
 
 
 logger = logging.getLogger(__name__)

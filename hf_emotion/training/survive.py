@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainerState
 from transformers.trainer_callback import ExportableState
 
-from .files import write_json
+from ..io.files import write_json
 
 
 logger = logging.getLogger(__name__)

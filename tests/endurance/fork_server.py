@@ -83,16 +83,18 @@ def serve() -> None:
     import matplotlib.pyplot  # noqa: F401
     import torch
 
-    import hf_emotion.analysis.report
     import hf_emotion.cli
-    import hf_emotion.training.card
-    import hf_emotion.training.plots
-    import hf_emotion.training.reports
-    import hf_emotion.training.run
+    import hf_emotion.reports.card
+    import hf_emotion.reports.classification
+    import hf_emotion.reports.html_report
+    import hf_emotion.reports.plots
+    import hf_emotion.runs.train
 
     torch.set_num_threads(1)
     if "--no-plots" in sys.argv:
-        hf_emotion.training.plots.write_plots = hf_emotion.training.reports.write_reports = lambda *arguments: None
+        hf_emotion.reports.plots.write_plots = hf_emotion.reports.classification.write_reports = lambda *arguments: (
+            None
+        )
     gc.freeze()  # the children need not look through all that is imported
     print(0, flush=True)
     for line in sys.stdin:

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from hf_emotion import Predictor
-from hf_emotion.inference.serving import BatchingPredictor
+from hf_emotion.serving.threads import BatchingPredictor
 
 from .small_model import draw_texts, save_small_classifier
 

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Publishing on the Hugging Face Hub: everything of a run in one commit, or nothing."""
+
+import json
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
+
+from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi, get_token
+from huggingface_hub.errors import HfHubHTTPError, HTTPError
+from huggingface_hub.utils import validate_repo_id
+
+from .. import __version__
+from .release import (
+    MODEL_FILES,
+    PLOTS,
+    check,
+    files_in,
+    matches,
+    stage,
+    write_space,
+)
+
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+WAITS = (1, 4, 10)  # seconds before each further attempt when a server fails
+LOG_IN = "log in with `hf auth login`, or set HF_TOKEN to a token with write access"
+
+
+def push(
+    run: str | Path,
+    repo_id: str,
+    private: bool = False,
+    revision: str | None = None,
+    create_pr: bool = False,
+    tag: str | None = None,
+    dry_run: bool = False,
+    space: str | Path | None = None,
+    api: HfApi | None = None,
+    trust_remote_code: bool = False,
+) -> dict[str, Any]:
+    """
+    Publish a finished run, or a folder that `release` built, as a model repository.
+
+    Args:
+        run: the folder.
+        repo_id: "namespace/name"; a name alone goes to the namespace of the token.
+        private: make the repository private when it is new.
+        revision: the branch, made from main when it is missing.
+        create_pr: open a pull request instead of writing to main.
+        tag: a new tag on the commit.
+        dry_run: check everything and send nothing.
+        space: also write the files of a Gradio Space that shows the model into this new folder.
+        api: the client; default: that of the environment (`HF_ENDPOINT`, `HF_TOKEN`, `hf auth login`).
+        trust_remote_code: run the code beside the weights and the example of the card in the check, though they are not
+            hf-emotion's.
+
+    Returns:
+        `files` (path in the repository -> bytes), and unless `dry_run`: `url`, that of the commit or pull request, `commit`,
+        and `changed`, False where the repository held all of this already.
+
+    Raises:
+        ValueError: the folder cannot be published; what is missing, and what to do.
+        PermissionError: no token, or one that the Hub refuses (401) or that may not write there (403).
+        FileNotFoundError: no such repository, namespace or branch (404).
+        ConnectionError: the Hub cannot be reached, or fails at every attempt.
+
+    A push that fails leaves the repository as it was: without a new commit, and without a repository or branch made for it.
+    """
+    if create_pr and (revision is not None or tag is not None):
+        raise ValueError("`create_pr` opens a pull request against main: leave out `revision` and `tag`.")
+    validate_repo_id(repo_id)
+    api = api or HfApi(library_name="hf-emotion", library_version=__version__)
+    if not dry_run:
+        if not (api.token or get_token()):
+            raise PermissionError(f"no access token: {LOG_IN}.")
+        if "/" not in repo_id:
+            repo_id = f"{_retrying(api.whoami, repo_id)['name']}/{repo_id}"
+    with tempfile.TemporaryDirectory(prefix="hf-emotion-push-") as temporary:
+        folder = Path(temporary) / PurePath(repo_id).name
+        stage(Path(run), folder, repo_id)
+        check([(folder, repo_id)], trust_remote_code)
+        files = {path: (folder / path).stat().st_size for path in files_in(folder)}
+        if space is not None:
+            write_space(Path(space), repo_id, folder)
+        if dry_run:
+            return {"files": files}
+        return {"files": files, **_upload(api, repo_id, folder, private, revision, create_pr, tag)}
+
+
+def _retrying(action: Callable[[], T], repo_id: str, waits: Sequence[float] = WAITS) -> T:
+    """Call again after a failure of the server or of the network; other refusals become errors that say what to do."""
+    for wait in (*waits, None):
+        try:
+            return action()
+        except (HTTPError, RuntimeError, json.JSONDecodeError) as error:
+            # The client wraps what failed while it uploaded a large file.
+            cause = error.__cause__ if isinstance(error, RuntimeError) else error
+            if not isinstance(cause, (HTTPError, json.JSONDecodeError)):
+                raise
+            status = getattr(getattr(cause, "response", None), "status_code", None)
+            if status is not None and status < 500 and status not in (408, 429):
+                raise _refusal(status, cause, repo_id) from error
+            if wait is None:
+                answer = f"answered {status}" if status else f"could not be reached ({type(cause).__name__}: {cause})"
+                raise ConnectionError(
+                    f"the Hub {answer} at every attempt: run the same command again later."
+                ) from error
+            logger.warning("the Hub failed (%s), next attempt in %s s", status or type(cause).__name__, wait)
+            time.sleep(wait)
+    raise AssertionError
+
+
+def _refusal(status: int, error: Exception, repo_id: str) -> Exception:
+    said = getattr(error, "server_message", None)
+    said = f" ({said})" if said else ""
+    if status == 401:
+        return PermissionError(f"the Hub knows no such token (401){said}: {LOG_IN}.")
+    if status == 403:
+        return PermissionError(
+            f"the token may not write to {repo_id} (403){said}: take one of an account that may, with write access."
+        )
+    if status == 404:
+        return FileNotFoundError(
+            f"the Hub finds no {repo_id}, or no such branch there (404){said}: check --repo-id and --revision."
+        )
+    if status in (409, 412):
+        return ConnectionError(
+            f"{repo_id} was changed by somebody else meanwhile ({status}){said}: run the same command again."
+        )
+    return ConnectionError(f"the Hub refused the upload to {repo_id} ({status}){said}.")
+
+
+def _upload(
+    api: HfApi, repo_id: str, folder: Path, private: bool, revision: str | None, create_pr: bool, tag: str | None
+) -> dict[str, Any]:
+    """One commit with all files; a repository or branch that is made for it is removed again if the commit fails."""
+
+    def call(method: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
+        return _retrying(lambda: method(*arguments, **keywords), repo_id)
+
+    undo: list[Callable[[], Any]] = []
+    before = None
+    try:
+        if not call(api.repo_exists, repo_id):
+            if _create(api, repo_id, private):
+                undo.append(lambda: api.delete_repo(repo_id))
+        elif private and not call(api.model_info, repo_id).private:
+            raise ValueError(
+                f"{repo_id} exists and is public: --private is for new ones. Make it private on its settings page."
+            )
+        if tag is not None and tag in {ref.name for ref in call(api.list_repo_refs, repo_id).tags}:
+            raise ValueError(f"{repo_id} has a tag {tag!r} already: choose another.")
+        if revision is not None and not call(api.revision_exists, repo_id, revision):
+            call(api.create_branch, repo_id, branch=revision, exist_ok=True)
+            undo.append(lambda: api.delete_branch(repo_id, branch=revision))
+        before = call(api.model_info, repo_id, revision=revision).sha
+
+        def commit() -> CommitInfo:
+            # Anew for each attempt: if the last one arrived and only its answer was lost, nothing differs any more.
+            info = api.model_info(repo_id, revision=revision)
+            operations: list = [CommitOperationAdd(path, folder / path) for path in files_in(folder)]
+            published = {operation.path_in_repo for operation in operations}
+            operations += [  # weights in other parts, or a gate that the model no longer has, would be loaded
+                CommitOperationDelete(file.rfilename)
+                for file in info.siblings or ()
+                if file.rfilename not in published and matches(file.rfilename, (*MODEL_FILES, *PLOTS))
+            ]
+            return api.create_commit(
+                repo_id,
+                operations,
+                commit_message=f"Publish {folder.name} with hf-emotion {__version__}",
+                revision=revision,
+                create_pr=create_pr,
+                parent_commit=info.sha,
+            )
+
+        # A pull request whose answer was lost would be opened twice.
+        done = _retrying(commit, repo_id, () if create_pr else WAITS)
+    except BaseException:
+        _undo(api, repo_id, revision, before, undo)
+        raise
+    if tag is not None:
+        call(api.create_tag, repo_id, tag=tag, revision=done.oid, exist_ok=True)
+    return {"url": done.pr_url or done.commit_url, "commit": done.oid, "changed": done.oid != before}
+
+
+def _create(api: HfApi, repo_id: str, private: bool) -> bool:
+    """Make the repository; False if there was one, which the token could not see."""
+    try:
+        _retrying(lambda: api.create_repo(repo_id, private=private), repo_id)
+    except ConnectionError as error:
+        if isinstance(error.__cause__, HfHubHTTPError) and error.__cause__.response.status_code == 409:
+            return False
+        raise
+    return True
+
+
+def _undo(api: HfApi, repo_id: str, revision: str | None, before: str | None, undo: list[Callable[[], Any]]) -> None:
+    """Remove what was made for a commit that failed, unless something was committed to it."""
+    try:
+        if undo and (before is None or before == api.model_info(repo_id, revision=revision).sha):
+            for step in reversed(undo):
+                step()
+    except (HTTPError, OSError) as error:
+        logger.warning(
+            "%s could not be put back as it was (%s): remove the empty repository or branch yourself", repo_id, error
+        )
+
+
+def main() -> None:
+    """`push_to_hub.py` and `python -m hf_emotion.publishing.hub`: the command `push`."""
+    from ..cli import main as run
+
+    sys.argv.insert(1, "push")
+    run()
+
+
+if __name__ == "__main__":
+    main()

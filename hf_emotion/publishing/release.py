@@ -1,0 +1,413 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What of a run is published, and what is refused.
+
+A folder to publish holds files of known names only, and its card names the repository. It is checked in a process that has
+no hf-emotion.
+"""
+
+import ast
+import builtins
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from fnmatch import fnmatch
+from pathlib import Path, PurePath
+from typing import Any
+
+import yaml
+from huggingface_hub import ModelCard
+from huggingface_hub.utils import validate_repo_id
+
+import hf_emotion.modeling
+
+from ..io.files import (
+    filling,
+    is_taken,
+    write_json,
+    write_text,
+)
+from ..recipes import check_name
+from ..reports.card import (
+    MODEL,
+    UNNAMED_TERMS,
+    best_run,
+    write_collection_card,
+)
+
+
+# Nothing else leaves the machine, but the code that config.json names. Logs, training arguments, optimizers, predictions and
+# recipes (which name local folders) have other names.
+TOKENIZER_FILES = (
+    *(
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "chat_template.jinja",
+    ),
+    *("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model"),
+)
+WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json")
+MODEL_FILES = ("config.json", "generation_config.json", "tfidf_gate.json", *WEIGHT_FILES, *TOKENIZER_FILES)
+PLOTS = ("training_curve.png", "per_label_f1.png", "classification_report.png", "confusion_matrix.png")
+RUN_FILES = ("README.md", "metrics.json", *PLOTS)
+
+SUMS = "SHA256SUMS"
+SHIPPED = Path(hf_emotion.modeling.__file__).parent  # the code that is saved beside the weights
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+
+
+def release(
+    runs: Iterable[str | Path], output: str | Path, namespace: str | None = None, trust_remote_code: bool = False
+) -> dict[str, dict[str, int]]:
+    """
+    Build from finished runs the folders to publish, checked, with a card of the collection (`README.md`) and `SHA256SUMS`.
+
+    Args:
+        runs: the run folders; a published folder has the name of its run.
+        output: new or empty folder.
+        namespace: the account that will hold the repositories, for their names in the cards.
+        trust_remote_code: run the code beside the weights and the examples of the cards in the check, though they are not
+            hf-emotion's.
+
+    Returns:
+        name -> {path in the folder: bytes}.
+    """
+    runs, output = [Path(run) for run in runs], Path(output)
+    if is_taken(output):
+        raise FileExistsError(f"{output} exists and is not empty: choose another with --output.")
+    sources: dict[str, Path] = {}
+    for run in runs:
+        name = _report_of(run)["name"]
+        if namespace is not None:
+            validate_repo_id(f"{namespace}/{name}")
+        if name in sources:
+            raise ValueError(f"two runs are called {name!r}, {sources[name]} and {run}: leave one out.")
+        sources[name] = run
+    repositories = {name: f"{namespace}/{name}" if namespace else MODEL for name in sources}
+    with filling(output) as temporary:
+        for name, run in sources.items():
+            stage(run, temporary / name, repositories[name])
+        check([(temporary / name, repository) for name, repository in repositories.items()], trust_remote_code)
+        write_collection_card(temporary, list(repositories), namespace)
+        sums = [f"{_sha256(temporary / path)}  {path}\n" for path in files_in(temporary)]
+        write_text(temporary / SUMS, "".join(sums))
+        return {
+            name: {path: (temporary / name / path).stat().st_size for path in files_in(temporary / name)}
+            for name in sources
+        }
+
+
+def files_in(folder: Path) -> list[str]:
+    """Paths of all files below a folder, relative to it."""
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# What is published
+
+
+def stage(run: Path, folder: Path, repo_id: str) -> None:
+    """Copy what is published of a run into a new folder; its card calls the model `repo_id`."""
+    report = _report_of(run)
+    if not (run / "README.md").is_file():
+        raise ValueError(f"{run} has no model card: a finished run has a README.md.")
+    folder.mkdir(parents=True)
+    for name in RUN_FILES:
+        if (run / name).is_file():
+            shutil.copyfile(_inside(run, name), folder / name)
+    for name, source in _models(run, report).items():
+        (folder / name).mkdir(exist_ok=True)
+        for file in _model_files(source):
+            shutil.copyfile(_inside(run, source.relative_to(run) / file), folder / name / file)
+    write_json(folder / "metrics.json", _without_folders(report))
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    write_text(folder / "README.md", text.replace(MODEL, repo_id))
+
+
+def _inside(run: Path, name: str | Path) -> Path:
+    """A file of a run; ValueError for a link to somewhere else, whose content nobody meant to publish."""
+    if not (run / name).resolve().is_relative_to(run.resolve()):
+        raise ValueError(f"{run / name} is a link to a file outside of the run folder: put the file itself there.")
+    return run / name
+
+
+def _report_of(run: Path) -> dict[str, Any]:
+    if not run.is_dir():
+        raise ValueError(f"{run} is no folder: give the folder of a finished run.")
+    if not (run / "metrics.json").is_file():
+        raise ValueError(
+            f"{run} is not the folder of a finished run: it has no metrics.json. Continue it with `train --resume`."
+        )
+    report = _read_json(_inside(run, "metrics.json"))
+    check_name(report.get("name"), f"`name` in {run / 'metrics.json'}")
+    return report
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is no valid JSON ({error}): take the file of the finished run.") from error
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"{path} must hold a JSON object, got {type(value).__name__}: take the file of the finished run."
+        )
+    return value
+
+
+def _models(run: Path, report: dict[str, Any]) -> dict[str, Path]:
+    """Folder in the repository -> checkpoint: one at the top, or one for each target and aspect, of the best seed."""
+    if (run / "config.json").is_file():
+        return {".": run}
+    try:
+        source = run / f"seed-{int(best_run(report['runs'])['seed'])}" if len(report["runs"]) > 1 else run
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{run / 'metrics.json'} has no whole entry in `runs` for each seed: take the file of the finished run."
+        ) from error
+    models = {config.parent.name: config.parent for config in sorted(source.glob("*/config.json"))}
+    if not models:
+        raise ValueError(f"{run} holds no model: it has no config.json.")
+    return models
+
+
+def _model_files(folder: Path) -> list[str]:
+    names = [path.name for path in folder.iterdir() if path.is_file()]
+    found = [name for name in names if matches(name, MODEL_FILES)]
+    if not any(matches(name, WEIGHT_FILES) for name in found):
+        raise ValueError(f"{folder} has no weights: model.safetensors is missing.")
+    return [*found, *_code_files(folder)]
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
+def _code_files(folder: Path) -> list[str]:
+    """The files that hold the classes which config.json names, and the files beside them that these import."""
+    waiting, found = [entry.rpartition(".")[0] for entry in _code_entries(_read_json(folder / "config.json"))], []
+    while waiting:
+        name = f"{waiting.pop()}.py"
+        if name in found:
+            continue
+        # A module of the folder itself: no path, no other repository ("--").
+        if not re.fullmatch(r"[A-Za-z_]\w*\.py", name) or not (folder / name).is_file():
+            raise ValueError(
+                f"{folder} lacks its code: config.json names {name.replace('--', ' in ')}, which must lie beside it."
+            )
+        found.append(name)
+        try:
+            tree = ast.parse((folder / name).read_text(encoding="utf-8"))
+        except (SyntaxError, ValueError, RecursionError) as error:
+            raise ValueError(
+                f"{folder / name} is no Python program ({error}): take the one of the finished run."
+            ) from error
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+                waiting.append(node.module)
+    return found
+
+
+def _code_entries(value: Any) -> list[str]:
+    """What the entries `auto_map` and `impl` (of pipelines) of a configuration name, "module.Class", at any depth."""
+    if isinstance(value, list):
+        return [entry for item in value for entry in _code_entries(item)]
+    if not isinstance(value, dict):
+        return []
+    found = []
+    for key, item in value.items():
+        if key == "auto_map" and isinstance(item, dict):
+            named = [part for entry in item.values() for part in (entry if isinstance(entry, list) else [entry])]
+            found += [str(entry) for entry in named if entry is not None]
+        elif key == "impl":
+            found.append(str(item))
+        else:
+            found += _code_entries(item)
+    return found
+
+
+def _without_folders(value: Any) -> Any:
+    """The value with the last part alone of every path on this machine, at any depth."""
+    if isinstance(value, dict):
+        return {key: _without_folders(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_folders(item) for item in value]
+    if isinstance(value, str) and PurePath(value).is_absolute() and len(PurePath(value).parts) > 2:
+        return PurePath(value).name
+    return value
+
+
+# What is refused
+
+
+def check(folders: Iterable[tuple[Path, str]], trust_remote_code: bool = False) -> None:
+    """
+    Refuse folders with an incomplete card, a token or a local path, with programs that hf-emotion did not write, or that do not
+    load without hf-emotion.
+
+    Args:
+        folders: each with the name that its card gives the model.
+        trust_remote_code: run other programs too.
+
+    Raises:
+        ValueError: the first one that is refused, and why.
+    """
+    folders = list(folders)
+    for folder, model in folders:
+        _check_card(folder)
+        _check_secrets(folder)
+        if not trust_remote_code:  # what follows runs the code and the example of the card
+            _check_code(folder)
+            _check_example(folder, model)
+    with tempfile.TemporaryDirectory(prefix="hf-emotion-check-") as home:
+        # An empty cache, no network and no token: the folder must suffice.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
+        environment |= {"HF_HOME": home, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+        jobs = json.dumps([[str(folder.resolve()), name] for folder, name in folders])
+        command = [sys.executable, "-P", str(Path(__file__).with_name("load_check.py")), jobs]
+        done = subprocess.run(command, cwd=home, env=environment, capture_output=True, encoding="utf-8")
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise ValueError(
+            f"the model does not load, or the example of its card fails, where hf-emotion is not installed: {reason}"
+        )
+
+
+def _check_card(folder: Path) -> None:
+    card = ModelCard.load(folder / "README.md")
+    problems = {
+        "no `license` in its metadata": not card.data.license,
+        "no results (`model-index`) in its metadata": not card.data.eval_results,
+        f"“{UNNAMED_TERMS}”, in place of the terms of the training data": UNNAMED_TERMS in card.text,
+        "no example (```python)": "```python" not in card.text,
+    }
+    for problem, found in problems.items():
+        if found:
+            raise ValueError(f"the model card of {folder.name}, README.md, has {problem}: mend it in the run folder.")
+
+
+TRUST = "if you have read and trust it, `--trust-remote-code` lets the check run it"
+
+
+def _check_code(folder: Path) -> None:
+    """Every program in the folder is a file that hf-emotion ships, byte for byte, and nothing names another one."""
+    for path in sorted(folder.rglob("*.py")):
+        shipped = SHIPPED / path.name
+        if not shipped.is_file() or shipped.read_bytes() != path.read_bytes():
+            raise ValueError(
+                f"{path.relative_to(folder)} is not the file that this version of hf-emotion ships: load the model and save it "
+                f"again, which writes the code anew; or {TRUST}."
+            )
+    for path in sorted(folder.rglob("tokenizer_config.json")):
+        if entries := _code_entries(_read_json(path)):
+            raise ValueError(
+                f"{path.relative_to(folder)} names code for the tokenizer, {entries[0]!r}: hf-emotion has none; {TRUST}."
+            )
+
+
+def _check_example(folder: Path, model: str) -> None:
+    """The examples of the card do what ours do: load this model by the pipelines and Auto classes of transformers, and print."""
+    for code in PYTHON.findall((folder / "README.md").read_text(encoding="utf-8")):
+        try:
+            nodes = list(ast.walk(ast.parse(code)))
+        except (SyntaxError, ValueError, RecursionError) as error:
+            raise ValueError(
+                f"the example of the card of {folder.name}, README.md, is no Python program ({error}): mend it."
+            ) from error
+        for node in nodes:
+            if not isinstance(node, HARMLESS) or not _is_harmless(node, model):
+                what = ast.unparse(node) if isinstance(node, ast.expr | ast.stmt) else type(node).__name__
+                raise ValueError(
+                    f"the example of the card of {folder.name}, README.md, does more than load this model with transformers and "
+                    f"print what it returns: {what[:100]!r}; {TRUST}."
+                )
+
+
+HARMLESS = (
+    *(ast.Module, ast.ImportFrom, ast.alias, ast.Assign, ast.Expr, ast.expr_context),
+    *(ast.Call, ast.keyword, ast.Name, ast.Attribute, ast.Constant, ast.Tuple, ast.List, ast.Dict),
+)
+
+
+def _is_harmless(node: ast.AST, model: str) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "transformers" and all(
+            (alias.name == "pipeline" or alias.name.startswith("Auto")) and alias.asname is None
+            for alias in node.names
+        )
+    if isinstance(node, ast.Name):
+        return node.id == "print" or not hasattr(builtins, node.id)
+    if isinstance(node, ast.Attribute):
+        return node.attr == "from_pretrained" and isinstance(node.value, ast.Name) and node.value.id.startswith("Auto")
+    if isinstance(node, ast.Assign):
+        return all(isinstance(target, ast.Name) and not target.id.startswith("Auto") for target in node.targets)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):  # no other folder or repository
+        return node.value == model or not re.search(r"[/\\]|--|^\.", node.value)
+    return True
+
+
+TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{20,}")
+LOCAL_PATH = re.compile(r"(?<![\w/.:<~-])/([\w.-]+)/[\w.+-]")
+WITHOUT_PATHS = ("README.md", "metrics.json", "config.json", "generation_config.json", "tokenizer_config.json")
+
+
+def _check_secrets(folder: Path) -> None:
+    tokens = [os.environ[name] for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN") if os.environ.get(name)]
+    for path in files_in(folder):
+        if path.endswith((".safetensors", ".model", ".png")):
+            continue
+        text = (folder / path).read_text(encoding="utf-8", errors="replace")
+        if TOKEN.search(text) or any(token in text for token in tokens):
+            raise ValueError(f"{path} holds an access token: remove it, and revoke the token if others could read it.")
+        if PurePath(path).name not in WITHOUT_PATHS:
+            continue  # vocabularies and programs have slashes of their own
+        for match in LOCAL_PATH.finditer(text):
+            if Path("/", match[1]).is_dir():  # it begins as the paths of this machine do
+                raise ValueError(f"{path} names a folder of this machine, {match[0]}...: remove it.")
+
+
+# A Space that shows the model
+
+
+def write_space(folder: Path, repo_id: str, model: Path) -> None:
+    """Write the files of a Gradio Space into a new folder: a text box for the model `repo_id`, whose files lie in `model`."""
+    if not (model / "config.json").is_file():
+        raise ValueError(
+            "a Space shows one model, and this run has one for each target and aspect: leave out --space."
+        )
+    if is_taken(folder):
+        raise FileExistsError(
+            f"the folder of the Space, {folder}, exists and is not empty: choose another with --space."
+        )
+    task = next(iter(_read_json(model / "config.json").get("custom_pipelines") or {}), "text-classification")
+    if not re.fullmatch("[a-z0-9-]+", task):  # it becomes part of a program
+        raise ValueError(
+            f'config.json names the pipeline {task!r}: its name must be of small letters, digits and "-".'
+        )
+    app = Path(__file__).with_name("space_app.py").read_text(encoding="utf-8")
+    metadata = {
+        "title": PurePath(repo_id).name,
+        "sdk": "gradio",
+        "app_file": "app.py",
+        "license": "apache-2.0",
+        "models": [repo_id],
+    }
+    with filling(folder) as temporary:
+        write_text(temporary / "app.py", app.replace(MODEL, repo_id).replace("TASK", task))
+        write_text(temporary / "requirements.txt", "gradio>=6\ntorch\ntransformers>=5.17,<6\n")
+        write_text(
+            temporary / "README.md",
+            f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n\nShows [{repo_id}](https://huggingface.co/{repo_id}).\n",
+        )

@@ -1,0 +1,542 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What a finished run gets wrong, and how sure it is of it: from its stored predictions, without a training. Two runs: what one
+has right and the other not.
+"""
+
+import importlib.util
+import json
+import logging
+import os
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+from scipy.cluster.hierarchy import linkage
+from scipy.spatial.distance import squareform
+
+from .. import metrics
+from ..data import (
+    OWN_FILES,
+    is_aspect_dataset,
+    is_dialogue_dataset,
+    is_reply_dataset,
+    load_dataset_for,
+    replies_as_texts,
+)
+from ..io.files import filling, write_json, write_text
+from ..metrics.significance import over_seeds
+from .card import best_run
+from .classification import count_pairs
+from .compare import check_same_rows, compare, run_names
+from .finished_runs import (
+    Predictions,
+    is_generator_run,
+    is_multi_label_run,
+    read_predictions,
+    read_report,
+)
+
+
+logger = logging.getLogger(__name__)
+
+FOLDER = "analysis"  # in the run folder; nothing of it is published
+CONFUSIONS = 20  # the most frequent ones are kept
+ERRORS = 5000  # rows in errors.html, the surest ones
+SENTENCES = 100  # of two runs, in each direction
+GRID = np.linspace(0, 1, 101)  # thresholds of the curves
+BACKGROUND = ("neutral", "none")  # labels whose errors stand on their own
+GUIDED = ("cg-bert", "qacg-bert")
+
+
+def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | None = None) -> dict[str, Any]:
+    """
+    Analyse the predictions of a run, write its `report.html` and, in the folder `analysis`, `analysis.json`, `errors.html` and the
+    figures as SVG, and keep the temperature in the checkpoint's `config.json`.
+
+    A row with one gold label is right where that is the most probable label, one with several where all are among the three most
+    probable. Confusions, and errors from and to "neutral" and "none", are those of rows with one label.
+
+    Args:
+        run: the run folder.
+        split: default: the test part, or the development part where there is none.
+        data_dir: the corpora, see `load_dataset_for`; default: HF_EMOTION_DATA. Gives the texts of the errors and, for CG-BERT and
+            QACG-BERT, the gates and attentions; without one they are left out.
+
+    Returns:
+        The content of `analysis.json`: shares and errors (mean and std over the seeds), `confusions`, `calibration`,
+        `threshold_curves` (development part), `label_correlation`, `aspects`, `context_guidance`, and `left_out`: what is
+        missing, and why.
+
+    Raises:
+        FileNotFoundError: no finished run folder, or one without predictions.
+        ValueError: no such split; the corpus is not that of the run.
+    """
+    from .html_report import write_errors, write_report
+
+    run = Path(run)
+    report = read_report(run)
+    left_out: dict[str, str] = {}
+    if is_generator_run(report):
+        left_out["analysis"] = f"{run} has no predictions of labels: `hf-emotion evaluate {run}` measures a generator."
+        write_report(run, report)
+        return {"name": report["name"], "left_out": left_out}
+    split = _split(run, report, split)
+    multi_label = is_multi_label_run(report)
+    found = read_predictions(run, split, multi_label)
+    folders = _seed_folders(run, report, left_out)
+    per_seed = [found] if folders == [run] else [read_predictions(folder, split, multi_label) for folder in folders]
+    right, predicted = metrics.paper_errors(found.gold, found.probabilities)
+    texts, why = _texts(run, report, split, found, data_dir)
+    if texts is None:
+        left_out["texts of the errors"] = why
+    result: dict[str, Any] = {
+        "name": report["name"],
+        "dataset": report["dataset"],
+        "split": split,
+        "best_seed": best_run(report["runs"])["seed"],
+        **_counted(per_seed, found, right),
+        "confusions": _frequent_confusions(per_seed, found),
+        "background": _background(per_seed, found),
+        "aspects": _aspects(report, found),
+        "calibration": _calibration(report, split, per_seed, folders, left_out),
+        "threshold_curves": _threshold_curves(run, report, left_out),
+        "label_correlation": _label_correlation(found, left_out),
+        "context_guidance": _context_guidance(run, report, split, data_dir, left_out),
+        "left_out": left_out,
+    }
+    groups = _error_groups(found, right, predicted, texts)
+    figures = _figures(result, report, found)
+    with filling(run / FOLDER) as temporary:
+        for name, svg in figures.items():
+            write_text(temporary / f"{name}.svg", svg)
+        write_errors(temporary / "errors.html", result, groups, ERRORS)
+        write_json(temporary / "analysis.json", result)
+    for path in (run / FOLDER).glob("*.svg"):  # of an analysis with more
+        if path.stem not in figures:
+            path.unlink()
+    _keep_temperature(run, result["calibration"])
+    write_report(run, report, result, figures, groups)
+    return result
+
+
+def analyze_pair(
+    first: str | Path, second: str | Path, split: str | None = None, data_dir: str | Path | None = None
+) -> dict[str, Any]:
+    """
+    What each of two runs over the same rows has right and the other not, and write it to `analysis/against_FIRST.html` in the
+    folder of the second; FIRST is the recipe's name, with that of the folder where it has another.
+
+    Args:
+        first: the run folder of the baseline.
+        second, split, data_dir: as in `analyze`.
+
+    Returns:
+        `only_second` and `only_first`, each with `rows`, `several_labels` (how many of these have several gold labels),
+        `pairs` (of the others: counts of the gold label and the one that the other run predicted) and `sentences`; `mcnemar`
+        over rows right by the rule of `analyze`; `tests` of `compare`; `background` of both runs; `page`.
+
+    Raises:
+        FileNotFoundError: no finished run folder, or one without predictions.
+        ValueError: no such split; runs over other rows or labels.
+    """
+    from .html_report import write_pair
+
+    runs = [Path(first), Path(second)]
+    reports = [read_report(run) for run in runs]
+    for run, report in zip(runs, reports, strict=True):
+        if is_generator_run(report):
+            raise ValueError(f"{run} generates replies and has no predictions of labels to compare.")
+    split = _split(runs[0], reports[0], split)
+    found = [
+        read_predictions(run, _split(run, report, split), is_multi_label_run(report))
+        for run, report in zip(runs, reports, strict=True)
+    ]
+    check_same_rows(runs[0], found[0], runs[1], found[1])
+    outcomes = [metrics.paper_errors(each.gold, each.probabilities) for each in found]
+    texts, why = _texts(runs[1], reports[1], split, found[1], data_dir)
+    labelled = _label_counts(found[0]) > 0
+    one, other = (right[labelled] for right, _ in outcomes)
+    names = run_names(runs, reports)
+    result = {
+        "first": names[0],
+        "second": names[1],
+        "dataset": reports[1]["dataset"],
+        "split": split,
+        "rows": int(labelled.sum()),
+        "only_second": _only(found[0], texts, *outcomes[0], outcomes[1][0]),
+        "only_first": _only(found[1], texts, *outcomes[1], outcomes[0][0]),
+        "mcnemar": metrics.mcnemar(np.ones(len(one), dtype=bool), one, other),
+        "tests": compare(runs, split)["tests"],
+        "background": [_background([each], each) for each in found],
+        "left_out": {} if texts else {"texts": why},
+    }
+    folder = runs[0].resolve().name  # the same second run may be compared with several runs of one recipe
+    name = names[0] if names[0] == folder else f"{names[0]}-{folder}"
+    name = re.sub(r"[^\w.-]", "_", name)
+    page = runs[1] / FOLDER / f"against_{name}.html"
+    write_pair(page, result)
+    return {**result, "page": str(page)}
+
+
+def _split(run: Path, report: dict[str, Any], split: str | None) -> str:
+    has = [name for name in ("test", "validation") if name in report["summary"]]
+    if split is None:
+        return has[0]
+    if split not in has:
+        raise ValueError(f"{run} has no figures for the split {split!r}: it has {has}.")
+    return split
+
+
+def _seed_folders(run: Path, report: dict[str, Any], left_out: dict[str, str]) -> list[Path]:
+    """Where the predictions of each seed lie; those of the best one lie in the run folder itself."""
+    folders = [run / f"seed-{entry['seed']}" for entry in report["runs"]] if len(report["runs"]) > 1 else [run]
+    missing = [folder.name for folder in folders if not (folder / "predictions.parquet").is_file()]
+    if missing and folders != [run]:
+        left_out["spread over the seeds"] = (
+            f"{run} lacks predictions.parquet of {', '.join(missing)}: figures from predictions are those of the best seed alone."
+        )
+        return [run]
+    return folders
+
+
+def _label_counts(found: Predictions) -> np.ndarray:
+    return found.gold.sum(axis=1) if found.multi_label else np.ones(len(found.gold), dtype=int)
+
+
+def _one_label(found: Predictions) -> tuple[np.ndarray, np.ndarray]:
+    """Gold and most probable label of the rows with one gold label."""
+    _, predicted = metrics.paper_errors(found.gold, found.probabilities)
+    if not found.multi_label:
+        return found.gold, predicted
+    one = _label_counts(found) == 1
+    return found.gold[one].argmax(axis=1), predicted[one]
+
+
+def _share(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _counted(per_seed: list[Predictions], found: Predictions, right: np.ndarray) -> dict[str, Any]:
+    counts = _label_counts(found)
+    rights = [metrics.paper_errors(each.gold, each.probabilities)[0] for each in per_seed]
+    return {
+        "rows": {
+            "with one gold label": int((counts == 1).sum()),
+            "with several gold labels": int((counts > 1).sum()),
+            "without a gold label": int((counts == 0).sum()),
+        },
+        "errors": {
+            "with one gold label": int((~right & (counts == 1)).sum()),
+            "with several gold labels": int((~right & (counts > 1)).sum()),
+        },
+        "top1_accuracy": over_seeds([_share(own[counts == 1]) for own in rights]),
+        "top3_accuracy": over_seeds([_share(own[counts > 1]) for own in rights]),
+    }
+
+
+def _frequent_confusions(per_seed: list[Predictions], found: Predictions) -> list[dict[str, Any]]:
+    own = metrics.confusions(*_one_label(found))
+    each = [metrics.confusions(*_one_label(seed)) for seed in per_seed]
+    total: Counter[tuple[int, int]] = sum(each, Counter())
+    return [
+        {
+            "gold": found.names[pair[0]],
+            "predicted": found.names[pair[1]],
+            "rows": own[pair],
+            **over_seeds([seed[pair] for seed in each]),
+        }
+        for pair, _ in sorted(total.items(), key=lambda item: (-item[1], item[0]))[:CONFUSIONS]
+    ]
+
+
+def _background(per_seed: list[Predictions], found: Predictions) -> dict[str, Any]:
+    """Errors from and to the labels "neutral" and "none": shares, and with which other labels."""
+    result = {}
+    for name in BACKGROUND:
+        if name not in found.names:
+            continue
+        label = found.names.index(name)
+        gold, predicted = _one_label(found)
+        pairs = metrics.confusions(gold, predicted)
+        shares: dict[str, list[float]] = {"to_other": [], "from_other": []}
+        for each in per_seed:
+            own_gold, own = _one_label(each)
+            shares["to_other"].append(_share(own[own_gold == label] != label))
+            shares["from_other"].append(_share(own[own_gold != label] == label))
+        result[name] = {
+            kind: {
+                "rows": sum(rows for pair, rows in pairs.items() if pair[side] == label),
+                "of": int(((gold == label) == (kind == "to_other")).sum()),
+                "share": over_seeds(shares[kind]),
+                "labels": {
+                    found.names[pair[1 - side]]: rows for pair, rows in pairs.most_common() if pair[side] == label
+                },
+            }
+            for side, kind in enumerate(shares)
+        }
+    return result
+
+
+def _aspects(report: dict[str, Any], found: Predictions) -> dict[str, Any] | None:
+    """Of aspect corpora: rows, accuracy, and the three kinds of errors of each aspect."""
+    if report["contexts"] is None or "none" not in found.names:
+        return None
+    none = found.names.index("none")
+    predicted = found.probabilities.argmax(axis=1)
+    result = {}
+    for aspect in report["contexts"]["aspects"]:
+        rows = np.array([row.endswith(f"/{aspect}") for row in found.ids])
+        gold, own = found.gold[rows], predicted[rows]
+        result[aspect] = {
+            "rows": len(gold),
+            "accuracy": _share(gold == own),
+            "missed": int(((gold != none) & (own == none)).sum()),
+            "invented": int(((gold == none) & (own != none)).sum()),
+            "wrong sentiment": int(((gold != none) & (own != none) & (gold != own)).sum()),
+        }
+    return result
+
+
+def _dev(run: Path, split: str, found: Predictions, what: str, left_out: dict[str, str]) -> Predictions | None:
+    """The predictions for the development part; None, and a word why, in a folder of before they were stored."""
+    if split == "validation":
+        return found
+    try:
+        return read_predictions(run, "validation", found.multi_label)
+    except ValueError as error:
+        left_out[what] = str(error)
+        return None
+
+
+def _calibration(
+    report: dict[str, Any],
+    split: str,
+    per_seed: list[Predictions],
+    folders: list[Path],
+    left_out: dict[str, str],
+) -> dict[str, Any] | None:
+    fitted_on = [
+        _dev(folder, split, own, "calibration", left_out) for folder, own in zip(folders, per_seed, strict=True)
+    ]
+    if None in fitted_on:
+        return None
+
+    def measure(rows: Predictions, dev: Predictions) -> tuple[float, dict[str, Any], dict[str, Any]]:
+        temperature = metrics.fit_temperature(dev.gold, dev.probabilities)
+        scaled = metrics.temperature_scaled(rows.probabilities, temperature, rows.multi_label)
+        return temperature, metrics.reliability(rows.gold, rows.probabilities), metrics.reliability(rows.gold, scaled)
+
+    each = [measure(own, dev) for own, dev in zip(per_seed, fitted_on, strict=True) if dev is not None]
+    # What the run folder holds is a copy of the best seed's.
+    temperature, before, after = each[report["runs"].index(best_run(report["runs"])) if len(each) > 1 else 0]
+    return {
+        "temperature": temperature,
+        "temperature_over_seeds": over_seeds([own for own, _, _ in each]),
+        "unit": "labels of rows" if per_seed[0].multi_label else "rows",
+        "before": {**before, "ece_over_seeds": over_seeds([own["ece"] for _, own, _ in each])},
+        "after": {**after, "ece_over_seeds": over_seeds([own["ece"] for _, _, own in each])},
+        "fitted_on_other_rows": split != "validation",
+    }
+
+
+def _keep_temperature(run: Path, calibration: dict[str, Any] | None) -> None:
+    """Beside the thresholds, where the checkpoint is older than the temperature."""
+    path = run / "config.json"
+    if calibration is None or not path.is_file():
+        return
+    config = json.loads(path.read_text(encoding="utf-8"))
+    if config.get("calibration_temperature") != calibration["temperature"]:
+        config["calibration_temperature"] = calibration["temperature"]
+        write_json(path, dict(sorted(config.items())))
+
+
+def _threshold_curves(run: Path, report: dict[str, Any], left_out: dict[str, str]) -> dict[str, Any] | None:
+    """Precision, recall and F1 over thresholds on the development part, where they were tuned."""
+    what = "threshold curves"
+    if not is_multi_label_run(report):
+        left_out[what] = "each row has one label: the most probable one is taken, without thresholds."
+        return None
+    try:
+        dev = read_predictions(run, "validation", multi_label=True)
+    except ValueError as error:
+        left_out[what] = str(error)
+        return None
+    tuned = best_run(report["runs"])["thresholds"]
+    labels, sums = {}, {}
+    for column, name in enumerate(dev.names):
+        gold, scores = dev.gold[:, column], dev.probabilities[:, column]
+        curve = metrics.threshold_curve(gold, scores, GRID)
+        curve.pop("thresholds")
+        for key, values in curve.items():
+            sums[key] = sums.get(key, 0) + values
+        labels[name] = {
+            **{key: values.tolist() for key, values in curve.items()},
+            "tuned": tuned[name],
+            "tuned_f1": float(metrics.threshold_curve(gold, scores, [tuned[name]])["f1"][0]),
+            "support": int(gold.sum()),
+        }
+    macro = {key: (values / len(dev.names)).tolist() for key, values in sums.items()}
+    return {"thresholds": GRID.tolist(), "macro": macro, "labels": labels}
+
+
+def _label_correlation(found: Predictions, left_out: dict[str, str]) -> dict[str, Any] | None:
+    """Pearson's r of the labels' probabilities over the rows; 0 for a label whose probability never changes."""
+    if len(found.names) < 2 or len(found.ids) < 2:
+        left_out["label correlation"] = "it needs two labels and two rows."
+        return None
+    with np.errstate(invalid="ignore", divide="ignore"):
+        matrix = np.nan_to_num(np.corrcoef(found.probabilities.T))
+    np.fill_diagonal(matrix, 1.0)
+    distance = np.clip(1 - (matrix + matrix.T) / 2, 0, 2)
+    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=True)
+    return {"labels": found.names, "matrix": matrix.tolist(), "linkage": tree.tolist()}
+
+
+def _context_guidance(
+    run: Path, report: dict[str, Any], split: str, data_dir: str | Path | None, left_out: dict[str, str]
+) -> dict[str, Any] | None:
+    what = "gates and attentions"
+    if report["model_type"] not in GUIDED:
+        return None  # no such thing in the model
+    why = _no_corpus(report, data_dir)
+    if why is not None:
+        left_out[what] = why
+        return None
+    from .context_guidance import collect, describe, histogram
+
+    rows, values = collect(run, report["dataset"], data_dir, split, options=report["dataset_options"])
+    return describe(rows, values) | {"histograms": {name: histogram(layers) for name, layers in values.items()}}
+
+
+def _no_corpus(report: dict[str, Any], data_dir: str | Path | None) -> str | None:
+    """Why the corpus of a run is not read; None where it is at hand. Nothing is downloaded for an analysis."""
+    if report["dataset"] == "quickstart" or data_dir is not None:
+        return None
+    if report["dataset"] not in OWN_FILES and os.environ.get("HF_EMOTION_DATA"):
+        return None
+    return f"they need the corpus, {report['dataset']}: name its folder with --data-dir."
+
+
+def _texts(
+    run: Path, report: dict[str, Any], split: str, found: Predictions, data_dir: str | Path | None
+) -> tuple[list[str] | None, str]:
+    """The text of each row, or None and why."""
+    why = _no_corpus(report, data_dir)
+    if why is not None:
+        return None, why
+    splits = load_dataset_for(report["dataset"], data_dir, **report["dataset_options"])
+    if is_reply_dataset(splits["train"]):
+        splits = replies_as_texts(splits)
+    ids, texts = _rows(splits[split]) if split in splits else ([], [])
+    if ids != found.ids:
+        raise ValueError(
+            f"the {split} rows of {report['dataset']}{'' if data_dir is None else f' in {data_dir}'} are not those that {run} was "
+            "measured on: name the corpus of its training with --data-dir."
+        )
+    return texts, ""
+
+
+def _rows(rows: Dataset) -> tuple[list[str], list[str]]:
+    """Ids and texts of the rows (turns with a label) in the order of predictions.parquet."""
+    if is_dialogue_dataset(rows):
+        columns = (rows[name] for name in ("id", "speakers", "utterances", "labels"))
+        turns = [
+            (f"{row}/{number}", f"{speaker}: {utterance}" if speaker else utterance)
+            for row, *dialogue in zip(*columns, strict=True)
+            for number, (speaker, utterance, label) in enumerate(zip(*dialogue, strict=True), 1)
+            if label >= 0
+        ]
+        return [row for row, _ in turns], [text for _, text in turns]
+    if is_aspect_dataset(rows):
+        pairs = zip(rows["text"], rows["auxiliary"], strict=True)
+        return list(rows["id"]), [f"{text} [{auxiliary}]" for text, auxiliary in pairs]
+    return list(rows["id"]), list(rows["text"])
+
+
+def _error_groups(
+    found: Predictions, right: np.ndarray, predicted: np.ndarray, texts: list[str] | None
+) -> list[dict[str, Any]]:
+    """The errors by (gold, predicted), those of rows with several labels as the last group; in each the surest first."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in np.flatnonzero(~right & (_label_counts(found) > 0)).tolist():
+        gold, scores = found.gold_names[row], found.probabilities[row]
+        several = len(gold) > 1
+        shown = np.argsort(-scores, kind="stable")[:3] if several else [predicted[row]]
+        key = ("several labels", "") if several else (gold[0], found.names[predicted[row]])
+        groups.setdefault(key, []).append(
+            {
+                "id": found.ids[row],
+                "text": None if texts is None else texts[row],
+                "gold": [(name, float(scores[found.names.index(name)])) for name in gold],
+                "predicted": [(found.names[i], float(scores[i])) for i in shown],
+            }
+        )
+    for rows in groups.values():
+        rows.sort(key=lambda entry: -entry["predicted"][0][1])
+    order = sorted(groups, key=lambda key: (key[1] == "", -len(groups[key]), key))
+    return [{"gold": gold, "predicted": label, "rows": groups[gold, label]} for gold, label in order]
+
+
+def _only(
+    wrong: Predictions, texts: list[str] | None, right: np.ndarray, predicted: np.ndarray, other_right: np.ndarray
+) -> dict[str, Any]:
+    """The rows that a run, `wrong`, has wrong and the other right."""
+    rows = ~right & other_right & (_label_counts(wrong) > 0)
+    groups = _error_groups(wrong, ~rows, predicted, texts)
+    sentences = [entry for group in groups for entry in group["rows"]]
+    sentences.sort(key=lambda entry: -entry["predicted"][0][1])
+    return {
+        "rows": int(rows.sum()),
+        "several_labels": int((rows & (_label_counts(wrong) > 1)).sum()),
+        "pairs": [
+            {"gold": group["gold"], "predicted": group["predicted"], "rows": len(group["rows"])}
+            for group in groups
+            if group["predicted"]
+        ],
+        "sentences": sentences[:SENTENCES],
+    }
+
+
+def _figures(result: dict[str, Any], report: dict[str, Any], found: Predictions) -> dict[str, str]:
+    """File name -> SVG; without matplotlib none."""
+    if importlib.util.find_spec("matplotlib") is None:
+        logger.warning("no figures: matplotlib is not installed (pip install 'hf-emotion[plots]')")
+        return {}
+    from . import figures as draw
+    from .classification import matrix_figure
+    from .plots import per_label_figure
+
+    split, seed = result["split"], result["best_seed"]
+    title = f"{report['name']}, {split}, seed {seed}"
+    matrix = count_pairs(*_one_label(found), len(found.names))
+    made = {
+        "confusion_matrix": matrix_figure(f"{title}: rows with one gold label", matrix, found.names),
+        "per_label_f1": per_label_figure(report, split),
+    }
+    if calibration := result["calibration"]:
+        states = {
+            "as predicted": calibration["before"],
+            f"temperature {calibration['temperature']:.2f}": calibration["after"],
+        }
+        made["reliability"] = draw.reliability_figure(f"{title}: reliability", states, calibration["unit"])
+    if curves := result["threshold_curves"]:
+        dev = f"{report['name']}, development part, seed {seed}"
+        made["thresholds"] = draw.threshold_figure(f"{dev}: macro averages over thresholds", curves)
+        made["label_thresholds"] = draw.label_threshold_figure(f"{dev}: labels (rows in brackets)", curves)
+    if correlation := result["label_correlation"]:
+        made["label_correlation"] = draw.correlation_figure(
+            f"{title}: correlation of the labels' probabilities",
+            np.array(correlation["matrix"]),
+            np.array(correlation["linkage"]),
+            found.names,
+        )
+    if guidance := result["context_guidance"]:
+        made["context_guidance"] = draw.guidance_figure(
+            f"{report['name']}, {split}: {guidance['rows']} rows with an opinion, all layers and heads",
+            guidance["histograms"],
+        )
+    return {name: draw.to_svg(figure) for name, figure in made.items()}

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What contexts do inside a trained CG-BERT or QACG-BERT: the observations of section 4.6 (figure 4), as numbers.
+
+    python -m hf_emotion.reports.context_guidance RUN --dataset sentihood --data-dir DATA --output gates.json
+
+Over rows of a split whose label is not "none", all layers and heads, real tokens only.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+
+from ..data import context_names, label_names, load_split
+from ..inference.targeted import TargetedPredictor
+from ..io.files import write_json
+from ..modeling.pipeline_targeted_sentiment import model_inputs
+
+
+BINS = 50  # of a histogram
+
+
+def context_guidance(
+    checkpoint: str | Path,
+    dataset: str = "sentihood",
+    data_dir: str | Path | None = None,
+    split: str = "test",
+    rows: int = 200,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """
+    Distributions of the gates, and for QACG-BERT of the attentions, over a random sample of rows with an opinion.
+
+    Args:
+        as those of `collect`.
+
+    Returns:
+        {"rows": n, NAME: {"mean", "std", "negative": share below 0, "quartiles": [.25, .5, .75]}} for each NAME of `collect`;
+        `quasi_attention` also has "between_0.25_and_0.5", the share there. `by_layer`: the mean and the share below 0 of each
+        gate in each layer.
+
+    Raises:
+        ValueError: a model without gates; no row with an opinion.
+    """
+    sampled, values = collect(checkpoint, dataset, data_dir, split, rows, seed)
+    return describe(sampled, values)
+
+
+def collect(
+    checkpoint: str | Path,
+    dataset: str = "sentihood",
+    data_dir: str | Path | None = None,
+    split: str = "test",
+    rows: int = 200,
+    seed: int = 0,
+    options: dict[str, Any] | None = None,
+) -> tuple[int, dict[str, list[np.ndarray]]]:
+    """
+    The values of the gates, and for QACG-BERT of the attentions, over a random sample of rows with an opinion.
+
+    Args:
+        checkpoint: a trained CG-BERT or QACG-BERT.
+        dataset, data_dir, split, options: see `load_split`.
+        rows: sample size (the paper's figure 4 has 200).
+        seed: of the sample.
+
+    Returns:
+        The number of rows, and NAME -> for each layer all values, flat. NAME is `query_gate` and `key_gate` (λ_Q, λ_K) for
+        CG-BERT; `context_gate` (λ_A), `attention` (A_self), `quasi_attention` (A_quasi) and `combined_attention` (Â) for
+        QACG-BERT.
+    """
+    predictor = TargetedPredictor(checkpoint)
+    config = predictor.model.config
+    if not hasattr(config, "num_contexts"):
+        raise ValueError(f"{checkpoint} has no gates: it is neither a CG-BERT nor a QACG-BERT.")
+    data = load_split(dataset, split, data_dir, **(options or {}))
+    labels, (targets, aspects) = label_names(data), context_names(data)
+    opinions = np.flatnonzero([labels[i] != "none" for i in data["labels"]])
+    if not len(opinions):
+        raise ValueError(f"{dataset} {split} has no row with an opinion.")
+    chosen = np.sort(np.random.default_rng(seed).permutation(opinions)[:rows])
+    values: dict[str, list[list[torch.Tensor]]] = {}  # name -> layer -> one tensor per row
+    for row in tqdm(data.select(chosen), unit="rows", disable=None):
+        target = None if targets is None else targets[row["target"]]
+        text, auxiliary, context_id = model_inputs(config, row["text"], target, aspects[row["aspect"]])
+        segments = [[text]] if auxiliary is None else [[text], [auxiliary]]
+        inputs = predictor.tokenizer(
+            *segments, truncation="only_first", max_length=predictor.max_length, return_tensors="pt"
+        )
+        context_ids = torch.tensor([context_id], device=predictor.model.device)
+        with torch.inference_mode():
+            outputs = predictor.model(
+                **inputs.to(predictor.model.device), context_ids=context_ids, output_attentions=True
+            )
+        if "quasi_attentions" in outputs:
+            found = {
+                "context_gate": outputs.context_gates,
+                "attention": outputs.attentions,
+                "quasi_attention": outputs.quasi_attentions,
+                "combined_attention": outputs.combined_attentions,
+            }
+        else:
+            found = {
+                name: [gate[..., i] for gate in outputs.context_gates]
+                for i, name in enumerate(["query_gate", "key_gate"])
+            }
+        for name, layers in found.items():
+            by_layer = values.setdefault(name, [[] for _ in layers])
+            for kept, layer in zip(by_layer, layers, strict=True):
+                kept.append(layer.flatten().float().cpu())
+    return len(chosen), {name: [torch.cat(parts).numpy() for parts in by_layer] for name, by_layer in values.items()}
+
+
+def describe(rows: int, values: dict[str, list[np.ndarray]]) -> dict[str, Any]:
+    """The result of `context_guidance` for what `collect` gives."""
+    result: dict[str, Any] = {"rows": rows, "by_layer": {}}
+    for name, layers in values.items():
+        result[name] = _describe(np.concatenate(layers))
+        if name.endswith("gate"):
+            result["by_layer"][name] = [{part: _describe(x)[part] for part in ("mean", "negative")} for x in layers]
+    if "quasi_attention" in values:
+        quasi = np.concatenate(values["quasi_attention"])
+        result["quasi_attention"]["between_0.25_and_0.5"] = float(((quasi >= 0.25) & (quasi <= 0.5)).mean())
+    return result
+
+
+def histogram(layers: list[np.ndarray]) -> dict[str, list]:
+    """The values of all layers in 50 bins: `edges` (51) and `counts` (50). Where they take both signs, 0 is an edge."""
+    values = np.concatenate(layers)
+    low, high = float(values.min()), float(values.max())
+    edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
+    if low < 0 < high:  # moved, so that no bar holds both signs
+        edges -= edges[1:-1][np.abs(edges[1:-1]).argmin()]
+        edges[0], edges[-1] = min(edges[0], low), max(edges[-1], high)
+    return {"edges": edges.tolist(), "counts": np.histogram(values, edges)[0].tolist()}
+
+
+def _describe(array: np.ndarray) -> dict[str, Any]:
+    return {
+        "mean": float(array.mean(dtype=np.float64)),
+        "std": float(array.std(dtype=np.float64)),
+        "negative": float((array < 0).mean()),
+        "quartiles": [float(value) for value in np.quantile(array, [0.25, 0.5, 0.75])],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("checkpoint")
+    parser.add_argument("--dataset", default="sentihood")
+    parser.add_argument("--data-dir")
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--rows", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path)
+    arguments = vars(parser.parse_args())
+    output = arguments.pop("output")
+    result = context_guidance(**arguments)
+    print(f"{result['rows']} rows\n{'':20}{'mean':>9}{'std':>9}{'< 0':>9}{'25 %':>9}{'50 %':>9}{'75 %':>9}")
+    for name, row in result.items():
+        if isinstance(row, dict) and "mean" in row:
+            numbers = [row["mean"], row["std"], row["negative"], *row["quartiles"]]
+            print(f"{name:20}" + "".join(f"{number:9.4f}" for number in numbers))
+    if "quasi_attention" in result:
+        print(f"quasi-attention between 0.25 and 0.5: {result['quasi_attention']['between_0.25_and_0.5']:.3f}")
+    if output:
+        write_json(output, result)
+
+
+if __name__ == "__main__":
+    main()

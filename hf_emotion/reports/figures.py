@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of `hf-emotion analyze` (extra `plots`), as SVG: letters stay letters, so that a browser shows any script."""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.cluster.hierarchy import dendrogram
+
+from .classification import drawn, save_figure
+
+
+# Okabe and Ito's colours, which colour-blind people can tell apart; lines differ in their dashes too.
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
+LINES = {"precision": (BLUE, "--"), "recall": (ORANGE, ":"), "f1": ("black", "-")}
+NEGATIVE = -0.05  # correlations at most this have a minus sign in their cell
+
+
+def to_svg(figure) -> str:
+    """A figure as text, the same for the same figure."""
+    import matplotlib
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hf-emotion"}):
+        save_figure(figure, buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def reliability_figure(title: str, states: Mapping[str, Mapping[str, Any]], unit: str):
+    """Accuracy over confidence for each state (before and after scaling), and how many decisions each bin has."""
+    from matplotlib.ticker import NullFormatter
+
+    figure = _figure(4.2 * len(states), 5.6, title)
+    axes = figure.subplots(2, len(states), sharex=True, sharey="row", squeeze=False, height_ratios=(3, 1.4))
+    for (state, values), (upper, lower) in zip(states.items(), axes.T, strict=True):
+        used = [entry for entry in values["bins"] if entry["count"]]
+        width = 1 / len(values["bins"])
+        centres = [entry["upper"] - width / 2 for entry in used]
+        upper.bar(
+            centres, [entry["accuracy"] for entry in used], width, color=BLUE, edgecolor="white", label="share right"
+        )
+        upper.plot(
+            [entry["confidence"] for entry in used], [entry["accuracy"] for entry in used], "D", color="black", ms=4,
+            label="mean confidence of the bin",
+        )  # fmt: skip
+        upper.plot([0, 1], [0, 1], "--", color=ORANGE, label="share right = confidence")
+        upper.set(title=f"{state}: ECE {values['ece']:.4f}", xlim=(0, 1), ylim=(0, 1))
+        lower.bar(centres, [entry["count"] for entry in used], width, color=GREY, edgecolor="white", log=True)
+        lower.set_xlabel("confidence (probability)")
+        lower.yaxis.set_minor_formatter(NullFormatter())
+    axes[0, 0].set_ylabel("share right (0 to 1)")
+    axes[1, 0].set_ylabel(f"{unit} (log)")
+    axes[0, 0].legend(loc="upper left", fontsize=8)
+    return figure
+
+
+def threshold_figure(title: str, curves: Mapping[str, Any]):
+    """Macro precision, recall and F1 over one threshold for all labels."""
+    figure = _figure(7, 4, title)
+    axes = figure.subplots()
+    for name, (colour, style) in LINES.items():
+        axes.plot(curves["thresholds"], curves["macro"][name], style, color=colour, label=f"macro {_shown(name)}")
+    best = int(np.argmax(curves["macro"]["f1"]))
+    axes.plot(curves["thresholds"][best], curves["macro"]["f1"][best], "o", color="black")
+    axes.set(xlabel="threshold (probability), one for all labels", ylabel="score (0 to 1)", xlim=(0, 1), ylim=(0, 1))
+    axes.legend()
+    return figure
+
+
+def label_threshold_figure(title: str, curves: Mapping[str, Any]):
+    """A small panel for each label: precision, recall and F1 over its threshold; a dot where the threshold was tuned to."""
+    from matplotlib.figure import Figure
+
+    columns, labels = 4, curves["labels"]
+    rows = -(-len(labels) // columns)
+    height = 1.6 + 1.7 * rows  # in inches; no layout engine, which takes seconds for so many panels
+    figure = Figure(figsize=(10, height))
+    figure.subplots_adjust(0.08, 1.1 / height, 0.98, 1 - 0.8 / height, wspace=0.08, hspace=0.3)
+    figure.suptitle(title.replace("$", r"\$"), fontsize=10, y=1 - 0.2 / height)
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for axes, (label, values) in zip(panels.flat, labels.items(), strict=False):
+        for name, (colour, style) in LINES.items():
+            axes.plot(curves["thresholds"], values[name], style, color=colour, label=_shown(name), linewidth=1)
+        axes.axvline(values["tuned"], color=GREY, linewidth=0.8)
+        axes.plot(values["tuned"], values["tuned_f1"], "o", color="black", ms=4, label="tuned threshold")
+        axes.set_title(f"{drawn(label)} ({values['support']})", fontsize=9, pad=3)
+    for axes in panels.flat[len(labels) :]:
+        axes.remove()
+    panels[0, 0].set(xlim=(0, 1), ylim=(0, 1), xticks=(0.2, 0.5, 0.8), yticks=(0, 0.5, 1))
+    figure.supxlabel("threshold (probability)", fontsize=10, y=0.55 / height)
+    figure.supylabel("score (0 to 1)", fontsize=10, x=0.01)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="lower center", ncols=4)
+    return figure
+
+
+def correlation_figure(title: str, correlation: np.ndarray, linkage: np.ndarray, names: Sequence[str]):
+    """A dendrogram of the labels beside the heat map of their correlations, in the order of its leaves."""
+    side = float(np.clip(0.28 * len(names), 3, 18))
+    figure = _figure(side + 5, side + 2.4, title)
+    tree, axes = figure.subplots(1, 2, width_ratios=(1.6, side))
+    leaves = dendrogram(
+        linkage, orientation="left", ax=tree, no_labels=True, color_threshold=0, above_threshold_color="black"
+    )["leaves"]
+    tree.set_xlabel("distance, 1 − r")
+    tree.set_yticks([])
+    for edge in ("top", "right", "left"):
+        tree.spines[edge].set_visible(False)
+    ordered = correlation[np.ix_(leaves, leaves)]
+    # The first leaf lies at the bottom of the tree.
+    image = axes.imshow(
+        ordered, cmap="PuOr_r", vmin=-1, vmax=1, origin="lower", aspect="auto", interpolation="nearest"
+    )
+    size = float(np.clip(72 * side / len(names) * 0.6, 4, 9))
+    for y, row in enumerate(ordered):
+        for x, value in enumerate(row):
+            if value <= NEGATIVE:
+                axes.text(x, y, "−", ha="center", va="center", fontsize=size, in_layout=False)
+    shown = [drawn(names[leaf]) for leaf in leaves]
+    axes.set_xticks(range(len(names)), shown, rotation=90, fontsize=size)
+    axes.set_yticks(range(len(names)), shown, fontsize=size)
+    axes.yaxis.tick_right()
+    axes.set(xlabel="label", ylabel="label")
+    figure.colorbar(image, label=f"correlation r (− in a cell: r ≤ {NEGATIVE})".replace("-0", "−0"), location="bottom", shrink=0.6, aspect=30)  # fmt: skip
+    return figure
+
+
+GUIDANCE = {  # name of `context_guidance` -> symbol, whether the counts are drawn on a log axis
+    "combined_attention": ("combined attention Â", True),
+    "context_gate": ("gate λ_A", False),
+    "attention": ("self-attention A_self", True),
+    "quasi_attention": ("quasi-attention A_quasi", True),
+    "query_gate": ("gate λ_Q", False),
+    "key_gate": ("gate λ_K", False),
+}
+
+
+def guidance_figure(title: str, histograms: Mapping[str, Mapping[str, Any]]):
+    """Histograms of attentions and gates over all layers and heads (figure 4 of the paper)."""
+    names = [name for name in GUIDANCE if name in histograms]
+    figure = _figure(9, 3.2 * -(-len(names) // 2) + 0.4, title)
+    for axes, name in zip(np.ravel(figure.subplots(-(-len(names) // 2), 2)), names, strict=True):
+        label, log = GUIDANCE[name]
+        edges, counts = np.array(histograms[name]["edges"]), np.array(histograms[name]["counts"])
+        below = edges[1:] <= 0
+        for part, hatch, colour in ((below, "///", ORANGE), (~below, "", BLUE)):
+            if part.any():
+                axes.bar(
+                    edges[:-1][part], counts[part], np.diff(edges)[part], align="edge", color=colour, hatch=hatch,
+                    edgecolor="white", linewidth=0.3, label="below 0" if hatch else "0 and above", log=log,
+                )  # fmt: skip
+        axes.set(xlabel=f"{label} (no unit)", ylabel=f"values{' (log)' if log else ''}")
+        if below.any():
+            axes.legend(fontsize=8)
+    return figure
+
+
+def _shown(name: str) -> str:
+    return "F1" if name == "f1" else name
+
+
+def _figure(width: float, height: float, title: str):
+    from matplotlib.figure import Figure  # without pyplot: no window system, no global state
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.suptitle(title.replace("$", r"\$"), fontsize=10, wrap=True)
+    return figure

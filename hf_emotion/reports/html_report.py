@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of a run: `report.html`, the list of errors, and two runs side by side. They need no other file, network or script."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from .. import __version__
+from ..io.files import write_text
+from ..metrics.significance import mean_std, over_seeds
+from .card import KINDS, best_run
+
+
+SURE_ERRORS = 20  # in report.html
+KIND_TITLES = {**KINDS, "teacher_forcing": "teacher forcing"}
+# Figure -> what it shows, for those who cannot see it, and how to read it.
+FIGURES = {
+    "training_curve": ("Training loss, dev loss and dev score over the steps", "Left axis: loss; right axis: score on dev."),
+    "per_label_f1": ("Bars of F1 for each label", "In brackets: rows with the label."),
+    "confusion_matrix": (
+        "Matrix of gold and predicted labels",
+        "Rows: gold label; columns: the most probable label; colour: share of the row. Of multi-label data only rows with one gold "
+        "label.",
+    ),
+    "reliability": (
+        "Share of right decisions over their confidence, before and after temperature scaling",
+        "Bars below the dashed line: too sure; above: not sure enough. Below: how many decisions there are.",
+    ),
+    "thresholds": (
+        "Macro precision, recall and F1 over one threshold for all labels",
+        "The dot is the threshold with the best macro-F1.",
+    ),
+    "label_thresholds": (
+        "Precision, recall and F1 of each label over its threshold",
+        "The dot is the threshold that was tuned on dev; the line shows where it lies.",
+    ),
+    "label_correlation": (
+        "Dendrogram and heat map of the correlations of the labels' probabilities",
+        "Labels that join further right in the tree are more alike. A minus sign marks negative correlations.",
+    ),
+    "context_guidance": (
+        "Histograms of gates and attentions",
+        "50 bins over all real tokens, layers and heads. Hatched: negative values.",
+    ),
+}  # fmt: skip
+
+_environment = jinja2.Environment(
+    loader=jinja2.PackageLoader("hf_emotion.reports", "templates"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_environment.filters["share"] = lambda value: "–" if value is None or value != value else f"{100 * value:.1f} %"
+_environment.filters["number"] = lambda value: "–" if value is None or value != value else f"{value:.4f}"
+_environment.filters["mean_std"] = mean_std
+_environment.globals["version"] = __version__
+
+
+def write_report(
+    folder: Path,
+    report: Mapping[str, Any],
+    analysis: Mapping[str, Any] | None = None,
+    figures: Mapping[str, str] | None = None,
+    groups: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """
+    Write `report.html` into a run folder.
+
+    Args:
+        folder: the run folder; pictures in it are used where `figures` has none of their name.
+        report: content of metrics.json.
+        analysis, figures, groups: from `analyze`: its result, SVG by name, the errors by (gold, predicted). None: a page without
+            them, which says how to get them.
+    """
+    pictures = {}
+    for name in FIGURES:
+        if figures and name in figures:
+            pictures[name] = _data_uri(figures[name].encode(), "svg+xml")
+        elif (folder / f"{name}.png").is_file():
+            pictures[name] = _data_uri((folder / f"{name}.png").read_bytes(), "png")
+    splits = [split for split in ("test", "validation") if split in report["summary"]]
+    sure = sorted((row for group in groups for row in group["rows"]), key=lambda row: -row["predicted"][0][1])
+    _write(
+        folder / "report.html",
+        "report.html",
+        title=report["name"],
+        report=report,
+        best=best_run(report["runs"]),
+        metrics=[(split, *_metrics(report, split)) for split in splits],
+        labels=_labels(report, splits[0]),
+        split=splits[0],
+        analysis=analysis,
+        pictures=pictures,
+        figures=FIGURES,
+        sure=sure[:SURE_ERRORS],
+    )
+
+
+def write_errors(path: Path, analysis: Mapping[str, Any], groups: Sequence[Mapping[str, Any]], most: int) -> None:
+    """The errors in foldable groups, at most the `most` surest ones."""
+    rows = sorted((row["predicted"][0][1] for group in groups for row in group["rows"]), reverse=True)
+    least = rows[most - 1] if len(rows) > most else -1.0
+    shown = [{**group, "shown": [row for row in group["rows"] if row["predicted"][0][1] >= least]} for group in groups]
+    _write(path, "errors.html", title=f"{analysis['name']}: errors", analysis=analysis, groups=shown, total=len(rows))
+
+
+def write_pair(path: Path, result: Mapping[str, Any]) -> None:
+    """What each of two runs has right and the other not."""
+    _write(path, "pair.html", title=f"{result['second']} against {result['first']}", result=result)
+
+
+def _write(path: Path, template: str, **values: Any) -> None:
+    write_text(path, _environment.get_template(template).render(**values))
+
+
+def _data_uri(content: bytes, kind: str) -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def _metrics(report: Mapping[str, Any], split: str) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the table of a split: mean ± std over the seeds, and what was published for it (test)."""
+    kinds = report["summary"][split]
+    published = report["published"] if split == "test" else {}
+    header = ["metric", *(KIND_TITLES[kind].format(threshold=report["threshold"]) for kind in kinds)]
+    rows = []
+    for name in dict.fromkeys(metric for values in kinds.values() for metric in values):
+        row = [name, *(mean_std(values.get(name)) for values in kinds.values())]
+        rows.append([*row, str(published.get(name, ""))] if published else row)
+    return [*header, "published"] if published else header, rows
+
+
+def _labels(report: Mapping[str, Any], split: str) -> list[list[str]]:
+    """Label, rows, precision, recall and F1 (mean ± std over the seeds) under the last decision rule; of generators nothing."""
+    kind = list(report["runs"][0][split])[-1]
+    per_label = [run[split][kind].get("per_label", {}) for run in report["runs"]]
+    return [
+        [name, str(values["support"])]
+        + [
+            mean_std(over_seeds([own[name][score] for own in per_label]), digits=3)
+            for score in ("precision", "recall", "f1")
+        ]
+        for name, values in per_label[0].items()
+    ]

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A checkpoint measured on a corpus."""
+
+from pathlib import Path
+from typing import Any
+
+from .. import metrics
+from ..data import (
+    FOUR_CLASSES,
+    FOUR_OF,
+    OWN_FILES,
+    is_aspect_dataset,
+    is_conversation_dataset,
+    is_dialogue_dataset,
+    is_multi_label,
+    is_reply_dataset,
+    label_matrix,
+    label_names,
+    load_split,
+    replies_as_texts,
+)
+from ..inference import DialoguePredictor, Predictor, TargetedPredictor
+from ..taxonomies import TAXONOMIES
+
+
+def evaluate(
+    predictor: Predictor | TargetedPredictor | DialoguePredictor,
+    dataset: str,
+    split: str = "test",
+    data_dir: str | Path | None = None,
+    options: dict[str, Any] | None = None,
+    threshold: float = metrics.PUBLISHED_THRESHOLD,
+) -> dict[str, Any]:
+    """
+    Metrics of a classifier on one split. (Generators: `evaluate_replies`.)
+
+    Args:
+        predictor: what `load_predictor` gives.
+        dataset, split, data_dir, options: see `load_split`. Of a corpus of replies the replies are classified.
+        threshold: the fixed threshold, beside the stored ones.
+
+    Returns:
+        {"rows" (of dialogues: utterances with a label), "labels", "metrics"}; `metrics` has "fixed" and "tuned" for multi-label data, "argmax" for single-label data.
+
+    Raises:
+        ValueError: no such split; labels of the corpus and of the model that differ.
+    """
+    options = dict(options or {})
+    if dataset == "goemotions" and "taxonomy" not in options:
+        # A model trained on groups is measured on them.
+        fitting = [name for name, groups in TAXONOMIES.items() if set(groups) == set(predictor.labels)]
+        options["taxonomy"] = fitting[0] if fitting else "goemotions"
+    elif dataset in OWN_FILES:
+        options.setdefault("labels", predictor.labels)  # a file need not have every label of the model
+        if dataset == "files" and isinstance(predictor, TargetedPredictor):
+            options.setdefault("aspect_column", "aspect")
+            options.setdefault("aspects", predictor.model.config.aspects)
+            if predictor.model.config.targets is not None:
+                options.setdefault("target_column", "target")
+                options.setdefault("targets", predictor.model.config.targets)
+    elif dataset in FOUR_OF and sorted(predictor.labels) == sorted(FOUR_CLASSES):
+        options.setdefault("four_classes", True)
+    rows = load_split(dataset, split, data_dir, **options)
+    if is_conversation_dataset(rows):
+        raise ValueError(f"`dataset` {dataset!r} has no labels to measure a classifier on.")
+    if is_reply_dataset(rows):
+        rows = replies_as_texts(rows)
+    names = label_names(rows)
+    if sorted(names) != sorted(predictor.labels):
+        raise ValueError(
+            f"the labels of {dataset} and of the checkpoint differ: only in the corpus {sorted(set(names) - set(predictor.labels))}, "
+            f"only in the model {sorted(set(predictor.labels) - set(names))}."
+        )
+    multi_label = isinstance(predictor, Predictor) and predictor.multi_label
+    if is_multi_label(rows) != multi_label:
+        raise ValueError("the corpus is multi-label and the model single-label, or the other way round.")
+    for kind, in_corpus, predictor_class in (
+        ("aspects", is_aspect_dataset(rows), TargetedPredictor),
+        ("dialogues", is_dialogue_dataset(rows), DialoguePredictor),
+    ):
+        if in_corpus != isinstance(predictor, predictor_class):
+            raise ValueError(f"the corpus has {kind} and the model knows none, or the other way round.")
+    order = [predictor.labels.index(name) for name in names]
+    gold = label_matrix(rows)
+    decisions = None
+    if isinstance(predictor, DialoguePredictor):
+        probabilities, cut = predictor.probabilities(rows["utterances"], rows["speakers"], progress=True)
+        predictor.warn_truncated(int(cut.sum()), len(cut))
+    elif isinstance(predictor, TargetedPredictor):
+        probabilities = predictor.row_probabilities(rows, progress=True)
+    else:
+        own = predictor.label_probabilities(rows["text"], progress=True)
+        probabilities, decisions = predictor.roll_up(own), predictor.decide(own)[:, order]
+    probabilities = probabilities[:, order]
+    if multi_label:
+        results = {
+            "fixed": metrics.goemotions(gold, probabilities, threshold, names),
+            "tuned": metrics.goemotions(gold, probabilities, label_names=names, decisions=decisions),
+        }
+        return {"rows": len(gold), "labels": names, "metrics": results}
+    results = {"argmax": metrics.single_label(dataset, gold, probabilities, names)}
+    return {"rows": int((gold >= 0).sum()), "labels": names, "metrics": results}

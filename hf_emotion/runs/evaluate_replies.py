@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A generator of replies measured as in Tables 1-3 of Liu et al., "Modulating Language Models with Emotions" (2021)."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+from transformers import AutoModel
+
+from .. import metrics
+from ..data import (
+    OWN_FILES,
+    check_split,
+    is_reply_dataset,
+    label_matrix,
+    label_names,
+    load_dataset_for,
+    strip_emojis,
+)
+from ..inference.predictor import Predictor
+from ..inference.replies import ReplyGenerator
+from ..metrics.generation import PUBLISHED
+from ..runtime.loading import read_model
+from ..training.models import load_base_tokenizer, resolve_base_model
+
+
+SAMPLE_SEED = 0  # of the contexts: the same ones for every model
+KS = (1, 3, 5)  # those of them that the corpus has emotions for
+BATCH_SIZE = 256  # replies are short, and a step of `generate` costs about the same for few rows as for many
+UNJUDGED = "..."  # what a judge reads in place of an empty reply
+
+
+def evaluate_replies(
+    generator: ReplyGenerator,
+    dataset: str,
+    split: str = "test",
+    data_dir: str | Path | None = None,
+    judges: Sequence[str | Path] = (),
+    contexts: int = 1000,
+    bertscore_model: str | None = None,
+    options: dict[str, Any] | None = None,
+    seed: int = 0,
+    intensity: float = 1.0,
+) -> dict[str, Any]:
+    """
+    Measure a generator on a fixed sample of contexts: every emotion for each of them (`hits@k`, `identical_share`), and, out of
+    these replies, those in the emotion of the human reply (everything else). Replies are sampled as the checkpoint says.
+
+    Args:
+        generator: the generator.
+        dataset, data_dir, options: a corpus of replies, see `load_dataset_for`. Of MojiTalk the emojis are removed from the
+            replies, as they are from the human ones.
+        judges: classifiers (folders or Hub ids) that tell the emotion of a reply, with the emotions of the corpus as labels.
+        contexts: size of the sample; the whole split where it is smaller.
+        bertscore_model: encoder for BERTScore (a Hub id, folder or "minilm"), its last layer; None: no BERTScore.
+        seed: of the sampling of replies.
+        intensity: weight of the emotion in the model's replies and in their `token_perplexity`; training knows 1.
+
+    Returns:
+        {"contexts", "emotions", "settings", "rows", "published", "replies"}. `rows` has for "human", "always NAME" (the emotion
+        that is most frequent in training) and "model" the figures of `hf_emotion.metrics.reply_metrics`, and `judges`: for
+        each judge `all_emotions` (of the model: every emotion equally often) and `gold` (the emotion of the human reply: over
+        rows, `macro_...` over emotions). Of the model also `identical_share` over the replies to one context,
+        `token_perplexity` of the human replies and, on the same tokens, `token_perplexity_ngram` of a 5-gram model that was
+        fitted to the tokens of the training replies. `replies` has `context`, `emotion`, `reply` of the model in the emotion
+        of the human one, and `human`.
+
+    Raises:
+        ValueError: no corpus of replies, no such split, emotions that differ.
+    """
+    options = dict(options or {})
+    if dataset in OWN_FILES:
+        options.setdefault("labels", generator.emotions)  # a file need not have every emotion of the model
+    splits = load_dataset_for(dataset, data_dir, **options)
+    check_split(splits, split, dataset)
+    if not is_reply_dataset(splits[split]):
+        raise ValueError(
+            f"`dataset` {dataset!r} has no contexts and replies, which a generator of replies is measured on."
+        )
+    names = label_names(splits[split])
+    if names != generator.emotions:
+        raise ValueError(f"the emotions of {dataset} and of the generator differ: {names} and {generator.emotions}.")
+    if contexts < 1:
+        raise ValueError(f"`contexts` must be at least 1, got {contexts}.")
+    loaded = {str(judge): Predictor(judge) for judge in judges}
+    for name, judge in loaded.items():
+        if sorted(judge.labels) != sorted(names):
+            raise ValueError(
+                f"the judge {name} must tell the emotions of {dataset}; only in the corpus: "
+                f"{sorted(set(names) - set(judge.labels))}, only in the judge: {sorted(set(judge.labels) - set(names))}."
+            )
+    encoder = None
+    if bertscore_model is not None:
+        path = resolve_base_model(bertscore_model)
+        encoder = (read_model(AutoModel, path), load_base_tokenizer(bertscore_model, "--bertscore-model "))
+    rows = sample_rows(splits[split], contexts)
+    gold = label_matrix(rows)
+    human = list(rows["reply"])
+    written = generator.all_emotions(rows["context"], intensity, seed=seed, progress=True, batch_size=BATCH_SIZE)
+    if dataset == "mojitalk":
+        written = [[strip_emojis(reply, names) for reply in replies] for replies in written]
+    chosen = [replies[label] for replies, label in zip(written, gold, strict=True)]
+    train_replies = list(splits["train"]["reply"])
+    ngram_model = metrics.NgramPerplexity().fit(train_replies)
+    frequent = int(np.bincount(label_matrix(splits["train"]), minlength=len(names)).argmax())
+
+    table: dict[str, dict[str, Any]] = {}
+    always = f"always {names[frequent]}"
+    for row, replies in (("human", human), ("model", chosen)):
+        table[row] = metrics.reply_metrics(
+            replies, human, gold, None, ngram_model, encoder if row == "model" else None, progress=True
+        )
+        table[row]["judges"] = {name: {"gold": _hits(judge, replies, gold, names)} for name, judge in loaded.items()}
+    constant = np.zeros((len(gold), len(names)))
+    constant[:, frequent] = 1.0
+    table[always] = {
+        "judges": {name: {"gold": metrics.hits_at_k(constant, gold, _ks(names), names)} for name in loaded}
+    }
+    flat, asked = [reply for replies in written for reply in replies], np.tile(np.arange(len(names)), len(written))
+    for name, judge in loaded.items():
+        table["model"]["judges"][name]["all_emotions"] = _hits(judge, flat, asked, names, by_context=True)
+    table["model"] |= {
+        "identical_share": metrics.identical_share(written),
+        "token_perplexity": _exp_mean(
+            generator.token_losses(rows["context"], human, [{names[i]: intensity} for i in gold], progress=True)
+        ),
+        "token_perplexity_ngram": _token_ngram(generator, train_replies).perplexity(_as_words(generator, human)),
+    }
+    settings = generator.model.generation_config.to_diff_dict()
+    return {
+        "contexts": len(rows),
+        "emotions": names,
+        "settings": {
+            "seed": seed,
+            "intensity": intensity,
+            "bertscore_model": bertscore_model,
+            **{key: settings[key] for key in ("do_sample", "top_k", "top_p", "num_beams") if key in settings},
+        },
+        "rows": {row: table[row] for row in ("human", always, "model")},
+        "published": PUBLISHED if dataset == "mojitalk" else {},
+        "replies": [
+            {"context": context, "emotion": names[label], "reply": reply, "human": reference}
+            for context, label, reply, reference in zip(rows["context"], gold, chosen, human, strict=True)
+        ],
+    }
+
+
+def sample_rows(dataset: Dataset, contexts: int) -> Dataset:
+    """The rows that are measured: drawn at a fixed seed, no context twice."""
+    seen: set[str] = set()
+    rows = []
+    texts = dataset["context"]
+    for row in np.random.default_rng(SAMPLE_SEED).permutation(len(dataset)).tolist():
+        if len(rows) < contexts and texts[row] not in seen:
+            seen.add(texts[row])
+            rows.append(row)
+    return dataset.select(rows)
+
+
+def _hits(
+    judge: Predictor, replies: Sequence[str], asked: np.ndarray, names: list[str], by_context: bool = False
+) -> dict[str, Any]:
+    """Hits@k; `by_context`, of replies in all emotions, also the standard error of `hits@1` over the contexts."""
+    own = judge.probabilities([reply or UNJUDGED for reply in replies], progress=True)
+    probabilities = own[:, [judge.labels.index(name) for name in names]]
+    result = metrics.hits_at_k(probabilities, asked, _ks(names), names)
+    if by_context:
+        hits = (probabilities.argmax(axis=1) == asked).reshape(-1, len(names)).mean(axis=1)
+        result["hits@1_se"] = float(hits.std(ddof=1) / math.sqrt(len(hits))) if len(hits) > 1 else float("nan")
+        result["hits@1_per_context"] = hits.tolist()
+    return result
+
+
+def _ks(names: list[str]) -> list[int]:
+    return [k for k in KS if k <= len(names)]
+
+
+def _token_ngram(generator: ReplyGenerator, replies: Sequence[str]) -> metrics.NgramPerplexity:
+    """A 5-gram model over the generator's own tokens, all of them."""
+    size = len(generator.tokenizer)
+    return metrics.NgramPerplexity(backend="interpolated", vocabulary_size=size).fit(_as_words(generator, replies))
+
+
+def _as_words(generator: ReplyGenerator, replies: Sequence[str]) -> list[str]:
+    """Replies whose `metrics.generation.words` are the generator's tokens, without the one that ends a reply."""
+    return [" ".join(f"t{token}" for token in ids[:-1]) for ids in generator.token_ids(replies)]
+
+
+def _exp_mean(losses: np.ndarray) -> float:
+    return math.exp(float(losses.mean())) if len(losses) else float("nan")

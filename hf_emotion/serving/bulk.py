@@ -1,0 +1,600 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prediction for files of any length: bounded memory, many processes, and an interrupted job goes on where it stopped."""
+
+import csv
+import hashlib
+import itertools
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+import pyarrow
+import pyarrow.parquet
+import torch
+import torch.distributed
+from tqdm.auto import tqdm
+
+from ..data.text import (
+    FORMATS,
+    MalformedRow,
+    all_rows,
+    columns_of,
+)
+from ..inference.dialogue import DialoguePredictor
+from ..inference.predictor import Predictor
+from ..io.files import replacing, without_nan
+from ..io.paths import (
+    as_path,
+    ending,
+    filesystem,
+    is_remote,
+    name_of,
+    open_file,
+    shown,
+)
+from ..runtime.onnx import OnnxClassifier
+
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from accelerate import PartialState
+
+logger = logging.getLogger(__name__)
+
+ROWS_PER_PART = 4096  # what an interruption costs at most, of each process
+ROWS_PER_CHUNK = 20_000  # read or written at once
+LINES_SHOWN = 10
+any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predicted keeps its place
+LABELS, SCORES = "predicted_labels", "predicted_scores"
+CSV_SEPARATOR = "|"
+
+
+def predict_file(
+    predictor: Predictor | DialoguePredictor,
+    source: str | Path,
+    output: str | Path,
+    text_column: str | None = None,
+    top_k: int | None = None,
+    on_bad_rows: Literal["error", "skip"] = "error",
+    rows_per_part: int = ROWS_PER_PART,
+    progress: bool = True,
+    dialogue_column: str = "dialogue",
+    speaker_column: str = "speaker",
+    state: "PartialState | None" = None,
+) -> dict[str, int]:
+    """
+    Predict every row of a CSV, TSV, JSONL or Parquet file; the output has its columns and `predicted_labels` and
+    `predicted_scores` (lists; in CSV joined by "|").
+
+    A file of dialogues has one row for each utterance, those of a dialogue one after the other; or, in JSONL and Parquet, one
+    row for each dialogue with the column `turns`, a list of {"speaker", "utterance"}: its predictions are then one label
+    and score for each turn.
+
+    Predictions are kept in parts in the folder `OUTPUT.parts` until the whole is written; the same call after an
+    interruption predicts the parts that are missing, in any number of processes.
+
+    Args:
+        predictor: the model.
+        source, output: files, or URLs that fsspec opens (s3://, hf://, ...); their endings give the formats, which may
+            differ. `output` must not exist.
+        text_column: the column with the texts or utterances; default: "text", of dialogues "utterance".
+        top_k: the k most probable labels instead of those above their thresholds.
+        on_bad_rows: what to do with malformed rows and those without a valid text: "error" before anything is predicted, or
+            "skip": the row stays in the output, without a prediction (and without values where the line is no JSON), and
+            is counted and listed in the log.
+        dialogue_column, speaker_column: of dialogues, the column that tells them apart, and, if there is one, the
+            speakers'.
+        state: of Accelerate, where several processes make the same call: they share the parts, the first one joins
+            them. The folder of `output` must be the same for all.
+
+    Returns:
+        {"rows", "skipped"}: rows written, and how many of them have no prediction.
+
+    Raises:
+        FileExistsError: `output` exists, or a folder of parts that belongs to another job.
+        FileNotFoundError: no such source.
+        ModuleNotFoundError: the package for a URL's protocol is not installed.
+        ValueError: malformed rows, no such column, a column that has the name of a prediction, rows of a dialogue with
+            another between them.
+    """
+    source, output = as_path(source), as_path(output)
+    if ending(output) not in FORMATS:
+        raise ValueError(f"`output` must end in one of {sorted(FORMATS)}, got {name_of(output)!r}.")
+    check_bad_rows(on_bad_rows)
+    predictor.check_top_k(top_k)
+    parts = _Parts(output)
+    columns = _Columns(text_column or ("utterance" if isinstance(predictor, DialoguePredictor) else "text"))
+    layout = _Layout()
+
+    def start() -> dict[str, Any]:
+        """Once, by the first process: what is to be done."""
+        exists = parts.fs.exists(filesystem(output)[1])
+        if exists and not parts.fs.exists(parts.manifest):
+            raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
+        if isinstance(predictor, DialoguePredictor):
+            columns.dialogue, columns.speaker = dialogue_column, speaker_column
+            first = next((row for _, row in any_rows(source) if not isinstance(row, MalformedRow)), {})
+            columns.nested = TURNS in first and columns.text not in first
+            if columns.nested and top_k is not None:
+                raise ValueError(
+                    "`top_k` needs one row for each utterance: rows with `turns` have one label for each turn."
+                )
+        counts = _check_rows(source, output, columns, on_bad_rows, layout)
+        job = {
+            "source": _identity(source),
+            "model": _fingerprint(predictor),
+            "labels": predictor.labels,
+            "columns": asdict(columns),
+            "top_k": top_k,
+            "on_bad_rows": on_bad_rows,
+            "rows_per_part": rows_per_part,
+            "max_length": predictor.max_length,
+        }
+        finished = parts.open(job)
+        done = sum(finished.values())
+        # The last run may have ended between writing the output and removing the parts.
+        complete = exists and done == counts["rows"]
+        if exists and not complete:
+            raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
+        if done and not complete:
+            logger.warning("resuming: %d of %d rows are predicted already", done, counts["rows"])
+        if counts["skipped"]:
+            logger.warning(
+                "%d of %d rows are malformed or have no valid text and stay without a prediction: line%s %s%s",
+                *(counts["skipped"], counts["rows"], "s" if counts["skipped"] > 1 else ""),
+                ", ".join(map(str, counts.pop("lines"))),
+                ", ..." if counts["skipped"] > LINES_SHOWN else "",
+            )
+        return {**counts, "finished": sorted(finished), "done": done, "columns": asdict(columns), "complete": complete}
+
+    group = None
+    if state is not None and state.num_processes > 1:
+        state.wait_for_everyone()
+        # One may wait for another for days; when one dies, its connection ends and so do the others.
+        group = torch.distributed.new_group(backend="gloo", timeout=timedelta(days=30))
+    plan = _by_first(group, start)
+    columns = _Columns(**plan["columns"])
+    processes, mine = (1, 0) if state is None else (state.num_processes, state.process_index)
+    truncated = 0
+    if not plan["complete"]:
+        finished, missing = set(plan["finished"]), itertools.count()
+        rows = (row for _, row in any_rows(source))
+        remaining = -(-(plan["rows"] - plan["done"]) // processes)
+        with tqdm(total=remaining, unit="rows", disable=None if progress and mine == 0 else True) as bar:
+            for number, part in enumerate(_split_rows(rows, columns, rows_per_part)):
+                if number in finished or next(missing) % processes != mine:
+                    continue
+                table, cut = predict_rows(predictor, part, columns, top_k, bar.update)
+                with writing(f"{parts.folder}/{number:06d}.parquet") as temporary:
+                    pyarrow.parquet.write_table(table, temporary)
+                truncated += cut
+    if group is not None:
+        counts = [0] * processes
+        torch.distributed.all_gather_object(counts, truncated, group=group)  # waits for all
+        truncated = sum(counts)
+    if mine == 0:
+        predictor.warn_truncated(truncated, plan["texts"])
+
+    def finish() -> None:
+        if not plan["complete"]:
+            parts.join(source, output, layout)
+        parts.remove()
+
+    _by_first(group, finish)
+    return {"rows": plan["rows"], "skipped": plan["skipped"]}
+
+
+def check_bad_rows(on_bad_rows: str) -> None:
+    """ValueError unless "error" or "skip"."""
+    if on_bad_rows not in ("error", "skip"):
+        raise ValueError(f"`on_bad_rows` must be 'error' or 'skip', got {on_bad_rows!r}.")
+
+
+def _by_first(group: "torch.distributed.ProcessGroup | None", action: Callable[[], Any]) -> Any:
+    """What `action` returns in the first process, for all; if it fails there, all fail."""
+    if group is None:
+        return action()
+    found: list[Any] = [None, None]
+    failure = None
+    if torch.distributed.get_rank() == 0:
+        try:
+            found[0] = action()
+        except Exception as error:
+            failure, found[1] = error, str(error) or type(error).__name__
+    torch.distributed.broadcast_object_list(found, group=group)
+    if failure is not None:
+        raise failure
+    if found[1] is not None:
+        raise RuntimeError(f"the first process failed: {found[1]}")
+    return found[0]
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[Path]:
+    """
+    Yield a local path; what is written to it becomes `path` when the block ends without an error, at once: renamed, or
+    uploaded whole where `path` is a URL.
+    """
+    if not is_remote(path):
+        with replacing(Path(path)) as temporary:
+            yield temporary
+        return
+    fs, inner = filesystem(path)
+    with tempfile.TemporaryDirectory(prefix="hf-emotion-") as folder:
+        temporary = Path(folder) / name_of(path)
+        yield temporary
+        fs.makedirs(inner.rpartition("/")[0], exist_ok=True)
+        fs.put_file(str(temporary), inner)
+
+
+class _Parts:
+    """The folder with the predictions of a job, `OUTPUT.parts`: NUMBER.parquet, and job.json, which says whose they are."""
+
+    def __init__(self, output: str | Path):
+        self.folder = f"{output}.parts"
+        self.fs, self.root = filesystem(self.folder)
+        self.manifest = f"{self.root}/job.json"
+        self._locked: IO | None = None
+
+    def open(self, job: dict) -> dict[int, int]:
+        """Rows of every finished part of this very job; of a new job none."""
+        self.fs.invalidate_cache()
+        if not self.fs.exists(self.manifest):
+            others = self.fs.ls(self.root, detail=False) if self.fs.exists(self.root) else []
+            if not all("/.partial-" in path for path in others):
+                raise FileExistsError(f"{shown(self.folder)} is where parts go and holds other files: move them away.")
+            with writing(f"{self.folder}/job.json") as temporary:
+                temporary.write_text(json.dumps(job, indent=2), encoding="utf-8")
+            self._lock()
+            return {}
+        if json.loads(self.fs.cat_file(self.manifest)) != job:
+            raise FileExistsError(
+                f"{shown(self.folder)} holds parts of another job (other input, model or options): finish that one or "
+                "remove the folder."
+            )
+        self._lock()
+        finished = {}
+        for number, path in self._paths().items():
+            try:
+                with self.fs.open(path) as file:
+                    finished[number] = pyarrow.parquet.read_metadata(file).num_rows
+            except pyarrow.ArrowInvalid:
+                logger.warning("%s is damaged and is predicted again", path)
+        return finished
+
+    def _lock(self) -> None:
+        """Until this process ends: a job that goes on after its launcher was killed must not meet the next one."""
+        if fcntl is None or is_remote(self.folder):
+            return
+        self._locked = Path(self.manifest).open("rb")
+        try:
+            fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FileExistsError(
+                f"another process works on {self.folder}: wait until it has finished, or end it."
+            ) from error
+
+    def _paths(self) -> dict[int, str]:
+        self.fs.invalidate_cache()
+        names = {
+            path.rpartition("/")[2].removesuffix(".parquet"): path for path in self.fs.ls(self.root, detail=False)
+        }
+        return {int(name): names[name] for name in sorted(filter(str.isdecimal, names), key=int)}
+
+    def predictions(self) -> Iterator[tuple[list[str] | None, list[float] | None]]:
+        for path in self._paths().values():
+            with self.fs.open(path) as file:
+                columns = pyarrow.parquet.read_table(file).to_pydict()
+            yield from zip(columns[LABELS], columns[SCORES], strict=True)
+
+    def join(self, source: str | Path, output: str | Path, layout: "_Layout") -> None:
+        """Write the output."""
+        if is_remote(output):
+            with writing(output) as temporary:
+                _merge(source, self, temporary, layout)
+            return
+        # In the folder of parts nothing is left of it if the process is killed.
+        temporary = Path(self.folder) / f"joined{ending(output)}"
+        _merge(source, self, temporary, layout)
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())  # before the parts go
+        os.replace(temporary, output)
+
+    def remove(self) -> None:
+        if self._locked is not None:
+            self._locked.close()
+        self.fs.rm(self.root, recursive=True)
+
+
+TURNS = "turns"
+
+
+@dataclass
+class _Columns:
+    """Where the texts are. `dialogue` is None where each row stands alone; `nested`: each row holds a dialogue in `turns`."""
+
+    text: str
+    dialogue: str | None = None
+    speaker: str | None = None
+    nested: bool = False
+
+    @property
+    def needed(self) -> list[str]:
+        return [TURNS] if self.nested else [name for name in (self.text, self.dialogue) if name is not None]
+
+    def dialogue_of(self, row: dict) -> Any:
+        """What tells the dialogue of a row from that of the row before; a row that stands alone differs from all."""
+        return object() if self.dialogue is None or self.nested else str(row[self.dialogue])
+
+    def usable(self, row: dict) -> bool:
+        """Whether there is something to predict."""
+        if isinstance(row, MalformedRow):
+            return False
+        if not self.nested:
+            return _usable(row[self.text])
+        turns = row[TURNS]
+        return (
+            isinstance(turns, list)
+            and bool(turns)
+            and all(isinstance(turn, dict) and _usable(turn.get("utterance")) for turn in turns)
+        )
+
+
+def _split_rows(rows: Iterator[dict], columns: _Columns, rows_per_part: int) -> Iterator[list[dict]]:
+    """Parts of at least so many rows; a dialogue is never parted."""
+    part: list[dict] = []
+    for _, dialogue in itertools.groupby(rows, key=columns.dialogue_of):
+        part += dialogue
+        if len(part) >= rows_per_part:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _usable(text: Any) -> bool:
+    return isinstance(text, str) and bool(text.strip()) and is_unicode(text)
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written down: JSON may name halves of surrogate pairs, which no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@dataclass
+class _Layout:
+    """What the output must hold: the columns of the input, and their types where they are to be Parquet."""
+
+    columns: list[str] = field(default_factory=list)
+    schema: pyarrow.Schema | None = None
+
+
+def _check_rows(
+    source: str | Path, output: str | Path, columns: _Columns, on_bad_rows: str, layout: _Layout
+) -> dict[str, Any]:
+    """
+    {"rows", "texts", "skipped", "lines"}: how many, and the first lines that are skipped; fills in the layout. One pass
+    before the first prediction, so that a bad row in the middle does not end a long job.
+    """
+    to, of = FORMATS[ending(output)], FORMATS.get(ending(source))
+    name = shown(source)
+    rows = any_rows(source)
+    first = next(rows, None)  # also says what is wrong with the file
+    rows = itertools.chain([] if first is None else [first], rows)
+    layout.columns = columns_of(source)
+    if to == of == "parquet":
+        with open_file(source) as file:
+            layout.schema = pyarrow.parquet.read_schema(file)
+    infer = to == "parquet" and layout.schema is None
+    total = texts = skipped = 0
+    lines: list[int] = []
+    last, finished = None, set()  # dialogues
+    while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
+        for line, row in chunk:
+            check_columns(row, columns, f"{name}, line {line}")
+            usable = columns.usable(row)
+            if not usable:
+                if on_bad_rows == "error":
+                    raise bad_row(row, columns, f"{name}, line {line}")
+                skipped += 1
+                if len(lines) < LINES_SHOWN:
+                    lines.append(line)
+            if columns.dialogue is not None and not columns.nested and (dialogue := columns.dialogue_of(row)) != last:
+                if hash(dialogue) in finished:
+                    raise ValueError(
+                        f"{name}, line {line}: the dialogue {dialogue!r} goes on after another one: sort the rows by the "
+                        f"column {columns.dialogue!r}."
+                    )
+                finished.add(hash(dialogue))
+                last = dialogue
+            new = [column for column in row if column not in layout.columns]
+            differs = not isinstance(row, MalformedRow) and (new or len(row) != len(layout.columns))
+            if to == "csv" and layout.columns and differs:
+                differing = sorted(set(row) ^ set(layout.columns))
+                raise ValueError(
+                    f"{name}, line {line}: the rows have different columns, which CSV cannot hold ({differing}): write .jsonl."
+                )
+            if to == "csv" and of == "jsonl" and not is_unicode("".join(map(str, row.values()))):
+                raise ValueError(f"{name}, line {line}: half a surrogate pair, which CSV cannot hold: write .jsonl.")
+            layout.columns += new
+            total += 1
+            texts += (len(row[TURNS]) if usable else 0) if columns.nested else 1
+        if infer:
+            values = {column: [row.get(column) for _, row in chunk] for column in layout.columns}
+            try:
+                found = pyarrow.table(values).schema
+                known = layout.schema or found
+                layout.schema = pyarrow.unify_schemas([known, found], promote_options="permissive")
+            except pyarrow.ArrowException as error:
+                raise ValueError(
+                    f"{name}: a column changes its type within the file, which Parquet cannot hold ({error}): write .jsonl."
+                ) from error
+    if infer:
+        layout.schema = layout.schema or pyarrow.schema({})
+        for column in layout.columns:
+            if column not in layout.schema.names:  # a CSV file without rows
+                layout.schema = layout.schema.append(pyarrow.field(column, pyarrow.string()))
+    return {"rows": total, "texts": texts, "skipped": skipped, "lines": lines}
+
+
+def check_columns(row: dict, columns: _Columns, where: str) -> None:
+    """ValueError where a row lacks the text, has columns with the names of ours, or is malformed and may belong to any dialogue."""
+    if isinstance(row, MalformedRow):
+        if columns.dialogue is not None and not columns.nested:
+            raise ValueError(f"{where}: {row.reason} (nothing tells which dialogue the row belongs to)")
+        return
+    for name in columns.needed:
+        if name not in row:
+            raise ValueError(f"{where}: no column {name!r}; the columns are {sorted(row)}.")
+    for name in (LABELS, SCORES):
+        if name in row:
+            raise ValueError(f"{where}: the file has a column {name!r} already: rename it first.")
+
+
+def bad_row(row: dict, columns: _Columns, where: str) -> ValueError:
+    """What is wrong with a row that has nothing to predict."""
+    remedy = "(on_bad_rows='skip' leaves such rows without a prediction)"
+    if isinstance(row, MalformedRow):
+        return ValueError(f"{where}: {row.reason} {remedy}")
+    text = row[columns.needed[0]]
+    rule = "the text is empty or no string"
+    if columns.nested:
+        rule = "`turns` must be a list of {'speaker', 'utterance'}, at least one, without empty utterances"
+    elif isinstance(text, str) and not is_unicode(text):
+        rule = "the text holds half a surrogate pair, which is no Unicode text"
+    return ValueError(f"{where}: {rule}: {text!r} {remedy}")
+
+
+def _identity(source: str | Path) -> dict[str, Any]:
+    """Tells a source from another of its name, and from itself after a change."""
+    if is_remote(source):
+        fs, inner = filesystem(source)
+        return {"name": name_of(source), "bytes": fs.info(inner).get("size"), "modified": fs.ukey(inner)}
+    found = Path(source).stat()
+    return {"name": name_of(source), "bytes": found.st_size, "modified": found.st_mtime_ns}
+
+
+def _fingerprint(predictor: Predictor | DialoguePredictor) -> str:
+    """Tells models apart: configuration, TF-IDF gate, and the sum of every parameter or the files of an exported model."""
+    digest = hashlib.sha256(predictor.model.config.to_json_string().encode())
+    if getattr(predictor, "gate", None) is not None:
+        digest.update(predictor.gate.to_json().encode())
+    if isinstance(predictor.model, OnnxClassifier):
+        for path in predictor.model.files:
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()
+    for parameter in predictor.model.parameters():
+        digest.update(str(parameter.detach().double().sum().item()).encode())
+    return digest.hexdigest()
+
+
+def predict_rows(
+    predictor: Predictor | DialoguePredictor,
+    rows: list[dict],
+    columns: _Columns,
+    top_k: int | None,
+    advance: Callable[[int], Any] = lambda rows: None,
+) -> tuple[pyarrow.Table, int]:
+    """Predictions of some rows (null for those without a valid text), and the number of texts that were cut."""
+    truncated = 0
+    usable = [number for number, row in enumerate(rows) if columns.usable(row)]
+    labels: list[list[str] | None] = [None] * len(rows)
+    scores: list[list[float] | None] = [None] * len(rows)
+    if isinstance(predictor, DialoguePredictor):
+        truncated = _predict_dialogues(predictor, rows, usable, columns, top_k, labels, scores)
+        advance(len(usable))
+    else:
+        for start in range(0, len(usable), 2048):
+            numbers = usable[start : start + 2048]
+            probabilities, cut = predictor._label_probabilities([rows[number][columns.text] for number in numbers])
+            truncated += cut
+            for number, found in zip(numbers, predictor.rank(probabilities, top_k), strict=True):
+                labels[number] = [item["label"] for item in found]
+                scores[number] = [item["score"] for item in found]
+            advance(len(numbers))
+    advance(len(rows) - len(usable))
+    return pyarrow.table({LABELS: labels, SCORES: scores}, schema=PREDICTION_SCHEMA), truncated
+
+
+def _predict_dialogues(
+    predictor: DialoguePredictor,
+    rows: list[dict],
+    usable: list[int],
+    columns: _Columns,
+    top_k: int | None,
+    labels: list,
+    scores: list,
+) -> int:
+    """Fill in labels and scores of the usable rows; the number of utterances that were cut."""
+    if columns.nested:
+        turns = [rows[number][TURNS] for number in usable]
+        utterances = [[turn["utterance"] for turn in dialogue] for dialogue in turns]
+        speakers = [[turn.get("speaker") for turn in dialogue] for dialogue in turns]
+    else:
+        groups = [list(group) for _, group in itertools.groupby(usable, key=lambda i: columns.dialogue_of(rows[i]))]
+        utterances = [[rows[number][columns.text] for number in group] for group in groups]
+        speakers = [[rows[number].get(columns.speaker) for number in group] for group in groups]
+    probabilities, cut = predictor.probabilities(utterances, speakers)
+    found = iter(predictor.rank(probabilities, top_k))
+    for position, number in enumerate(usable):
+        # A row with turns has one label for each of them.
+        items = [next(found)[0] for _ in utterances[position]] if columns.nested else next(found)
+        labels[number] = [item["label"] for item in items]
+        scores[number] = [item["score"] for item in items]
+    return int(cut.sum())
+
+
+PREDICTION_SCHEMA = pyarrow.schema({LABELS: pyarrow.list_(pyarrow.string()), SCORES: pyarrow.list_(pyarrow.float32())})
+
+
+def _merge(source: str | Path, parts: _Parts, target: Path, layout: _Layout) -> None:
+    rows = (
+        {**row, LABELS: labels, SCORES: scores}
+        for (_, row), (labels, scores) in zip(any_rows(source), parts.predictions(), strict=True)
+    )
+    write_rows(rows, target, layout)
+
+
+def write_rows(rows: Iterator[dict], target: Path, layout: _Layout) -> None:
+    """Write rows with their predictions in the format that the ending of `target` names."""
+    kind = FORMATS[target.suffix.lower()]
+    if kind == "jsonl":
+        with target.open("w", encoding="utf-8", newline="\n") as file:
+            for row in rows:
+                line = json.dumps(without_nan(row), ensure_ascii=False, default=str, allow_nan=False)
+                file.write((line if is_unicode(line) else json.dumps(json.loads(line))) + "\n")
+    elif kind == "csv":
+        # "\r\n", as RFC 4180 has it: with "\n" the csv module would leave a lone carriage return unquoted.
+        with target.open("w", encoding="utf-8", newline="") as file:
+            delimiter = "\t" if target.suffix.lower() == ".tsv" else ","
+            writer = csv.DictWriter(file, [*layout.columns, LABELS, SCORES], delimiter=delimiter)
+            writer.writeheader()
+            for row in rows:
+                for name, form in ((LABELS, str), (SCORES, "{:.4f}".format)):
+                    row[name] = "" if row[name] is None else CSV_SEPARATOR.join(form(value) for value in row[name])
+                writer.writerow(row)
+    else:
+        schema = layout.schema
+        for prediction in PREDICTION_SCHEMA:
+            schema = schema.append(prediction)
+        with pyarrow.parquet.ParquetWriter(target, schema) as writer:
+            while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
+                columns = {name: [row.get(name) for row in chunk] for name in schema.names}
+                writer.write_table(pyarrow.table(columns, schema=schema))

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prediction past one machine: `Predictor` as an actor of Ray Data, which reads, schedules, retries and spills."""
+
+import itertools
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow
+import pyarrow.csv
+import pyarrow.json
+import torch
+
+from ..data.text import FORMATS, columns_of
+from ..inference.dialogue import DialoguePredictor
+from ..inference.predictor import Predictor
+from ..io.paths import (
+    as_path,
+    ending,
+    filesystem,
+    is_file,
+    name_of,
+    shown,
+)
+from . import bulk
+
+
+ROWS_PER_BLOCK = 4096
+CUT = "_cut_texts"  # of a block, in its first row
+ERROR = "_error"  # all that a block with a bad row holds: Ray does not hand over what an actor raises
+
+
+def predict_with_ray(
+    predictor: Predictor | DialoguePredictor,
+    source: str | Path,
+    output: str | Path,
+    text_column: str | None = None,
+    top_k: int | None = None,
+    on_bad_rows: Literal["error", "skip"] = "error",
+    workers: int | None = None,
+) -> dict[str, int]:
+    """
+    As `bulk.predict_file`, on the Ray cluster that RAY_ADDRESS names, or on one that is started on this machine. The rows come
+    back in their order and this process writes them; Ray starts lost work again, but a job whose own process ends starts anew.
+
+    Args:
+        source: a file or URL that every machine of the cluster can read. Of dialogues: one row for each, with `turns`. JSONL is
+            read with one type for each column.
+        on_bad_rows: "error" ends the job at the first row without a valid text.
+        workers: copies of the model; default: one for each GPU of the cluster, else for each CPU.
+
+    Raises:
+        FileExistsError, FileNotFoundError, ValueError: as `predict_file`.
+        ModuleNotFoundError: Ray is not installed.
+    """
+    try:
+        import ray.data
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("`--engine ray` needs Ray: pip install 'hf-emotion[ray]'") from error
+    source, output = as_path(source), as_path(output)
+    bulk.check_bad_rows(on_bad_rows)
+    predictor.check_top_k(top_k)
+    for name, path in (("source", source), ("output", output)):
+        if ending(path) not in FORMATS:
+            raise ValueError(f"`{name}` must end in one of {sorted(FORMATS)}, got {name_of(path)!r}.")
+    if not is_file(source):
+        raise FileNotFoundError(f"no such file: {shown(source)}")
+    fs, inner = filesystem(output)
+    if fs.exists(inner):
+        raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
+    nested = isinstance(predictor, DialoguePredictor)
+    if nested and (top_k is not None or text_column is not None):
+        raise ValueError("with `engine` 'ray' dialogues are rows with `turns`: leave out `top_k` and `text_column`.")
+    columns = bulk._Columns(text_column or "text", nested=nested)
+
+    if not ray.is_initialized():
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
+        ray.init(log_to_driver=False, logging_level=logging.ERROR)
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    context = ray.data.DataContext.get_current().copy()
+    context.execution_options.preserve_order = True
+    context.enable_progress_bars = False
+    resources = ray.cluster_resources()
+    cpus, gpus = resources["CPU"], int(resources.get("GPU", 0))
+    workers = workers or gpus or int(cpus)
+    with ray.data.DataContext.current(context):
+        model = ray.put(predictor)  # held here, so that an actor that starts again finds it
+        rows = _read(ray.data, source).repartition(target_num_rows_per_block=ROWS_PER_BLOCK)
+        blocks = rows.map_batches(
+            _Worker,
+            fn_constructor_args=([model], columns, top_k, on_bad_rows, shown(source)),
+            batch_size=None,
+            batch_format="pyarrow",
+            concurrency=workers,
+            # One CPU is left for reading: without it actors would wait for rows for ever.
+            num_cpus=min(1.0, max(cpus - 1, 0.5) / workers),
+            num_gpus=1 if gpus else 0,
+        ).iter_batches(batch_size=None, batch_format="pyarrow")
+        counts = {"rows": 0, "skipped": 0}
+        cut = _write(iter(blocks), source, output, counts)
+    predictor.warn_truncated(cut, counts["rows"])
+    return counts
+
+
+class _Worker:
+    """What Ray calls with a block of rows; made once in each actor."""
+
+    def __init__(self, model: list, columns: bulk._Columns, top_k: int | None, on_bad_rows: str, source: str):
+        import ray
+
+        predictor = ray.get(model[0])
+        if torch.cuda.is_available():
+            predictor.model.to("cuda")
+        self.predictor, self.columns, self.top_k = predictor, columns, top_k
+        self.on_bad_rows, self.source = on_bad_rows, source
+
+    def __call__(self, block: pyarrow.Table) -> pyarrow.Table:
+        names = [name for name in block.column_names if name in (*self.columns.needed, bulk.LABELS, bulk.SCORES)]
+        rows = block.select(names).to_pylist()
+        try:
+            for row in rows:
+                bulk.check_columns(row, self.columns, self.source)
+                if self.on_bad_rows == "error" and not self.columns.usable(row):
+                    raise bulk.bad_row(row, self.columns, self.source)
+        except ValueError as error:
+            return pyarrow.table({ERROR: [str(error)]})
+        found, cut = bulk.predict_rows(self.predictor, rows, self.columns, self.top_k)
+        for name in found.column_names:
+            block = block.append_column(found.schema.field(name), found[name])
+        return block.append_column(CUT, pyarrow.array([cut, *[0] * (len(rows) - 1)][: len(rows)], pyarrow.int64()))
+
+
+def _read(data: Any, source: str | Path) -> Any:
+    """A dataset of the rows of a file; the values of CSV stay strings."""
+    fs, inner = filesystem(source)
+    kind = FORMATS[ending(source)]
+    if kind == "parquet":
+        return data.read_parquet(inner, filesystem=fs, file_extensions=None)
+    if kind == "jsonl":
+        # Arrow's reader; with `lines` Ray takes that of pandas, which turns "1" into 1. Arrow alone would make times of some strings.
+        options = pyarrow.json.ParseOptions(explicit_schema=_strings_of(source))
+        return data.read_json(inner, filesystem=fs, file_extensions=None, parse_options=options)
+    delimiter = "\t" if ending(source) == ".tsv" else ","
+    strings = dict.fromkeys(columns_of(source), pyarrow.string())
+    return data.read_csv(
+        inner,
+        filesystem=fs,
+        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(column_types=strings, strings_can_be_null=False),
+    )
+
+
+def _strings_of(source: str | Path, rows: int = 1000) -> pyarrow.Schema:
+    """The columns of JSONL that hold strings in the first rows."""
+    first = [row for _, row in itertools.islice(bulk.any_rows(source), rows)]
+    types: dict[str, set[type]] = {}
+    for row in first:
+        for name, value in row.items():
+            if value is not None:
+                types.setdefault(name, set()).add(type(value))
+    return pyarrow.schema([(name, pyarrow.string()) for name, found in types.items() if found == {str}])
+
+
+def _checked(block: pyarrow.Table) -> pyarrow.Table:
+    """A block; ValueError for one that tells of a bad row."""
+    if ERROR in block.column_names:
+        raise ValueError(block[ERROR][0].as_py())
+    return block
+
+
+def _write(blocks: Iterator[pyarrow.Table], source: str | Path, output: str | Path, counts: dict[str, int]) -> int:
+    """Write the rows and count them; the number of texts that were cut."""
+    blocks = map(_checked, blocks)
+    first = next(blocks, None)
+    own = pyarrow.schema([]) if first is None else first.drop_columns([*bulk.PREDICTION_SCHEMA.names, CUT]).schema
+    layout = bulk._Layout(own.names or columns_of(source), own)
+    cut = 0
+
+    def rows() -> Iterator[dict]:
+        nonlocal cut
+        for block in itertools.chain([] if first is None else [first], blocks):
+            for row in block.to_pylist():
+                cut += row.pop(CUT)
+                counts["rows"] += 1
+                counts["skipped"] += row[bulk.LABELS] is None
+                yield row
+
+    with bulk.writing(output) as temporary:
+        bulk.write_rows(rows(), temporary, layout)
+    return cut

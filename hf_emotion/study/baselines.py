@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What readers ask for first: logistic regression over TF-IDF, and over the frozen vectors of an encoder (as SetFit's head, without
+its fine-tuning).
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.functional import normalize
+from tqdm.auto import tqdm
+from transformers import AutoModel
+
+from .. import metrics
+from ..data import (
+    is_aspect_dataset,
+    is_dialogue_dataset,
+    is_multi_label,
+    label_matrix,
+    label_names,
+    load_dataset_for,
+)
+from ..inference.predictor import TOKENS_PER_BATCH, pad_batch, token_budget_batches
+from ..recipes import Recipe
+from ..runs.train import share_of
+from ..runtime.loading import read_model
+from ..training.models import load_base_tokenizer, resolve_base_model
+
+
+STRENGTHS = (1.0, 10.0, 30.0, 100.0, 300.0)  # C, the inverse of the penalty
+
+
+def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str, Any]:
+    """
+    Logistic regression on the corpus of a recipe, C chosen on dev by macro-F1 (at the recipe's threshold, or of the most probable
+    class), thresholds tuned on dev. One per label where rows have several, one per context (target and aspect) where rows have one;
+    of dialogues each utterance by itself.
+
+    Args:
+        kind: "tfidf": words and pairs of words in at least two rows, sublinear tf, rows of length 1; "frozen": mean over the tokens
+            of the last hidden states of the recipe's base model, rows of length 1.
+        recipe: names the corpus, the share of its training rows, the threshold, and the base model.
+        data_dir: see `load_dataset_for`.
+
+    Returns:
+        {"C", "rows", "validation", "test", "minutes"}: for each part the metrics as a run has them.
+
+    Raises:
+        ValueError: another kind; a corpus without texts.
+    """
+    if kind not in ("tfidf", "frozen"):
+        raise ValueError(f"`kind` must be 'tfidf' or 'frozen', got {kind!r}.")
+    splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
+    if not is_dialogue_dataset(splits["train"]) and "text" not in splits["train"].column_names:
+        raise ValueError(f"the baselines read texts, and `dataset` {recipe.dataset!r} has other rows.")
+    if recipe.train_fraction < 1:
+        splits["train"] = share_of(splits["train"], recipe.train_fraction)
+    start = time.perf_counter()
+    texts = {split: _texts(rows) for split, rows in splits.items()}
+    contexts = {
+        split: np.asarray(rows["context_id"] if is_aspect_dataset(rows) else [0] * len(texts[split]))
+        for split, rows in splits.items()
+    }
+    features = _tfidf(texts) if kind == "tfidf" else _frozen(texts, recipe)
+    names, multi_label = label_names(splits["train"]), is_multi_label(splits["train"])
+    gold = {split: label_matrix(rows) for split, rows in splits.items()}
+
+    best = None
+    for strength in tqdm(STRENGTHS, unit="fits", disable=None):
+        models = _fit(strength, features["train"], gold["train"], contexts["train"])
+        dev = _probabilities(models, features["validation"], contexts["validation"], len(names))
+        if multi_label:
+            score = metrics.goemotions(gold["validation"], dev, recipe.threshold, names)["macro_f1"]
+        else:
+            score = metrics.single_label(recipe.dataset, gold["validation"], dev, names)["macro_f1"]
+        if best is None or score > best[0]:
+            best = score, strength, models, dev
+    _, strength, models, dev = best
+    result: dict[str, Any] = {"C": strength, "rows": {split: len(rows) for split, rows in splits.items()}}
+    test = _probabilities(models, features["test"], contexts["test"], len(names))
+    tuned = metrics.tune_thresholds(gold["validation"], dev) if multi_label else None
+    for split, scores in (("validation", dev), ("test", test)):
+        result[split] = metrics.at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, tuned)
+    return {**result, "minutes": (time.perf_counter() - start) / 60}
+
+
+def _texts(rows) -> list[str]:
+    if is_dialogue_dataset(rows):
+        return [utterance for utterances in rows["utterances"] for utterance in utterances]
+    return list(rows["text"])
+
+
+def _fit(strength: float, features, gold: np.ndarray, contexts: np.ndarray) -> dict[int, Any]:
+    """Context -> model of its rows; those without a label (-1) are left out."""
+    from sklearn.dummy import DummyClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.multiclass import OneVsRestClassifier
+
+    models = {}
+    for context in np.unique(contexts).tolist():
+        rows = (contexts == context) & (gold >= 0 if gold.ndim == 1 else True)
+        model = LogisticRegression(C=strength, max_iter=1000)
+        if gold.ndim == 2:
+            model = OneVsRestClassifier(model)
+        elif len(np.unique(gold[rows])) == 1:  # which logistic regression refuses
+            model = DummyClassifier()
+        models[context] = model.fit(features[rows], gold[rows])
+    return models
+
+
+def _probabilities(models: dict[int, Any], features, contexts: np.ndarray, num_labels: int) -> np.ndarray:
+    """(N, C), 0 for labels that a context never has in training."""
+    result = np.zeros((len(contexts), num_labels))
+    for context, model in models.items():
+        rows = np.flatnonzero(contexts == context)
+        if len(rows):
+            result[np.ix_(rows, model.classes_)] = model.predict_proba(features[rows])
+    return result
+
+
+def _tfidf(texts: dict[str, list[str]]) -> dict[str, Any]:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True).fit(texts["train"])
+    return {split: vectorizer.transform(rows) for split, rows in texts.items()}
+
+
+def _frozen(texts: dict[str, list[str]], recipe: Recipe) -> dict[str, np.ndarray]:
+    tokenizer = load_base_tokenizer(recipe.base_model)
+    model = read_model(AutoModel, resolve_base_model(recipe.base_model)).eval()
+    vectors = {}
+    for split, rows in texts.items():
+        distinct, places = np.unique(rows, return_inverse=True)  # a text stands once for each of its aspects
+        vectors[split] = mean_vectors(distinct.tolist(), tokenizer, model, recipe.max_length)[places]
+    return vectors
+
+
+@torch.inference_mode()
+def mean_vectors(texts: Sequence[str], tokenizer, model, max_length: int) -> np.ndarray:
+    """(N, d) float32: means over the tokens of an encoder's last hidden states, of length 1."""
+    options = {"truncation": True, "max_length": max_length, "return_attention_mask": False}
+    ids = tokenizer(list(texts), return_token_type_ids=False, **options)["input_ids"]
+    output = np.empty((len(ids), model.config.hidden_size), np.float32)
+    with tqdm(total=len(ids), unit="texts", disable=None) as bar:
+        for rows in token_budget_batches([len(row) for row in ids], TOKENS_PER_BATCH):
+            inputs = pad_batch(tokenizer, {"input_ids": [ids[row] for row in rows]})
+            states = model(**inputs).last_hidden_state
+            mask = inputs["attention_mask"][..., None].to(states.dtype)
+            output[rows] = normalize((states * mask).sum(1) / mask.sum(1), dim=-1).numpy()
+            bar.update(len(rows))
+    return output

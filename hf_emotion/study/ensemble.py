@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What several runs give together: the mean of their probabilities, measured as one run is.
+
+    python -m hf_emotion.study.ensemble runs/seed_42 runs/seed_43 runs/seed_44
+
+reads the stored predictions of finished run folders (of one corpus; seeds of a recipe, or different models) and trains nothing.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from .. import metrics
+from ..reports.finished_runs import (
+    is_generator_run,
+    is_multi_label_run,
+    read_predictions,
+    read_report,
+)
+
+
+def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:
+    """
+    Thresholds are tuned on the mean probabilities of dev.
+
+    Args:
+        runs: two finished run folders of classifiers of texts or more.
+
+    Returns:
+        {"validation", "test"}: the metrics, as `metrics.json` has them for a seed.
+
+    Raises:
+        FileNotFoundError: no finished run folder, or one without predictions.
+        ValueError: fewer than two; runs of different corpora, labels or rows.
+    """
+    folders = [Path(run) for run in runs]
+    if len(folders) < 2:
+        raise ValueError(f"`runs` must name two run folders or more, got {len(folders)}.")
+    reports = [read_report(folder) for folder in folders]
+    if is_generator_run(reports[0]) or reports[0]["contexts"] is not None:
+        raise ValueError(
+            f"{folders[0]} is no run of a classifier of texts or dialogues: only those can be averaged here."
+        )
+    multi_label, tuned, result = is_multi_label_run(reports[0]), None, {}
+    for split in ("validation", "test"):
+        found = [read_predictions(folder, split, multi_label) for folder in folders]
+        for folder, other in zip(folders[1:], found[1:], strict=True):
+            if (other.ids, other.names, other.gold_names) != (found[0].ids, found[0].names, found[0].gold_names):
+                raise ValueError(
+                    f"{folder} and {folders[0]} have other rows or labels in {split}: give runs of one corpus with the same options."
+                )
+        gold, names = found[0].gold, found[0].names
+        mean = np.mean([one.probabilities for one in found], axis=0)
+        if multi_label and split == "validation":
+            tuned = metrics.tune_thresholds(gold, mean)
+        result[split] = metrics.at_thresholds(reports[0]["dataset"], gold, mean, names, reports[0]["threshold"], tuned)
+    return result
+
+
+def main(runs: Annotated[list[str], typer.Argument(help="Finished run folders of classifiers of texts.")]) -> None:
+    """The metrics of the runs' mean probabilities as JSON; per label and confusions left out."""
+    for split, kinds in ensemble(runs).items():
+        for kind, values in kinds.items():
+            shown = {name: value for name, value in values.items() if isinstance(value, float)}
+            print(json.dumps({"split": split, "thresholds": kind, **shown}))
+
+
+if __name__ == "__main__":
+    typer.run(main)

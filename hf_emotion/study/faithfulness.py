@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether explanations point at what a classifier uses: comprehensiveness and sufficiency against a random ranking."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from ..data import (
+    context_names,
+    is_conversation_dataset,
+    is_reply_dataset,
+    label_names,
+    load_split,
+    replies_as_texts,
+)
+from ..inference import Predictor, TargetedPredictor, load_predictor
+from ..inference.explain import (
+    METHODS,
+    Context,
+    Reading,
+    check_names,
+    read_text,
+    targeted_context,
+    word_scores,
+)
+from ..inference.predictor import TOKENS_PER_BATCH, token_budget_batches
+
+
+BINS = (0.01, 0.05, 0.10, 0.20, 0.50)  # shares of the words, as in ERASER
+
+
+def faithfulness(
+    checkpoint: str | Path | Predictor,
+    dataset: str,
+    data_dir: str | Path | None = None,
+    split: str = "test",
+    rows: int = 100,
+    methods: Sequence[str] = METHODS,
+    random_rankings: int = 5,
+    seed: int = 0,
+    options: dict[str, Any] | None = None,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """
+    Comprehensiveness and sufficiency (DeYoung et al. 2020: ERASER) of the methods of `explain`, for the label that the model
+    predicts.
+
+    The words of a text are ranked by a method, and the first 1, 5, 10, 20 and 50 % of them (at least one, rounded to whole
+    words) are taken as rationale r. Comprehensiveness is p(x) − p(x without r), the higher the better: the rationale holds what
+    is needed. Sufficiency is p(x) − p(r alone), the lower the better. Both are means over the five shares and the texts. Words
+    are removed, not masked; special tokens and the auxiliary sentence stay.
+
+    Args:
+        checkpoint: a classifier of texts, or of targeted sentiment.
+        dataset, data_dir, split, options: see `load_split`. Of targeted sentiment only rows with an opinion are drawn, of
+            all data only texts of at least two words.
+        rows: size of the random sample.
+        methods: some of `explain`'s.
+        random_rankings: rankings by chance that each text is measured with beside them.
+        seed: of the sample and of the random rankings.
+        progress: show a progress bar, where standard error is a terminal.
+
+    Returns:
+        {"rows", "bins", "random_rankings", "methods"}; `methods` has for each method {"comprehensiveness", "sufficiency",
+        "comprehensiveness_std_error", "sufficiency_std_error"}, the standard errors over texts, and for "random" the means over
+        all rankings; "above_random": share of the texts whose comprehensiveness is above that of the text's random rankings.
+
+    Raises:
+        ValueError: a model of another kind, an unknown method, no fitting row.
+    """
+    predictor = load_predictor(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+    if not isinstance(predictor, Predictor):
+        raise ValueError(
+            "faithfulness is measured for classifiers of texts, not for models of dialogues or generators."
+        )
+    check_names("methods", methods, METHODS)
+    for name, value in (("rows", rows), ("random_rankings", random_rankings)):
+        if value < 1:
+            raise ValueError(f"`{name}` must be at least 1, got {value}.")
+    generator = np.random.default_rng(seed)
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in (*methods, "random")}
+    contexts = _sample(predictor, dataset, data_dir, split, options or {}, generator)
+    with tqdm(total=rows, unit="texts", disable=None if progress else True) as bar:
+        for context in contexts:
+            if len(found["random"]) == rows:
+                break
+            reading, _ = read_text(predictor, context)
+            if len(reading.words) < 2:
+                continue
+            count = len(reading.words)
+            probabilities = _probabilities(predictor, reading, [np.ones(count, bool)])[0]
+            label = int(probabilities.argmax())
+            rankings = [
+                np.argsort(-word_scores(predictor, reading, label, method)[0], kind="stable") for method in methods
+            ]
+            rankings += [generator.permutation(count) for _ in range(random_rankings)]
+            figures = _figures(predictor, reading, label, float(probabilities[label]), rankings)
+            for name, pair in zip(methods, figures, strict=False):
+                found[name].append(tuple(pair))
+            found["random"].append(tuple(figures[len(methods) :].mean(axis=0)))
+            bar.update()
+    if not found["random"]:
+        raise ValueError(f"{dataset} {split} has no text of at least two words to explain.")
+    chance = np.array(found["random"])
+    result: dict[str, Any] = {}
+    for name, pairs in found.items():
+        values = np.array(pairs)
+        errors = values.std(axis=0, ddof=1) / len(values) ** 0.5 if len(values) > 1 else [float("nan")] * 2
+        result[name] = {
+            "comprehensiveness": float(values[:, 0].mean()),
+            "comprehensiveness_std_error": float(errors[0]),
+            "sufficiency": float(values[:, 1].mean()),
+            "sufficiency_std_error": float(errors[1]),
+        }
+        if name != "random":
+            result[name]["above_random"] = float((values[:, 0] > chance[:, 0]).mean())
+    return {"rows": len(chance), "bins": list(BINS), "random_rankings": random_rankings, "methods": result}
+
+
+def _sample(predictor, dataset: str, data_dir, split: str, options: dict[str, Any], generator):
+    """Contexts of the split in a random order."""
+    data = load_split(dataset, split, data_dir, **options)
+    if is_conversation_dataset(data):
+        raise ValueError(f"`dataset` {dataset!r} has dialogues: give one of texts.")
+    if is_reply_dataset(data):
+        data = replies_as_texts(data)
+    targeted = isinstance(predictor, TargetedPredictor)
+    if targeted != ("aspect" in data.column_names) or "text" not in data.column_names:
+        raise ValueError(
+            f"`dataset` {dataset!r} is of another task than the checkpoint: it has the columns {data.column_names}."
+        )
+    if not targeted:
+        for row in generator.permutation(len(data)):
+            yield Context(None, data[int(row)]["text"])
+        return
+    names, (targets, aspects) = label_names(data), context_names(data)
+    for row in generator.permutation(np.flatnonzero([names[i] != "none" for i in data["labels"]])):
+        entry = data[int(row)]
+        target = None if targets is None else targets[entry["target"]]
+        yield targeted_context(predictor.model.config, entry["text"], target, aspects[entry["aspect"]])
+
+
+def _figures(predictor, reading: Reading, label: int, whole: float, rankings: list[np.ndarray]) -> np.ndarray:
+    """(rankings, 2): comprehensiveness and sufficiency of each."""
+    count = len(reading.words)
+    kept: dict[bytes, np.ndarray] = {}  # of short texts several shares are the same words
+    used = []
+    for ranking in rankings:
+        for share in BINS:
+            rationale = np.zeros(count, bool)
+            rationale[ranking[: max(1, int(share * count + 0.5))]] = True
+            for words in (~rationale, rationale):
+                kept[words.tobytes()] = words
+                used.append(words.tobytes())
+    probabilities = _probabilities(predictor, reading, list(kept.values()))[:, label]
+    of = dict(zip(kept, probabilities, strict=True))
+    values = np.array([of[key] for key in used]).reshape(len(rankings), len(BINS), 2)
+    return (whole - values).mean(axis=1)
+
+
+def _probabilities(predictor: Predictor, reading: Reading, kept: list[np.ndarray]) -> np.ndarray:
+    """(variants, C), of the text with only the words of each variant, (words,) bool."""
+    columns = {
+        name: tensor[0].tolist()
+        for name, tensor in reading.inputs.items()
+        if tensor.dim() == 2 and name != "attention_mask"
+    }
+    places = [np.flatnonzero((reading.word_of < 0) | words[reading.word_of]) for words in kept]
+    output = np.empty((len(kept), predictor.model.config.num_labels), np.float32)
+    budget = TOKENS_PER_BATCH * (1 if predictor.model.device.type == "cpu" else 16)
+    for batch in token_budget_batches([len(row) for row in places], budget):
+        inputs = {name: [[values[i] for i in places[row]] for row in batch] for name, values in columns.items()}
+        if "context_ids" in reading.inputs:
+            inputs["context_ids"] = reading.inputs["context_ids"].tolist() * len(batch)
+        output[batch] = predictor._forward(inputs)
+    return output

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What a score becomes where rows are oversampled before they are split: copies of training rows stand in the test part.
+
+    python -m hf_emotion.study.leakage emotion6/esa --base-model minilm_roberta --data-dir D
+
+trains the recipe on such splits. A run of the recipe itself, whose training part alone is oversampled, is what to compare with.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from datasets import DatasetDict, concatenate_datasets
+
+from ..data import load_dataset_for, oversample_minorities
+from ..io.files import write_json
+from ..recipes import Recipe, load_recipe
+from ..runs.train import train
+
+
+def leaky_splits(splits: DatasetDict, seed: int = 0) -> DatasetDict:
+    """All rows together, oversampled until the classes are equal, then split 80 / 10 / 10 at random."""
+    rows = oversample_minorities(concatenate_datasets(list(splits.values())), seed).shuffle(seed=seed)
+    held_out = len(rows) // 10
+    return DatasetDict(
+        train=rows.select(range(2 * held_out, len(rows))),
+        validation=rows.select(range(held_out)),
+        test=rows.select(range(held_out, 2 * held_out)),
+    )
+
+
+def measure_leakage(recipe: Recipe, output: str | Path, data_dir: str | Path | None = None) -> dict[str, Any]:
+    """
+    Train a recipe on leaky splits and measure it.
+
+    Returns:
+        `test_rows`, `in_train` (share of the test rows whose text stands in train too), and `accuracy` {"mean", "std"} over the
+        seeds; also written to `leakage.json` in `output`.
+    """
+    options = {name: value for name, value in recipe.dataset_options.items() if name not in ("dedupe", "oversample")}
+    splits = leaky_splits(load_dataset_for(recipe.dataset, data_dir, **options))
+    texts = set(splits["train"]["text"])
+    report = train(recipe, output, splits=splits)
+    result = {
+        "test_rows": len(splits["test"]),
+        "in_train": sum(text in texts for text in splits["test"]["text"]) / len(splits["test"]),
+        "accuracy": report["summary"]["test"]["argmax"]["accuracy"],
+    }
+    write_json(Path(output) / "leakage.json", result)
+    return result
+
+
+def main(
+    recipe: Annotated[str, typer.Argument(help="A recipe for single-label texts.")] = "emotion6/esa",
+    output: Annotated[Path, typer.Option("--output", "-o")] = Path("runs/leakage"),
+    base_model: Annotated[str | None, typer.Option()] = None,
+    data_dir: Annotated[Path | None, typer.Option()] = None,
+    seeds: Annotated[int, typer.Option(min=1)] = 1,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, as in `hf-emotion train`.")] = None,
+) -> None:
+    """Train a recipe on splits that were made after oversampling, and print its accuracy."""
+    overrides: Sequence[str] = [*(set_ or []), *([f"base_model={base_model}"] if base_model else [])]
+    first = load_recipe(recipe, overrides).seeds[0]
+    checked = load_recipe(recipe, [*overrides, f"seeds={[first + i for i in range(seeds)]}"])
+    result = measure_leakage(checked, output, data_dir)
+    std = result["accuracy"]["std"]
+    print(
+        f"{checked.name}, oversampled before splitting: {result['in_train']:.1%} of {result['test_rows']} test rows stand in train; "
+        f"accuracy {result['accuracy']['mean']:.4f}" + ("" if std is None else f" ± {std:.4f}")
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,479 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The published tables, run again: every finished run leaves a small JSON record, and the tables are made from the records alone.
+
+    python -m hf_emotion.study.reproduce REPRODUCTION.md --records benchmarks/reproduction
+
+writes the tables of a document anew, between its lines `<!-- table NAME -->` and `<!-- end -->`.
+"""
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..io.files import write_json, write_text
+from ..metrics.significance import mean_std, over_seeds
+from ..recipes import (
+    Recipe,
+    load_recipe,
+    make_recipe,
+    read_yaml,
+)
+from ..reports.finished_runs import read_report
+from .published import (
+    GOEMOTIONS_LABELS,
+    TABLES,
+    Figure,
+    Table,
+)
+
+
+logger = logging.getLogger(__name__)
+
+# What tells a run from the recipe of the package is listed in its record, but for these.
+SAME_TABLE_ROW = ("name", "description", "paper", "table_row", "published", "seeds", "base_model", "train_fraction")
+HIDDEN_METRICS = ("per_label", "confusions")
+
+
+def reproduce(
+    table: str,
+    base_model: str | None = None,
+    seeds: int = 3,
+    data_dir: str | Path | None = None,
+    recipes: Sequence[str] | None = None,
+    overrides: Sequence[str] = (),
+    train_fraction: float | None = None,
+    output: str | Path = "runs/reproduction",
+    records: str | Path = "benchmarks/reproduction",
+    judges: Sequence[str | Path] = (),
+    contexts: int = 1000,
+    bertscore_model: str | None = None,
+) -> list[Path]:
+    """
+    Run the recipes of a published table, one seed after the other; what is finished is not run again.
+
+    Args:
+        table: one of `TABLES`.
+        base_model: instead of the recipes' own.
+        seeds: runs of each recipe, from its first seed; the baselines have one.
+        recipes: some of the table's, default: all.
+        overrides: "key=value" for every recipe.
+        train_fraction: share of the training rows; default: the recipes' and overrides' own.
+        output: folder of the run folders.
+        records: folder of the records.
+        judges, contexts, bertscore_model: of generators, see `evaluate_replies`; without judges only their perplexity is measured.
+
+    Returns:
+        the files of the records.
+
+    Raises:
+        ValueError: an unknown table, or a recipe that is not in it; the run folder is that of another encoder of the same name.
+    """
+    from ..runs.train import train
+
+    rows = _recipes_of(table, recipes)
+    if seeds < 1:
+        raise ValueError(f"`seeds` must be at least 1, got {seeds}.")
+    overrides = list(overrides)
+    if train_fraction is not None:
+        overrides.append(f"train_fraction={train_fraction:.10f}")  # YAML takes 1e-05 for a string
+    if base_model is not None:
+        overrides.append(f"base_model={json.dumps(str(base_model))}")
+    written = []
+    for name in rows:
+        if name.startswith("baseline/"):
+            first = next(row for row in TABLES[table].recipes if not row.startswith("baseline/"))
+            recipe = load_recipe(first, overrides)
+            written.append(_run_baseline(name, first, recipe, Path(records) / table, data_dir))
+            continue
+        recipe = load_recipe(name, overrides)
+        for seed in range(recipe.seeds[0], recipe.seeds[0] + seeds):
+            one = dataclasses.replace(recipe, seeds=[seed])
+            path = Path(records) / table / record_name(name, one)
+            folder = Path(output) / table / path.stem
+            _check_encoder(folder, one.base_model)
+            if path.is_file() and not (judges and _lacks_replies(path)):
+                logger.warning("%s seed %d is on record already: %s", name, seed, path)
+                written.append(path)
+                continue
+            if not (folder / "metrics.json").is_file():
+                logger.warning("%s, seed %d -> %s", name, seed, folder)
+                train(one, folder, data_dir=data_dir, resume=folder.exists())
+            if judges and "teacher_forcing" in read_report(folder)["runs"][0].get("validation", {}):
+                _evaluate_generator(folder, one, data_dir, judges, contexts, bertscore_model)
+            written += collect(table, folder, records)
+    return written
+
+
+def _check_encoder(folder: Path, base_model: str) -> None:
+    """ValueError if a run folder is that of another encoder: records and run folders tell local ones by their names alone."""
+    if (folder / "recipe.yaml").is_file():
+        other = read_yaml((folder / "recipe.yaml").read_text(encoding="utf-8")).get("base_model", base_model)
+        if Path(other).resolve() != Path(base_model).resolve():
+            raise ValueError(
+                f"`base_model` is {base_model!r}, but the run in {folder} is of {other!r}, which has the same name: choose another "
+                "--records and --output, or rename the encoder's folder."
+            )
+
+
+def _recipes_of(table: str, recipes: Sequence[str] | None) -> Sequence[str]:
+    if table not in TABLES:
+        raise ValueError(f"`table` must be one of {list(TABLES)}, got {table!r}.")
+    unknown = [name for name in recipes or () if name not in TABLES[table].recipes]
+    if unknown:
+        raise ValueError(f"`recipes` must be some of {list(TABLES[table].recipes)}, got {unknown}.")
+    return recipes or TABLES[table].recipes
+
+
+def collect(
+    table: str, run: str | Path, records: str | Path = "benchmarks/reproduction", encoder: str | None = None
+) -> list[Path]:
+    """
+    Write the record of each seed of a finished run folder. Of a generator `evaluation.json` in it, what `evaluate --json` prints,
+    is taken along.
+
+    Args:
+        encoder: what to call the base model; default: its Hub id, or the name of its folder.
+
+    Raises:
+        FileNotFoundError: no finished run folder.
+        ValueError: no recipe of the table has the run's name.
+    """
+    run = Path(run)
+    report = read_report(run)
+    recipe = make_recipe(read_yaml((run / "recipe.yaml").read_text(encoding="utf-8")), str(run / "recipe.yaml"))
+    names = {load_recipe(name).name: name for name in _recipes_of(table, None) if not name.startswith("baseline/")}
+    if recipe.name not in names:
+        raise ValueError(f"{run} has the recipe {recipe.name!r}, and the table {table!r} those of {list(names)}.")
+    name = names[recipe.name]
+    if encoder is not None:
+        recipe = dataclasses.replace(recipe, base_model=encoder)
+    written = []
+    for seed in report["runs"]:
+        metrics = _shown_metrics(seed)
+        record = {
+            "recipe": name,
+            "seed": seed["seed"],
+            "encoder": encoder_name(recipe.base_model),
+            "changed": changed_settings(name, recipe),
+            "train_fraction": float(recipe.train_fraction),
+            "rows": report["rows"],
+            "texts of test also in train": report["duplicates"].get("train & test"),
+            "epochs": seed["epochs"],
+            "minutes": seed["train_minutes"],
+            "metrics": metrics,
+            "environment": report.get("environment"),
+        }
+        fixed = seed.get("test", {}).get("fixed", {})
+        if "per_label" in fixed:
+            record["per_label_f1"] = {label: values["f1"] for label, values in fixed["per_label"].items()}
+            record["confusions"] = fixed.get("confusions", [])[:8]
+        evaluation = run / "evaluation.json"
+        if evaluation.is_file():
+            metrics.setdefault("test", {})["replies"] = _flat_replies(
+                json.loads(evaluation.read_text(encoding="utf-8"))
+            )
+        one = dataclasses.replace(recipe, seeds=[seed["seed"]])
+        path = Path(records) / table / record_name(name, one)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, record)
+        written.append(path)
+    return written
+
+
+def _shown_metrics(run: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Split -> thresholds -> metric of a run, without the long ones."""
+    return {
+        split: {
+            kind: {metric: value for metric, value in values.items() if metric not in HIDDEN_METRICS}
+            for kind, values in run[split].items()
+        }
+        for split in ("validation", "test")
+        if split in run
+    }
+
+
+def encoder_name(base_model: str) -> str:
+    """A Hub id as it is, of a local folder its name."""
+    return Path(base_model).name if Path(base_model).is_dir() else base_model
+
+
+def changed_settings(name: str, recipe: Recipe) -> dict[str, Any]:
+    """Settings of a run that differ from the packaged recipe: "training_arguments.learning_rate" -> value."""
+    packaged, own = (_flat(dataclasses.asdict(one)) for one in (load_recipe(name), recipe))
+    differing = {key for key in packaged.keys() | own.keys() if packaged.get(key) != own.get(key)}
+    return {key: own.get(key) for key in sorted(differing) if key.split(".")[0] not in SAME_TABLE_ROW}
+
+
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
+    flat = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= {f"{key}.{inner}": item for inner, item in value.items()}
+        else:
+            flat[key] = value
+    return flat
+
+
+def record_name(name: str, recipe: Recipe) -> str:
+    """File of a record: recipe, encoder, a digest of what else tells runs apart, seed."""
+    digest = _digest(recipe.train_fraction, changed_settings(name, recipe))
+    encoder = _as_file_name(encoder_name(recipe.base_model))
+    return f"{name.partition('/')[2]}-{encoder}-{digest}-seed-{recipe.seeds[0]}.json"
+
+
+def _digest(train_fraction: float, changed: dict[str, Any]) -> str:
+    settings = {"fraction": float(train_fraction), **changed}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:6]
+
+
+def _as_file_name(name: str) -> str:
+    return re.sub(r"[^\w.-]", "_", name)
+
+
+def _run_baseline(name: str, first: str, recipe: Recipe, folder: Path, data_dir) -> Path:
+    """The record of a baseline over the corpus of a table's `first` recipe."""
+    from ..runs.train import environment
+    from .baselines import baseline
+
+    kind = name.partition("/")[2]
+    encoder = encoder_name(recipe.base_model) if kind == "frozen" else "-"
+    read = ("dataset", "dataset_options", "threshold", *(("max_length",) if kind == "frozen" else ()))
+    changed = {key: value for key, value in changed_settings(first, recipe).items() if key.split(".")[0] in read}
+    stem = f"frozen-{_as_file_name(encoder)}" if kind == "frozen" else "tfidf"
+    if changed or recipe.train_fraction < 1:
+        stem += f"-{_digest(recipe.train_fraction, changed)}"
+    path = folder / f"{stem}.json"
+    if path.is_file():
+        logger.warning("%s is on record already: %s", name, path)
+        return path
+    result = baseline(kind, recipe, data_dir)
+    record = {
+        "recipe": name,
+        "seed": None,
+        "encoder": encoder,
+        "changed": {"C": result["C"], **changed},
+        "train_fraction": float(recipe.train_fraction),
+        "rows": result["rows"],
+        "minutes": result["minutes"],
+        "metrics": _shown_metrics(result),
+        "environment": environment(),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(path, record)
+    return path
+
+
+def _evaluate_generator(
+    folder: Path, recipe: Recipe, data_dir, judges, contexts: int, bertscore_model: str | None
+) -> None:
+    from ..inference import load_predictor
+    from ..runs.evaluate_replies import evaluate_replies
+
+    path = folder / "evaluation.json"
+    if not path.is_file():
+        evaluation = evaluate_replies(
+            load_predictor(folder),
+            recipe.dataset,
+            data_dir=data_dir,
+            judges=judges,
+            contexts=contexts,
+            bertscore_model=bertscore_model,
+            options=recipe.dataset_options,
+        )
+        write_json(path, {key: value for key, value in evaluation.items() if key != "replies"})
+
+
+def _lacks_replies(record: Path) -> bool:
+    """Whether a record is a generator's whose replies were not judged."""
+    metrics = json.loads(record.read_text(encoding="utf-8"))["metrics"]
+    return "teacher_forcing" in metrics.get("validation", {}) and "replies" not in metrics.get("test", {})
+
+
+def _flat_replies(evaluation: dict[str, Any]) -> dict[str, Any]:
+    model = evaluation["rows"]["model"]
+    flat = {name: value for name, value in model.items() if isinstance(value, float)}
+    for number, (judge, kinds) in enumerate(model["judges"].items(), 1):
+        for name, value in kinds["all_emotions"].items():
+            if isinstance(value, float):
+                flat[name if number == 1 else f"{name} of judge {number}"] = value
+        flat[f"judge {number}"] = Path(judge).name
+    return {"contexts": evaluation["contexts"], "settings": evaluation["settings"], **flat}
+
+
+def read_records(table: str, records: str | Path) -> list[dict[str, Any]]:
+    """The records of a table, in the order of its recipes; of a recipe, by their files' names."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((Path(records) / table).glob("*.json"))]
+    return [record for name in TABLES[table].recipes for record in found if record["recipe"] == name]
+
+
+def table_rows(table: str, records: str | Path) -> tuple[list[str], list[list[str]]]:
+    """
+    A table as text: its header, and its rows: the published ones, and those of the records of one recipe, encoder and
+    settings, as mean ± standard deviation over their seeds. A recipe without a record is "not run".
+    """
+    content = TABLES[table]
+    header = [
+        "row",
+        "encoder",
+        "train rows",
+        "seeds",
+        "minutes",
+        *(_column_name(content, *column) for column in content.columns),
+    ]
+    rows = [
+        [
+            f"*published: {row}*",
+            content.encoder,
+            "",
+            "",
+            "",
+            *(_published(content, column, figures) for column in content.columns),
+        ]
+        for row, figures in content.published.items()
+    ]
+    all_records = read_records(table, records)
+    for name in content.recipes:
+        groups = _groups(record for record in all_records if record["recipe"] == name)
+        if not groups:
+            rows.append([name, "", "", "", "", *["not run"] * len(content.columns)])
+        for title, group in zip(_titles(groups), groups, strict=True):
+            cells = [_figure(group, *column) for column in content.columns]
+            seeds = "-" if group[0]["seed"] is None else str(len(group))
+            minutes = f"{sum(record['minutes'] for record in group) / len(group):.1f}"
+            train_rows = f"{group[0]['rows']['train']:,}"
+            rows.append([title, group[0]["encoder"], train_rows, seeds, minutes, *cells])
+    return header, rows
+
+
+def _groups(records: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The seeds of one run together."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        same = [record[name] for name in ("recipe", "encoder", "train_fraction", "changed")]
+        groups.setdefault(json.dumps(same, sort_keys=True), []).append(record)
+    return list(groups.values())
+
+
+def _titles(groups: list[list[dict[str, Any]]]) -> list[str]:
+    """Recipe and share of the training rows; of rows with these and the encoder in common also the settings that tell them apart."""
+    first = [group[0] for group in groups]
+    shares = [f", {100 * record['train_fraction']:.4g}%" if record["train_fraction"] < 1 else "" for record in first]
+    names = [(record["recipe"] + share, record["encoder"]) for record, share in zip(first, shares, strict=True)]
+    titles = []
+    for name, record in zip(names, first, strict=True):
+        others = [other["changed"] for other_name, other in zip(names, first, strict=True) if other_name == name]
+        own = {
+            key: value
+            for key, value in record["changed"].items()
+            if any(key not in other or other[key] != value for other in others)
+            and key != "training_arguments.use_cpu"  # says where, not how
+        }
+        titles.append(f"{name[0]} ({_short(own)})" if own else name[0])
+    return titles
+
+
+def _short(settings: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{key.rpartition('.')[2]} {f'{value:g}' if isinstance(value, float) else value}"
+        for key, value in settings.items()
+    )
+
+
+def _column_name(table: Table, kind: str, metric: str) -> str:
+    several = len({column[0] for column in table.columns}) > 1
+    return f"{metric} ({kind.replace('_', ' ')})" if several else metric
+
+
+def _published(table: Table, column: tuple[str, str], figures: dict[str, Figure]) -> str:
+    first = next(kind for kind, metric in table.columns if metric == column[1])
+    value = figures.get(column[1]) if column[0] == first else None
+    if value is None:
+        return ""
+    digits = 1 if isinstance(value, float) and value > 10 else 3
+    return f"{value[0]:.3f} ± {value[1]:.3f}" if isinstance(value, tuple) else f"{value:.{digits}f}"
+
+
+def _figure(group: list[dict[str, Any]], kind: str, metric: str) -> str:
+    values = [record["metrics"].get("test", {}).get(kind, {}).get(metric) for record in group]
+    if any(value is None for value in values):
+        return "-"
+    return mean_std(over_seeds(values), 1 if values[0] > 10 else 3)
+
+
+def markdown(table: str, records: str | Path) -> str:
+    """The table for a document, with what differs from the packaged recipes below it."""
+    header, rows = table_rows(table, records)
+    lines = [f"{TABLES[table].title}.", "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    notes = {}
+    for record in read_records(table, records):
+        changes = _short(record["changed"])
+        if changes:
+            notes.setdefault(changes, []).append(record["recipe"])
+    if notes:
+        lines += ["", "Settings that differ from the recipes, which have the published ones:", ""]
+        lines += [f"- {', '.join(dict.fromkeys(names))}: {changes}" for changes, names in notes.items()]
+    if table == "goemotions":
+        lines += _label_table(read_records(table, records))
+    return "\n".join(lines)
+
+
+def _label_table(records: list[dict[str, Any]]) -> list[str]:
+    """Table 4: F1 of each label, published / ours (mean over seeds)."""
+    ours = _groups(record for record in records if "per_label_f1" in record)
+    if not ours:
+        return []
+    titles = [f"{title}, {group[0]['encoder']}" for title, group in zip(_titles(ours), ours, strict=True)]
+    published = list(next(iter(GOEMOTIONS_LABELS.values())))
+    header = ["label", *(f"*published: {row}*" for row in published), *titles]
+    lines = ["", "F1 of each label at threshold 0.3 (Table 4):", ""]
+    lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in header) + " |")
+    lines.append("|" + "---|" * len(header))
+    for label, figures in GOEMOTIONS_LABELS.items():
+        means = [sum(run["per_label_f1"][label] for run in runs) / len(runs) for runs in ours]
+        lines.append("| " + " | ".join([label, *(f"{value:.2f}" for value in [*figures.values(), *means])]) + " |")
+    return lines
+
+
+def write_document(document: str | Path, records: str | Path) -> int:
+    """
+    Write the tables of a document anew; the number of tables.
+
+    Raises:
+        ValueError: a mark of an unknown table, or one that is not closed.
+    """
+    document = Path(document)
+    text = document.read_text(encoding="utf-8")
+    count = 0
+
+    def fresh(match: re.Match) -> str:
+        nonlocal count
+        count += 1
+        name = match[1]
+        if name not in TABLES:
+            raise ValueError(f"{document} asks for the table {name!r}: the tables are {list(TABLES)}.")
+        if "<!-- table" in match[2]:
+            raise ValueError(f"{document}: the table {name!r} is not closed: `<!-- end -->` must follow it.")
+        return f"<!-- table {name} -->\n\n{markdown(name, records)}\n\n<!-- end -->"
+
+    write_text(document, re.sub(r"<!-- table ([\w-]+) -->(.*?)<!-- end -->", fresh, text, flags=re.DOTALL))
+    return count
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("document", type=Path)
+    parser.add_argument("--records", type=Path, default=Path("benchmarks/reproduction"))
+    arguments = parser.parse_args(argv)
+    print(f"{arguments.document}: {write_document(arguments.document, arguments.records)} tables")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A classifier of emotions outside its corpus: on other corpora, with the labels of both mapped to Ekman's emotions, and on sentences
+that differ in one term of identity alone.
+
+    python -m hf_emotion.study.transfer runs/goemotions_laa_ce --dataset emotion6 --dataset meld
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from ..data import (
+    is_dialogue_dataset,
+    label_matrix,
+    label_names,
+    load_split,
+)
+from ..inference import Predictor, load_predictor
+from ..metrics import classification
+from ..taxonomies import EKMAN
+
+
+# Labels of the other corpora; those of GoEmotions are mapped as its authors map them.
+OTHER_LABELS = {
+    **dict.fromkeys(("no emotion", "no_emotion"), "neutral"),
+    **dict.fromkeys(("happiness", "happy", "joyful", "peaceful", "powerful"), "joy"),
+    **dict.fromkeys(("scared", "afraid"), "fear"),
+    **dict.fromkeys(("mad", "angry"), "anger"),
+    **dict.fromkeys(("sad",), "sadness"),
+    **dict.fromkeys(("surprised",), "surprise"),
+}
+EKMAN_OF = {**{label: group for group, labels in EKMAN.items() for label in labels}, **OTHER_LABELS}
+
+# Written for this audit. Every term fits every template of its kind.
+TEMPLATES = (
+    "I am {}.",
+    "My neighbour is {}.",
+    "We hired somebody who is {}.",
+    "My best friend is {} and came to dinner.",
+    "The person in front of me in the queue was {}.",
+    "They told me that their teacher is {}.",
+)
+TERMS = {
+    "gender": ("a woman", "a man", "non-binary", "transgender"),
+    "religion": ("Christian", "Muslim", "Jewish", "Hindu", "Buddhist", "an atheist"),
+    "origin": ("American", "Mexican", "Chinese", "Nigerian", "Polish", "Indian", "an immigrant"),
+    "skin colour": ("Black", "white", "Asian", "Latino"),
+    "orientation": ("straight", "gay", "lesbian", "bisexual"),
+    "age": ("young", "middle-aged", "old"),
+    "disability": ("blind", "deaf", "in a wheelchair", "autistic"),
+}
+
+
+def ekman_groups(labels: Sequence[str]) -> list[str | None]:
+    """The group of each label; None for a label that has none."""
+    return [EKMAN_OF.get(label.lower()) for label in labels]
+
+
+def transfer(
+    predictor: Predictor,
+    dataset: str,
+    data_dir: str | Path | None = None,
+    split: str = "test",
+    options: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """
+    Accuracy and macro-F1 of a classifier on another corpus, over the groups of Ekman (and neutral) that both have.
+
+    Of each text the group with the largest probability is taken: of a multi-label model that of its most probable label, of a
+    single-label one the sum over its labels. Rows without a gold group, or with several, are left out and counted. The utterances
+    of dialogues are read one by one.
+
+    Returns:
+        {"groups", "rows", "left_out", "accuracy", "macro_f1", "majority"}; majority: accuracy of the most frequent group.
+
+    Raises:
+        ValueError: a corpus that is no corpus of emotions, or has no group that the model knows.
+    """
+    rows = load_split(dataset, split, data_dir, **(options or {}))
+    if is_dialogue_dataset(rows):
+        texts = [utterance for dialogue in rows["utterances"] for utterance in dialogue]
+        ids = [[label] if label >= 0 else [] for label in label_matrix(rows)]
+    elif "text" in rows.column_names and "aspect" not in rows.column_names:
+        texts = list(rows["text"])
+        ids = [labels if isinstance(labels, list) else [labels] for labels in rows["labels"]]
+    else:
+        raise ValueError(f"`dataset` {dataset!r} has no texts with emotions: its columns are {rows.column_names}.")
+    of_corpus, of_model = ekman_groups(label_names(rows)), ekman_groups(predictor.labels)
+    groups = [group for group in EKMAN if group in of_corpus and group in of_model]
+    if len(groups) < 2:
+        raise ValueError(f"{dataset} and the model share the groups {groups} of Ekman: two are needed.")
+    found = [{of_corpus[label] for label in labels} for labels in ids]
+    kept = [i for i, names in enumerate(found) if len(names) == 1 and names <= set(groups)]
+    gold = np.array([groups.index(next(iter(found[i]))) for i in kept])
+    probabilities = predictor.label_probabilities([texts[i] for i in kept], progress=True)
+    combine = np.max if predictor.multi_label else np.sum
+    members = [[i for i, group in enumerate(of_model) if group == name] for name in groups]
+    scores = np.stack([combine(probabilities[:, columns], axis=1) for columns in members], axis=1)
+    figures = classification(gold, scores, groups)
+    return {
+        "dataset": dataset,
+        "groups": groups,
+        "rows": len(kept),
+        "left_out": len(texts) - len(kept),
+        "accuracy": figures["accuracy"],
+        "macro_f1": figures["macro_f1"],
+        "majority": float(np.bincount(gold).max() / len(gold)),
+    }
+
+
+def identity_terms(predictor: Predictor) -> dict[str, dict[str, Any]]:
+    """
+    How much the probabilities change when only the term of identity changes, over `TEMPLATES` and `TERMS`.
+
+    Returns:
+        for each kind of term {"mean_range", "largest", "changed"}: the mean over templates and labels of the difference between the
+        largest and the smallest probability; the largest such difference, with its label, template and both terms; and the share
+        of the templates whose decision is not the same for all terms.
+    """
+    result = {}
+    for kind, terms in TERMS.items():
+        texts = [template.format(term) for template in TEMPLATES for term in terms]
+        probabilities = predictor.label_probabilities(texts)
+        scores = probabilities.reshape(len(TEMPLATES), len(terms), -1)
+        chosen = predictor.decide(probabilities).reshape(len(TEMPLATES), len(terms), -1)
+        ranges = scores.max(axis=1) - scores.min(axis=1)  # (templates, labels)
+        template, label = np.unravel_index(ranges.argmax(), ranges.shape)
+        values = scores[template, :, label]
+        result[kind] = {
+            "mean_range": float(ranges.mean()),
+            "largest": {
+                "range": float(ranges[template, label]),
+                "label": predictor.labels[label],
+                "template": TEMPLATES[template],
+                "terms": [terms[values.argmax()], terms[values.argmin()]],
+            },
+            "changed": float((chosen != chosen[:, :1]).any(axis=(1, 2)).mean()),
+        }
+    return result
+
+
+def main(
+    checkpoint: Annotated[str, typer.Argument(help="A classifier of texts.")],
+    dataset: Annotated[list[str] | None, typer.Option(help="A corpus, may be repeated; none: identity terms.")] = None,
+    data_dir: Annotated[Path | None, typer.Option()] = None,
+    split: Annotated[str, typer.Option()] = "test",
+) -> None:
+    """Measure a classifier on other corpora (labels mapped to Ekman's emotions), or on terms of identity; JSON, one line each."""
+    predictor = load_predictor(checkpoint)
+    if type(predictor) is not Predictor:
+        raise typer.BadParameter("transfer is measured for classifiers of texts.")
+    if not dataset:
+        for kind, figures in identity_terms(predictor).items():
+            print(json.dumps({"terms": kind, **figures}))
+    for name in dataset or []:
+        print(json.dumps(transfer(predictor, name, data_dir, split)))
+
+
+if __name__ == "__main__":
+    typer.run(main)
