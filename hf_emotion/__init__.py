@@ -30,7 +30,7 @@ _HOMES = {
     "LabelAwareBertConfig": ".modeling",
     "LabelAwareBertModel": ".modeling",
     "ModulatedLayerNorm": ".modeling",
-    "OnnxReplyGenerator": ".runtime.onnx",
+    "OnnxReplyGenerator": ".inference.onnx_replies",
     "Predictor": ".inference.predictor",
     "QACGBertConfig": ".modeling",
     "QACGBertForSequenceClassification": ".modeling",
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .data import load_dataset_for  # noqa: F401
     from .inference.dialogue import DialoguePredictor  # noqa: F401
     from .inference.explain import explain  # noqa: F401
+    from .inference.onnx_replies import OnnxReplyGenerator  # noqa: F401
     from .inference.predictor import Predictor  # noqa: F401
     from .inference.replies import ReplyGenerator  # noqa: F401
     from .inference.targeted import TargetedPredictor  # noqa: F401
@@ -92,7 +93,6 @@ if TYPE_CHECKING:
     )
     from .recipes import Recipe, load_recipe  # noqa: F401
     from .runs.train import train  # noqa: F401
-    from .runtime.onnx import OnnxReplyGenerator  # noqa: F401
     from .serving.threads import BatchingPredictor  # noqa: F401
     from .study.faithfulness import faithfulness  # noqa: F401
 

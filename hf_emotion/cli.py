@@ -322,19 +322,17 @@ def predict(
         raise typer.BadParameter("--engine ray goes with --input and --output.")
     if workers is not None and engine != "ray":
         raise typer.BadParameter("--workers goes with --engine ray; several processes: torchrun, accelerate launch.")
-    _quiet()
-    from .inference import (
-        DialoguePredictor,
-        ReplyGenerator,
-        TargetedPredictor,
-        load_predictor,
-    )
+    from .runtime.exported import is_light
+
+    _quiet(needs_transformers=not is_light(Path(checkpoint)))
+    from .inference import DialoguePredictor, TargetedPredictor, load_predictor
+    from .runtime.checkpoints import is_generator
 
     state = _processes() if input_ is not None else None
     if state is not None and engine == "ray":
         raise typer.BadParameter("--engine ray starts its processes itself: without torchrun or accelerate launch.")
     predictor = load_predictor(checkpoint, taxonomy, max_length, _device_of(state), dtype)
-    if isinstance(predictor, ReplyGenerator):
+    if is_generator(predictor.model.config):
         raise ValueError(f"{checkpoint} generates replies: use `hf-emotion generate`.")
     targeted = isinstance(predictor, TargetedPredictor)
     if targeted and top_k is not None:
@@ -1128,17 +1126,23 @@ def _print_json(value: Any) -> None:
     print(json.dumps(without_nan(value), indent=2, ensure_ascii=False))
 
 
-def _quiet() -> None:
+def _quiet(needs_transformers: bool = True) -> None:
     """Our commands say what matters themselves; no progress bars in a file or a pipe."""
-    import datasets
-    from huggingface_hub.utils import disable_progress_bars
-    from transformers.utils import logging as transformers_logging
+    if needs_transformers:
+        from transformers.utils import logging as transformers_logging
 
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()  # of loading and saving weights
+        transformers_logging.set_verbosity_error()
+        transformers_logging.disable_progress_bar()  # of loading and saving weights
     if not sys.stderr.isatty():
-        datasets.disable_progress_bars()
+        from huggingface_hub.utils import disable_progress_bars
+
         disable_progress_bars()
+        if "datasets" in sys.modules:
+            import datasets
+
+            datasets.disable_progress_bars()
+        else:  # read when it is imported: not every command needs it
+            os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
 
 
 def _processes():
@@ -1155,9 +1159,11 @@ def _processes():
 
 def _device_of(state) -> str | None:
     """Each process on its own GPU."""
+    if state is None:
+        return None
     import torch
 
-    return f"cuda:{state.local_process_index}" if state is not None and torch.cuda.is_available() else None
+    return f"cuda:{state.local_process_index}" if torch.cuda.is_available() else None
 
 
 def main() -> None:

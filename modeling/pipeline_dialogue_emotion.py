@@ -1,20 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipeline `dialogue-emotion`: a dialogue to the emotion of each of its turns."""
 
-import re
-import sys
-from collections.abc import Sequence
-
 import torch
 from transformers import Pipeline
 
-from .usable_positions import usable_positions
-
-
-def number_speakers(speakers: Sequence[str | None], limit: int) -> list[int]:
-    """Speakers numbered by their first turn; those beyond the model's number share the last one."""
-    numbers: dict[str | None, int] = {}
-    return [min(numbers.setdefault(speaker, len(numbers)), limit - 1) for speaker in speakers]
+from .dialogue_turns import encoder_positions, number_speakers, read_turn
 
 
 class DialogueEmotionPipeline(Pipeline):
@@ -81,24 +71,4 @@ class DialogueEmotionPipeline(Pipeline):
         return results
 
 
-def encoder_positions(config) -> int:
-    """Tokens of an utterance that a model takes: the positions of its encoder; a BiLSTM over words has no limit."""
-    return sys.maxsize if config.encoder_config is None else usable_positions(config.encoder_config)
-
-
-def read_turn(turn, number: int) -> tuple[str | None, str]:
-    """(speaker or None, utterance) of one turn."""
-    speaker, utterance = None, turn
-    if isinstance(turn, dict):
-        speaker, utterance = turn.get("speaker"), turn.get("utterance")
-    elif isinstance(turn, tuple) and len(turn) == 2:
-        speaker, utterance = turn
-    if not isinstance(utterance, str) or not utterance.strip() or re.search("[\ud800-\udfff]", utterance):
-        raise ValueError(
-            f"turn {number} must be (speaker, utterance), a dictionary with these keys, or an utterance, which is a string "
-            f"that is not empty and holds no halves of characters; got {turn!r}."
-        )
-    return speaker, utterance
-
-
-__all__ = ["DialogueEmotionPipeline", "encoder_positions", "number_speakers", "read_turn"]
+__all__ = ["DialogueEmotionPipeline"]

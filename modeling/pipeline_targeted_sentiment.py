@@ -1,94 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipeline `targeted-sentiment`: a text to the sentiment towards every aspect of every target in it."""
 
-import re
-
 from transformers import Pipeline
 
-
-def targets_in(config, text: str) -> list[str]:
-    """The targets of a model that occur in a text, by their names or by what the model reads for them."""
-    texts = _target_texts(config)
-    names = {words: name for name, words in texts.items()} | {name: name for name in texts}
-    found = {names[form] for form in _forms(texts).findall(text)}
-    return [name for name in config.targets if name in found]
-
-
-def _target_texts(config) -> dict[str, str]:
-    """{name of a target: what the model reads for it}"""
-    return dict(zip(config.targets, config.target_texts or config.targets, strict=True))
-
-
-def _forms(texts: dict[str, str]) -> re.Pattern:
-    """Finds names and what stands for them; of two that begin alike the longer."""
-    return re.compile("|".join(re.escape(form) for form in sorted({*texts, *texts.values()}, key=len, reverse=True)))
-
-
-def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[str, str | None, int]:
-    """
-    What a model reads for one target and aspect.
-
-    Args:
-        config: with `aspects`, `targets`, `target_texts` and `auxiliary_sentence`.
-        target: one of `config.targets`, or None where the model has none.
-
-    Returns:
-        the text with what the model reads for each target, the auxiliary sentence (None for models without), the context id.
-
-    Raises:
-        ValueError: an unknown target or aspect, with the known ones.
-    """
-    if aspect not in config.aspects:
-        raise ValueError(f"unknown aspect {aspect!r}: the model's aspects are {config.aspects}.")
-    context_id = config.aspects.index(aspect)
-    auxiliary = auxiliary_sentence(None, aspect)
-    if config.targets is None:
-        if target is not None:
-            raise ValueError(
-                f"the model has no targets, only the aspects {config.aspects}; got the target {target!r}."
-            )
-    else:
-        if target not in config.targets:
-            raise ValueError(f"unknown target {target!r}: the model's targets are {config.targets}.")
-        texts = _target_texts(config)
-        context_id += config.targets.index(target) * len(config.aspects)
-        auxiliary = auxiliary_sentence(texts[target], aspect)
-        text = mark_targets(text, texts)
-    return text, auxiliary if config.auxiliary_sentence else None, context_id
-
-
-def auxiliary_sentence(target_text: str | None, aspect: str) -> str:
-    """The second segment that tells a model what is asked: "location - 1 - price", or the aspect alone without a target."""
-    return aspect if target_text is None else f"{target_text} - {aspect}"
-
-
-def mark_targets(text: str, texts: dict[str, str]) -> str:
-    """
-    A text as the model reads it, given {name of a target: what the model reads for it}. Names are found wherever they stand;
-    blanks set what is written for them off from letters and digits ("xLOCATION1y" -> "x location - 1 y").
-    """
-    forms = _forms(texts)
-
-    def mark(match: re.Match) -> str:
-        words = texts.get(match[0], match[0])
-        if words == match[0]:
-            return words
-        glued_before = re.match(r"\w", text[: match.start()][-1:])
-        # Where another name follows, one blank is enough: it brings its own.
-        following = forms.match(text, match.end())
-        named = following and texts.get(following[0], following[0]) != following[0]
-        glued_after = re.match(r"\w", text[match.end() :]) and not named
-        return f"{' ' if glued_before else ''}{words}{' ' if glued_after else ''}"
-
-    return forms.sub(mark, text)
-
-
-def entry(target: str | None, aspect: str, labels: list[str], probabilities: list[float]) -> dict:
-    """The result for one target and aspect, from the probability of each label."""
-    best = max(range(len(labels)), key=probabilities.__getitem__)
-    scores = dict(zip(labels, probabilities, strict=True))
-    of = {} if target is None else {"target": target}
-    return {**of, "aspect": aspect, "label": labels[best], "score": probabilities[best], "scores": scores}
+from .target_texts import entry, model_inputs, targets_in
 
 
 class TargetedSentimentPipeline(Pipeline):

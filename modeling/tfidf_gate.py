@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from transformers.utils import cached_file
-
 
 GATE_FILE = "tfidf_gate.json"
 
@@ -103,7 +101,11 @@ def load_gate(config) -> TfidfGate | None:
     if getattr(config, "tfidf_gating", "none") == "none":
         return None
     path = None
-    if config._name_or_path:
+    if config._name_or_path and (Path(config._name_or_path) / GATE_FILE).is_file():
+        path = Path(config._name_or_path) / GATE_FILE
+    elif config._name_or_path:
+        from transformers.utils import cached_file  # here: the gate itself needs no transformers
+
         path = cached_file(
             config._name_or_path,
             GATE_FILE,

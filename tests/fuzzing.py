@@ -54,8 +54,8 @@ from hf_emotion.data import (
     read_rows,
 )
 from hf_emotion.inference import load_predictor
+from hf_emotion.inference.onnx_replies import OnnxReplyGenerator
 from hf_emotion.recipes import Recipe, load_recipe, recipe_folder
-from hf_emotion.runtime.onnx import OnnxReplyGenerator
 
 
 # No subclasses: a bare UnicodeDecodeError or ArrowInvalid names no file and no remedy.

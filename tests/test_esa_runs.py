@@ -373,7 +373,7 @@ class TestOnePath:
     def test_padding_on_the_left(self, base_roberta):
         tokenizer = AutoTokenizer.from_pretrained(base_roberta, padding_side="left")
         batch = {"input_ids": [[2, 7, 8, 3], [2, 7, 3]], "token_gates": [[1.0, 0.25, 0.5, 1.0], [1.0, 0.75, 1.0]]}
-        padded = run_module.pad_batch(tokenizer, batch)
+        padded = run_module.pad_rows(tokenizer, batch)
         assert padded["attention_mask"].tolist() == [[1, 1, 1, 1], [0, 1, 1, 1]]
         assert padded["token_gates"].tolist() == [[1.0, 0.25, 0.5, 1.0], [1.0, 1.0, 0.75, 1.0]]
 

@@ -21,7 +21,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 import hf_emotion.inference.predictor as predictor_module
 import hf_emotion.serving.bulk as bulk
 from hf_emotion import Predictor, load_dataset_for
-from hf_emotion.inference.predictor import token_budget_batches
+from hf_emotion.runtime.batching import token_budget_batches
 from hf_emotion.serving.bulk import predict_file
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, SENTIMENT
 

@@ -4,7 +4,7 @@
 import pytest
 import torch
 from hf_emotion.modeling import CGBertConfig, TargetedSentimentPipeline
-from hf_emotion.modeling.pipeline_targeted_sentiment import mark_targets, model_inputs, targets_in
+from hf_emotion.modeling.target_texts import mark_targets, model_inputs, targets_in
 from model_cases import (
     ASPECTS,
     BY_ID,

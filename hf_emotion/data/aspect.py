@@ -16,8 +16,8 @@ from xml.etree import ElementTree
 import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict, Value
 
-from ..modeling import pipeline_targeted_sentiment
-from ..modeling.pipeline_targeted_sentiment import mark_targets
+from ..modeling import target_texts
+from ..modeling.target_texts import mark_targets
 from .own_files import draw_units
 from .rows import (
     BadRow,
@@ -267,7 +267,7 @@ def replace_targets(text: str) -> str:
 
 def auxiliary_sentence(target: str | None, aspect: str) -> str:
     """The second segment that tells a model what is asked: "location - 1 - price", or the aspect alone without a target."""
-    return pipeline_targeted_sentiment.auxiliary_sentence(target and TARGET_TEXTS.get(target, target), aspect)
+    return target_texts.auxiliary_sentence(target and TARGET_TEXTS.get(target, target), aspect)
 
 
 def to_aspect_dataset(

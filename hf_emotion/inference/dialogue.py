@@ -4,26 +4,29 @@
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..modeling.pipeline_dialogue_emotion import encoder_positions, number_speakers, read_turn
-from ..runtime.onnx import OnnxDialogueClassifier
-from .predictor import (
+from ..runtime.batching import (
     CHUNK,
     TOKENS_PER_BATCH,
-    Predictor,
     check_max_length,
     encode_texts,
-    is_dialogue_model,
-    load_checkpoint,
+    pad_rows,
     progress_bar,
     token_budget_batches,
-    use_one_thread_after_fork,
 )
+from ..runtime.checkpoints import is_dialogue_model, load_checkpoint, model_probabilities
+from ..runtime.plain import dialogue_turns
+from .predictor import Predictor
+
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from ..runtime.onnx import OnnxDialogueClassifier
 
 
 logger = logging.getLogger(__name__)
@@ -42,9 +45,9 @@ class DialoguePredictor:
 
     def __init__(
         self,
-        checkpoint: str | Path | PreTrainedModel | OnnxDialogueClassifier,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        device: str | torch.device | None = None,
+        checkpoint: "str | Path | PreTrainedModel | OnnxDialogueClassifier",
+        tokenizer: "PreTrainedTokenizerBase | None" = None,
+        device: "str | torch.device | None" = None,
         max_length: int | None = None,
         dtype: str | None = None,
     ):
@@ -70,7 +73,7 @@ class DialoguePredictor:
             )
         self.model.eval()
         self.max_length = check_max_length(
-            max_length, encoder_positions(config), "encoder", self.tokenizer.model_max_length
+            max_length, dialogue_turns.encoder_positions(config), "encoder", self.tokenizer.model_max_length
         )
         self.labels = [config.id2label[i] for i in range(config.num_labels)]
 
@@ -99,7 +102,10 @@ class DialoguePredictor:
                     f"dialogue {number} of {len(dialogues)} must be a list of turns, at least one; got {dialogue!r}. "
                     "Several dialogues are a list of such lists."
                 )
-        turns = [[read_turn(turn, number) for number, turn in enumerate(dialogue, 1)] for dialogue in dialogues]
+        turns = [
+            [dialogue_turns.read_turn(turn, number) for number, turn in enumerate(dialogue, 1)]
+            for dialogue in dialogues
+        ]
         utterances = [[utterance for _, utterance in dialogue] for dialogue in turns]
         speakers = [[speaker for speaker, _ in dialogue] for dialogue in turns]
         probabilities, cut = self.probabilities(utterances, speakers, progress)
@@ -155,8 +161,8 @@ class DialoguePredictor:
                 if self.model.config.num_speakers:
                     limit = self.model.config.num_speakers
                     names = [speakers[i] if speakers else [None] * len(rows[i]) for i in batch]
-                    speaker_ids = [number_speakers(dialogue, limit) for dialogue in names]
-                scores = self._forward([torch.from_numpy(vectors[rows[i]]) for i in batch], speaker_ids)
+                    speaker_ids = [dialogue_turns.number_speakers(dialogue, limit) for dialogue in names]
+                scores = self._forward([vectors[rows[i]] for i in batch], speaker_ids)
                 for i, dialogue in zip(batch, scores, strict=True):
                     output[starts[i] : starts[i + 1]] = dialogue[: len(rows[i])]
                 if bar is not None:
@@ -172,13 +178,8 @@ class DialoguePredictor:
                 "%d of %d utterances are longer than %d tokens and were cut", truncated, total, self.max_length
             )
 
-    @torch.inference_mode()
-    def _forward(self, vectors: list[torch.Tensor], speaker_ids: list[list[int]] | None) -> np.ndarray:
-        use_one_thread_after_fork()
-        inputs = pad_dialogues(vectors, speaker_ids)
-        inputs = {name: tensor.to(self.model.device) for name, tensor in inputs.items()}
-        inputs["utterance_embeds"] = inputs["utterance_embeds"].to(self.model.dtype)
-        return self.model(**inputs).logits.float().softmax(dim=-1).cpu().numpy()
+    def _forward(self, vectors: list[np.ndarray], speaker_ids: list[list[int]] | None) -> np.ndarray:
+        return model_probabilities(self.model, pad_dialogues(vectors, speaker_ids), multi_label=False)
 
 
 def speaker_and_utterance(line: str) -> tuple[str | None, str]:
@@ -189,30 +190,37 @@ def speaker_and_utterance(line: str) -> tuple[str | None, str]:
     return None, line
 
 
-def pad_dialogues(vectors: list[torch.Tensor], speaker_ids: list[list[int]] | None = None) -> dict[str, torch.Tensor]:
-    """Dialogues (U, D) -> `utterance_embeds` (B, U, D), `utterance_mask` (B, U) and, where given, `speaker_ids` (B, U)."""
-    pad = torch.nn.utils.rnn.pad_sequence
-    inputs = {
-        "utterance_embeds": pad(vectors, batch_first=True),
-        "utterance_mask": pad([torch.ones(len(dialogue), dtype=torch.long) for dialogue in vectors], batch_first=True),
-    }
+def pad_dialogues(vectors: list[np.ndarray], speaker_ids: list[list[int]] | None = None) -> dict[str, np.ndarray]:
+    """
+    Dialogues (U, D) -> `utterance_embeds` (B, U, D) float32, `utterance_mask` (B, U) and, where given, `speaker_ids` (B, U),
+    both int64.
+    """
+    lengths = np.array([len(dialogue) for dialogue in vectors])
+    real = np.arange(lengths.max()) < lengths[:, None]  # (B, U)
+    embeds = np.zeros((*real.shape, vectors[0].shape[1]), np.float32)
+    embeds[real] = np.concatenate(vectors)
+    inputs = {"utterance_embeds": embeds, "utterance_mask": real.astype(np.int64)}
     if speaker_ids is not None:
-        inputs["speaker_ids"] = pad([torch.tensor(ids) for ids in speaker_ids], batch_first=True)
+        inputs["speaker_ids"] = np.zeros(real.shape, np.int64)
+        inputs["speaker_ids"][real] = np.concatenate(speaker_ids)
     return inputs
 
 
-@torch.inference_mode()
 def utterance_vectors(
-    model: PreTrainedModel | OnnxDialogueClassifier,
-    tokenizer: PreTrainedTokenizerBase,
+    model: "PreTrainedModel | OnnxDialogueClassifier",
+    tokenizer: "PreTrainedTokenizerBase",
     texts: Sequence[str],
     max_length: int,
     progress: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The utterance encoder's vectors (N, D) float32 of N texts, and (N,) bool: which were cut."""
-    use_one_thread_after_fork()
     model.eval()
-    encode = getattr(model, "dialogue", model).encode_utterances
+    if getattr(model, "takes_arrays", False):
+        encode = model.encode_utterances
+    else:
+        from ..runtime.torch_models import torch_utterance_encoder
+
+        encode = torch_utterance_encoder(model)
     output = np.empty((len(texts), model.config.utterance_size), np.float32)
     cut = np.zeros(len(texts), bool)
     budget = TOKENS_PER_BATCH * (1 if model.device.type == "cpu" else 16)
@@ -223,9 +231,8 @@ def utterance_vectors(
             for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], budget):
                 batch = {"input_ids": [encoded["input_ids"][row] for row in rows]}
                 # Graphs that were exported before padding could stand in front expect it behind.
-                inputs = tokenizer.pad(batch, padding_side="right", return_tensors="pt").to(model.device)
-                vectors = encode(inputs["input_ids"], inputs["attention_mask"])
-                output[[start + row for row in rows]] = vectors.float().cpu().numpy()
+                inputs = pad_rows(tokenizer, batch, padding_side="right")
+                output[[start + row for row in rows]] = encode(inputs["input_ids"], inputs["attention_mask"])
                 if bar is not None:
                     bar.update(len(rows))
     return output, cut

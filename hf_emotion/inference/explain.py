@@ -14,9 +14,11 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from ..modeling.pipeline_dialogue_emotion import number_speakers, read_turn
+from ..modeling.dialogue_turns import number_speakers, read_turn
 from ..modeling.pipeline_emotional_response import emotion_ids_of, emotion_vector, encode_contexts
-from ..modeling.pipeline_targeted_sentiment import model_inputs
+from ..modeling.target_texts import model_inputs
+from ..runtime.batching import as_texts, encode_texts, pad_rows
+from ..runtime.torch_models import to_tensors
 from . import (
     DialoguePredictor,
     Predictor,
@@ -25,7 +27,6 @@ from . import (
     load_predictor,
 )
 from .dialogue import speaker_and_utterance, utterance_vectors
-from .predictor import as_texts, encode_texts, pad_batch
 from .replies import Emotion
 
 
@@ -314,9 +315,8 @@ def read_text(predictor: Predictor, context: Context, merge: Merge = "sum") -> t
         )
     segments = [[context.text]] if context.auxiliary is None else [[context.text], [context.auxiliary]]
     encoded, cut = encode_texts(tokenizer, segments, predictor.max_length, predictor.gate, config)
-    inputs: dict[str, Any] = dict(pad_batch(tokenizer, encoded))
     if context.context_id is not None:
-        inputs["context_ids"] = torch.tensor([context.context_id])
+        encoded["context_ids"] = [context.context_id]
     text = context.text
     if predictor.gate is not None and config.tfidf_gating == "filter":
         text = predictor.gate.filter(text)
@@ -330,7 +330,7 @@ def read_text(predictor: Predictor, context: Context, merge: Merge = "sum") -> t
     words, word_of = _words(text, tokens, merge)
     if not words:
         raise ValueError(f"the tokenizer finds no word in {context.text!r}.")
-    inputs = {name: tensor.to(predictor.model.device) for name, tensor in inputs.items()}
+    inputs = to_tensors(pad_rows(tokenizer, encoded), predictor.model)
     return Reading(inputs, words, word_of), bool(cut[0])
 
 

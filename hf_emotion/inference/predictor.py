@@ -2,62 +2,36 @@
 """Prediction for lists of texts: length-sorted, in batches of a fixed token budget."""
 
 import logging
-import os
-import threading
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from tqdm.auto import tqdm
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    BatchEncoding,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
+
+from ..runtime.batching import (
+    CHUNK,
+    INPUT_NAMES,
+    TOKENS_PER_BATCH,
+    as_texts,
+    check_max_length,
+    encode_texts,
+    pad_rows,
+    progress_bar,
+    token_budget_batches,
 )
-
-import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
-
-from ..modeling.tfidf_gate import TfidfGate, load_gate
-from ..modeling.usable_positions import usable_positions
-from ..runtime.loading import read_config, read_model, read_tokenizer
-from ..runtime.onnx import OnnxClassifier, OnnxDialogueClassifier, is_exported
+from ..runtime.checkpoints import is_dialogue_model, is_generator, is_targeted, load_checkpoint, model_probabilities
+from ..runtime.plain import tfidf_gate, usable_positions
 from ..taxonomies import group_index
 
 
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from ..runtime.onnx import OnnxClassifier
+
+
 logger = logging.getLogger(__name__)
-
-# Larger batches leave the CPU's caches (measured with MiniLM: 512 rows 1.44 s at 1024 tokens, 1.73 s at 4096).
-TOKENS_PER_BATCH = 1024  # times 16 elsewhere
-CHUNK = 4096  # texts tokenized and sorted together
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
-# A fast tokenizer keeps truncation as a setting: two threads would change it under each other ("Already borrowed").
-_tokenizing = threading.RLock()
-_process = os.getpid()
-if hasattr(os, "register_at_fork"):  # not on Windows
-    # A child has none of the threads that may hold the lock.
-    os.register_at_fork(
-        before=_tokenizing.acquire, after_in_parent=_tokenizing.release, after_in_child=_tokenizing.release
-    )
-
-
-def use_one_thread_after_fork() -> None:
-    """Once in a forked process: OpenMP waits for ever for the threads that stayed behind in the parent."""
-    global _process
-    if os.getpid() != _process:
-        torch.set_num_threads(1)
-        _process = os.getpid()
-
-
-def progress_bar(progress: bool, **options: Any) -> AbstractContextManager[tqdm | None]:
-    """A bar where standard error is a terminal; None unless asked for: a fork could find tqdm's lock taken."""
-    return tqdm(disable=None, **options) if progress else nullcontext()
 
 
 class Predictor:
@@ -74,12 +48,12 @@ class Predictor:
 
     def __init__(
         self,
-        checkpoint: str | Path | PreTrainedModel | OnnxClassifier,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        device: str | torch.device | None = None,
+        checkpoint: "str | Path | PreTrainedModel | OnnxClassifier",
+        tokenizer: "PreTrainedTokenizerBase | None" = None,
+        device: "str | torch.device | None" = None,
         max_length: int | None = None,
         taxonomy: str | None = None,
-        gate: TfidfGate | None = None,
+        gate: "tfidf_gate.TfidfGate | None" = None,
         dtype: str | None = None,
     ):
         """
@@ -119,9 +93,9 @@ class Predictor:
         config = self.model.config
         self.multi_label = config.problem_type == "multi_label_classification"
         self.max_length = check_max_length(
-            max_length, usable_positions(config), "model", self.tokenizer.model_max_length
+            max_length, usable_positions.usable_positions(config), "model", self.tokenizer.model_max_length
         )
-        self.gate = gate or load_gate(config)
+        self.gate = gate or tfidf_gate.load_gate(config)
         labels = [config.id2label[i] for i in range(config.num_labels)]
         thresholds = list(getattr(config, "thresholds", None) or [0.5] * len(labels))
         self._groups = None
@@ -244,190 +218,5 @@ class Predictor:
                         bar.update(len(rows))
         return output, cut
 
-    @torch.inference_mode()
     def _forward(self, batch: dict[str, list]) -> np.ndarray:
-        use_one_thread_after_fork()
-        inputs: Any = pad_batch(self.tokenizer, batch).to(self.model.device)
-        logits = self.model(**inputs).logits.float()
-        return (logits.sigmoid() if self.multi_label else logits.softmax(dim=-1)).cpu().numpy()
-
-
-def check_max_length(max_length: int | None, limit: int, of: str, default: int | None = None) -> int:
-    """`max_length`, else `default`, else the limit; ValueError unless it lies between 3 and the limit of the model or encoder."""
-    if max_length is not None and not 3 <= max_length <= limit:
-        raise ValueError(f"`max_length` must lie between 3 and the {of}'s {limit} positions, got {max_length}.")
-    return max_length or min(limit, default or limit)
-
-
-INPUT_NAMES = ("input_ids", "token_type_ids", "token_gates")
-
-
-def encode_texts(
-    tokenizer: PreTrainedTokenizerBase, segments: list[Sequence[str]], max_length: int, gate: TfidfGate | None, config
-) -> tuple[dict[str, list], np.ndarray]:
-    """
-    Texts as a model reads them, for training and prediction alike.
-
-    Args:
-        segments: the texts, and, for pairs, the second segment of each, which is never cut.
-        gate, config: the model's TF-IDF gate and its configuration, which says what the gate does.
-
-    Returns:
-        `input_ids`, for pairs `token_type_ids`, with `tfidf_gating="scale"` `token_gates`; and (N,) bool: which were cut.
-    """
-    texts, *auxiliary = segments
-    scaled = gate is not None and config.tfidf_gating == "scale"
-    if gate is not None and not scaled:
-        texts = [gate.filter(text) for text in texts]
-    options: dict[str, Any] = {
-        "return_token_type_ids": bool(auxiliary),
-        "return_attention_mask": False,
-        "verbose": False,
-    }
-    with _tokenizing:
-        encoded = tokenizer(texts, *auxiliary, return_offsets_mapping=scaled, **options)
-        cut = np.array([len(ids) > max_length for ids in encoded["input_ids"]], dtype=bool)
-        rows = np.flatnonzero(cut)
-        if rows.size:
-            options |= {"truncation": "only_first", "max_length": max_length}
-            parts = [[segment[row] for row in rows] for segment in (texts, *auxiliary)]
-            shorter = tokenizer(*parts, return_offsets_mapping=scaled, **options)
-            for name, values in shorter.items():
-                for row, value in zip(rows, values, strict=True):
-                    encoded[name][row] = value
-    if scaled:
-        offsets = encoded.pop("offset_mapping")
-        encoded["token_gates"] = [gate.token_gates(*pair) for pair in zip(texts, offsets, strict=True)]
-    return dict(encoded), cut
-
-
-def pad_batch(tokenizer: PreTrainedTokenizerBase, batch: dict[str, list]) -> BatchEncoding:
-    """Rows of `encode_texts` -> tensors (B, L), padded to the longest row, with `attention_mask`."""
-    gates = batch.pop("token_gates", None)
-    inputs = tokenizer.pad(batch, return_tensors="pt")
-    if gates is not None:
-        mask = inputs["attention_mask"].bool()  # says on which side the padding is
-        inputs["token_gates"] = torch.ones(mask.shape)
-        inputs["token_gates"][mask] = torch.tensor([gate for row in gates for gate in row])
-    return inputs
-
-
-def is_targeted(config) -> bool:
-    """Whether a model was trained for targeted sentiment."""
-    return getattr(config, "aspects", None) is not None
-
-
-def is_dialogue_model(config) -> bool:
-    """Whether a model reads dialogues."""
-    return config.model_type == "dialogue-bilstm"
-
-
-def is_generator(config) -> bool:
-    """Whether a model generates replies in chosen emotions."""
-    return hasattr(config, "modulated_norms")
-
-
-def as_texts(texts: Sequence[str] | str) -> list[str]:
-    """A list of texts (a string is a list of one); TypeError for what is none, ValueError where one is empty or no string."""
-    if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
-        raise TypeError(f"texts must be a string or a list of strings, got {type(texts).__name__}: write [text, ...].")
-    texts = [texts] if isinstance(texts, str) else list(texts)
-    for row, text in enumerate(texts):
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"text {row + 1} of {len(texts)} is empty or no string: {text!r}")
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"text {row + 1} of {len(texts)} holds half a character (U+{ord(text[error.start]):04X} at {error.start}), which is "
-                "no Unicode text: read it as UTF-8, or leave such characters out."
-            ) from error
-    return texts
-
-
-def load_checkpoint(
-    checkpoint: str | Path | PreTrainedModel | OnnxClassifier,
-    tokenizer: PreTrainedTokenizerBase | None = None,
-    device: str | torch.device | None = None,
-    dtype: str | None = None,
-) -> tuple[PreTrainedModel | OnnxClassifier, PreTrainedTokenizerBase]:
-    """
-    A classifier (of texts or of the turns of dialogues) or generator and its tokenizer. A model object stays as it is, where it is; one
-    that is loaded goes to the GPU where there is one, with its own dtype or the given one.
-
-    Raises:
-        ModuleNotFoundError: an exported model without onnxruntime.
-        OSError: no such checkpoint, or one without a tokenizer or without safetensors.
-        ValueError: a model object without `tokenizer`; a checkpoint without trained head, with damaged files or with code of its
-            own, which is not run; an exported model on another device than the CPU, "cuda" without a GPU; another `dtype` than those of `DTYPES`, or one
-            for a model object or an exported model.
-    """
-    if dtype is not None and dtype not in DTYPES:
-        raise ValueError(f"`dtype` must be one of {list(DTYPES)}, got {dtype!r}.")
-    if not isinstance(checkpoint, str | Path):
-        if tokenizer is None:
-            raise ValueError("pass `tokenizer` together with a model object.")
-        if dtype is not None:
-            raise ValueError(
-                f"`dtype` {dtype!r} is for checkpoints: a model object has its own, see `model.to(dtype)`."
-            )
-        return checkpoint, tokenizer
-    if Path(checkpoint).is_file():
-        raise OSError(
-            f"the checkpoint {str(checkpoint)!r} is a file: give the folder that holds it, with its config.json."
-        )
-    if Path(checkpoint).is_dir() and not (Path(checkpoint) / "config.json").is_file():
-        found = [path.parent for pattern in ("*", "*/*") for path in Path(checkpoint).glob(f"{pattern}/config.json")]
-        inner = sorted(path.relative_to(checkpoint).as_posix() for path in found)
-        hint = f" Its folders {inner} are checkpoints." if inner else ""
-        raise OSError(f"{checkpoint} is no checkpoint: it has no config.json.{hint}")
-    if is_exported(checkpoint):
-        if torch.device(device or "cpu").type != "cpu":
-            raise ValueError(f"`device` must be 'cpu' for {checkpoint}, an exported model; got {str(device)!r}.")
-        if dtype is not None:
-            raise ValueError(f"`dtype` {dtype!r}: {checkpoint} is an exported model, whose weights stay as they are.")
-        dialogues = is_dialogue_model(read_config(checkpoint))
-        model = (OnnxDialogueClassifier if dialogues else OnnxClassifier)(checkpoint)
-        return model, tokenizer or read_tokenizer(checkpoint)
-    try:
-        config = read_config(checkpoint)
-        auto_class = AutoModelForSequenceClassification
-        if is_dialogue_model(config):
-            auto_class = AutoModelForTokenClassification
-        elif is_generator(config):
-            auto_class = AutoModelForSeq2SeqLM
-        model, loading = read_model(auto_class, checkpoint, config=config, output_loading_info=True)
-    except OSError as error:
-        raise OSError(
-            f"the checkpoint {str(checkpoint)!r} cannot be loaded, neither from a local folder nor from the Hub: "
-            f"{str(error).splitlines()[0]}"
-        ) from error
-    if loading["missing_keys"]:
-        raise ValueError(
-            f"{checkpoint} is no trained model: it lacks {sorted(loading['missing_keys'])}. Train it first."
-        )
-    if tokenizer is None:
-        if Path(checkpoint).is_dir() and not (Path(checkpoint) / "tokenizer_config.json").is_file():
-            raise OSError(
-                f"the checkpoint {str(checkpoint)!r} has no tokenizer (tokenizer_config.json, tokenizer.json): save the "
-                "tokenizer it was trained with into the folder, tokenizer.save_pretrained(folder)."
-            )
-        tokenizer = read_tokenizer(checkpoint)
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"`device` is {str(device)!r}, but torch finds no GPU: leave it out, or write 'cpu'.")
-    return model.to(device, None if dtype is None else DTYPES[dtype]), tokenizer
-
-
-def token_budget_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
-    """
-    Rows sorted by length, longest first, and cut into batches of at most `tokens` tokens, padding included (a longer row
-    is a batch of its own).
-    """
-    batches: list[list[int]] = []
-    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= tokens:
-            batches[-1].append(row)
-        else:
-            batches.append([row])
-    return batches
+        return model_probabilities(self.model, pad_rows(self.tokenizer, batch), self.multi_label)

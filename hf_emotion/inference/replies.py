@@ -21,13 +21,9 @@ from ..modeling.pipeline_emotional_response import (
     limit_length,
     pad_contexts,
 )
-from .predictor import (
-    as_texts,
-    check_max_length,
-    is_generator,
-    load_checkpoint,
-    use_one_thread_after_fork,
-)
+from ..runtime.batching import as_texts, check_max_length
+from ..runtime.checkpoints import is_generator, load_checkpoint
+from ..runtime.torch_models import use_one_thread_after_fork
 
 
 Emotion = str | Mapping[str, float]

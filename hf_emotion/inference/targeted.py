@@ -3,21 +3,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from datasets import Dataset
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..data import context_names
-from ..modeling.pipeline_targeted_sentiment import (
-    auxiliary_sentence,
-    entry,
-    model_inputs,
-    targets_in,
-)
-from .predictor import Predictor, as_texts
+from ..runtime.batching import as_texts
+from ..runtime.plain import target_texts
+from .predictor import Predictor
+
+
+if TYPE_CHECKING:
+    import torch
+    from datasets import Dataset
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 class TargetedPredictor(Predictor):
@@ -33,9 +31,9 @@ class TargetedPredictor(Predictor):
 
     def __init__(
         self,
-        checkpoint: str | Path | PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        device: str | torch.device | None = None,
+        checkpoint: "str | Path | PreTrainedModel",
+        tokenizer: "PreTrainedTokenizerBase | None" = None,
+        device: "str | torch.device | None" = None,
         max_length: int | None = None,
         dtype: str | None = None,
     ):
@@ -80,7 +78,7 @@ class TargetedPredictor(Predictor):
         return results
 
     def _targets_in(self, text: str, number: int) -> list[str]:
-        found = targets_in(self.model.config, text)
+        found = target_texts.targets_in(self.model.config, text)
         if not found:
             raise ValueError(
                 f"text {number + 1} names none of the model's targets {self.model.config.targets}: write one of them where the "
@@ -101,14 +99,14 @@ class TargetedPredictor(Predictor):
         truncated = len({number for (number, _, _), is_cut in zip(pairs, cut, strict=True) if is_cut})
         results: list[list[dict[str, Any]]] = [[] for _ in texts]
         for (number, target, aspect), row in zip(pairs, probabilities.tolist(), strict=True):
-            results[number].append(entry(target, aspect, self.labels, row))
+            results[number].append(target_texts.entry(target, aspect, self.labels, row))
         return results, truncated
 
     # What `predict_file` calls. A row whose text names no target has no predictions.
 
     def _label_probabilities(self, texts, progress: bool = False):  # type: ignore[override]
         config = self.model.config
-        targets = [[None] if config.targets is None else targets_in(config, text) for text in texts]
+        targets = [[None] if config.targets is None else target_texts.targets_in(config, text) for text in texts]
         return self._predict(list(texts), targets, progress)
 
     def rank(self, probabilities, top_k: int | None = None) -> list[list[dict]]:
@@ -131,8 +129,10 @@ class TargetedPredictor(Predictor):
         if top_k is not None:
             raise ValueError("`top_k` is for emotions: targeted sentiment has one label for each target and aspect.")
 
-    def row_probabilities(self, rows: Dataset, progress: bool = False) -> np.ndarray:
+    def row_probabilities(self, rows: "Dataset", progress: bool = False) -> np.ndarray:
         """(N, C) float32 for the rows of targeted sentiment data (columns `text`, `aspect` and, if any, `target`)."""
+        from ..data import context_names
+
         targets, aspects = context_names(rows)
         names = [aspects[i] for i in rows["aspect"]]
         of = [None] * len(rows) if targets is None else [targets[i] for i in rows["target"]]
@@ -142,7 +142,7 @@ class TargetedPredictor(Predictor):
 
     def _pair_probabilities(self, texts: list[str], pairs: list[tuple], progress: bool):
         config = self.model.config
-        inputs = [model_inputs(config, text, *pair) for text, pair in zip(texts, pairs, strict=True)]
+        inputs = [target_texts.model_inputs(config, text, *pair) for text, pair in zip(texts, pairs, strict=True)]
         return self._run(
             [text for text, _, _ in inputs],
             [auxiliary for _, auxiliary, _ in inputs] if config.auxiliary_sentence else None,
@@ -151,12 +151,12 @@ class TargetedPredictor(Predictor):
         )
 
 
-def check_room(tokenizer: PreTrainedTokenizerBase, config, max_length: int) -> None:
+def check_room(tokenizer: "PreTrainedTokenizerBase", config, max_length: int) -> None:
     """ValueError unless `max_length` leaves room for the longest auxiliary sentence and a word of the text."""
     if not config.auxiliary_sentence:
         return
     words = config.target_texts or config.targets or [None]
-    sentences = [auxiliary_sentence(target, aspect) for target in words for aspect in config.aspects]
+    sentences = [target_texts.auxiliary_sentence(target, aspect) for target in words for aspect in config.aspects]
     needed = max(len(ids) for ids in tokenizer(["a"] * len(sentences), sentences)["input_ids"])
     if max_length < needed:
         raise ValueError(

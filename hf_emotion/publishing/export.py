@@ -36,7 +36,7 @@ from ..inference import (
     load_predictor,
 )
 from ..inference.dialogue import speaker_and_utterance
-from ..inference.predictor import is_dialogue_model, is_generator, load_checkpoint
+from ..inference.onnx_replies import OnnxReplyGenerator
 from ..io.files import (
     creating,
     is_taken,
@@ -45,14 +45,10 @@ from ..io.files import (
 )
 from ..modeling.pipeline_emotional_response import encode_contexts, pad_contexts
 from ..runs.evaluate import evaluate
+from ..runtime.checkpoints import is_dialogue_model, is_generator, load_checkpoint
+from ..runtime.exported import write_tokenizer_facts
 from ..runtime.loading import read_config
-from ..runtime.onnx import (
-    DECODER,
-    ENCODER,
-    MODEL,
-    OnnxReplyGenerator,
-    is_exported,
-)
+from ..runtime.onnx import DECODER, ENCODER, MODEL, is_exported
 
 
 TOLERANCE = 1e-4  # of logits in float32, or, where logits are larger than 1, of the largest
@@ -207,8 +203,10 @@ def _write_rest(model, folder: Path) -> None:
     for name in ("auto_map", "custom_pipelines"):  # of the code for the weights that are not here
         if hasattr(config, name):
             delattr(config, name)
-    write_text(folder / "config.json", config.to_json_string())
+    # Whole, with the defaults: prediction reads it without the class that knows them.
+    write_text(folder / "config.json", config.to_json_string(use_diff=False))
     model.tokenizer.save_pretrained(folder)
+    write_tokenizer_facts(model.tokenizer, folder)
     if getattr(model, "gate", None) is not None:
         model.gate.save_pretrained(folder)
     if isinstance(model, _TorchReplies):
@@ -256,9 +254,10 @@ class _Recorder:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
 
-    def __call__(self, **inputs: torch.Tensor):
+    def __call__(self, **inputs):
         outputs = self.model(**inputs)
-        self.calls.append((inputs, outputs.logits))
+        tensors = {name: torch.as_tensor(value) for name, value in inputs.items()}
+        self.calls.append((tensors, torch.as_tensor(outputs.logits)))
         return outputs
 
 

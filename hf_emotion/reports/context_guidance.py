@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 from ..data import context_names, label_names, load_split
 from ..inference.targeted import TargetedPredictor
 from ..io.files import write_json
-from ..modeling.pipeline_targeted_sentiment import model_inputs
+from ..modeling.target_texts import model_inputs
 
 
 BINS = 50  # of a histogram

@@ -46,23 +46,18 @@ from ..data import (
     replies_as_texts,
 )
 from ..inference import DialoguePredictor, Predictor, TargetedPredictor
-from ..inference.predictor import (
-    INPUT_NAMES,
-    encode_texts,
-    is_dialogue_model,
-    is_targeted,
-    pad_batch,
-)
 from ..inference.targeted import check_room
 from ..io.files import filling, is_taken, write_json
 from ..metrics.significance import over_seeds
-from ..modeling.pipeline_dialogue_emotion import encoder_positions
+from ..modeling.dialogue_turns import encoder_positions
 from ..modeling.pipeline_emotion_classification import EmotionClassificationPipeline
 from ..modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
 from ..modeling.tfidf_gate import TfidfGate
 from ..modeling.usable_positions import usable_positions
 from ..recipes import Recipe
 from ..reports import classification as reports
+from ..runtime.batching import INPUT_NAMES, encode_texts, pad_rows
+from ..runtime.checkpoints import is_dialogue_model, is_targeted
 from ..training.dialogue import (
     build_dialogue_model,
     cached_vectors,
@@ -506,9 +501,9 @@ def make_collator(
     """A collator that pads to the longest row of the batch and makes labels (B, C) float, or (B,) int64 for single-label data."""
 
     def collate(rows: list[dict]) -> dict:
-        batch = pad_batch(tokenizer, {name: [row[name] for row in rows] for name in INPUT_NAMES if name in rows[0]})
-        if "context_ids" in rows[0]:
-            batch["context_ids"] = torch.tensor([row["context_ids"] for row in rows])
+        names = [name for name in (*INPUT_NAMES, "context_ids") if name in rows[0]]
+        arrays = pad_rows(tokenizer, {name: [row[name] for row in rows] for name in names})
+        batch: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
         labels = [row["labels"] for row in rows]
         batch["labels"] = (
             torch.from_numpy(multi_hot(labels, num_labels)).float() if multi_label else torch.tensor(labels)

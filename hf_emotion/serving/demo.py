@@ -24,7 +24,7 @@ from ..inference import (
     load_predictor,
 )
 from ..inference.dialogue import speaker_and_utterance
-from ..modeling.pipeline_targeted_sentiment import targets_in
+from ..modeling.target_texts import targets_in
 
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported: nothing is sent anywhere

@@ -23,10 +23,11 @@ from ..data import (
     label_names,
     load_dataset_for,
 )
-from ..inference.predictor import TOKENS_PER_BATCH, pad_batch, token_budget_batches
 from ..recipes import Recipe
 from ..runs.train import share_of
+from ..runtime.batching import TOKENS_PER_BATCH, pad_rows, token_budget_batches
 from ..runtime.loading import read_model
+from ..runtime.torch_models import to_tensors
 from ..training.models import load_base_tokenizer, resolve_base_model
 
 
@@ -146,7 +147,7 @@ def mean_vectors(texts: Sequence[str], tokenizer, model, max_length: int) -> np.
     output = np.empty((len(ids), model.config.hidden_size), np.float32)
     with tqdm(total=len(ids), unit="texts", disable=None) as bar:
         for rows in token_budget_batches([len(row) for row in ids], TOKENS_PER_BATCH):
-            inputs = pad_batch(tokenizer, {"input_ids": [ids[row] for row in rows]})
+            inputs = to_tensors(pad_rows(tokenizer, {"input_ids": [ids[row] for row in rows]}), model)
             states = model(**inputs).last_hidden_state
             mask = inputs["attention_mask"][..., None].to(states.dtype)
             output[rows] = normalize((states * mask).sum(1) / mask.sum(1), dim=-1).numpy()

@@ -26,7 +26,7 @@ from ..inference.explain import (
     targeted_context,
     word_scores,
 )
-from ..inference.predictor import TOKENS_PER_BATCH, token_budget_batches
+from ..runtime.batching import TOKENS_PER_BATCH, token_budget_batches
 
 
 BINS = (0.01, 0.05, 0.10, 0.20, 0.50)  # shares of the words, as in ERASER

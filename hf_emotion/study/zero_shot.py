@@ -25,9 +25,10 @@ from tqdm.auto import tqdm
 from transformers import AutoModel
 
 from ..data import label_matrix, label_names, load_dataset_for
-from ..inference.predictor import Predictor, token_budget_batches
+from ..inference.predictor import Predictor
 from ..io.files import write_json
 from ..modeling import BertForLabelAwareClassification
+from ..runtime.batching import token_budget_batches
 from ..runtime.loading import read_model, read_tokenizer
 from ..training.models import resolve_base_model
 from .baselines import mean_vectors

@@ -16,7 +16,7 @@ from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..inference.dialogue import pad_dialogues, utterance_vectors
 from ..modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
-from ..modeling.pipeline_dialogue_emotion import number_speakers
+from ..modeling.dialogue_turns import number_speakers
 from ..runtime.loading import read_config, read_model
 from .models import base_to_build_on, not_found
 
@@ -128,7 +128,10 @@ def encode_dialogues(
             logger.warning(
                 "%d of %d utterances are longer than %d tokens and are cut", cut.sum(), len(cut), max_length
             )
-        inputs_of = lambda rows: pad_dialogues([torch.from_numpy(vectors[row["utterances"]]) for row in rows])  # noqa: E731
+        inputs_of = lambda rows: {  # noqa: E731
+            name: torch.from_numpy(array)
+            for name, array in pad_dialogues([vectors[row["utterances"]] for row in rows]).items()
+        }
     else:
         tokens = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
         inputs_of = lambda rows: pad_tokens([[tokens[i] for i in row["utterances"]] for row in rows], tokenizer)  # noqa: E731

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints, with their weights or exported, for the predictors. torch is imported where a checkpoint needs it, and no sooner."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .exported import ExportedTokenizer, is_light, read_exported_config
+from .onnx import OnnxClassifier, OnnxDialogueClassifier, is_exported
+
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+def is_targeted(config) -> bool:
+    """Whether a model was trained for targeted sentiment."""
+    return getattr(config, "aspects", None) is not None
+
+
+def is_dialogue_model(config) -> bool:
+    """Whether a model reads dialogues."""
+    return config.model_type == "dialogue-bilstm"
+
+
+def is_generator(config) -> bool:
+    """Whether a model generates replies in chosen emotions."""
+    return hasattr(config, "modulated_norms")
+
+
+def load_checkpoint(
+    checkpoint: "str | Path | PreTrainedModel | OnnxClassifier",
+    tokenizer: "PreTrainedTokenizerBase | None" = None,
+    device: "str | torch.device | None" = None,
+    dtype: str | None = None,
+) -> tuple[Any, Any]:
+    """
+    A classifier (of texts or of the turns of dialogues) or generator and its tokenizer. A model object stays as it is, where it is; one
+    that is loaded goes to the GPU where there is one, with its own dtype or the given one.
+
+    Raises:
+        ModuleNotFoundError: an exported model without onnxruntime.
+        OSError: no such checkpoint, or one without a tokenizer or without safetensors.
+        ValueError: a model object without `tokenizer`; a checkpoint without trained head, with damaged files or with code of its
+            own, which is not run; an exported model on another device than the CPU, "cuda" without a GPU; another `dtype` than those of `DTYPES`, or one
+            for a model object or an exported model.
+    """
+    if dtype is not None and dtype not in DTYPES:
+        raise ValueError(f"`dtype` must be one of {list(DTYPES)}, got {dtype!r}.")
+    if not isinstance(checkpoint, str | Path):
+        if tokenizer is None:
+            raise ValueError("pass `tokenizer` together with a model object.")
+        if dtype is not None:
+            raise ValueError(
+                f"`dtype` {dtype!r} is for checkpoints: a model object has its own, see `model.to(dtype)`."
+            )
+        return checkpoint, tokenizer
+    if Path(checkpoint).is_file():
+        raise OSError(
+            f"the checkpoint {str(checkpoint)!r} is a file: give the folder that holds it, with its config.json."
+        )
+    if Path(checkpoint).is_dir() and not (Path(checkpoint) / "config.json").is_file():
+        found = [path.parent for pattern in ("*", "*/*") for path in Path(checkpoint).glob(f"{pattern}/config.json")]
+        inner = sorted(path.relative_to(checkpoint).as_posix() for path in found)
+        hint = f" Its folders {inner} are checkpoints." if inner else ""
+        raise OSError(f"{checkpoint} is no checkpoint: it has no config.json.{hint}")
+    if is_exported(checkpoint):
+        if str(device or "cpu").partition(":")[0] != "cpu":
+            raise ValueError(f"`device` must be 'cpu' for {checkpoint}, an exported model; got {str(device)!r}.")
+        if dtype is not None:
+            raise ValueError(f"`dtype` {dtype!r}: {checkpoint} is an exported model, whose weights stay as they are.")
+        dialogues = is_dialogue_model(read_exported_config(Path(checkpoint)))
+        model = (OnnxDialogueClassifier if dialogues else OnnxClassifier)(checkpoint)
+        return model, tokenizer or _exported_tokenizer(Path(checkpoint))
+    from .torch_models import load_weights
+
+    return load_weights(checkpoint, tokenizer, device, dtype)
+
+
+def _exported_tokenizer(folder: Path) -> Any:
+    if is_light(folder):
+        return ExportedTokenizer(folder)
+    from .loading import read_tokenizer
+
+    return read_tokenizer(folder)
+
+
+def model_probabilities(model: Any, inputs: dict[str, np.ndarray], multi_label: bool) -> np.ndarray:
+    """
+    Probabilities of a batch, in float32: the sigmoid of each logit, or the softmax over the last dimension.
+
+    Args:
+        model: of torch, or exported.
+        inputs: its arguments, as `pad_rows` and `pad_dialogues` make them.
+    """
+    if not getattr(model, "takes_arrays", False):
+        from .torch_models import torch_probabilities
+
+        return torch_probabilities(model, inputs, multi_label)
+    logits = model(**inputs).logits
+    if multi_label:
+        # Of the smaller of the two exponentials, so that none overflows.
+        small = np.exp(-np.abs(logits))
+        return np.where(logits >= 0, 1, small) / (1 + small)
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+__all__ = [
+    "DTYPES",
+    "is_dialogue_model",
+    "is_generator",
+    "is_targeted",
+    "load_checkpoint",
+    "model_probabilities",
+]

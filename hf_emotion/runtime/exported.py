@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration and tokenizer of an exported model, read without transformers. Needs neither it nor torch."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+
+TOKENIZER_FACTS = "prediction.json"  # what tokenizer.json does not say; folders that older versions exported have none
+FACTS = ("model_max_length", "padding_side", "pad_token_id", "pad_token_type_id", "unk_token_id")
+
+
+def is_light(folder: Path) -> bool:
+    """Whether an exported model can be read without transformers."""
+    return (folder / TOKENIZER_FACTS).is_file() and (folder / "tokenizer.json").is_file()
+
+
+class ExportedConfig(SimpleNamespace):
+    """The fields of a model's configuration, nested ones too, as attributes."""
+
+    def to_json_string(self) -> str:
+        return json.dumps(self, default=vars, sort_keys=True)
+
+
+def read_exported_config(folder: Path) -> Any:
+    """
+    The configuration of an exported model: an `ExportedConfig`, or that of transformers where an older version wrote the folder.
+
+    Raises:
+        OSError: no config.json.
+        ValueError: it is damaged.
+    """
+    if not is_light(folder):
+        from .loading import read_config
+
+        return read_config(folder)
+    fields = _read_json(folder / "config.json")
+    try:
+        fields["id2label"] = {int(number): name for number, name in fields["id2label"].items()}
+    except (KeyError, AttributeError, ValueError) as error:
+        raise ValueError(f"{folder / 'config.json'} names no labels (`id2label`): export the model again.") from error
+    encoder = fields.get("encoder_config")
+    fields["encoder_config"] = None if encoder is None else ExportedConfig(**encoder)
+    return ExportedConfig(**{**fields, "num_labels": len(fields["id2label"]), "_name_or_path": str(folder)})
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}): export the model again.") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} is damaged (it holds no object): export the model again.")
+    return values
+
+
+class ExportedTokenizer:
+    """
+    The tokenizer in an exported folder, as the predictors call one of transformers. For batches of texts only.
+
+    Attributes:
+        model_max_length, padding_side, pad_token_id, pad_token_type_id, unk_token_id: as transformers has them.
+    """
+
+    is_fast = True
+
+    def __init__(self, folder: Path):
+        """
+        Raises:
+            ValueError: damaged files.
+        """
+        from tokenizers import Tokenizer
+
+        facts = _read_json(folder / TOKENIZER_FACTS)
+        missing = [name for name in FACTS if name not in facts]
+        if missing:
+            raise ValueError(f"{folder / TOKENIZER_FACTS} lacks {missing}: export the model again.")
+        for name in FACTS:
+            setattr(self, name, facts[name])
+        try:
+            self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        except Exception as error:  # the library's errors have no class of their own
+            raise ValueError(f"{folder / 'tokenizer.json'} is damaged ({error}): export the model again.") from error
+        self._tokenizer.no_padding()
+
+    def __call__(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None = None,
+        *,
+        return_offsets_mapping: bool = False,
+        return_token_type_ids: bool = False,
+        truncation: str | None = None,
+        max_length: int | None = None,
+        **_: Any,  # what else the predictors ask of transformers is so here anyway
+    ) -> dict[str, list]:
+        """N texts, or pairs of them -> `input_ids`, and `token_type_ids` and `offset_mapping` if asked for: N lists each."""
+        if truncation is None:
+            self._tokenizer.no_truncation()
+        else:
+            self._tokenizer.enable_truncation(max_length, strategy=truncation)
+        rows = self._tokenizer.encode_batch(
+            list(texts) if pairs is None else list(zip(texts, pairs, strict=True)),
+        )
+        encoded: dict[str, list] = {"input_ids": [row.ids for row in rows]}
+        if return_token_type_ids:
+            encoded["token_type_ids"] = [row.type_ids for row in rows]
+        if return_offsets_mapping:
+            encoded["offset_mapping"] = [row.offsets for row in rows]
+        return encoded
+
+
+def write_tokenizer_facts(tokenizer, folder: Path) -> None:
+    """What `ExportedTokenizer` needs beside tokenizer.json; nothing for a tokenizer that has no such file."""
+    if not tokenizer.is_fast:
+        return
+    facts = {name: getattr(tokenizer, name) for name in FACTS}
+    (folder / TOKENIZER_FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+__all__ = [
+    "ExportedConfig",
+    "ExportedTokenizer",
+    "is_light",
+    "read_exported_config",
+    "write_tokenizer_facts",
+]

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of torch, loaded and run for the predictors."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from .checkpoints import is_dialogue_model, is_generator
+from .loading import read_config, read_model, read_tokenizer
+
+
+_process = os.getpid()
+
+
+def use_one_thread_after_fork() -> None:
+    """Once in a forked process: OpenMP waits for ever for the threads that stayed behind in the parent."""
+    global _process
+    if os.getpid() != _process:
+        torch.set_num_threads(1)
+        _process = os.getpid()
+
+
+def load_weights(
+    checkpoint: str | Path,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    device: str | torch.device | None = None,
+    dtype: str | None = None,
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """See `load_checkpoint`, which calls this for a checkpoint with weights."""
+    try:
+        config = read_config(checkpoint)
+        auto_class = AutoModelForSequenceClassification
+        if is_dialogue_model(config):
+            auto_class = AutoModelForTokenClassification
+        elif is_generator(config):
+            auto_class = AutoModelForSeq2SeqLM
+        model, loading = read_model(auto_class, checkpoint, config=config, output_loading_info=True)
+    except OSError as error:
+        raise OSError(
+            f"the checkpoint {str(checkpoint)!r} cannot be loaded, neither from a local folder nor from the Hub: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+    if loading["missing_keys"]:
+        raise ValueError(
+            f"{checkpoint} is no trained model: it lacks {sorted(loading['missing_keys'])}. Train it first."
+        )
+    if tokenizer is None:
+        if Path(checkpoint).is_dir() and not (Path(checkpoint) / "tokenizer_config.json").is_file():
+            raise OSError(
+                f"the checkpoint {str(checkpoint)!r} has no tokenizer (tokenizer_config.json, tokenizer.json): save the "
+                "tokenizer it was trained with into the folder, tokenizer.save_pretrained(folder)."
+            )
+        tokenizer = read_tokenizer(checkpoint)
+    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"`device` is {str(device)!r}, but torch finds no GPU: leave it out, or write 'cpu'.")
+    return model.to(device, None if dtype is None else getattr(torch, dtype)), tokenizer
+
+
+@torch.inference_mode()
+def torch_probabilities(model: PreTrainedModel, inputs: dict[str, np.ndarray], multi_label: bool) -> np.ndarray:
+    """See `model_probabilities`."""
+    use_one_thread_after_fork()
+    logits = model(**to_tensors(inputs, model)).logits.float()
+    return (logits.sigmoid() if multi_label else logits.softmax(dim=-1)).cpu().numpy()
+
+
+def torch_utterance_encoder(model: PreTrainedModel) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Token ids and mask (N, L) -> the vectors (N, D) float32 of N utterances."""
+    use_one_thread_after_fork()
+    encode = getattr(model, "dialogue", model).encode_utterances
+
+    @torch.inference_mode()
+    def run(input_ids: np.ndarray, attention_mask: np.ndarray) -> np.ndarray:
+        arrays = {"input_ids": input_ids, "attention_mask": attention_mask}
+        return encode(*to_tensors(arrays, model).values()).float().cpu().numpy()
+
+    return run
+
+
+def to_tensors(inputs: dict[str, np.ndarray], model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """Arrays as tensors on the model's device; vectors of utterances have its dtype."""
+    tensors = {name: torch.from_numpy(array).to(model.device) for name, array in inputs.items()}
+    if "utterance_embeds" in tensors:
+        tensors["utterance_embeds"] = tensors["utterance_embeds"].to(model.dtype)
+    return tensors
+
+
+__all__ = ["load_weights", "to_tensors", "torch_probabilities", "torch_utterance_encoder", "use_one_thread_after_fork"]
