@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m hf_emotion.study.ensemble`: the mean of several runs' probabilities."""
+"""`hf-emotion study ensemble`: the mean of several runs' probabilities."""
 
 import json
 
@@ -46,9 +46,8 @@ def test_one_run_twice_is_the_run(tiny_run):
         assert result["test"][kind]["macro_f1"] == pytest.approx(run["test"][kind]["macro_f1"], abs=1e-6)
 
 
-def test_command(tiny_run, stock_run, capsys):
-    ensemble.main([str(tiny_run), str(stock_run)])
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+def test_command(tiny_run, stock_run, argv):
+    lines = [json.loads(line) for line in argv("study", "ensemble", tiny_run, stock_run).out.splitlines()]
     assert [(line["split"], line["thresholds"]) for line in lines] == [
         (split, kind) for split in ("validation", "test") for kind in ("fixed", "tuned")
     ]

@@ -704,10 +704,7 @@ def test_a_broken_download_goes_on_where_it_stopped(hub, online, tmp_path):
     "command",
     [
         [str(ROOT / "push_to_hub.py")],
-        *(
-            pytest.param(command, marks=pytest.mark.slow)
-            for command in (["-m", "hf_emotion.publishing.hub"], ["-m", "hf_emotion", "push"])
-        ),
+        pytest.param(["-m", "hf_emotion", "push"], marks=pytest.mark.slow),
     ],
 )
 def test_commands(command, run):

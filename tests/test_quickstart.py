@@ -14,7 +14,6 @@ import json
 import os
 import random
 import re
-import runpy
 import shlex
 import shutil
 import subprocess
@@ -115,14 +114,11 @@ def run_here(folder: Path, action: Callable[[], None], stdin: str = "") -> str:
 
 
 def run_command(command: list[str], folder: Path, stdin: str = "") -> str:
-    """`hf-emotion ...` or `python -m ...` in this process."""
+    """`hf-emotion ...` in this process."""
+    assert command[0] == "hf-emotion", command
     with pytest.MonkeyPatch.context() as patch:
-        if command[0] == "hf-emotion":
-            patch.setattr("sys.argv", command)
-            return run_here(folder, cli.main, stdin)
-        assert command[:2] == ["python", "-m"], command
-        patch.setattr("sys.argv", command[2:])
-        return run_here(folder, lambda: runpy.run_module(command[2], run_name="__main__", alter_sys=True), stdin)
+        patch.setattr("sys.argv", command)
+        return run_here(folder, cli.main, stdin)
 
 
 def write_reply_corpora(folder: Path, draw: random.Random) -> None:

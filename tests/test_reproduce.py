@@ -297,7 +297,7 @@ class TestReproduce:
 
 
 class TestDocument:
-    def test_tables_are_written_anew_and_the_text_stays(self, tmp_path):
+    def test_tables_are_written_anew_and_the_text_stays(self, tmp_path, argv):
         write_run(tmp_path / "run", "goemotions/laa_ce", {1: 0.512}, base_model="minilm")
         reproduce.collect("goemotions", tmp_path / "run", tmp_path / "records")
         document = tmp_path / "STUDY.md"
@@ -311,7 +311,7 @@ class TestDocument:
         )
         assert "| goemotions/laa_ce | minilm | 43,410 | 1 | 10.0 | 0.512 |" in first
         assert re.search(r"\| grief \| 0.00 \| 0.42 \| 0.35 \| 0.21 \| 0.51 \|", first)
-        reproduce.main([str(document), "--records", str(tmp_path / "records")])
+        assert argv("study", "tables", document, "--records", tmp_path / "records").out == f"{document}: 2 tables\n"
         assert document.read_text() == first
 
     @pytest.mark.parametrize(

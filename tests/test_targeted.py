@@ -63,7 +63,6 @@ from hf_emotion import (
     metrics,
     train,
 )
-from hf_emotion.reports import context_guidance as guidance_module
 from hf_emotion.reports.analyze import analyze
 from hf_emotion.reports.card import write_card
 from hf_emotion.reports.context_guidance import context_guidance
@@ -1673,14 +1672,13 @@ class TestContextGuidance:
         ],
         indirect=["run"],
     )
-    def test_the_command(self, run, dataset, names, corpora, tmp_path, monkeypatch, capsys):
+    def test_the_command(self, run, dataset, names, corpora, tmp_path, argv):
         options = ["--dataset", dataset, "--data-dir", corpora, "--split", "validation", "--rows", "4", "--seed", "7"]
         output = tmp_path / "gates.json"
-        monkeypatch.setattr(sys, "argv", ["context_guidance", *map(str, [run, *options, "--output", output])])
-        guidance_module.main()
+        done = argv("study", "context-guidance", run, *options, "--output", output)
         expected = context_guidance(run, dataset, corpora, split="validation", rows=4, seed=7)
         assert json.loads(output.read_text()) == expected
-        lines = capsys.readouterr().out.splitlines()
+        lines = done.out.splitlines()
         assert lines[0] == "4 rows"
         printed = {line.split()[0]: line.split()[1:] for line in lines[2:] if line.split()[0] in expected}
         assert list(printed) == names

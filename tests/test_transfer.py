@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from toolkit_helpers import write_csv, write_dialogues
 
-from hf_emotion.study import transfer as module
 from hf_emotion.study.transfer import (
     TEMPLATES,
     TERMS,
@@ -117,13 +116,11 @@ class TestIdentityTerms:
         assert all(template.count("{}") == 1 for template in TEMPLATES)
 
 
-def test_from_the_command_line(tiny_run, capsys, tmp_path, monkeypatch):
+def test_from_the_command_line(tiny_run, argv, tmp_path, monkeypatch):
     folder = write_texts(tmp_path / "data", [["a", "joy"], ["b", "sadness"]])
-    module.main(str(tiny_run), dataset=["files"], data_dir=folder)
-    (line,) = capsys.readouterr().out.splitlines()
+    (line,) = argv("study", "transfer", tiny_run, "--dataset", "files", "--data-dir", folder).out.splitlines()
     assert json.loads(line)["rows"] == 2
-    module.main(str(tiny_run))
-    assert len(capsys.readouterr().out.splitlines()) == len(TERMS)
-    monkeypatch.setattr(module, "load_predictor", lambda checkpoint: object())
-    with pytest.raises(module.typer.BadParameter, match="classifiers of texts"):
-        module.main("x")
+    assert len(argv("study", "transfer", tiny_run).out.splitlines()) == len(TERMS)
+    monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda checkpoint: object())
+    done = argv("study", "transfer", "x")
+    assert done.code == 2 and "classifiers of texts" in done.err

@@ -3,7 +3,6 @@
 
 import json
 import logging
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -212,15 +211,3 @@ def _undo(api: HfApi, repo_id: str, revision: str | None, before: str | None, un
         logger.warning(
             "%s could not be put back as it was (%s): remove the empty repository or branch yourself", repo_id, error
         )
-
-
-def main() -> None:
-    """`push_to_hub.py` and `python -m hf_emotion.publishing.hub`: the command `push`."""
-    from ..cli import main as run
-
-    sys.argv.insert(1, "push")
-    run()
-
-
-if __name__ == "__main__":
-    main()

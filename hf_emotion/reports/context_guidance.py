@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What contexts do inside a trained CG-BERT or QACG-BERT: the observations of section 4.6 (figure 4), as numbers.
 
-    python -m hf_emotion.reports.context_guidance RUN --dataset sentihood --data-dir DATA --output gates.json
+    hf-emotion study context-guidance RUN --dataset sentihood --data-dir DATA --output gates.json
 
 Over rows of a split whose label is not "none", all layers and heads, real tokens only.
 """
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from tqdm.auto import tqdm
 
 from ..data import context_names, label_names, load_split
 from ..inference.targeted import TargetedPredictor
-from ..io.files import write_json
 from ..modeling.target_texts import model_inputs
 
 
@@ -145,30 +143,3 @@ def _describe(array: np.ndarray) -> dict[str, Any]:
         "negative": float((array < 0).mean()),
         "quartiles": [float(value) for value in np.quantile(array, [0.25, 0.5, 0.75])],
     }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("checkpoint")
-    parser.add_argument("--dataset", default="sentihood")
-    parser.add_argument("--data-dir")
-    parser.add_argument("--split", default="test")
-    parser.add_argument("--rows", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path)
-    arguments = vars(parser.parse_args())
-    output = arguments.pop("output")
-    result = context_guidance(**arguments)
-    print(f"{result['rows']} rows\n{'':20}{'mean':>9}{'std':>9}{'< 0':>9}{'25 %':>9}{'50 %':>9}{'75 %':>9}")
-    for name, row in result.items():
-        if isinstance(row, dict) and "mean" in row:
-            numbers = [row["mean"], row["std"], row["negative"], *row["quartiles"]]
-            print(f"{name:20}" + "".join(f"{number:9.4f}" for number in numbers))
-    if "quasi_attention" in result:
-        print(f"quasi-attention between 0.25 and 0.5: {result['quasi_attention']['between_0.25_and_0.5']:.3f}")
-    if output:
-        write_json(output, result)
-
-
-if __name__ == "__main__":
-    main()

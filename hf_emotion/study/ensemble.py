@@ -2,18 +2,16 @@
 """
 What several runs give together: the mean of their probabilities, measured as one run is.
 
-    python -m hf_emotion.study.ensemble runs/seed_42 runs/seed_43 runs/seed_44
+    hf-emotion study ensemble runs/seed_42 runs/seed_43 runs/seed_44
 
 reads the stored predictions of finished run folders (of one corpus; seeds of a recipe, or different models) and trains nothing.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from .. import metrics
 from ..reports.finished_runs import (
@@ -60,15 +58,3 @@ def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:
             tuned = metrics.tune_thresholds(gold, mean)
         result[split] = metrics.at_thresholds(reports[0]["dataset"], gold, mean, names, reports[0]["threshold"], tuned)
     return result
-
-
-def main(runs: Annotated[list[str], typer.Argument(help="Finished run folders of classifiers of texts.")]) -> None:
-    """The metrics of the runs' mean probabilities as JSON; per label and confusions left out."""
-    for split, kinds in ensemble(runs).items():
-        for kind, values in kinds.items():
-            shown = {name: value for name, value in values.items() if isinstance(value, float)}
-            print(json.dumps({"split": split, "thresholds": kind, **shown}))
-
-
-if __name__ == "__main__":
-    typer.run(main)

@@ -2,21 +2,19 @@
 """
 What a score becomes where rows are oversampled before they are split: copies of training rows stand in the test part.
 
-    python -m hf_emotion.study.leakage emotion6/esa --base-model minilm_roberta --data-dir D
+    hf-emotion study leakage emotion6/esa --base-model minilm_roberta --data-dir D
 
 trains the recipe on such splits. A run of the recipe itself, whose training part alone is oversampled, is what to compare with.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from datasets import DatasetDict, concatenate_datasets
 
 from ..data import load_dataset_for, oversample_minorities
 from ..io.files import write_json
-from ..recipes import Recipe, load_recipe
+from ..recipes import Recipe
 from ..runs.train import train
 
 
@@ -50,27 +48,3 @@ def measure_leakage(recipe: Recipe, output: str | Path, data_dir: str | Path | N
     }
     write_json(Path(output) / "leakage.json", result)
     return result
-
-
-def main(
-    recipe: Annotated[str, typer.Argument(help="A recipe for single-label texts.")] = "emotion6/esa",
-    output: Annotated[Path, typer.Option("--output", "-o")] = Path("runs/leakage"),
-    base_model: Annotated[str | None, typer.Option()] = None,
-    data_dir: Annotated[Path | None, typer.Option()] = None,
-    seeds: Annotated[int, typer.Option(min=1)] = 1,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, as in `hf-emotion train`.")] = None,
-) -> None:
-    """Train a recipe on splits that were made after oversampling, and print its accuracy."""
-    overrides: Sequence[str] = [*(set_ or []), *([f"base_model={base_model}"] if base_model else [])]
-    first = load_recipe(recipe, overrides).seeds[0]
-    checked = load_recipe(recipe, [*overrides, f"seeds={[first + i for i in range(seeds)]}"])
-    result = measure_leakage(checked, output, data_dir)
-    std = result["accuracy"]["std"]
-    print(
-        f"{checked.name}, oversampled before splitting: {result['in_train']:.1%} of {result['test_rows']} test rows stand in train; "
-        f"accuracy {result['accuracy']['mean']:.4f}" + ("" if std is None else f" ± {std:.4f}")
-    )
-
-
-if __name__ == "__main__":
-    typer.run(main)

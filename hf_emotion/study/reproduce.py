@@ -2,12 +2,11 @@
 """
 The published tables, run again: every finished run leaves a small JSON record, and the tables are made from the records alone.
 
-    python -m hf_emotion.study.reproduce REPRODUCTION.md --records benchmarks/reproduction
+    hf-emotion study tables REPRODUCTION.md --records benchmarks/reproduction
 
 writes the tables of a document anew, between its lines `<!-- table NAME -->` and `<!-- end -->`.
 """
 
-import argparse
 import dataclasses
 import hashlib
 import json
@@ -465,15 +464,3 @@ def write_document(document: str | Path, records: str | Path) -> int:
 
     write_text(document, re.sub(r"<!-- table ([\w-]+) -->(.*?)<!-- end -->", fresh, text, flags=re.DOTALL))
     return count
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("document", type=Path)
-    parser.add_argument("--records", type=Path, default=Path("benchmarks/reproduction"))
-    arguments = parser.parse_args(argv)
-    print(f"{arguments.document}: {write_document(arguments.document, arguments.records)} tables")
-
-
-if __name__ == "__main__":
-    main()

@@ -3,16 +3,14 @@
 A classifier of emotions outside its corpus: on other corpora, with the labels of both mapped to Ekman's emotions, and on sentences
 that differ in one term of identity alone.
 
-    python -m hf_emotion.study.transfer runs/goemotions_laa_ce --dataset emotion6 --dataset meld
+    hf-emotion study transfer runs/goemotions_laa_ce --dataset emotion6 --dataset meld
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from ..data import (
     is_dialogue_dataset,
@@ -20,7 +18,7 @@ from ..data import (
     label_names,
     load_split,
 )
-from ..inference import Predictor, load_predictor
+from ..inference import Predictor
 from ..metrics import classification
 from ..taxonomies import EKMAN
 
@@ -142,24 +140,3 @@ def identity_terms(predictor: Predictor) -> dict[str, dict[str, Any]]:
             "changed": float((chosen != chosen[:, :1]).any(axis=(1, 2)).mean()),
         }
     return result
-
-
-def main(
-    checkpoint: Annotated[str, typer.Argument(help="A classifier of texts.")],
-    dataset: Annotated[list[str] | None, typer.Option(help="A corpus, may be repeated; none: identity terms.")] = None,
-    data_dir: Annotated[Path | None, typer.Option()] = None,
-    split: Annotated[str, typer.Option()] = "test",
-) -> None:
-    """Measure a classifier on other corpora (labels mapped to Ekman's emotions), or on terms of identity; JSON, one line each."""
-    predictor = load_predictor(checkpoint)
-    if type(predictor) is not Predictor:
-        raise typer.BadParameter("transfer is measured for classifiers of texts.")
-    if not dataset:
-        for kind, figures in identity_terms(predictor).items():
-            print(json.dumps({"terms": kind, **figures}))
-    for name in dataset or []:
-        print(json.dumps(transfer(predictor, name, data_dir, split)))
-
-
-if __name__ == "__main__":
-    typer.run(main)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How well can a label be added by its name alone?
 
-    python -m hf_emotion.study.zero_shot RUN --data-dir DATA --output zero_shot.json
+    hf-emotion study zero-shot RUN --data-dir DATA --output zero_shot.json
 
 For each label in turn: with the encoder of a trained label-aware model frozen, the label vectors, the bilinear map and the
 head are trained anew without that label and without the rows that have it; then `add_labels` adds it by name, and its
@@ -9,7 +9,6 @@ logits are measured on test by AUROC. The encoder has seen the label in its own 
 head, not the encoder. Two controls: the cosine of text and label name, and another label's name in place of its own.
 """
 
-import argparse
 import copy
 import statistics
 from collections.abc import Iterator
@@ -26,7 +25,6 @@ from transformers import AutoModel
 
 from ..data import label_matrix, label_names, load_dataset_for
 from ..inference.predictor import Predictor
-from ..io.files import write_json
 from ..modeling import BertForLabelAwareClassification
 from ..runtime.batching import token_budget_batches
 from ..runtime.loading import read_model, read_tokenizer
@@ -204,31 +202,3 @@ def zero_shot(
         "epochs": epochs,
         "seed": seed,
     }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("run")
-    parser.add_argument("--data-dir")
-    parser.add_argument("--dataset", default="goemotions")
-    parser.add_argument("--base-encoder", default="minilm")
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--train-fraction", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path)
-    arguments = vars(parser.parse_args())
-    output = arguments.pop("output")
-    result = zero_shot(**arguments)
-    print(f"{'label':16}{'by name':>9}{'shuffled':>10}{'cosine':>8}{'trained':>9}{'rows':>6}")
-    for name, row in result["labels"].items():
-        print(
-            f"{name:16}{row['added_by_name']:9.3f}{row['shuffled_name']:10.3f}{row['cosine']:8.3f}{row['trained']:9.3f}{row['rows']:6d}"
-        )
-    means = [result["over_labels"][kind]["mean"] for kind in ("added_by_name", "shuffled_name", "cosine", "trained")]
-    print(f"{'mean':16}{means[0]:9.3f}{means[1]:10.3f}{means[2]:8.3f}{means[3]:9.3f}")
-    if output:
-        write_json(output, result)
-
-
-if __name__ == "__main__":
-    main()

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from .study import app as study
+
 
 # Everything else is imported inside the commands: `--help` must not wait for torch.
 
@@ -46,6 +48,7 @@ human_eval = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(human_eval, name="human-eval")
+app.add_typer(study, name="study")
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
@@ -60,7 +63,7 @@ def recipes() -> None:
     """List the recipes of the package: paper, table row, base model, published score."""
     import yaml
 
-    from .recipes import packaged_recipes, recipe_name
+    from ..recipes import packaged_recipes, recipe_name
 
     rows = []
     for path in packaged_recipes():
@@ -99,7 +102,7 @@ def train(
     ] = False,
 ) -> None:
     """Train a recipe, evaluate it on dev and test, and write a run folder that AutoModel can load."""
-    from .recipes import load_recipe
+    from ..recipes import load_recipe
 
     overrides = list(set_ or [])
     if base_model is not None:
@@ -110,7 +113,7 @@ def train(
     if seeds is not None:
         checked = load_recipe(recipe, [*overrides, f"seeds={[checked.seeds[0] + i for i in range(seeds)]}"])
     _quiet()
-    from .runs.train import train as run
+    from ..runs.train import train as run
 
     output = output or Path("runs") / checked.name
     report = run(checked, output, data_dir=data_dir, resume=resume)
@@ -158,9 +161,9 @@ def reproduce(
     Run the recipes of a published table and print it beside the published figures. Finished runs are not run again.
     """
     _quiet()
-    from .study.reproduce import collect as take
-    from .study.reproduce import reproduce as run
-    from .study.reproduce import table_rows
+    from ..study.reproduce import collect as take
+    from ..study.reproduce import reproduce as run
+    from ..study.reproduce import table_rows
 
     if encoder is not None and not collect:
         raise typer.BadParameter("--encoder goes with --collect.")
@@ -223,12 +226,12 @@ def evaluate(
     as in Tables 1-3 of its paper.
     """
     _quiet()
-    from .inference import ReplyGenerator, load_predictor
-    from .runs.evaluate import evaluate as run
+    from ..inference import ReplyGenerator, load_predictor
+    from ..runs.evaluate import evaluate as run
 
     predictor = load_predictor(checkpoint, taxonomy, max_length, dtype=dtype)
     if isinstance(predictor, ReplyGenerator):
-        from .runs.evaluate_replies import evaluate_replies
+        from ..runs.evaluate_replies import evaluate_replies
 
         result = evaluate_replies(
             predictor,
@@ -322,11 +325,11 @@ def predict(
         raise typer.BadParameter("--engine ray goes with --input and --output.")
     if workers is not None and engine != "ray":
         raise typer.BadParameter("--workers goes with --engine ray; several processes: torchrun, accelerate launch.")
-    from .runtime.exported import is_light
+    from ..runtime.exported import is_light
 
     _quiet(needs_transformers=not is_light(Path(checkpoint)))
-    from .inference import DialoguePredictor, TargetedPredictor, load_predictor
-    from .runtime.checkpoints import is_generator
+    from ..inference import DialoguePredictor, TargetedPredictor, load_predictor
+    from ..runtime.checkpoints import is_generator
 
     state = _processes() if input_ is not None else None
     if state is not None and engine == "ray":
@@ -344,11 +347,11 @@ def predict(
     if input_ is not None and output is not None:
         options: dict[str, Any] = {"text_column": text_column, "top_k": top_k, "on_bad_rows": on_bad_rows}
         if engine == "ray":
-            from .serving.ray_engine import predict_with_ray
+            from ..serving.ray_engine import predict_with_ray
 
             done = predict_with_ray(predictor, input_, output, workers=workers, **options)
         else:
-            from .serving.bulk import predict_file
+            from ..serving.bulk import predict_file
 
             options |= {"dialogue_column": dialogue_column, "speaker_column": speaker_column}
             done = predict_file(predictor, input_, output, state=state, **options)
@@ -360,7 +363,7 @@ def predict(
         return
     lines = _given_or_stdin(texts, "text")
     if isinstance(predictor, DialoguePredictor):
-        from .inference.dialogue import speaker_and_utterance
+        from ..inference.dialogue import speaker_and_utterance
 
         _print_dialogue(predictor([[speaker_and_utterance(line) for line in lines]])[0], top_k or 1, as_json)
         return
@@ -477,11 +480,11 @@ def generate(
     if top_p is not None and top_k is None:
         options["top_k"] = 0  # else the checkpoint's would cut first
     _quiet()
-    from .inference import ReplyGenerator
+    from ..inference import ReplyGenerator
 
     generator = ReplyGenerator(checkpoint)
     if input_ is not None and output is not None:
-        from .data.text import read_rows
+        from ..data.text import read_rows
 
         rows = []
         for line, row in read_rows(input_):
@@ -569,7 +572,7 @@ def explain(
     elif format_ in ("png", "html"):
         raise typer.BadParameter(f"--format {format_} goes with --output FILE.{format_}.")
     _quiet()
-    from .inference.explain import explain as run
+    from ..inference.explain import explain as run
 
     lines = _given_or_stdin(texts, "text")
     explanation = run(
@@ -587,14 +590,14 @@ def explain(
         max_length=max_length,
     )
     if output is not None:
-        from .reports.explain_views import write_explanation
+        from ..reports.explain_views import write_explanation
 
         write_explanation(explanation, output)
         print(f"{explanation.method} written to {output} ({explanation.seconds:.2f} s)")
     elif format_ == "json":
         _print_json(explanation.to_dict())
     else:
-        from .reports.explain_views import print_explanation
+        from ..reports.explain_views import print_explanation
 
         print_explanation(explanation, _console())
 
@@ -610,7 +613,7 @@ def demo(
 ) -> None:
     """Serve a page to try checkpoints in a browser: predictions, heat maps, replies. Needs no network."""
     _quiet()
-    from .serving.demo import serve
+    from ..serving.demo import serve
 
     if host not in ("127.0.0.1", "localhost", "::1"):
         print(f"warning: whoever reaches {host}:{port} can use the page, there is no login", file=sys.stderr)
@@ -634,8 +637,8 @@ def faithfulness(
 ) -> None:
     """Comprehensiveness and sufficiency (ERASER) of the methods of `explain`, against random rankings of the words."""
     _quiet()
-    from .inference.explain import METHODS
-    from .study.faithfulness import faithfulness as run
+    from ..inference.explain import METHODS
+    from ..study.faithfulness import faithfulness as run
 
     result = run(
         checkpoint,
@@ -684,7 +687,7 @@ def _emotion(text: str) -> str | dict[str, float]:
 
 
 def _write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
-    from .io.files import write_text
+    from ..io.files import write_text
 
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
@@ -735,7 +738,7 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
 ) -> None:
     """Table of runs, mean ± std over their seeds; each run against the first: paired bootstrap of macro-F1, McNemar."""
-    from .reports.compare import compare as run
+    from ..reports.compare import compare as run
 
     result = run(runs, split)
     if as_json:
@@ -771,8 +774,8 @@ def analyze(
     if len(runs) > 2:
         raise typer.BadParameter("give one run, or two; `hf-emotion compare` takes more.")
     _quiet()
-    from .reports.analyze import analyze as run_one
-    from .reports.analyze import analyze_pair
+    from ..reports.analyze import analyze as run_one
+    from ..reports.analyze import analyze_pair
 
     if len(runs) == 2:
         result = analyze_pair(*runs, split, data_dir)
@@ -790,7 +793,7 @@ def analyze(
 
 
 def _print_analysis(result: dict[str, Any]) -> None:
-    from .metrics.significance import mean_std
+    from ..metrics.significance import mean_std
 
     of = f"{result['dataset']} {result['split']}"
     pairs = [[pair["gold"], pair["predicted"], str(pair["rows"])] for pair in result["confusions"][:10]]
@@ -855,7 +858,7 @@ def push(
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Publish a run on the Hub: model, code, card, metrics and plots, once they load without hf-emotion."""
-    from .publishing.hub import push as run_push
+    from ..publishing.hub import push as run_push
 
     done = run_push(
         run, repo_id, private, revision, create_pr, tag, dry_run, space, trust_remote_code=trust_remote_code
@@ -879,8 +882,8 @@ def release(
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Build the folders to publish from finished runs, checked, with a card of the collection and SHA-256 sums."""
-    from .publishing.release import SUMS
-    from .publishing.release import release as run_release
+    from ..publishing.release import SUMS
+    from ..publishing.release import release as run_release
 
     for name, files in run_release(runs, output, namespace, trust_remote_code).items():
         print(f"{output / name}: {len(files)} files, {sum(files.values()):,} bytes")
@@ -919,7 +922,7 @@ def convert(
 ) -> None:
     """Convert a checkpoint of the authors' label-aware, CG-BERT or QACG-BERT code to one that AutoModel can load; or BERT to RoBERTa."""
     _quiet()
-    from .convert import bert_to_roberta, convert_checkpoint
+    from ..convert import bert_to_roberta, convert_checkpoint
 
     if to_roberta:
         if config is not None or set_:
@@ -965,7 +968,7 @@ def export(
 ) -> None:
     """Write a classifier or a reply generator as ONNX, compared with torch; `predict` and `evaluate` read the folder."""
     _quiet()
-    from .publishing.export import export_onnx, read_texts
+    from ..publishing.export import export_onnx, read_texts
 
     output = output or Path(
         f"{checkpoint.rstrip('/')}-onnx" if Path(checkpoint).is_dir() else f"{checkpoint.split('/')[-1]}-onnx"
@@ -1016,7 +1019,7 @@ def human_eval_export(
     seed: Annotated[int, typer.Option(help="Of the ids and of each rater's order.")] = 0,
 ) -> None:
     """Write for each rater a blinded sheet (CSV) and the same as a form to print (HTML), and the key of the sources."""
-    from .study.human_eval import KEY, export_sheets, read_replies
+    from ..study.human_eval import KEY, export_sheets, read_replies
 
     sheets = export_sheets(*read_replies(replies), output, raters, seed)
     print(f"{len(sheets)} sheets written to {sheets[0].parent}; keep {output / KEY} from the raters")
@@ -1028,7 +1031,7 @@ def human_eval_analyze(
     as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
 ) -> None:
     """Mean ± standard error per source, Cronbach's alpha, repeated-measures ANOVA and paired tests of the ratings."""
-    from .study.human_eval import HIGHEST, LOWEST, analyze_ratings
+    from ..study.human_eval import HIGHEST, LOWEST, analyze_ratings
 
     result = analyze_ratings(folder)
     if as_json:
@@ -1072,7 +1075,7 @@ def _figure(value: float, form: str) -> str:
 
 
 def _options(pairs: list[str] | None, name: str = "--option") -> dict[str, Any]:
-    from .recipes import read_value
+    from ..recipes import read_value
 
     options = {}
     for pair in pairs or []:
@@ -1087,7 +1090,7 @@ def _options(pairs: list[str] | None, name: str = "--option") -> dict[str, Any]:
 
 
 def _print_report(report: dict[str, Any]) -> None:
-    from .metrics.significance import mean_std
+    from ..metrics.significance import mean_std
 
     split = "test" if "test" in report["summary"] else "validation"
     kinds = report["summary"][split]
@@ -1121,7 +1124,7 @@ def _console():
 
 
 def _print_json(value: Any) -> None:
-    from .io.files import without_nan
+    from ..io.files import without_nan
 
     print(json.dumps(without_nan(value), indent=2, ensure_ascii=False))
 

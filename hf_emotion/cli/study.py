@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion study`: what the reproduction study measures beside its tables."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+app = typer.Typer(
+    help="The reproduction study: ensembles, leakage, transfer, labels by name, gates, tables of a document.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+DataDir = Annotated[
+    Path | None, typer.Option(help="Folder with the corpora; default: $HF_EMOTION_DATA, else the Hub.")
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="JSON file to write.")]
+
+
+@app.command()
+def ensemble(
+    runs: Annotated[
+        list[str], typer.Argument(help="Finished run folders of classifiers of texts, all of one corpus.")
+    ],
+) -> None:
+    """Average the stored probabilities of several runs and measure the mean as one run; JSON, one line per decision."""
+    from ..study.ensemble import ensemble as run
+
+    for split, kinds in run(runs).items():
+        for kind, values in kinds.items():
+            shown = {name: value for name, value in values.items() if isinstance(value, float)}
+            print(json.dumps({"split": split, "thresholds": kind, **shown}))
+
+
+@app.command()
+def leakage(
+    recipe: Annotated[str, typer.Argument(help="A recipe for single-label texts.")] = "emotion6/esa",
+    output: Annotated[Path, typer.Option("--output", "-o", help="Run folder.")] = Path("runs/leakage"),
+    base_model: Annotated[str | None, typer.Option(help="Hub id, local folder, or minilm (extra `offline`).")] = None,
+    data_dir: DataDir = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, counted from the recipe's first.")] = 1,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, as in `hf-emotion train`.")] = None,
+) -> None:
+    """Train a recipe on splits that were made after oversampling, and print how high its accuracy seems."""
+    from ..recipes import load_recipe
+    from ..study.leakage import measure_leakage
+
+    overrides = [*(set_ or []), *([f"base_model={base_model}"] if base_model else [])]
+    first = load_recipe(recipe, overrides).seeds[0]
+    checked = load_recipe(recipe, [*overrides, f"seeds={[first + i for i in range(seeds)]}"])
+    result = measure_leakage(checked, output, data_dir)
+    std = result["accuracy"]["std"]
+    print(
+        f"{checked.name}, oversampled before splitting: {result['in_train']:.1%} of {result['test_rows']} test rows stand in train; "
+        f"accuracy {result['accuracy']['mean']:.4f}" + ("" if std is None else f" ± {std:.4f}")
+    )
+
+
+@app.command()
+def transfer(
+    checkpoint: Annotated[str, typer.Argument(help="A classifier of texts.")],
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="A corpus, may be repeated; none: terms of identity.")
+    ] = None,
+    data_dir: DataDir = None,
+    split: Annotated[str, typer.Option(help="Part of the corpora.")] = "test",
+) -> None:
+    """Measure a classifier on other corpora, with the labels mapped to Ekman's emotions, or on terms of identity; JSON, one line each."""
+    from ..inference import Predictor, load_predictor
+    from ..study.transfer import identity_terms
+    from ..study.transfer import transfer as run
+
+    predictor = load_predictor(checkpoint)
+    if type(predictor) is not Predictor:
+        raise typer.BadParameter("transfer is measured for classifiers of texts.")
+    if not dataset:
+        for kind, figures in identity_terms(predictor).items():
+            print(json.dumps({"terms": kind, **figures}))
+    for name in dataset or []:
+        print(json.dumps(run(predictor, name, data_dir, split)))
+
+
+@app.command()
+def zero_shot(
+    run: Annotated[str, typer.Argument(help="Run folder of a label-aware model.")],
+    dataset: Annotated[str, typer.Option(help="The corpus of the run.")] = "goemotions",
+    data_dir: DataDir = None,
+    base_encoder: Annotated[str, typer.Option(help="Encoder for the cosine of text and label name.")] = "minilm",
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of label vectors and head.")] = 2,
+    train_fraction: Annotated[float, typer.Option(help="Share of the training rows, in (0, 1].")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed for the order of the rows and the new weights.")] = 0,
+    output: Output = None,
+) -> None:
+    """Leave out each label in turn, add it by its name alone, and measure its logits by AUROC beside two controls."""
+    from ..io.files import write_json
+    from ..study.zero_shot import zero_shot as measure
+
+    result = measure(run, data_dir, dataset, base_encoder, epochs=epochs, seed=seed, train_fraction=train_fraction)
+    print(f"{'label':16}{'by name':>9}{'shuffled':>10}{'cosine':>8}{'trained':>9}{'rows':>6}")
+    for name, row in result["labels"].items():
+        print(
+            f"{name:16}{row['added_by_name']:9.3f}{row['shuffled_name']:10.3f}{row['cosine']:8.3f}{row['trained']:9.3f}{row['rows']:6d}"
+        )
+    means = [result["over_labels"][kind]["mean"] for kind in ("added_by_name", "shuffled_name", "cosine", "trained")]
+    print(f"{'mean':16}{means[0]:9.3f}{means[1]:10.3f}{means[2]:8.3f}{means[3]:9.3f}")
+    if output:
+        write_json(output, result)
+
+
+@app.command()
+def context_guidance(
+    checkpoint: Annotated[str, typer.Argument(help="A CG-BERT or QACG-BERT model.")],
+    dataset: Annotated[str, typer.Option(help="A corpus with aspects.")] = "sentihood",
+    data_dir: DataDir = None,
+    split: Annotated[str, typer.Option(help="Part of the corpus.")] = "test",
+    rows: Annotated[int, typer.Option(min=1, help="Size of the random sample of rows with an opinion.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed for the sample.")] = 0,
+    output: Output = None,
+) -> None:
+    """Distributions of the gates, and for QACG-BERT of its attentions, over a sample of rows with an opinion."""
+    from ..io.files import write_json
+    from ..reports.context_guidance import context_guidance as measure
+
+    result = measure(checkpoint, dataset, data_dir, split, rows, seed)
+    print(f"{result['rows']} rows\n{'':20}{'mean':>9}{'std':>9}{'< 0':>9}{'25 %':>9}{'50 %':>9}{'75 %':>9}")
+    for name, row in result.items():
+        if isinstance(row, dict) and "mean" in row:
+            numbers = [row["mean"], row["std"], row["negative"], *row["quartiles"]]
+            print(f"{name:20}" + "".join(f"{number:9.4f}" for number in numbers))
+    if "quasi_attention" in result:
+        print(f"quasi-attention between 0.25 and 0.5: {result['quasi_attention']['between_0.25_and_0.5']:.3f}")
+    if output:
+        write_json(output, result)
+
+
+@app.command()
+def tables(
+    document: Annotated[
+        Path, typer.Argument(help="Markdown file with the marks `<!-- table NAME -->` and `<!-- end -->`.")
+    ],
+    records: Annotated[Path, typer.Option(help="Folder of the small JSON records, one per run.")] = Path(
+        "benchmarks/reproduction"
+    ),
+) -> None:
+    """Write the tables of a document anew from the records."""
+    from ..study.reproduce import write_document
+
+    print(f"{document}: {write_document(document, records)} tables")
