@@ -19,8 +19,9 @@ from measuring import interleaved, parse, ratio, save
 from texts import synthetic_emotions
 
 from hf_emotion.data import load_dataset_for
-from hf_emotion.recipes import Recipe, load_recipe
+from hf_emotion.recipes import Recipe
 from hf_emotion.runs import train as run
+from hf_emotion.training.recipe_checks import load_recipe
 
 
 def train_epoch(recipe: Recipe, splits: DatasetDict, fixed_length: int | None) -> None:

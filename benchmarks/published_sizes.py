@@ -36,15 +36,11 @@ from hf_emotion.convert import bert_to_roberta
 from hf_emotion.data import load_dataset_for
 from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import write_json
-from hf_emotion.recipes import (
-    Recipe,
-    load_recipe,
-    packaged_recipes,
-    recipe_name,
-)
+from hf_emotion.recipes import Recipe, packaged_recipes, recipe_name
 from hf_emotion.runs.train import train
 from hf_emotion.training.generation import train_tokenizer
 from hf_emotion.training.models import load_base_tokenizer
+from hf_emotion.training.recipe_checks import load_recipe
 
 
 # Sizes as on the Hub. The tokenizers are MiniLM's (that of bert-base-uncased) and, for GPT-2, one that is trained here.

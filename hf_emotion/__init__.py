@@ -46,7 +46,7 @@ _HOMES = {
     "explain": ".inference.explain",
     "faithfulness": ".study.faithfulness",
     "load_dataset_for": ".data",
-    "load_recipe": ".recipes",
+    "load_recipe": ".training.recipe_checks",
     "train": ".runs.train",
 }
 _MODULES = ("convert", "metrics")
@@ -91,10 +91,11 @@ if TYPE_CHECKING:
         RobertaWithESAForSequenceClassification,
         TargetedSentimentPipeline,
     )
-    from .recipes import Recipe, load_recipe  # noqa: F401
+    from .recipes import Recipe  # noqa: F401
     from .runs.train import train  # noqa: F401
     from .serving.threads import BatchingPredictor  # noqa: F401
     from .study.faithfulness import faithfulness  # noqa: F401
+    from .training.recipe_checks import load_recipe  # noqa: F401
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub.dataclasses import strict, type_validator
+from huggingface_hub.dataclasses import strict
 from huggingface_hub.errors import StrictDataclassError
 
 
@@ -76,7 +76,7 @@ class Recipe:
         for key, value in self.training_arguments.items():
             if key in RESERVED_ARGUMENTS:
                 raise ValueError(f"`training_arguments.{key}` is set by the run itself: {RESERVED_ARGUMENTS[key]}.")
-            _check_key(key, types, "training_arguments.")
+            check_key(key, types, "training_arguments.")
             self.training_arguments[key] = _as_number(key, value, types[key])
 
     def validate_ranges(self):
@@ -96,20 +96,6 @@ class Recipe:
             raise ValueError(
                 f"`max_length` must be at least 3 (two special tokens and a word), got {self.max_length}."
             )
-
-    def validate_parts(self):
-        from .data import check_dataset
-        from .training.models import model_config_fields
-
-        check_dataset(self.dataset, self.dataset_options)
-        known = model_config_fields(self.model_type)
-        if known is not None:
-            for key, value in self.model_config.items():
-                _check_key(key, known, "model_config.")
-                try:
-                    type_validator(f"model_config.{key}", value, known[key])
-                except TypeError as error:
-                    raise ValueError(str(error)) from error
 
     def to_yaml(self) -> str:
         """The recipe as YAML, every field included."""
@@ -141,7 +127,8 @@ def _training_arguments_class():
     return TrainingArguments
 
 
-def _check_key(key: str, known: Iterable[str], prefix: str = "") -> None:
+def check_key(key: str, known: Iterable[str], prefix: str = "") -> None:
+    """ValueError with the nearest known key unless the key is known."""
     known = list(known)
     if key not in known:
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
@@ -202,9 +189,9 @@ def recipe_name(path: Path) -> str:
     return path.relative_to(recipe_folder()).with_suffix("").as_posix()
 
 
-def load_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
+def read_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     """
-    Read and check a recipe.
+    Read a recipe and check it against the schema; `hf_emotion.load_recipe` checks its corpus and model, too.
 
     Args:
         name: a path, or the name of a packaged recipe.
@@ -238,7 +225,7 @@ def make_recipe(values: dict[str, Any], source: str = "recipe") -> Recipe:
     fields = [field.name for field in dataclasses.fields(Recipe)]
     try:
         for key in values:
-            _check_key(key, fields)
+            check_key(key, fields)
         return Recipe(**values)
     except (StrictDataclassError, TypeError, ValueError) as error:
         cause = error.__cause__ if isinstance(error, StrictDataclassError) and error.__cause__ else error

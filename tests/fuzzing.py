@@ -55,7 +55,8 @@ from hf_emotion.data import (
 )
 from hf_emotion.inference import load_predictor
 from hf_emotion.inference.onnx_replies import OnnxReplyGenerator
-from hf_emotion.recipes import Recipe, load_recipe, recipe_folder
+from hf_emotion.recipes import Recipe, recipe_folder
+from hf_emotion.training.recipe_checks import load_recipe
 
 
 # No subclasses: a bare UnicodeDecodeError or ArrowInvalid names no file and no remedy.

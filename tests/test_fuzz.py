@@ -20,7 +20,7 @@ from toolkit_helpers import one_thread
 from hf_emotion import DialoguePredictor, Predictor
 from hf_emotion.data import check_dataset, load_dataset_for, read_rows
 from hf_emotion.data.text import columns_of
-from hf_emotion.recipes import load_recipe
+from hf_emotion.training.recipe_checks import load_recipe
 
 
 pytest_plugins = ["toolkit_fixtures"]

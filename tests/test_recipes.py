@@ -16,6 +16,7 @@ from hf_emotion.recipes import (
     recipe_folder,
     recipe_name,
 )
+from hf_emotion.training.recipe_checks import check_parts
 
 
 NAMES = [recipe_name(path) for path in packaged_recipes()]
@@ -253,7 +254,7 @@ class TestMistakes:
     )
     def test_unknown_keys(self, values, message):
         with pytest.raises(ValueError, match=f"^here: {message}"):
-            make_recipe({"name": "x", **values}, source="here")
+            check_parts(make_recipe({"name": "x", **values}, source="here"), source="here")
 
     @pytest.mark.parametrize(
         ("values", "message"),
@@ -283,7 +284,7 @@ class TestMistakes:
     )
     def test_wrong_types(self, values, message):
         with pytest.raises(ValueError, match=f"^here: .*{message}"):
-            make_recipe({"name": "x", **values}, source="here")
+            check_parts(make_recipe({"name": "x", **values}, source="here"), source="here")
 
     @pytest.mark.parametrize(
         ("values", "message"),
@@ -342,7 +343,7 @@ class TestMistakes:
     def test_wrong_types_of_the_model_s_fields(self):
         values = {"name": "x", "model_type": "label-aware-bert", "model_config": {"tie_head": "yes"}}
         with pytest.raises(ValueError, match="here: .*tie_head.*'yes'"):
-            make_recipe(values, source="here")
+            check_parts(make_recipe(values), source="here")
 
     def test_a_stock_model_takes_fields_of_its_own(self):
         assert make_recipe({"name": "x", "model_type": None, "model_config": {"classifier_dropout": 0.2}})

@@ -102,7 +102,7 @@ def train(
     ] = False,
 ) -> None:
     """Train a recipe, evaluate it on dev and test, and write a run folder that AutoModel can load."""
-    from ..recipes import load_recipe
+    from ..training.recipe_checks import load_recipe
 
     overrides = list(set_ or [])
     if base_model is not None:

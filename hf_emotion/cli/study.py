@@ -45,8 +45,8 @@ def leakage(
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, as in `hf-emotion train`.")] = None,
 ) -> None:
     """Train a recipe on splits that were made after oversampling, and print how high its accuracy seems."""
-    from ..recipes import load_recipe
     from ..study.leakage import measure_leakage
+    from ..training.recipe_checks import load_recipe
 
     overrides = [*(set_ or []), *([f"base_model={base_model}"] if base_model else [])]
     first = load_recipe(recipe, overrides).seeds[0]

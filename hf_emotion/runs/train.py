@@ -68,6 +68,7 @@ from ..training.fit import fit, training_arguments
 from ..training.generation import train_generator
 from ..training.models import OUR_MODEL_TYPES, build_classifier, load_base_tokenizer
 from ..training.order import ExactTrainer
+from ..training.recipe_checks import check_parts
 from ..training.survive import explained, remove_leftovers
 
 
@@ -139,6 +140,7 @@ def train(
 def _train(
     recipe: Recipe, output: Path, data_dir: str | Path | None, resume: bool, splits: DatasetDict | None
 ) -> dict[str, Any]:
+    check_parts(recipe)
     main_process = int(os.environ.get("RANK", "0")) == 0
     recipe_file = output / "recipe.yaml"
     if splits is not None:

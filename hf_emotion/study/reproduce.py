@@ -18,13 +18,9 @@ from typing import Any
 
 from ..io.files import write_json, write_text
 from ..metrics.significance import mean_std, over_seeds
-from ..recipes import (
-    Recipe,
-    load_recipe,
-    make_recipe,
-    read_yaml,
-)
+from ..recipes import Recipe, make_recipe, read_yaml
 from ..reports.finished_runs import read_report
+from ..training.recipe_checks import load_recipe
 from .published import (
     GOEMOTIONS_LABELS,
     TABLES,
