@@ -29,8 +29,9 @@ SENTIMENT = {
 }
 
 # name -> {group: labels}; the finest taxonomy has one label per group
+NO_ROLL_UP = "goemotions"  # the taxonomy that leaves the labels as they are
 TAXONOMIES: dict[str, dict[str, list[str]]] = {
-    "goemotions": {label: [label] for label in GOEMOTIONS},
+    NO_ROLL_UP: {label: [label] for label in GOEMOTIONS},
     "ekman": EKMAN,
     "sentiment": SENTIMENT,
 }

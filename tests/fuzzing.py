@@ -48,9 +48,12 @@ from hf_emotion import (
 )
 from hf_emotion.cli import app, main
 from hf_emotion.data import (
-    LOADERS,
+    CORPORA as KNOWN,
+)
+from hf_emotion.data import (
     check_dataset,
     load_dataset_for,
+    options_of,
     read_rows,
 )
 from hf_emotion.inference import load_predictor
@@ -259,7 +262,7 @@ def table_files(draw) -> tuple[str, bytes]:
     return ending, edited(content, draw(edits)) if how < 5 else content
 
 
-OPTIONS = sorted({name for loader in LOADERS for name in __import__("inspect").signature(LOADERS[loader]).parameters})
+OPTIONS = sorted({"data_dir", *(option for name in KNOWN for option in options_of(name))})
 option_values = st.one_of(
     st.sampled_from(
         ["label", "text", "aspect", "target", "emotion", "skip", "error", ",", "|", "ekman", 0.1, 0.5, True, 3]
@@ -272,7 +275,7 @@ option_values = st.one_of(
 @st.composite
 def own_files(draw):
     name = draw(st.sampled_from(["files", "dialogue_files", "reply_files"]))
-    known = [option for option in __import__("inspect").signature(LOADERS[name]).parameters if option != "data_dir"]
+    known = options_of(name)
     chosen = draw(st.lists(st.sampled_from([*known, "dedupe", "oversample"]), max_size=3, unique=True))
     if draw(st.booleans()):
         chosen += ["on_bad_rows"]
@@ -832,7 +835,7 @@ def _value_of(parameter: Any, words, paths, root: Path) -> st.SearchStrategy[str
 
 def check_options_point() -> EntryPoint:
     cases = st.tuples(
-        st.one_of(st.sampled_from(list(LOADERS)), values),
+        st.one_of(st.sampled_from(list(KNOWN)), values),
         st.dictionaries(st.one_of(st.sampled_from([*OPTIONS, "dedupe"]), texts), option_values, max_size=3),
     )
     return EntryPoint(cases, lambda case, folder: check_dataset(*case), ("dataset", "option"))

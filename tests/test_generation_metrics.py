@@ -15,9 +15,9 @@ from nltk.util import everygrams
 from transformers import BertConfig, BertModel
 
 from hf_emotion import metrics
+from hf_emotion.data.replies import MOJITALK_PUBLISHED
 from hf_emotion.metrics import generation
 from hf_emotion.metrics.generation import (
-    PUBLISHED,
     NgramPerplexity,
     bertscore,
     hits_at_k,
@@ -447,7 +447,7 @@ class TestReplyMetrics:
         assert {name: result[name] for name in result if "hits" in name or name == "per_emotion"} == hits_at_k(
             probabilities, labels, label_names=names
         )
-        assert set(PUBLISHED["R-CVAE, 10 %"]) < set(result)
+        assert set(MOJITALK_PUBLISHED["R-CVAE, 10 %"]) < set(result)
         json.dumps(result)
 
     def test_only_what_was_given(self):
@@ -460,7 +460,7 @@ class TestReplyMetrics:
             metrics.reply_metrics(REPLIES, OTHERS, [0])
 
     def test_published(self):
-        assert PUBLISHED["Mod-LN GPT-2, 100 %"] == {
+        assert MOJITALK_PUBLISHED["Mod-LN GPT-2, 100 %"] == {
             **{
                 "hits@1": 0.344,
                 "hits@3": 0.603,
@@ -472,5 +472,5 @@ class TestReplyMetrics:
             **{"stop_words": 0.485, "perplexity": 36.31},
             **{"bertscore_precision": 0.847, "bertscore_recall": 0.862, "bertscore_f1": 0.854},
         }
-        assert set(PUBLISHED["human"]) == {"ttr_1", "ttr_2", "average_length", "stop_words"}
-        assert len(PUBLISHED) == 7
+        assert set(MOJITALK_PUBLISHED["human"]) == {"ttr_1", "ttr_2", "average_length", "stop_words"}
+        assert len(MOJITALK_PUBLISHED) == 7

@@ -26,6 +26,8 @@ from torch.testing import assert_close
 from transformers import BertConfig, BertForSequenceClassification, pipeline
 
 import hf_emotion.publishing.hub as hub_module
+from hf_emotion.data import CORPORA
+from hf_emotion.data.corpus import OWN_TERMS
 from hf_emotion.publishing.hub import push
 from hf_emotion.publishing.release import (
     SUMS,
@@ -33,7 +35,6 @@ from hf_emotion.publishing.release import (
     release,
     stage,
 )
-from hf_emotion.reports.card import CORPORA, UNNAMED_TERMS
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -460,7 +461,7 @@ def test_code_of_another_repository(run, tmp_path):
     [
         ({"license": None}, "", "no `license`"),
         ({"model-index": None}, "", "no results"),
-        ({}, UNNAMED_TERMS, "name their terms here"),
+        ({}, OWN_TERMS, "name their terms here"),
         ({}, f"by hf_{'a1' * 17}", "README.md holds an access token"),
         ({}, "/tmp/data/train.jsonl", "README.md names a folder of this machine, /tmp/d"),
     ],
@@ -489,7 +490,7 @@ def test_a_token_of_the_environment_in_a_file(run, tmp_path, monkeypatch):
 
 
 def test_every_corpus_of_the_package_names_its_terms():
-    unnamed = {name for name, (_, terms) in CORPORA.items() if terms == UNNAMED_TERMS}
+    unnamed = {name for name, corpus in CORPORA.items() if corpus.terms == OWN_TERMS}
     assert unnamed == {"files", "dialogue_files", "reply_files"}
 
 

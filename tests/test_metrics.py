@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
 
 from hf_emotion import metrics
+from hf_emotion.data import single_label
 from hf_emotion.taxonomies import GOEMOTIONS
 
 
@@ -400,11 +401,11 @@ class TestClassification:
 
     def test_rows_without_a_label_count_nowhere(self):
         scores = np.array([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]])
-        result = metrics.single_label("files", np.array([0, -1, 0]), scores, ["a", "b"])
+        result = single_label("files", np.array([0, -1, 0]), scores, ["a", "b"])
         assert result == metrics.classification(np.array([0, 0]), scores[[0, 2]], ["a", "b"])
         assert result["accuracy"] == 1
         with pytest.raises(ValueError, match="none of the 2 rows has a label"):
-            metrics.single_label("files", np.array([-1, -1]), scores[:2], ["a", "b"])
+            single_label("files", np.array([-1, -1]), scores[:2], ["a", "b"])
 
 
 class TestMacroF1:

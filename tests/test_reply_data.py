@@ -26,8 +26,7 @@ from toolkit_helpers import (
 
 import hf_emotion.data.replies as replies_module
 from hf_emotion.data import (
-    LOADERS,
-    OWN_FILES,
+    CORPORA,
     duplicates_between_splits,
     load_dataset_for,
     remove_duplicates,
@@ -44,7 +43,6 @@ from hf_emotion.data.replies import (
     strip_emojis,
 )
 from hf_emotion.data.splits import row_texts
-from hf_emotion.reports.card import CORPORA
 
 
 ZWJ, VS16, VS15 = "\u200d", "\ufe0f", "\ufe0e"
@@ -827,10 +825,9 @@ class TestWiring:
             assert is_reply_dataset(load_dataset_for(name)["test"])
         own = write_own(tmp_path / "own" / "train.jsonl", OWN)
         assert pairs(load_dataset_for("reply_files", own, validation_fraction=0.4)["train"])
-        assert "reply_files" in OWN_FILES  # HF_EMOTION_DATA is not one's own folder
+        assert CORPORA["reply_files"].own_files  # HF_EMOTION_DATA is not one's own folder
         with pytest.raises(ValueError, match="`data_dir` must name a folder"):
             load_dataset_for("reply_files")
-        assert set(LOADERS) - {"conversations"} == set(CORPORA)  # a card names the terms of every corpus
 
     def test_options(self, tmp_path):
         folder = mojitalk_folder(tmp_path)

@@ -53,9 +53,10 @@ from hf_emotion import (
     train,
 )
 from hf_emotion.data import MOJITALK_EMOJIS, replies_as_texts
+from hf_emotion.data.replies import MOJITALK_PUBLISHED
 from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import without_nan
-from hf_emotion.metrics.generation import PUBLISHED, words
+from hf_emotion.metrics.generation import words
 from hf_emotion.recipes import (
     Recipe,
     make_recipe,
@@ -1290,7 +1291,7 @@ class TestEvaluateReplies:
         stripped = dict(zip(MOJIS, ["yes no", "", "so good!", "🤣 so"], strict=True))
         assert {row["emotion"]: row["reply"] for row in result["replies"]} == stripped
         assert {row["human"] for row in result["replies"]} == {"oh", "no", "yes", "so"}
-        assert result["published"] == PUBLISHED and len(PUBLISHED) == 7
+        assert result["published"] == MOJITALK_PUBLISHED and len(MOJITALK_PUBLISHED) == 7
         figures = result["rows"]["model"]["judges"][str(judges["mojis"])]
         assert "hits@3" in figures["gold"] and "hits@5" not in figures["gold"]
         assert math.isfinite(figures["all_emotions"]["hits@1"])
@@ -1620,7 +1621,7 @@ class TestRecipes:
         )
         assert (recipe.early_stopping_patience, recipe.train_fraction) == (first.early_stopping_patience, 1.0)
         if recipe.table_row is not None:
-            assert recipe.table_row in PUBLISHED
+            assert recipe.table_row in MOJITALK_PUBLISHED
 
     def test_judges_never_meet_the_generator(self, tmp_path):
         data = mojitalk_folder(tmp_path)

@@ -8,12 +8,16 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import click
 import typer
 
+from ..data import LABELLED
+from ..study.published import TABLES
+from ..taxonomies import TAXONOMIES
 from .study import app as study
 
 
-# Everything else is imported inside the commands: `--help` must not wait for torch.
+# Everything heavier is imported inside the commands: `--help` must not wait for torch.
 
 app = typer.Typer(
     help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, explain, analyze, compare, convert, export, publish.",
@@ -27,7 +31,8 @@ DataDir = Annotated[
     Path | None, typer.Option(help="Folder with the corpora; default: $HF_EMOTION_DATA, else the Hub.")
 ]
 Taxonomy = Annotated[
-    Literal["goemotions", "ekman", "sentiment"] | None, typer.Option(help="Roll the 28 GoEmotions labels up.")
+    str | None,
+    typer.Option(click_type=click.Choice(list(TAXONOMIES)), help="Roll the 28 GoEmotions labels up."),
 ]
 Dtype = Annotated[
     Literal["float32", "bfloat16", "float16"] | None,
@@ -126,9 +131,7 @@ def train(
 def reproduce(
     table: Annotated[
         str,
-        typer.Argument(
-            help="goemotions, esa, dialogue, meld, emorynlp, daily_dialog, mod-ln, sentihood or semeval2014."
-        ),
+        typer.Argument(help=f"{', '.join(list(TABLES)[:-1])} or {list(TABLES)[-1]}."),
     ],
     base_model: Annotated[str | None, typer.Option(help="Hub id, local folder, or minilm (extra `offline`).")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each recipe, counted from its first seed.")] = 3,
@@ -193,10 +196,7 @@ def evaluate(
     checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id.")],
     dataset: Annotated[
         str,
-        typer.Option(
-            help="goemotions, emotion6, sentihood, semeval2014, meld, emorynlp, daily_dialog, iemocap, mojitalk, "
-            "daily_dialog_replies, empathetic_dialogues, quickstart, files, dialogue_files or reply_files."
-        ),
+        typer.Option(help=f"{', '.join(LABELLED[:-1])} or {LABELLED[-1]}."),
     ],
     split: Annotated[Literal["train", "validation", "test"], typer.Option(help="Part of the corpus.")] = "test",
     data_dir: DataDir = None,

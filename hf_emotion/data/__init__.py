@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Corpora by name."""
 
+from __future__ import annotations
+
 import difflib
 import inspect
 import logging
@@ -11,37 +13,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, DatasetDict
-
 from .aspect import (
     TARGET_TEXTS,
     auxiliary_sentence,
     context_names,
     is_aspect_dataset,
-    load_semeval2014,
-    load_sentihood,
     replace_targets,
 )
-from .conversations import is_conversation_dataset, load_conversations
+from .conversations import is_conversation_dataset
+from .corpus import Corpus
 from .dialogue import (
     FOUR_CLASSES,
     FOUR_OF,
     flat_labels,
     is_dialogue_dataset,
-    load_daily_dialog,
-    load_dialogue_files,
-    load_emorynlp,
-    load_iemocap,
-    load_meld,
 )
+from .lazily import datasets
+from .measures import at_thresholds, single_label
+from .registry import CORPORA, LABELLED, PACKAGED, corpus_of, options_of
 from .replies import (
     MOJITALK_EMOJIS,
     dialogue_replies,
     is_reply_dataset,
-    load_daily_dialog_replies,
-    load_empathetic_replies,
-    load_mojitalk,
-    load_reply_files,
     mojitalk_part,
     replies_as_texts,
     strip_emojis,
@@ -57,10 +50,6 @@ from .splits import (
     remove_duplicates,
 )
 from .text import (
-    load_emotion6,
-    load_files,
-    load_goemotions,
-    load_quickstart,
     read_rows,
 )
 from .tfidf import fit_tfidf_gate
@@ -68,37 +57,16 @@ from .tfidf import fit_tfidf_gate
 
 logger = logging.getLogger(__name__)
 
-LOADERS = {
-    "goemotions": load_goemotions,
-    "emotion6": load_emotion6,
-    "sentihood": load_sentihood,
-    "semeval2014": load_semeval2014,
-    "meld": load_meld,
-    "emorynlp": load_emorynlp,
-    "daily_dialog": load_daily_dialog,
-    "iemocap": load_iemocap,
-    "mojitalk": load_mojitalk,
-    "daily_dialog_replies": load_daily_dialog_replies,
-    "empathetic_dialogues": load_empathetic_replies,
-    "conversations": load_conversations,
-    "quickstart": load_quickstart,
-    "files": load_files,
-    "dialogue_files": load_dialogue_files,
-    "reply_files": load_reply_files,
-}
-OWN_FILES = ("files", "dialogue_files", "reply_files")
-
 
 def load_dataset_for(
     name: str, data_dir: str | Path | None = None, dedupe: bool = False, oversample: bool = False, **options
-) -> DatasetDict:
+) -> datasets.DatasetDict:
     """
     Load a corpus by name and report the texts that stand in more than one split.
 
     Args:
-        name: "goemotions", "emotion6", "sentihood", "semeval2014", "meld", "emorynlp", "daily_dialog", "iemocap",
-            "mojitalk", "daily_dialog_replies", "empathetic_dialogues", "conversations", "quickstart", or "files" ("dialogue_files",
-            "reply_files") for one's own texts (dialogues, pairs of context and reply) in CSV, TSV, JSONL or Parquet.
+        name: one of `hf_emotion.data.CORPORA`; "files" ("dialogue_files", "reply_files") for one's own texts (dialogues, pairs of
+            context and reply) in CSV, TSV, JSONL or Parquet.
         data_dir: local folder with the corpora; for one's own files the folder or file itself. None: the folder that the
             environment variable HF_EMOTION_DATA names, or else the Hub (the addresses that the loaders name).
         dedupe: remove from train what is in validation or test; of replies every pair whose context is there.
@@ -114,11 +82,11 @@ def load_dataset_for(
         FileNotFoundError, OSError: no such folder or file; a download fails.
     """
     check_dataset(name, options)
-    if data_dir is None and name not in OWN_FILES:
+    if data_dir is None and not CORPORA[name].own_files:
         data_dir = os.environ.get("HF_EMOTION_DATA") or None
-    if data_dir is not None and name != "quickstart" and not Path(data_dir).exists():
+    if data_dir is not None and not CORPORA[name].packaged and not Path(data_dir).exists():
         raise FileNotFoundError(f"`data_dir` does not exist: {data_dir}")
-    splits = LOADERS[name](data_dir=data_dir, **options)
+    splits = CORPORA[name].loader(data_dir=data_dir, **options)
     if dedupe:
         splits = remove_duplicates(splits)
     if oversample:
@@ -134,9 +102,9 @@ def load_dataset_for(
     return splits
 
 
-def load_split(name: str, split: str, data_dir: str | Path | None = None, **options) -> Dataset:
+def load_split(name: str, split: str, data_dir: str | Path | None = None, **options) -> datasets.Dataset:
     """One split of a corpus, see `load_dataset_for`; one's own single file is taken whole, whatever `split` says."""
-    alone = name in OWN_FILES and data_dir is not None and Path(data_dir).is_file()
+    alone = corpus_of(name).own_files and data_dir is not None and Path(data_dir).is_file()
     if alone:
         return load_dataset_for(name, data_dir, **{**options, "validation_fraction": 0.0})["train"]
     splits = load_dataset_for(name, data_dir, **options)
@@ -146,12 +114,7 @@ def load_split(name: str, split: str, data_dir: str | Path | None = None, **opti
 
 def check_dataset(name: str, options: dict) -> None:
     """ValueError unless the name is known and its loader takes the options."""
-    if not isinstance(name, str) or name not in LOADERS:
-        near = difflib.get_close_matches(str(name), LOADERS, n=1)
-        hint = f" did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown dataset {name!r}:{hint} the names are {sorted(LOADERS)}.")
-    known = [option for option in inspect.signature(LOADERS[name]).parameters if option != "data_dir"]
-    known += ["dedupe", "oversample"]
+    known = [*options_of(name), "dedupe", "oversample"]
     for option in options:
         if option not in known:
             near = difflib.get_close_matches(option, known, n=1)
@@ -159,7 +122,7 @@ def check_dataset(name: str, options: dict) -> None:
                 f"unknown option {option!r} for the dataset {name!r}{f': did you mean {near[0]!r}?' if near else '.'} "
                 f"The options are {known}."
             )
-        parameters = inspect.signature(LOADERS[name]).parameters
+        parameters = inspect.signature(CORPORA[name].loader, eval_str=True).parameters
         hint = parameters[option].annotation if option in parameters else bool
         if not _fits(options[option], hint):
             what = getattr(hint, "__name__", None) if isinstance(hint, type) else str(hint).replace("typing.", "")
@@ -186,11 +149,17 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 __all__ = [
+    "CORPORA",
+    "Corpus",
+    "LABELLED",
+    "PACKAGED",
+    "at_thresholds",
+    "corpus_of",
+    "options_of",
+    "single_label",
     "FOUR_CLASSES",
     "FOUR_OF",
-    "LOADERS",
     "MOJITALK_EMOJIS",
-    "OWN_FILES",
     "TARGET_TEXTS",
     "auxiliary_sentence",
     "check_dataset",

@@ -8,16 +8,18 @@ no such column without targets), `aspect` (`ClassLabel`), `auxiliary` (string: t
 aspect), `context_id` (int64: target · number of aspects + aspect) and `labels` (`ClassLabel`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
-from datasets import ClassLabel, Dataset, DatasetDict, Value
 
-from ..modeling import target_texts
-from ..modeling.target_texts import mark_targets
+from ..runtime.plain import target_texts
+from .corpus import Corpus
+from .lazily import datasets
 from .own_files import draw_units
 from .rows import (
     BadRow,
@@ -61,7 +63,7 @@ FILES = {
 }
 
 
-def load_sentihood(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> DatasetDict:
+def load_sentihood(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> datasets.DatasetDict:
     """
     SentiHood: 2,977 / 747 / 1,491 sentences about neighbourhoods, 15,008 / 3,748 / 7,516 rows.
 
@@ -99,7 +101,7 @@ def load_sentihood(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = 
                         label = opinions.get((target, aspect), "none")
                         rows.add(line, sentence["text"], label, str(sentence_id), target=target, aspect=aspect)
         splits[split] = to_aspect_dataset(rows, SENTIHOOD_LABELS, SENTIHOOD_ASPECTS, list(TARGET_TEXTS))
-    return DatasetDict(splits)
+    return datasets.DatasetDict(splits)
 
 
 def _sentihood_opinions(sentence: Any) -> dict[tuple[str, str], str]:
@@ -139,7 +141,7 @@ def _read_json_list(path: Path) -> list:
 
 def load_semeval2014(
     data_dir: str | Path | None = None, validation_fraction: float = 0.1, on_bad_rows: OnBadRows = "error"
-) -> DatasetDict:
+) -> datasets.DatasetDict:
     """
     SemEval-2014 task 4, restaurants, aspect categories: 3,044 training and 800 test sentences, 15,220 and 4,000 rows.
 
@@ -177,7 +179,7 @@ def load_semeval2014(
                 rows.add(line, sentence.findtext("text"), opinions.get(aspect, "none"), sentence_id, aspect=aspect)
         parts[split] = to_aspect_dataset(rows, SEMEVAL2014_LABELS, SEMEVAL2014_ASPECTS)
     train, validation = split_by_text(parts["train"], validation_fraction)
-    return DatasetDict({"train": train, "validation": validation, "test": parts["test"]})
+    return datasets.DatasetDict({"train": train, "validation": validation, "test": parts["test"]})
 
 
 def _semeval2014_opinions(sentence: ElementTree.Element) -> dict[str, str]:
@@ -262,7 +264,7 @@ def replace_targets(text: str) -> str:
 
     Where one is glued to a letter, digit or other placeholder, a blank comes between ("xLOCATION1" -> "x location - 1").
     """
-    return mark_targets(text, TARGET_TEXTS)
+    return target_texts.mark_targets(text, TARGET_TEXTS)
 
 
 def auxiliary_sentence(target: str | None, aspect: str) -> str:
@@ -272,7 +274,7 @@ def auxiliary_sentence(target: str | None, aspect: str) -> str:
 
 def to_aspect_dataset(
     rows: Rows, names: Sequence[str], aspects: Sequence[str], targets: Sequence[str] | None = None
-) -> Dataset:
+) -> datasets.Dataset:
     """
     Rows with sentence id, `aspect`, `target` (where there are `targets`) and `labels` by name -> the columns of this module.
 
@@ -289,16 +291,18 @@ def to_aspect_dataset(
             row["text"] = replace_targets(row["text"])
         row["auxiliary"] = auxiliary_sentence(target, aspect)
         row["context_id"] = (targets.index(target) if targets else 0) * len(aspects) + aspects.index(aspect)
-    columns = {"target": ClassLabel(names=list(targets))} if targets else {}
+    columns = {"target": datasets.ClassLabel(names=list(targets))} if targets else {}
     columns |= {
-        "aspect": ClassLabel(names=list(aspects)),
-        "auxiliary": Value("string"),
-        "context_id": Value("int64"),
+        "aspect": datasets.ClassLabel(names=list(aspects)),
+        "auxiliary": datasets.Value("string"),
+        "context_id": datasets.Value("int64"),
     }
     return rows.to_dataset(names, columns=columns)
 
 
-def split_by_text(dataset: Dataset, fraction: float, seed: int = 0, column: str = "text") -> tuple[Dataset, Dataset]:
+def split_by_text(
+    dataset: datasets.Dataset, fraction: float, seed: int = 0, column: str = "text"
+) -> tuple[datasets.Dataset, datasets.Dataset]:
     """
     Set aside a share of the distinct texts of a column, drawn at the seed by `draw_units`, with all their rows; both parts keep
     the order of the rows.
@@ -319,12 +323,33 @@ def split_by_text(dataset: Dataset, fraction: float, seed: int = 0, column: str 
     return dataset.select(np.flatnonzero(~aside)), dataset.select(np.flatnonzero(aside))
 
 
-def is_aspect_dataset(dataset: Dataset) -> bool:
+def is_aspect_dataset(dataset: datasets.Dataset) -> bool:
     """Whether the rows ask about aspects: the columns `aspect`, `auxiliary` and `context_id` are there."""
     return {"aspect", "auxiliary", "context_id"} <= set(dataset.column_names)
 
 
-def context_names(dataset: Dataset) -> tuple[list[str] | None, list[str]]:
+def context_names(dataset: datasets.Dataset) -> tuple[list[str] | None, list[str]]:
     """The names of the targets (None where there are none) and of the aspects, in the order of their ids."""
     target = dataset.features.get("target")
     return (None if target is None else list(target.names)), list(dataset.features["aspect"].names)
+
+
+# The metric that selects covers aspect and sentiment.
+CORPORA = (
+    Corpus(
+        name="sentihood",
+        loader=load_sentihood,
+        terms="no licence stated for the data: research use; Saeidi et al. 2016",
+        metrics="sentihood",
+        selection_metric="strict_accuracy",
+        example="LOCATION1 is safe, but far too expensive.",
+    ),
+    Corpus(
+        name="semeval2014",
+        loader=load_semeval2014,
+        terms="terms of the organisers of SemEval-2014 task 4; Pontiki et al. 2014",
+        metrics="semeval2014",
+        selection_metric="accuracy",
+        example="The food was great, but we waited an hour for it.",
+    ),
+)

@@ -1,32 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversations without labels, from several corpora together: what a language model of dialogue is trained on."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 
-from datasets import Dataset, DatasetDict, Features, List, Value, concatenate_datasets
-
+from .corpus import Corpus
 from .dialogue import load_daily_dialog, load_emorynlp, load_meld
+from .lazily import datasets
 from .replies import load_empathetic_conversations, load_mojitalk, load_reply_files
 from .rows import OnBadRows
 
 
-FEATURES = Features({"id": Value("string"), "turns": List(Value("string"))})
 CONVERSATION_LOADERS = {
     "daily_dialog": load_daily_dialog,
-    "emorynlp": load_emorynlp,
     "empathetic_dialogues": load_empathetic_conversations,
     "meld": load_meld,
+    "emorynlp": load_emorynlp,
     "mojitalk": load_mojitalk,
     "reply_files": load_reply_files,
 }
+DEFAULT_CORPORA = tuple(name for name in CONVERSATION_LOADERS if name != "reply_files")
 
 
 def load_conversations(
     data_dir: str | Path | None = None,
-    corpora: Sequence[str] = ("daily_dialog", "empathetic_dialogues", "meld", "emorynlp", "mojitalk"),
+    corpora: Sequence[str] = DEFAULT_CORPORA,
     on_bad_rows: OnBadRows = "error",
-) -> DatasetDict:
+) -> datasets.DatasetDict:
     """
     The conversations of several corpora, one after the other, each in the split that its corpus gives it.
 
@@ -35,8 +37,7 @@ def load_conversations(
 
     Args:
         data_dir, on_bad_rows: see the loaders of the corpora.
-        corpora: some of "daily_dialog", "emorynlp", "empathetic_dialogues", "meld", "mojitalk" and "reply_files", one's own
-            pairs.
+        corpora: some of `CONVERSATION_LOADERS`; "reply_files" are one's own pairs.
 
     Raises:
         ValueError: an unknown corpus or none; malformed rows.
@@ -47,23 +48,34 @@ def load_conversations(
         raise ValueError(
             f"`corpora` must be a list of some of {list(CONVERSATION_LOADERS)}, at least one, got {corpora!r}."
         )
-    parts: dict[str, list[Dataset]] = {"train": [], "validation": [], "test": []}
+    parts: dict[str, list[datasets.Dataset]] = {"train": [], "validation": [], "test": []}
     for name in corpora:
         for split, rows in CONVERSATION_LOADERS[name](data_dir, on_bad_rows=on_bad_rows).items():
             parts[split].append(_conversations(name, rows))
-    return DatasetDict({split: concatenate_datasets(rows) for split, rows in parts.items() if rows})
+    return datasets.DatasetDict({split: datasets.concatenate_datasets(rows) for split, rows in parts.items() if rows})
 
 
-def _conversations(corpus: str, rows: Dataset) -> Dataset:
+def _conversations(corpus: str, rows: datasets.Dataset) -> datasets.Dataset:
     if "turns" in rows.column_names:
         turns = rows["turns"]
     elif "utterances" in rows.column_names:
         turns = rows["utterances"]
     else:
         turns = [[context, reply] for context, reply in zip(rows["context"], rows["reply"], strict=True)]
-    return Dataset.from_dict({"id": [f"{corpus}/{row}" for row in rows["id"]], "turns": turns}, features=FEATURES)
+    text = datasets.Value("string")
+    features = datasets.Features({"id": text, "turns": datasets.List(text)})
+    return datasets.Dataset.from_dict(
+        {"id": [f"{corpus}/{row}" for row in rows["id"]], "turns": turns}, features=features
+    )
 
 
-def is_conversation_dataset(dataset: Dataset) -> bool:
+def is_conversation_dataset(dataset: datasets.Dataset) -> bool:
     """Whether a row is a conversation without labels: the column `turns` is there."""
     return "turns" in dataset.column_names
+
+
+CORPORA = (
+    Corpus(
+        name="conversations", loader=load_conversations, terms="those of the corpora that its option `corpora` names"
+    ),
+)

@@ -7,6 +7,8 @@ A row is a dialogue, so that no dialogue is ever in two splits. Columns: `id` (s
 utterance without a label), three lists of one length in the order of the turns.
 """
 
+from __future__ import annotations
+
 import ast
 import csv
 import hashlib
@@ -21,8 +23,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 
+from .corpus import OWN_TERMS, Corpus
+from .lazily import datasets
 from .own_files import draw_units, training_names, unknown_name
 from .rows import (
     DOWNLOAD_REMEDY,
@@ -94,7 +97,7 @@ DAILY_DIALOG_FAULT = ("train", 7852, 12, 11)
 
 def load_meld(
     data_dir: str | Path | None = None, four_classes: bool = False, on_bad_rows: OnBadRows = "error"
-) -> DatasetDict:
+) -> datasets.DatasetDict:
     """
     MELD: 1,038 / 114 / 280 dialogues of a television series, 9,989 / 1,109 / 2,610 utterances, 7 emotions.
 
@@ -117,7 +120,7 @@ def load_meld(
 
 def load_emorynlp(
     data_dir: str | Path | None = None, four_classes: bool = False, on_bad_rows: OnBadRows = "error"
-) -> DatasetDict:
+) -> datasets.DatasetDict:
     """
     EmoryNLP, multimodal edition: 659 / 89 / 79 scenes of a television series, 7,551 / 954 / 984 utterances, 7 emotions.
 
@@ -156,7 +159,7 @@ def _load_csv(
     on_bad_rows: OnBadRows,
     dialogue_columns: Sequence[str],
     speaker_of: Callable[[Mapping[str, str]], str],
-) -> DatasetDict:
+) -> datasets.DatasetDict:
     names, ids = _names_and_ids(corpus, four_classes)
     splits = {}
     for split, (path,) in _paths(corpus, data_dir).items():
@@ -178,7 +181,7 @@ def _load_csv(
             seen.add((dialogue_id, order))
             rows.add(line, row["Utterance"], ids[emotion], dialogue_id, speaker=speaker, order=order)
         splits[split] = _to_dataset(rows, names)
-    return DatasetDict(splits)
+    return datasets.DatasetDict(splits)
 
 
 def _read_csv(rows: Rows, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -210,7 +213,7 @@ def _whole_number(row: Mapping[str, str], column: str) -> int:
 
 def load_daily_dialog(
     data_dir: str | Path | None = None, four_classes: bool = False, on_bad_rows: OnBadRows = "error"
-) -> DatasetDict:
+) -> datasets.DatasetDict:
     """
     DailyDialog: 11,117 / 1,000 / 1,000 written dialogues of two people, 7,740 test utterances, 7 emotions (CC BY-NC-SA 4.0).
 
@@ -262,7 +265,7 @@ def load_daily_dialog(
                     text = detokenize(utterance)
                     rows.add(number, text, of_number[label], str(number), speaker="AB"[order % 2], order=order)
         splits[split] = _to_dataset(rows, names)
-    return DatasetDict(splits)
+    return datasets.DatasetDict(splits)
 
 
 def _lines(content: bytes, source: Path | str) -> list[str]:
@@ -327,7 +330,7 @@ def detokenize(text: str) -> str:
     return text
 
 
-def load_iemocap(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> DatasetDict:
+def load_iemocap(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> datasets.DatasetDict:
     """
     IEMOCAP: transcribed dialogues of pairs of actors, four classes: angry, happy (and excited), neutral, sad.
 
@@ -361,7 +364,7 @@ def load_iemocap(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "e
         rows.source = folder
         parts[part] = _to_dataset(rows, FOUR_CLASSES)
     train, validation = _set_aside(parts["train"], 0.1)
-    return DatasetDict({"train": train, "validation": validation, "test": parts["test"]})
+    return datasets.DatasetDict({"train": train, "validation": validation, "test": parts["test"]})
 
 
 def _iemocap_transcriptions(folder: Path) -> list[Path]:
@@ -428,7 +431,7 @@ def load_dialogue_files(
     labels: Sequence[str] | None = None,
     validation_fraction: float = 0.1,
     on_bad_rows: OnBadRows = "error",
-) -> DatasetDict:
+) -> datasets.DatasetDict:
     """
     One's own dialogues in CSV, TSV, JSONL or Parquet files, in one of two layouts.
 
@@ -498,7 +501,7 @@ def load_dialogue_files(
     if "validation" not in splits and validation_fraction != 0:
         splits["train"], splits["validation"] = _set_aside(splits["train"], validation_fraction)
         logger.warning("no validation file: %d training dialogues set aside for validation", len(splits["validation"]))
-    return DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
+    return datasets.DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
 
 
 def _check_columns(path: Path, line: int, row: Mapping, dialogue_column: str, columns: Mapping[str, str]) -> None:
@@ -570,7 +573,7 @@ def _paths(corpus: str, data_dir: str | Path | None) -> dict[str, list[Path]]:
     return {split: [path for path in paths if path.name in sums] for split, sums in FILES[corpus].items()}
 
 
-def _to_dataset(rows: Rows, names: Sequence[str]) -> Dataset:
+def _to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
     """Rows of utterances, with the id of the dialogue, `speaker`, `order` in the dialogue and `labels` -> one row a dialogue."""
     if not rows.rows:
         raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
@@ -585,17 +588,17 @@ def _to_dataset(rows: Rows, names: Sequence[str]) -> Dataset:
         "speakers": [[unicodedata.normalize("NFC", row["speaker"]) for row in rows_of] for rows_of in turns],
         "labels": [[row["labels"] for row in rows_of] for rows_of in turns],
     }
-    text = List(Value("string"))
+    text = datasets.List(datasets.Value("string"))
     features = {
-        "id": Value("string"),
+        "id": datasets.Value("string"),
         "utterances": text,
         "speakers": text,
-        "labels": List(ClassLabel(names=list(names))),
+        "labels": datasets.List(datasets.ClassLabel(names=list(names))),
     }
-    return Dataset.from_dict(values, features=Features(features))
+    return datasets.Dataset.from_dict(values, features=datasets.Features(features))
 
 
-def _set_aside(dialogues: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
+def _set_aside(dialogues: datasets.Dataset, fraction: float) -> tuple[datasets.Dataset, datasets.Dataset]:
     """(the rest, a share of the dialogues, at least one, drawn at a fixed seed by `draw_units`); both keep the order."""
     count = max(round(fraction * len(dialogues)), 1) if 0 < fraction < 1 else 0
     if not 0 < count < len(dialogues):
@@ -607,11 +610,52 @@ def _set_aside(dialogues: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
     return dialogues.select(sorted(rest)), dialogues.select(sorted(drawn))
 
 
-def is_dialogue_dataset(dataset: Dataset) -> bool:
+def is_dialogue_dataset(dataset: datasets.Dataset) -> bool:
     """Whether a row is a dialogue: the columns `utterances` and `speakers` are there."""
     return {"utterances", "speakers"} <= set(dataset.column_names)
 
 
-def flat_labels(dataset: Dataset) -> np.ndarray:
+def flat_labels(dataset: datasets.Dataset) -> np.ndarray:
     """(N,) int64: the labels of all utterances of all dialogues in their order, -1 where there is none."""
     return np.array([label for labels in dataset["labels"] for label in labels], dtype=np.int64)
+
+
+_SERIES = "GPL-3.0 repository, dialogue of a television series"
+
+CORPORA = (
+    Corpus(
+        name="meld",
+        loader=load_meld,
+        terms=f"{_SERIES}; Poria et al. 2019",
+        metrics="dialogue",
+        selection_metric="weighted_f1",
+    ),
+    Corpus(
+        name="emorynlp",
+        loader=load_emorynlp,
+        terms=f"{_SERIES}; Zahiri and Choi 2018",
+        metrics="dialogue",
+        selection_metric="weighted_f1",
+    ),
+    Corpus(
+        name="daily_dialog",
+        loader=load_daily_dialog,
+        terms="CC BY-NC-SA 4.0; Li et al. 2017",
+        metrics="dialogue",
+        selection_metric="micro_f1_without_neutral",
+    ),
+    Corpus(
+        name="iemocap",
+        loader=load_iemocap,
+        terms="licence of USC SAIL, not redistributable; Busso et al. 2008",
+        metrics="dialogue",
+    ),
+    Corpus(
+        name="dialogue_files",
+        loader=load_dialogue_files,
+        languages=(),
+        terms=OWN_TERMS,
+        metrics="dialogue",
+        own_files=True,
+    ),
+)

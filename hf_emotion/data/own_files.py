@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the loaders of one's own files have in common: the names that a column may hold, and the validation part."""
 
+from __future__ import annotations
+
 import difflib
 import logging
 import unicodedata
@@ -8,8 +10,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
-from datasets import Dataset
 
+from .lazily import datasets
 from .rows import Rows
 
 
@@ -79,7 +81,7 @@ def _shown(name: str) -> str:
     return repr(name) if name.isascii() else f"{name!r} ({ascii(name)})"
 
 
-def draw_units(dataset: Dataset, units: Sequence[Hashable], count: int, seed: int = 0) -> tuple[list, list]:
+def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int, seed: int = 0) -> tuple[list, list]:
     """
     Draw what is set aside for validation, in units of rows (texts, contexts) that stay together. A unit that alone has a label,
     or a target and aspect, stays in training, and the next one of the draw is taken instead; where all are such units, the

@@ -7,6 +7,8 @@ A row is a context and the reply to it. Columns: `id` (string; no other row of t
 which the speaker tells of).
 """
 
+from __future__ import annotations
+
 import functools
 import hashlib
 import logging
@@ -18,10 +20,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
-
 from .aspect import split_by_text
+from .corpus import OWN_TERMS, Corpus
 from .dialogue import _lines, _name, load_daily_dialog
+from .lazily import datasets
 from .own_files import known_names
 from .rows import (
     DOWNLOAD_REMEDY,
@@ -55,7 +57,7 @@ EMPATHETIC_COLUMNS = ["conv_id", "utterance_idx", "context", "prompt", "speaker_
 
 def load_mojitalk(
     data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error", train_part: str = "generator"
-) -> DatasetDict:
+) -> datasets.DatasetDict:
     """
     MojiTalk (Zhou and Wang 2018): posts of Twitter and replies, each with one of 64 emojis as its emotion.
 
@@ -112,7 +114,7 @@ def load_mojitalk(
                 raise ValueError(
                     f"{folder / 'dev.ori'}: of {len(part_of)} rows none falls to {part!r}: use the whole file."
                 )
-    return DatasetDict({"train": train, "validation": validation, "test": parts["test"]})
+    return datasets.DatasetDict({"train": train, "validation": validation, "test": parts["test"]})
 
 
 def mojitalk_part(context: str) -> str:
@@ -145,7 +147,9 @@ def _mojitalk_emojis(path: Path) -> list[str]:
     return emojis
 
 
-def _read_mojitalk(folder: Path, stem: str, emojis: Sequence[str], on_bad_rows: OnBadRows) -> tuple[Dataset, int]:
+def _read_mojitalk(
+    folder: Path, stem: str, emojis: Sequence[str], on_bad_rows: OnBadRows
+) -> tuple[datasets.Dataset, int]:
     """The rows of two files, and how many more had a reply of nothing but emojis."""
     paths = posts_path, replies_path = [folder / f"{stem}.ori", folder / f"{stem}.rep"]
     for path in paths:
@@ -232,7 +236,7 @@ def _emoji_run(emojis: tuple[str, ...]) -> re.Pattern:
 
 def load_daily_dialog_replies(
     data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error", context_turns: int = 3
-) -> DatasetDict:
+) -> datasets.DatasetDict:
     """
     DailyDialog as replies: every turn of a dialogue from the second on, with its emotion, 7 of them (CC BY-NC-SA 4.0).
 
@@ -248,10 +252,10 @@ def load_daily_dialog_replies(
     """
     _check_context_turns(context_turns)
     dialogues = load_daily_dialog(data_dir, on_bad_rows=on_bad_rows)
-    return DatasetDict({split: dialogue_replies(dialogues[split], context_turns) for split in dialogues})
+    return datasets.DatasetDict({split: dialogue_replies(dialogues[split], context_turns) for split in dialogues})
 
 
-def dialogue_replies(dialogues: Dataset, context_turns: int = 3) -> Dataset:
+def dialogue_replies(dialogues: datasets.Dataset, context_turns: int = 3) -> datasets.Dataset:
     """
     The replies in a split of dialogues (`hf_emotion.data.dialogue`): every turn from the second on that has a label.
 
@@ -269,7 +273,7 @@ def dialogue_replies(dialogues: Dataset, context_turns: int = 3) -> Dataset:
                 values["context"].append(_context(utterances, turn, context_turns))
                 values["reply"].append(utterances[turn])
                 values["labels"].append(label)
-    return Dataset.from_dict(values, features=_features(dialogues.features["labels"].feature.names))
+    return datasets.Dataset.from_dict(values, features=_features(dialogues.features["labels"].feature.names))
 
 
 def _context(turns: Sequence[str], turn: int, context_turns: int) -> str:
@@ -283,7 +287,7 @@ def _check_context_turns(context_turns: int) -> None:
 
 def load_empathetic_replies(
     data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error", context_turns: int = 3
-) -> DatasetDict:
+) -> datasets.DatasetDict:
     """
     EmpatheticDialogues (Rashkin et al. 2019) as replies: the turns of the listener, who hears of a situation (CC BY-NC 4.0).
 
@@ -312,10 +316,12 @@ def load_empathetic_replies(
                     context, label = _context(texts, turn, context_turns), EMPATHETIC_EMOTIONS.index(emotion)
                     _add(rows, line, context, text, label, f"{conversation}-{number}")
         splits[split] = _to_dataset(rows, EMPATHETIC_EMOTIONS)
-    return DatasetDict(splits)
+    return datasets.DatasetDict(splits)
 
 
-def load_empathetic_conversations(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> DatasetDict:
+def load_empathetic_conversations(
+    data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error"
+) -> datasets.DatasetDict:
     """The whole conversations of EmpatheticDialogues (`load_empathetic_replies`), in the columns `id` and `turns`."""
     splits = {}
     for split, rows, conversations in _read_empathetic(data_dir, on_bad_rows):
@@ -324,13 +330,13 @@ def load_empathetic_conversations(data_dir: str | Path | None = None, on_bad_row
             values["id"].append(conversation)
             values["turns"].append([unicodedata.normalize("NFC", text) for *_, text in turns])
         rows.log_bad()
-        splits[split] = Dataset.from_dict(values)
-    return DatasetDict(splits)
+        splits[split] = datasets.Dataset.from_dict(values)
+    return datasets.DatasetDict(splits)
 
 
 def _read_empathetic(
     data_dir: str | Path | None, on_bad_rows: OnBadRows
-) -> Iterator[tuple[str, Rows, "Iterator[Conversation]"]]:
+) -> Iterator[tuple[str, Rows, Iterator[Conversation]]]:
     """Of each split its name, where its bad rows are counted, and its conversations."""
     for split, (source, content) in _empathetic_files(data_dir).items():
         rows = Rows(source, on_bad_rows)
@@ -445,7 +451,7 @@ def load_reply_files(
     id_column: str | None = None,
     validation_fraction: float = 0.1,
     on_bad_rows: OnBadRows = "error",
-) -> DatasetDict:
+) -> datasets.DatasetDict:
     """
     One's own pairs of context and reply in CSV, TSV, JSONL or Parquet files. The texts stay as they are: see `strip_emojis`.
 
@@ -492,7 +498,7 @@ def load_reply_files(
     if "validation" not in splits and validation_fraction != 0:
         splits["train"], splits["validation"] = split_by_text(splits["train"], validation_fraction, column="context")
         logger.warning("no validation file: %d training rows set aside for validation", len(splits["validation"]))
-    return DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
+    return datasets.DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
 
 
 def _check_columns(path: Path, line: int, row: Mapping[str, Any], columns: Iterable[str | None]) -> None:
@@ -513,27 +519,75 @@ def _add(rows: Rows, line: int, context: Any, reply: Any, label: Any, row_id: st
     rows.rows.append({"id": row_id, "context": context, "reply": reply, "labels": label, "line": line})
 
 
-def _to_dataset(rows: Rows, names: Sequence[str]) -> Dataset:
+def _to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
     if not rows.rows:
         raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
     rows.log_bad()
     features = _features(names)
-    return Dataset.from_dict({name: [row[name] for row in rows.rows] for name in features}, features=features)
+    return datasets.Dataset.from_dict({name: [row[name] for row in rows.rows] for name in features}, features=features)
 
 
-def _features(names: Sequence[str]) -> Features:
-    text = Value("string")
-    return Features({"id": text, "context": text, "reply": text, "labels": ClassLabel(names=list(names))})
+def _features(names: Sequence[str]) -> datasets.Features:
+    text = datasets.Value("string")
+    return datasets.Features(
+        {"id": text, "context": text, "reply": text, "labels": datasets.ClassLabel(names=list(names))}
+    )
 
 
-def is_reply_dataset(dataset: Dataset) -> bool:
+def is_reply_dataset(dataset: datasets.Dataset) -> bool:
     """Whether a row is a reply: the columns `context` and `reply` are there."""
     return {"context", "reply"} <= set(dataset.column_names)
 
 
-Splits = TypeVar("Splits", Dataset, DatasetDict)
+Splits = TypeVar("Splits", "datasets.Dataset", "datasets.DatasetDict")
 
 
 def replies_as_texts(splits: Splits) -> Splits:
     """The replies as the texts of a classifier, such as a judge of emotional replies: columns `id`, `text`, `labels`."""
     return splits.remove_columns("context").rename_column("reply", "text")
+
+
+def _row(
+    hits: Sequence[float] | None, ttr: Sequence[float], length: float, stop: float, scores: Sequence[float] | None
+) -> dict[str, float]:
+    row = {f"hits@{k}": value / 100 for k, value in zip((1, 3, 5), hits or (), strict=False)}
+    row |= {"ttr_1": ttr[0], "ttr_2": ttr[1], "average_length": length, "stop_words": stop / 100}
+    if scores is not None:
+        row["perplexity"] = scores[0]
+        names = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
+        row |= {name: value / 100 for name, value in zip(names, scores[1:], strict=True)}
+    return {name: round(value, 4) for name, value in row.items()}
+
+
+# Tables 1-3 of Liu et al. (2021); the human replies stand in Table 2 alone. The names are those of `reply_metrics`.
+MOJITALK_PUBLISHED: dict[str, dict[str, float]] = {
+    "human": _row(None, (0.059, 0.43), 11.7, 50.4, None),
+    "R-CVAE, 10 %": _row((13.4, 27.1, 33.6), (0.034, 0.24), 8.6, 60.1, (121.18, 74.9, 83.0, 76.7)),
+    "R-CVAE, 100 %": _row((26.2, 44.2, 53.4), (0.051, 0.33), 9.2, 59.3, (92.64, 80.8, 80.8, 80.8)),
+    "Mod-LN BERT, 10 %": _row((20.5, 47.4, 59.1), (0.054, 0.43), 18.2, 49.3, (79.24, 78.4, 80.1, 78.8)),
+    "Mod-LN BERT, 100 %": _row((33.6, 56.8, 72.2), (0.059, 0.39), 14.3, 49.2, (50.72, 82.9, 84.1, 83.5)),
+    "Mod-LN GPT-2, 10 %": _row((27.9, 43.4, 64.1), (0.056, 0.38), 15.9, 48.7, (51.55, 83.7, 80.7, 83.2)),
+    "Mod-LN GPT-2, 100 %": _row((34.4, 60.3, 82.5), (0.057, 0.40), 12.5, 48.5, (36.31, 84.7, 86.2, 85.4)),
+}
+
+CORPORA = (
+    Corpus(
+        name="mojitalk",
+        loader=load_mojitalk,
+        terms="no licence stated for the tweets, terms of Twitter: research use; Zhou and Wang 2018",
+        clean_reply=strip_emojis,
+        published=MOJITALK_PUBLISHED,
+    ),
+    Corpus(
+        name="daily_dialog_replies",
+        loader=load_daily_dialog_replies,
+        terms="CC BY-NC-SA 4.0; Li et al. 2017",
+    ),
+    Corpus(
+        name="empathetic_dialogues",
+        loader=load_empathetic_replies,
+        hub_id="facebook/empathetic_dialogues",
+        terms="CC BY-NC 4.0; Rashkin et al. 2019",
+    ),
+    Corpus(name="reply_files", loader=load_reply_files, languages=(), terms=OWN_TERMS, own_files=True),
+)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of one split, checked one by one, and the files that they come from."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import logging
@@ -9,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from datasets import ClassLabel, Dataset, DownloadConfig, DownloadManager, Features, List, Value
+from .lazily import datasets
 
 
 logger = logging.getLogger(__name__)
@@ -59,20 +61,20 @@ class Rows:
 
     def to_dataset(
         self, names: Sequence[str], multi_label: bool = False, columns: Mapping[str, Any] | None = None
-    ) -> Dataset:
+    ) -> datasets.Dataset:
         """The dataset with the columns `id`, `text`, those of `columns` ({name: feature}), and `labels`."""
         self.log_bad()
-        label = ClassLabel(names=list(names))
-        features = Features(
+        label = datasets.ClassLabel(names=list(names))
+        features = datasets.Features(
             {
-                "id": Value("string"),
-                "text": Value("string"),
+                "id": datasets.Value("string"),
+                "text": datasets.Value("string"),
                 **(columns or {}),
-                "labels": List(label) if multi_label else label,
+                "labels": datasets.List(label) if multi_label else label,
             }
         )
         values = {name: [row[name] for row in self.rows] for name in features}
-        return Dataset.from_dict(values, features=features)
+        return datasets.Dataset.from_dict(values, features=features)
 
 
 def decode(content: bytes, source: Path | str) -> str:
@@ -121,7 +123,9 @@ def download(address: str, sha256: str | None = None) -> Path:
 
     try:
         # Without an ETag what lies in the cache is used offline too.
-        path = Path(DownloadManager(download_config=DownloadConfig(use_etag=False)).download(address))
+        path = Path(
+            datasets.DownloadManager(download_config=datasets.DownloadConfig(use_etag=False)).download(address)
+        )
     except (OSError, ClientError) as error:
         raise OSError(f"cannot download {address} ({type(error).__name__}: {error}): {DOWNLOAD_REMEDY}") from error
     found = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,36 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the splits of every corpus have in common: labels, duplicates, oversampling."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from datasets import ClassLabel, Dataset, DatasetDict
 
 from .aspect import is_aspect_dataset
 from .conversations import is_conversation_dataset
 from .dialogue import flat_labels, is_dialogue_dataset
+from .lazily import datasets
 from .replies import is_reply_dataset
 
 
-def check_split(splits: DatasetDict, split: str, dataset: str) -> None:
+def check_split(splits: datasets.DatasetDict, split: str, dataset: str) -> None:
     """ValueError unless a corpus, loaded as `splits`, has the split."""
     if split not in splits:
         raise ValueError(f"{dataset} has no split {split!r}: it has {list(splits)}.")
 
 
-def label_names(dataset: Dataset) -> list[str]:
+def label_names(dataset: datasets.Dataset) -> list[str]:
     """The label names of a split, in the order of their ids."""
     feature = dataset.features["labels"]
-    return list((feature if isinstance(feature, ClassLabel) else feature.feature).names)
+    return list((feature if isinstance(feature, datasets.ClassLabel) else feature.feature).names)
 
 
-def is_multi_label(dataset: Dataset) -> bool:
+def is_multi_label(dataset: datasets.Dataset) -> bool:
     """Whether a text has a list of labels. (The list of a dialogue has one for each utterance.)"""
-    return not isinstance(dataset.features["labels"], ClassLabel) and not is_dialogue_dataset(dataset)
+    return not isinstance(dataset.features["labels"], datasets.ClassLabel) and not is_dialogue_dataset(dataset)
 
 
-def label_matrix(dataset: Dataset) -> np.ndarray:
+def label_matrix(dataset: datasets.Dataset) -> np.ndarray:
     """
     Gold labels: (N, C) of 0 and 1, int8, for multi-label data; (N,) class ids, int64, for single-label data, of dialogues those
     of all utterances, -1 where there is none.
@@ -51,7 +53,7 @@ def multi_hot(label_ids: Iterable[Sequence[int]], num_labels: int) -> np.ndarray
     return matrix
 
 
-def row_texts(dataset: Dataset) -> list[str]:
+def row_texts(dataset: datasets.Dataset) -> list[str]:
     """The text of each row; of a dialogue its turns, one a line; of a reply its context, a line break and the reply."""
     if is_conversation_dataset(dataset):
         return ["\n".join(turns) for turns in dataset["turns"]]
@@ -62,7 +64,7 @@ def row_texts(dataset: Dataset) -> list[str]:
     return list(dataset["text"])
 
 
-def duplicates_between_splits(splits: DatasetDict) -> dict[str, int]:
+def duplicates_between_splits(splits: datasets.DatasetDict) -> dict[str, int]:
     """
     Number of distinct texts (whole dialogues, pairs of context and reply) that stand in both splits, for each pair of splits
     ("train & test": 32), and repeated rows within a split ("repeated in train"); of aspect data repeated sentences, for a
@@ -77,7 +79,7 @@ def duplicates_between_splits(splits: DatasetDict) -> dict[str, int]:
     return report
 
 
-def _sentences(dataset: Dataset) -> Counter[str]:
+def _sentences(dataset: datasets.Dataset) -> Counter[str]:
     """How often each text stands in a split; with several aspects it stands there once."""
     if not is_aspect_dataset(dataset):
         return Counter(row_texts(dataset))
@@ -87,7 +89,7 @@ def _sentences(dataset: Dataset) -> Counter[str]:
     return texts
 
 
-def remove_duplicates(splits: DatasetDict) -> DatasetDict:
+def remove_duplicates(splits: datasets.DatasetDict) -> datasets.DatasetDict:
     """
     Remove from train every text (whole dialogue) that stands in validation or test; of replies every pair whose context stands
     there, whatever the reply, which are more than the pairs that `duplicates_between_splits` counts.
@@ -95,10 +97,10 @@ def remove_duplicates(splits: DatasetDict) -> DatasetDict:
     of_rows = (lambda dataset: dataset["context"]) if is_reply_dataset(splits["train"]) else row_texts
     held_out = {text for split, dataset in splits.items() if split != "train" for text in of_rows(dataset)}
     keep = [row for row, text in enumerate(of_rows(splits["train"])) if text not in held_out]
-    return DatasetDict({**splits, "train": splits["train"].select(keep)})
+    return datasets.DatasetDict({**splits, "train": splits["train"].select(keep)})
 
 
-def oversample_minorities(dataset: Dataset, seed: int = 0) -> Dataset:
+def oversample_minorities(dataset: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
     """
     Repeat rows until every class has as many as the largest: each row of a class ⌊m/n⌋ or ⌈m/n⌉ times, for n rows of m. Only a
     training split may be given: to oversample before splitting puts copies of training rows into the test part.
@@ -106,7 +108,7 @@ def oversample_minorities(dataset: Dataset, seed: int = 0) -> Dataset:
     Raises:
         ValueError: data with several labels in a row, or none.
     """
-    if not isinstance(dataset.features.get("labels"), ClassLabel):
+    if not isinstance(dataset.features.get("labels"), datasets.ClassLabel):
         raise ValueError(
             "`oversample` needs one label per row; the corpus is multi-label, or has dialogues or conversations."
         )

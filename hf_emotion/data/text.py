@@ -5,6 +5,8 @@ Every loader returns a `datasets.DatasetDict` with the columns `id` (string), `t
 `ClassLabel` for multi-label data, one `ClassLabel` for single-label data.
 """
 
+from __future__ import annotations
+
 import csv
 import json
 import logging
@@ -15,9 +17,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import pyarrow
-from datasets import DatasetDict, load_dataset
-
 from ..io.paths import (
     as_path,
     ending,
@@ -27,6 +26,8 @@ from ..io.paths import (
 )
 from ..taxonomies import GOEMOTIONS, group_index
 from .aspect import split_by_text, to_aspect_dataset
+from .corpus import OWN_TERMS, Corpus
+from .lazily import datasets
 from .own_files import draw_units, known_names
 from .rows import (
     BadRow,
@@ -47,7 +48,7 @@ SPLIT_STEMS = {"train": ["train"], "validation": ["validation", "valid", "val", 
 
 def load_goemotions(
     data_dir: str | Path | None = None, taxonomy: str = "goemotions", on_bad_rows: OnBadRows = "error"
-) -> DatasetDict:
+) -> datasets.DatasetDict:
     """
     GoEmotions, the filtered splits of 43,410 / 5,426 / 5,427 comments (CC BY 4.0).
 
@@ -58,7 +59,7 @@ def load_goemotions(
         on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
     """
     if data_dir is None:
-        hub = load_dataset(GOEMOTIONS_HUB_ID, "simplified")
+        hub = datasets.load_dataset(GOEMOTIONS_HUB_ID, "simplified")
         files = {split: hub[split] for split in SPLIT_STEMS}
     else:
         folder = Path(data_dir) / "goemotions"
@@ -83,7 +84,7 @@ def load_goemotions(
         for row in rows.rows:
             row["labels"] = sorted({group_of[label] for label in row["labels"]})
         splits[split] = rows.to_dataset(list(groups), multi_label=True)
-    return DatasetDict(splits)
+    return datasets.DatasetDict(splits)
 
 
 def _read_goemotions_tsv(path: Path, rows: Rows) -> None:
@@ -108,7 +109,7 @@ def _read_goemotions_tsv(path: Path, rows: Rows) -> None:
         rows.add(number, text, labels, row_id)
 
 
-def load_emotion6(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> DatasetDict:
+def load_emotion6(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> datasets.DatasetDict:
     """
     The six emotions of Saravia et al. 2018 (also known as dair-ai/emotion), 16,000 / 2,000 / 2,000 messages, one label each
     (for education and research only).
@@ -120,13 +121,13 @@ def load_emotion6(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "
     """
     splits = {}
     if data_dir is None:
-        hub = load_dataset(EMOTION6_HUB_ID, "split")
+        hub = datasets.load_dataset(EMOTION6_HUB_ID, "split")
         for split in SPLIT_STEMS:
             rows = Rows(f"{EMOTION6_HUB_ID} {split}", on_bad_rows)
             for line, row in enumerate(hub[split], 1):
                 rows.add(line, row["text"], row["label"], f"{split}-{line}")
             splits[split] = rows.to_dataset(EMOTION6)
-        return DatasetDict(splits)
+        return datasets.DatasetDict(splits)
     folder = Path(data_dir) / "emotion6"
     for split, name in (("train", "train.txt"), ("validation", "val.txt"), ("test", "test.txt")):
         path = folder / name
@@ -147,10 +148,10 @@ def load_emotion6(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "
             else:
                 rows.add(line, text, EMOTION6.index(label), f"{split}-{line}")
         splits[split] = rows.to_dataset(EMOTION6)
-    return DatasetDict(splits)
+    return datasets.DatasetDict(splits)
 
 
-def load_quickstart(data_dir: str | Path | None = None) -> DatasetDict:
+def load_quickstart(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """The small English corpus that comes with the package: GoEmotions' 28 labels, written for it, CC0. Needs no `data_dir`."""
     folder = resources.files("hf_emotion.data.quickstart")
     splits = {}
@@ -161,7 +162,7 @@ def load_quickstart(data_dir: str | Path | None = None) -> DatasetDict:
             labels = sorted(GOEMOTIONS.index(name) for name in row["labels"])
             rows.add(line, row["text"], labels, f"{split}-{line}")
         splits[split] = rows.to_dataset(GOEMOTIONS, multi_label=True)
-    return DatasetDict(splits)
+    return datasets.DatasetDict(splits)
 
 
 FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
@@ -185,6 +186,8 @@ def columns_of(path: str | Path) -> list[str]:
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
     """What the readers of the formats raise, as an error that names the file."""
+    import pyarrow
+
     try:
         yield
     except UnicodeDecodeError as error:
@@ -329,7 +332,7 @@ def load_files(
     target_column: str | None = None,
     aspects: Sequence[str] | None = None,
     targets: Sequence[str] | None = None,
-) -> DatasetDict:
+) -> datasets.DatasetDict:
     """
     One's own CSV, TSV, JSONL or Parquet files.
 
@@ -462,7 +465,7 @@ def load_files(
             train, validation = splits["train"].select(rest), splits["train"].select(drawn)
         logger.warning("no validation file: %d training rows set aside for validation", len(validation))
         splits = {**splits, "train": train, "validation": validation}
-    return DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
+    return datasets.DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
 
 
 def _label_name(value: Any) -> str:
@@ -504,3 +507,27 @@ def _split_files(source: Path) -> dict[str, Path]:
             f"no training file in {source}: expected train with one of the endings {sorted(FORMATS)}."
         )
     return files
+
+
+CORPORA = (
+    Corpus(
+        name="goemotions",
+        loader=load_goemotions,
+        hub_id=GOEMOTIONS_HUB_ID,
+        terms="CC BY 4.0; Reddit comments, Demszky et al. 2020",
+    ),
+    Corpus(
+        name="emotion6",
+        loader=load_emotion6,
+        hub_id=EMOTION6_HUB_ID,
+        terms="for education and research only; Saravia et al. 2018",
+        selection_metric="accuracy",
+    ),
+    Corpus(
+        name="quickstart",
+        loader=load_quickstart,
+        terms="CC0 1.0; sentences written for hf-emotion",
+        packaged=True,
+    ),
+    Corpus(name="files", loader=load_files, languages=(), terms=OWN_TERMS, own_files=True),
+)

@@ -4,18 +4,20 @@
 import math
 from collections.abc import Iterable
 
-from sklearn.feature_extraction.text import TfidfVectorizer
-
-from ..modeling.tfidf_gate import TfidfGate, find_words
+from ..runtime.plain import tfidf_gate
 
 
-def fit_tfidf_gate(texts: Iterable[str]) -> TfidfGate:
+def fit_tfidf_gate(texts: Iterable[str]) -> tfidf_gate.TfidfGate:
     """
     The gate for the distinct texts of a training split, which alone may be given: copies of texts (oversampling) do not
     count.
     """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     texts = list(dict.fromkeys(texts))
-    vectorizer = TfidfVectorizer(norm=None, analyzer=lambda text: [word for _, _, word in find_words(text)])
+    vectorizer = TfidfVectorizer(norm=None, analyzer=lambda text: [word for _, _, word in tfidf_gate.find_words(text)])
     vectorizer.fit(texts)
     idf = zip(vectorizer.get_feature_names_out(), vectorizer.idf_, strict=True)
-    return TfidfGate({str(word): round(float(value), 6) for word, value in idf}, math.log(1 + len(texts)) + 1)
+    return tfidf_gate.TfidfGate(
+        {str(word): round(float(value), 6) for word, value in idf}, math.log(1 + len(texts)) + 1
+    )

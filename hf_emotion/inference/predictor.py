@@ -21,7 +21,7 @@ from ..runtime.batching import (
 )
 from ..runtime.checkpoints import is_dialogue_model, is_generator, is_targeted, load_checkpoint, model_probabilities
 from ..runtime.plain import tfidf_gate, usable_positions
-from ..taxonomies import group_index
+from ..taxonomies import NO_ROLL_UP, group_index
 
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Predictor:
         labels = [config.id2label[i] for i in range(config.num_labels)]
         thresholds = list(getattr(config, "thresholds", None) or [0.5] * len(labels))
         self._groups = None
-        if taxonomy is not None and taxonomy != "goemotions":
+        if taxonomy not in (None, NO_ROLL_UP):
             groups = group_index(taxonomy, labels)
             self._groups = list(groups.values())
             labels = list(groups)

@@ -2,11 +2,12 @@
 """Files on this machine and, through fsspec, elsewhere: s3://, gs://, hf://, https://, memory://."""
 
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import fsspec
-from fsspec.core import url_to_fs
+
+if TYPE_CHECKING:
+    import fsspec
 
 
 def is_remote(path: str | Path) -> bool:
@@ -39,7 +40,7 @@ def ending(path: str | Path) -> str:
     return PurePosixPath(name_of(path)).suffix.lower()
 
 
-def filesystem(path: str | Path) -> tuple[fsspec.AbstractFileSystem, str]:
+def filesystem(path: str | Path) -> "tuple[fsspec.AbstractFileSystem, str]":
     """
     The file system of a path, and the path within it.
 
@@ -47,6 +48,8 @@ def filesystem(path: str | Path) -> tuple[fsspec.AbstractFileSystem, str]:
         ModuleNotFoundError: the package for the protocol is not installed.
         ValueError: an unknown protocol.
     """
+    from fsspec.core import url_to_fs
+
     try:
         return url_to_fs(str(path))
     except ImportError as error:

@@ -24,6 +24,7 @@ from tqdm.auto import tqdm
 from transformers import DynamicCache, EncoderDecoderCache
 
 from ..data import (
+    PACKAGED,
     is_aspect_dataset,
     is_dialogue_dataset,
     is_reply_dataset,
@@ -217,7 +218,7 @@ def _write_rest(model, folder: Path) -> None:
 
 
 def _corpus_texts(model, dataset: str | None, split: str, data_dir, options: dict[str, Any] | None) -> list:
-    rows = load_split(dataset or "quickstart", split, data_dir if dataset else None, **(options or {}))
+    rows = load_split(dataset or PACKAGED, split, data_dir if dataset else None, **(options or {}))
     dialogues = isinstance(model, DialoguePredictor)
     if dataset is not None:
         kinds = {

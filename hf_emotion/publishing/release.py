@@ -27,6 +27,7 @@ from huggingface_hub.utils import validate_repo_id
 
 import hf_emotion.modeling
 
+from ..data.corpus import OWN_TERMS
 from ..io.files import (
     filling,
     is_taken,
@@ -36,7 +37,6 @@ from ..io.files import (
 from ..recipes import check_name
 from ..reports.card import (
     MODEL,
-    UNNAMED_TERMS,
     best_run,
     write_collection_card,
 )
@@ -290,7 +290,7 @@ def _check_card(folder: Path) -> None:
     problems = {
         "no `license` in its metadata": not card.data.license,
         "no results (`model-index`) in its metadata": not card.data.eval_results,
-        f"“{UNNAMED_TERMS}”, in place of the terms of the training data": UNNAMED_TERMS in card.text,
+        f"“{OWN_TERMS}”, in place of the terms of the training data": OWN_TERMS in card.text,
         "no example (```python)": "```python" not in card.text,
     }
     for problem, found in problems.items():

@@ -20,7 +20,7 @@ from scipy.spatial.distance import squareform
 
 from .. import metrics
 from ..data import (
-    OWN_FILES,
+    corpus_of,
     is_aspect_dataset,
     is_dialogue_dataset,
     is_reply_dataset,
@@ -414,9 +414,9 @@ def _context_guidance(
 
 def _no_corpus(report: dict[str, Any], data_dir: str | Path | None) -> str | None:
     """Why the corpus of a run is not read; None where it is at hand. Nothing is downloaded for an analysis."""
-    if report["dataset"] == "quickstart" or data_dir is not None:
+    if corpus_of(report["dataset"]).packaged or data_dir is not None:
         return None
-    if report["dataset"] not in OWN_FILES and os.environ.get("HF_EMOTION_DATA"):
+    if not corpus_of(report["dataset"]).own_files and os.environ.get("HF_EMOTION_DATA"):
         return None
     return f"they need the corpus, {report['dataset']}: name its folder with --data-dir."
 

@@ -2,36 +2,21 @@
 """The model card of a run, from the run's own numbers."""
 
 import html
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from .. import __version__
+from ..data import CORPORA, corpus_of
+from ..data.corpus import Corpus
 from ..io.files import write_text
 from ..metrics.significance import mean_std
 from ..recipes import SCRATCH, Recipe
 
 
 MODEL = "PATH_OR_REPO"  # how a card calls its model until it is published
-UNNAMED_TERMS = "the user's own files: name their terms here before publishing"
-CORPORA = {  # dataset name -> (Hub id or None, terms)
-    "goemotions": ("google-research-datasets/go_emotions", "CC BY 4.0; Reddit comments, Demszky et al. 2020"),
-    "sentihood": (None, "no licence stated for the data: research use; Saeidi et al. 2016"),
-    "semeval2014": (None, "terms of the organisers of SemEval-2014 task 4; Pontiki et al. 2014"),
-    "emotion6": ("dair-ai/emotion", "for education and research only; Saravia et al. 2018"),
-    "meld": (None, "GPL-3.0 repository, dialogue of a television series; Poria et al. 2019"),
-    "emorynlp": (None, "GPL-3.0 repository, dialogue of a television series; Zahiri and Choi 2018"),
-    "daily_dialog": (None, "CC BY-NC-SA 4.0; Li et al. 2017"),
-    "iemocap": (None, "licence of USC SAIL, not redistributable; Busso et al. 2008"),
-    "mojitalk": (None, "no licence stated for the tweets, terms of Twitter: research use; Zhou and Wang 2018"),
-    "daily_dialog_replies": (None, "CC BY-NC-SA 4.0; Li et al. 2017"),
-    "empathetic_dialogues": ("facebook/empathetic_dialogues", "CC BY-NC 4.0; Rashkin et al. 2019"),
-    "quickstart": (None, "CC0 1.0; sentences written for hf-emotion"),
-    "files": (None, UNNAMED_TERMS),
-    "dialogue_files": (None, UNNAMED_TERMS),
-    "reply_files": (None, UNNAMED_TERMS),
-}
 KINDS = {"fixed": "threshold {threshold}", "tuned": "thresholds tuned on dev", "argmax": "argmax"}
 SHOWN = (
     "strict_accuracy",
@@ -73,7 +58,8 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
         report: content of metrics.json.
         best: the seed whose weights lie in the folder.
     """
-    hub_id, terms = CORPORA[recipe.dataset]
+    corpus = corpus_of(recipe.dataset)
+    hub_id, terms = corpus.hub_id, corpus.terms
     targeted = report["contexts"] is not None
     dialogue = recipe.model_type == "dialogue-bilstm"
     base_id, base = base_names(recipe)
@@ -81,7 +67,7 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
     metadata = ModelCardData(
         model_name=recipe.name,
         license="apache-2.0",
-        language=None if terms == UNNAMED_TERMS else "en",
+        language=languages_of([corpus]),
         library_name="transformers",
         pipeline_tag="token-classification" if dialogue else "text-classification",
         base_model=base_id,
@@ -141,6 +127,15 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
         if part
     )
     write_text(folder / "README.md", text + "\n")
+
+
+def languages_of(corpora: Iterable[Corpus]) -> str | list[str] | None:
+    """The languages of a model trained on these corpora, as the metadata of a card has them; None where one does not tell."""
+    found = [corpus.languages for corpus in corpora]
+    if not all(found):
+        return None
+    codes = sorted({code for languages in found for code in languages})
+    return codes[0] if len(codes) == 1 else codes
 
 
 def plain(name: str) -> str:
@@ -236,17 +231,11 @@ def _reads_pairs(recipe: Recipe) -> bool:
     return bool(recipe.model_config.get("auxiliary_sentence"))
 
 
-EXAMPLES = {
-    "sentihood": "LOCATION1 is safe, but far too expensive.",
-    "semeval2014": "The food was great, but we waited an hour for it.",
-}
-
-
 def _usage(recipe: Recipe, contexts: dict[str, Any] | None, multi_label: bool, first_context: str | None) -> str:
     gated = recipe.model_type is None and recipe.model_config.get("tfidf_gating", "none") != "none"
     task, trust, call = "emotion-classification", ", trust_remote_code=True", '"Thank you so much, this made my day!"'
     returned = "the labels whose probability passes their thresholds." if multi_label else "the most probable label."
-    text = EXAMPLES.get(recipe.dataset, "TEXT")
+    text = corpus_of(recipe.dataset).example or "TEXT"
     if first_context is not None:
         return (
             "## Use\n\nOne model for each target and aspect, each in a folder of its own.\n\n```python\n"
@@ -350,7 +339,7 @@ def write_collection_card(folder: Path, names: list[str], namespace: str | None)
     for name in names:
         data = ModelCard.load(folder / name / "README.md").data
         corpus = data.eval_results[0].dataset_name
-        terms[corpus] = CORPORA.get(corpus, (None, "see the cards"))[1]
+        terms[corpus] = CORPORA[corpus].terms if corpus in CORPORA else "see the cards"
         results = ", ".join(f"{result.metric_name} {result.metric_value}" for result in data.eval_results)
         link = f"[{name}](https://huggingface.co/{namespace}/{name})" if namespace else name
         lines.append(f"| {link} | {corpus} | {results} |")

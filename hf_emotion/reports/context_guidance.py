@@ -23,7 +23,7 @@ BINS = 50  # of a histogram
 
 def context_guidance(
     checkpoint: str | Path,
-    dataset: str = "sentihood",
+    dataset: str,
     data_dir: str | Path | None = None,
     split: str = "test",
     rows: int = 200,
@@ -49,7 +49,7 @@ def context_guidance(
 
 def collect(
     checkpoint: str | Path,
-    dataset: str = "sentihood",
+    dataset: str,
     data_dir: str | Path | None = None,
     split: str = "test",
     rows: int = 200,

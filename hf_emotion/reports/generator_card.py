@@ -7,17 +7,18 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
+from ..data import corpus_of
+from ..data.conversations import DEFAULT_CORPORA
 from ..io.files import write_text
 from ..metrics.significance import mean_std
 from ..recipes import SCRATCH, Recipe
 from .card import (
-    CORPORA,
     MODEL,
-    UNNAMED_TERMS,
     _citation,
     _inline,
     _nonzero,
     base_names,
+    languages_of,
     plain,
     spread,
     time_and_machine,
@@ -41,25 +42,24 @@ def write_generator_card(folder: Path, recipe: Recipe, report: dict[str, Any], b
         best: the seed whose weights lie in the folder.
     """
     replies = recipe.model_type != "gpt2"
-    corpora = recipe.dataset_options.get("corpora") if recipe.dataset == "conversations" else [recipe.dataset]
-    corpora = corpora or ["daily_dialog", "empathetic_dialogues", "meld", "emorynlp", "mojitalk"]
+    corpora = [recipe.dataset] if replies else recipe.dataset_options.get("corpora", DEFAULT_CORPORA)
     base_id, base = base_names(recipe)
     split = "test" if "test" in report["summary"] else "validation"
     figures = report["summary"][split]["teacher_forcing"]
     metadata = ModelCardData(
         model_name=recipe.name,
         license="apache-2.0",
-        language=None if any(CORPORA[name][1] == UNNAMED_TERMS for name in corpora) else "en",
+        language=languages_of(map(corpus_of, corpora)),
         library_name="transformers",
         pipeline_tag="text-generation",
         base_model=base_id,
-        datasets=[CORPORA[name][0] for name in corpora if CORPORA[name][0]] or None,
+        datasets=[corpus_of(name).hub_id for name in corpora if corpus_of(name).hub_id] or None,
         tags=["emotion", "hf-emotion", "dialogue", recipe.model_type],
         metrics=["perplexity"],
         eval_results=[
             EvalResult(
                 task_type="text-generation",
-                dataset_type=CORPORA[corpora[0]][0] or recipe.dataset,
+                dataset_type=corpus_of(corpora[0]).hub_id or recipe.dataset,
                 dataset_name=recipe.dataset,
                 dataset_split=split,
                 metric_type="perplexity",
@@ -75,7 +75,7 @@ def write_generator_card(folder: Path, recipe: Recipe, report: dict[str, Any], b
     lines.append(
         f"\n{spread(report)} The tokens are those of the model's own tokenizer: compare no perplexities across tokenizers."
     )
-    terms = "; ".join(f"{name} ({CORPORA[name][1]})" for name in corpora)
+    terms = "; ".join(f"{name} ({corpus_of(name).terms})" for name in corpora)
     text = "\n\n".join(
         part
         for part in (

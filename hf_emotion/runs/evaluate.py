@@ -7,8 +7,7 @@ from typing import Any
 from .. import metrics
 from ..data import (
     FOUR_CLASSES,
-    FOUR_OF,
-    OWN_FILES,
+    corpus_of,
     is_aspect_dataset,
     is_conversation_dataset,
     is_dialogue_dataset,
@@ -17,10 +16,12 @@ from ..data import (
     label_matrix,
     label_names,
     load_split,
+    options_of,
     replies_as_texts,
+    single_label,
 )
 from ..inference import DialoguePredictor, Predictor, TargetedPredictor
-from ..taxonomies import TAXONOMIES
+from ..taxonomies import NO_ROLL_UP, TAXONOMIES
 
 
 def evaluate(
@@ -46,19 +47,20 @@ def evaluate(
         ValueError: no such split; labels of the corpus and of the model that differ.
     """
     options = dict(options or {})
-    if dataset == "goemotions" and "taxonomy" not in options:
+    known = options_of(dataset)
+    if "taxonomy" in known and "taxonomy" not in options:
         # A model trained on groups is measured on them.
         fitting = [name for name, groups in TAXONOMIES.items() if set(groups) == set(predictor.labels)]
-        options["taxonomy"] = fitting[0] if fitting else "goemotions"
-    elif dataset in OWN_FILES:
+        options["taxonomy"] = fitting[0] if fitting else NO_ROLL_UP
+    elif corpus_of(dataset).own_files:
         options.setdefault("labels", predictor.labels)  # a file need not have every label of the model
-        if dataset == "files" and isinstance(predictor, TargetedPredictor):
+        if isinstance(predictor, TargetedPredictor):
             options.setdefault("aspect_column", "aspect")
             options.setdefault("aspects", predictor.model.config.aspects)
             if predictor.model.config.targets is not None:
                 options.setdefault("target_column", "target")
                 options.setdefault("targets", predictor.model.config.targets)
-    elif dataset in FOUR_OF and sorted(predictor.labels) == sorted(FOUR_CLASSES):
+    elif "four_classes" in known and sorted(predictor.labels) == sorted(FOUR_CLASSES):
         options.setdefault("four_classes", True)
     rows = load_split(dataset, split, data_dir, **options)
     if is_conversation_dataset(rows):
@@ -98,5 +100,5 @@ def evaluate(
             "tuned": metrics.goemotions(gold, probabilities, label_names=names, decisions=decisions),
         }
         return {"rows": len(gold), "labels": names, "metrics": results}
-    results = {"argmax": metrics.single_label(dataset, gold, probabilities, names)}
+    results = {"argmax": single_label(dataset, gold, probabilities, names)}
     return {"rows": int((gold >= 0).sum()), "labels": names, "metrics": results}

@@ -12,17 +12,15 @@ from transformers import AutoModel
 
 from .. import metrics
 from ..data import (
-    OWN_FILES,
     check_split,
+    corpus_of,
     is_reply_dataset,
     label_matrix,
     label_names,
     load_dataset_for,
-    strip_emojis,
 )
 from ..inference.predictor import Predictor
 from ..inference.replies import ReplyGenerator
-from ..metrics.generation import PUBLISHED
 from ..runtime.loading import read_model
 from ..training.models import load_base_tokenizer, resolve_base_model
 
@@ -72,7 +70,7 @@ def evaluate_replies(
         ValueError: no corpus of replies, no such split, emotions that differ.
     """
     options = dict(options or {})
-    if dataset in OWN_FILES:
+    if corpus_of(dataset).own_files:
         options.setdefault("labels", generator.emotions)  # a file need not have every emotion of the model
     splits = load_dataset_for(dataset, data_dir, **options)
     check_split(splits, split, dataset)
@@ -100,8 +98,8 @@ def evaluate_replies(
     gold = label_matrix(rows)
     human = list(rows["reply"])
     written = generator.all_emotions(rows["context"], intensity, seed=seed, progress=True, batch_size=BATCH_SIZE)
-    if dataset == "mojitalk":
-        written = [[strip_emojis(reply, names) for reply in replies] for replies in written]
+    if (clean := corpus_of(dataset).clean_reply) is not None:
+        written = [[clean(reply, names) for reply in replies] for replies in written]
     chosen = [replies[label] for replies, label in zip(written, gold, strict=True)]
     train_replies = list(splits["train"]["reply"])
     ngram_model = metrics.NgramPerplexity().fit(train_replies)
@@ -140,7 +138,7 @@ def evaluate_replies(
             **{key: settings[key] for key in ("do_sample", "top_k", "top_p", "num_beams") if key in settings},
         },
         "rows": {row: table[row] for row in ("human", always, "model")},
-        "published": PUBLISHED if dataset == "mojitalk" else {},
+        "published": dict(corpus_of(dataset).published),
         "replies": [
             {"context": context, "emotion": names[label], "reply": reply, "human": reference}
             for context, label, reply, reference in zip(rows["context"], gold, chosen, human, strict=True)

@@ -31,7 +31,9 @@ from transformers import (
 from .. import metrics
 from ..data import (
     TARGET_TEXTS,
+    at_thresholds,
     context_names,
+    corpus_of,
     duplicates_between_splits,
     fit_tfidf_gate,
     is_aspect_dataset,
@@ -44,6 +46,7 @@ from ..data import (
     load_dataset_for,
     multi_hot,
     replies_as_texts,
+    single_label,
 )
 from ..inference import DialoguePredictor, Predictor, TargetedPredictor
 from ..inference.targeted import check_room
@@ -243,7 +246,7 @@ def _train_seed(
         # Not `temperature`, which transformers takes for an argument of `generate` and drops.
         model.config.calibration_temperature = run.get("temperature")
     for split, scores in probabilities.items():
-        run[split] = metrics.at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, thresholds)
+        run[split] = at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, thresholds)
     with filling(folder) as temporary:
         if model is not None:
             # Our models bring their pipelines along; a stock one with aspects or a gate needs ours too.
@@ -460,7 +463,7 @@ def class_counts(dataset: Dataset) -> dict[str, int]:
 
 def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int) -> TrainingArguments:
     # The metrics of a corpus take the rows of all contexts together.
-    metric = "accuracy" if recipe.one_model_per_context else metrics.SELECTION_METRICS.get(recipe.dataset, "macro_f1")
+    metric = "accuracy" if recipe.one_model_per_context else corpus_of(recipe.dataset).selection_metric
     return training_arguments(
         TrainingArguments, recipe, checkpoints, seed, metric_for_best_model=metric, greater_is_better=True
     )
@@ -530,7 +533,7 @@ def _dev_metrics(recipe: Recipe, names: list[str], multi_label: bool, order: np.
         elif recipe.one_model_per_context:  # rows of one context only: the corpus' metrics need all
             values = metrics.classification(labels, scores.softmax(-1).numpy(), names)
         else:
-            values = metrics.single_label(recipe.dataset, labels, scores.softmax(-1).numpy(), names)
+            values = single_label(recipe.dataset, labels, scores.softmax(-1).numpy(), names)
         return {name: value for name, value in values.items() if isinstance(value, float)}
 
     return compute

@@ -16,12 +16,14 @@ from transformers import AutoModel
 
 from .. import metrics
 from ..data import (
+    at_thresholds,
     is_aspect_dataset,
     is_dialogue_dataset,
     is_multi_label,
     label_matrix,
     label_names,
     load_dataset_for,
+    single_label,
 )
 from ..recipes import Recipe
 from ..runs.train import share_of
@@ -76,7 +78,7 @@ def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str
         if multi_label:
             score = metrics.goemotions(gold["validation"], dev, recipe.threshold, names)["macro_f1"]
         else:
-            score = metrics.single_label(recipe.dataset, gold["validation"], dev, names)["macro_f1"]
+            score = single_label(recipe.dataset, gold["validation"], dev, names)["macro_f1"]
         if best is None or score > best[0]:
             best = score, strength, models, dev
     _, strength, models, dev = best
@@ -84,7 +86,7 @@ def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str
     test = _probabilities(models, features["test"], contexts["test"], len(names))
     tuned = metrics.tune_thresholds(gold["validation"], dev) if multi_label else None
     for split, scores in (("validation", dev), ("test", test)):
-        result[split] = metrics.at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, tuned)
+        result[split] = at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, tuned)
     return {**result, "minutes": (time.perf_counter() - start) / 60}
 
 

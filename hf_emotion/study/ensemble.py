@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import metrics
+from ..data import at_thresholds
 from ..reports.finished_runs import (
     is_generator_run,
     is_multi_label_run,
@@ -56,5 +57,5 @@ def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:
         mean = np.mean([one.probabilities for one in found], axis=0)
         if multi_label and split == "validation":
             tuned = metrics.tune_thresholds(gold, mean)
-        result[split] = metrics.at_thresholds(reports[0]["dataset"], gold, mean, names, reports[0]["threshold"], tuned)
+        result[split] = at_thresholds(reports[0]["dataset"], gold, mean, names, reports[0]["threshold"], tuned)
     return result

@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass, field
 
-from ..metrics.generation import PUBLISHED
+from ..data.replies import MOJITALK_PUBLISHED
 
 
 Figure = float | tuple[float, float]
@@ -126,7 +126,7 @@ TABLES = {
             ),
             ("teacher_forcing", "perplexity"),
         ),
-        PUBLISHED,
+        MOJITALK_PUBLISHED,
         "GPT-2 or BERT-large",
     ),
     "sentihood": Table(
