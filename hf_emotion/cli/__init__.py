@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import click
 import typer
 
 from ..data import LABELLED
@@ -31,8 +30,8 @@ DataDir = Annotated[
     Path | None, typer.Option(help="Folder with the corpora; default: $HF_EMOTION_DATA, else the Hub.")
 ]
 Taxonomy = Annotated[
-    str | None,
-    typer.Option(click_type=click.Choice(list(TAXONOMIES)), help="Roll the 28 GoEmotions labels up."),
+    Literal[tuple(TAXONOMIES)] | None,  # type: ignore[valid-type]
+    typer.Option(help="Roll the 28 GoEmotions labels up."),
 ]
 Dtype = Annotated[
     Literal["float32", "bfloat16", "float16"] | None,
@@ -1132,14 +1131,14 @@ def _print_json(value: Any) -> None:
 def _quiet(needs_transformers: bool = True) -> None:
     """Our commands say what matters themselves; no progress bars in a file or a pipe."""
     if needs_transformers:
+        from huggingface_hub.utils import disable_progress_bars
         from transformers.utils import logging as transformers_logging
 
         transformers_logging.set_verbosity_error()
         transformers_logging.disable_progress_bar()  # of loading and saving weights
+        if not sys.stderr.isatty():
+            disable_progress_bars()
     if not sys.stderr.isatty():
-        from huggingface_hub.utils import disable_progress_bars
-
-        disable_progress_bars()
         if "datasets" in sys.modules:
             import datasets
 
