@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The records of the corpora: whole, read by whoever needs them, and the only place that names a corpus."""
 
+import os
 import re
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 import hf_emotion
 from hf_emotion import metrics
-from hf_emotion.data import CORPORA, LABELLED, corpus_of, options_of, single_label
+from hf_emotion.data import CORPORA, LABELLED, corpus_of, load_dataset_for, options_of, single_label
 
 
 SOURCE = Path(hf_emotion.__file__).parent
@@ -60,3 +61,37 @@ def test_the_corpora_are_listed_without_heavy_libraries():
     heavy = ["datasets", "torch", "transformers", "sklearn", "scipy", "pandas", "pyarrow"]
     code = f"import sys, hf_emotion.data; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+class TestTweetEmoji:
+    @staticmethod
+    def folder(root: Path, texts: str = "a day &amp; night \n  b\ufe0f\n", labels: str = "0\n19\n") -> Path:
+        (root / "tweeteval" / "emoji").mkdir(parents=True)
+        for stem in ("train", "val", "test"):
+            for kind, content in (("text", texts), ("labels", labels)):
+                path = root / "tweeteval" / "emoji" / f"{stem}_{kind}.txt"
+                path.write_text(content, encoding="utf-8", newline="")
+        return root
+
+    def test_rows(self, tmp_path):
+        train = load_dataset_for("tweet_emoji", self.folder(tmp_path))["train"]
+        names = train.features["labels"].names
+        assert train["text"][:] == ["a day & night", "b"]
+        assert [names[i] for i in train["labels"]] == ["red_heart", "winking_with_tongue"] and len(set(names)) == 20
+
+    @pytest.mark.parametrize("labels, reason", [("0\n20\n", "line 2: .*'20'"), ("0\n", "has 2 lines and .* 1")])
+    def test_errors(self, tmp_path, labels, reason):
+        with pytest.raises(ValueError, match=reason):
+            load_dataset_for("tweet_emoji", self.folder(tmp_path, labels=labels))
+
+    @pytest.mark.real_data
+    @pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder")
+    def test_the_corpus(self):
+        splits = load_dataset_for("tweet_emoji")
+        assert {split: len(rows) for split, rows in splits.items()} == {
+            "train": 45_000,
+            "validation": 5_000,
+            "test": 50_000,
+        }
+        counts = np.bincount(splits["train"]["labels"], minlength=20)
+        assert (counts[0], counts.min()) == (9_204, 934)

@@ -15,7 +15,6 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict
 from toolkit_helpers import write_csv, write_jsonl
 
-import hf_emotion.data.text as text_module
 from hf_emotion import load_dataset_for
 from hf_emotion.data import (
     duplicates_between_splits,
@@ -227,7 +226,7 @@ class TestRegistry:
             row = {"text": "cafe\u0301 ", "labels": [27, 2], "id": "hub1"}
             return DatasetDict({split: Dataset.from_list([row]) for split in ("train", "validation", "test")})
 
-        monkeypatch.setattr(text_module, "load_dataset", load_dataset)
+        monkeypatch.setattr("datasets.load_dataset", load_dataset)
         splits = load_dataset_for("goemotions", taxonomy="ekman")
         assert asked == [("google-research-datasets/go_emotions", "simplified")]
         assert splits["train"][0] == {"id": "hub1", "text": "caf\xe9 ", "labels": [0, 6]}

@@ -10,7 +10,6 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from toolkit_helpers import feelings_rows, write_csv, write_meld
 
-import hf_emotion.data.text as text_module
 from hf_emotion import load_dataset_for
 from hf_emotion.data import (
     duplicates_between_splits,
@@ -138,7 +137,7 @@ class TestFiles:
                 }
             )
 
-        monkeypatch.setattr(text_module, "load_dataset", load_dataset)
+        monkeypatch.setattr("datasets.load_dataset", load_dataset)
         splits = load_dataset_for("emotion6")
         assert asked == [("dair-ai/emotion", "split")]
         assert list(splits) == ["train", "validation", "test"]

@@ -8,6 +8,7 @@ Every loader returns a `datasets.DatasetDict` with the columns `id` (string), `t
 from __future__ import annotations
 
 import csv
+import html
 import json
 import logging
 import math
@@ -34,6 +35,7 @@ from .rows import (
     OnBadRows,
     Rows,
     decode,
+    local_files,
     parse_json,
 )
 
@@ -148,6 +150,46 @@ def load_emotion6(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "
             else:
                 rows.add(line, text, EMOTION6.index(label), f"{split}-{line}")
         splits[split] = rows.to_dataset(EMOTION6)
+    return datasets.DatasetDict(splits)
+
+
+TWEET_EMOJI_HUB_ID = "cardiffnlp/tweet_eval"
+# In the order of the ids, the Hub's and those of mapping.txt; the words are what a label's vector can start from.
+TWEET_EMOJIS = (
+    "red_heart heart_eyes tears_of_joy two_hearts fire smiling_face sunglasses sparkles blue_heart blowing_a_kiss camera "
+    "united_states sun purple_heart winking hundred_points beaming christmas_tree camera_with_flash winking_with_tongue"
+).split()
+
+
+def load_tweet_emoji(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> datasets.DatasetDict:
+    """
+    TweetEval's emoji prediction (Barbieri et al. 2018 and 2020), 45,000 / 5,000 / 50,000 tweets, each with the one emoji that
+    was taken out of it. HTML entities are resolved, and what is left of a removed emoji (U+FE0F) goes.
+
+    Args:
+        data_dir: folder that holds `tweeteval/emoji/{train,val,test}_{text,labels}.txt`, a tweet and an id per line. None: from
+            the Hub, `cardiffnlp/tweet_eval`, configuration "emoji".
+        on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
+    """
+    hub = datasets.load_dataset(TWEET_EMOJI_HUB_ID, "emoji") if data_dir is None else {}
+    splits = {}
+    for split, stem in (("train", "train"), ("validation", "val"), ("test", "test")):
+        if data_dir is None:
+            source: Path | str = f"{TWEET_EMOJI_HUB_ID} {split}"
+            texts, ids = hub[split]["text"], hub[split]["label"]
+        else:
+            source, labels = local_files(data_dir, "tweeteval/emoji", [f"{stem}_text.txt", f"{stem}_labels.txt"])
+            texts, ids = (decode(path.read_bytes(), path).removesuffix("\n").split("\n") for path in (source, labels))
+            if len(texts) != len(ids):
+                raise ValueError(f"{source} has {len(texts)} lines and {labels} {len(ids)}: copy both files anew.")
+        rows = Rows(source, on_bad_rows)
+        for line, (text, label) in enumerate(zip(texts, map(str, ids), strict=True), 1):
+            if label.strip().isdecimal() and int(label) < len(TWEET_EMOJIS):
+                text = html.unescape(text).replace("\ufe0f", "").strip()
+                rows.add(line, text, int(label), f"{split}-{line}")
+            else:
+                rows.reject(line, f"a label must be an id in 0..{len(TWEET_EMOJIS) - 1}, got {label!r}")
+        splits[split] = rows.to_dataset(TWEET_EMOJIS)
     return datasets.DatasetDict(splits)
 
 
@@ -522,6 +564,13 @@ CORPORA = (
         hub_id=EMOTION6_HUB_ID,
         terms="for education and research only; Saravia et al. 2018",
         selection_metric="accuracy",
+    ),
+    Corpus(
+        name="tweet_emoji",
+        loader=load_tweet_emoji,
+        hub_id=TWEET_EMOJI_HUB_ID,
+        terms="the original terms and those of Twitter: research use; Barbieri et al. 2018",
+        example="What a view from up here!",
     ),
     Corpus(
         name="quickstart",
