@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[offline,plots,test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[offline,plots,test]'
 	touch $@
 
 # The default model of each task; RUNS="runs/a runs/b" names others.

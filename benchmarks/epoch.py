@@ -20,7 +20,7 @@ from texts import synthetic_emotions
 
 from hf_emotion.data import load_dataset_for
 from hf_emotion.recipes import Recipe
-from hf_emotion.runs import train as run
+from hf_emotion.training import classification
 from hf_emotion.training.recipe_checks import load_recipe
 
 
@@ -31,12 +31,13 @@ def train_epoch(recipe: Recipe, splits: DatasetDict, fixed_length: int | None) -
     recipe = dataclasses.replace(recipe, training_arguments=arguments)
 
     def pad_to_fixed_length(tokenizer, batch: dict):
-        return tokenizer.pad(batch, padding="max_length", max_length=fixed_length, return_tensors="pt")
+        padded = tokenizer.pad(dict(batch), padding="max_length", max_length=fixed_length, return_tensors="np")
+        return {name: padded[name] for name in (*batch, "attention_mask")}
 
     with tempfile.TemporaryDirectory() as folder:
-        pad_batch = run.pad_batch if fixed_length is None else pad_to_fixed_length
-        with mock.patch.object(run, "pad_batch", pad_batch):
-            run._fit(recipe, 0, Path(folder), splits, resume=False, recipe_file=None, contexts=None)
+        pad_batch = classification.pad_rows if fixed_length is None else pad_to_fixed_length
+        with mock.patch.object(classification, "pad_rows", pad_batch):
+            classification._fit(recipe, 0, Path(folder), splits, resume=False, recipe_file=None, contexts=None)
 
 
 def main(argv: Sequence[str] | None = None) -> list[dict]:

@@ -24,7 +24,7 @@ from hf_emotion.data import (
     replace_targets,
 )
 from hf_emotion.inference.targeted import TargetedPredictor
-from hf_emotion.runs.train import contexts_of
+from hf_emotion.training.classification import contexts_of
 
 
 TARGETS = ["LOCATION1", "LOCATION2"]

@@ -28,16 +28,10 @@ from hf_emotion import (
     load_recipe,
     metrics,
 )
-from hf_emotion.data import label_matrix, label_names
+from hf_emotion.data import label_matrix, label_names, share_of
 from hf_emotion.io.files import write_json
 from hf_emotion.recipes import Recipe
-from hf_emotion.runs.train import (
-    EmotionTrainer,
-    class_counts,
-    make_collator,
-    share_of,
-    tokenize,
-)
+from hf_emotion.training.classification import EmotionTrainer, class_counts, make_collator, tokenize
 from hf_emotion.training.fit import training_arguments
 from hf_emotion.training.models import build_classifier, load_base_tokenizer
 

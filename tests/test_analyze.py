@@ -29,7 +29,7 @@ from hf_emotion.reports.analyze import analyze, analyze_pair
 from hf_emotion.reports.compare import compare
 from hf_emotion.reports.context_guidance import histogram
 from hf_emotion.reports.finished_runs import read_predictions
-from hf_emotion.runs.train import _write_predictions
+from hf_emotion.training.classification import _write_predictions
 
 
 pytest_plugins = ["toolkit_fixtures"]

@@ -40,7 +40,7 @@ from toolkit_helpers import (
 )
 from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer, BertModel, pipeline
 
-import hf_emotion.runs.train as run_module
+import hf_emotion.training.classification as run_module
 from hf_emotion import (
     BertForLabelAwareClassification,
     DialogueBiLSTMForEmotionRecognition,
@@ -55,7 +55,7 @@ from hf_emotion.inference import load_predictor
 from hf_emotion.recipes import Recipe, packaged_recipes, recipe_name
 from hf_emotion.reports.compare import compare
 from hf_emotion.runs.evaluate import evaluate
-from hf_emotion.runs.train import EmotionTrainer
+from hf_emotion.training.classification import EmotionTrainer
 from hf_emotion.training.dialogue import (
     build_dialogue_model,
     cached_vectors,

@@ -37,8 +37,8 @@ from transformers import (
     pipeline,
 )
 
-import hf_emotion.runs.train as run_module
 import hf_emotion.serving.bulk as bulk_module
+import hf_emotion.training.classification as run_module
 from hf_emotion import (
     Predictor,
     load_dataset_for,
@@ -325,13 +325,13 @@ class TestOnePath:
 
     def test_training_sees_what_prediction_sees(self, base_roberta, run, emotion6, monkeypatch, tmp_path, no_plots):
         seen = []
-        collate = run_module.pad_batch
+        collate = run_module.pad_rows
 
         def watched(tokenizer, batch):
             seen.extend(zip(*batch.values(), strict=True))
             return collate(tokenizer, batch)
 
-        monkeypatch.setattr(run_module, "pad_batch", watched)
+        monkeypatch.setattr(run_module, "pad_rows", watched)
         recipe = esa_recipe(base_roberta, {"num_train_epochs": 1}, **KINDS[run.name])
         train(recipe, tmp_path / "run", data_dir=emotion6)
         tokenizer = AutoTokenizer.from_pretrained(base_roberta)

@@ -42,7 +42,7 @@ from torch.testing import assert_close
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, Trainer, TrainingArguments, pipeline
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from hf_emotion.runs.train import EmotionTrainer
+from hf_emotion.training.classification import EmotionTrainer
 
 
 # The new names are not in transformers 5.17.

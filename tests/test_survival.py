@@ -18,8 +18,8 @@ from toolkit_helpers import files_in, one_thread, report_of
 import hf_emotion.runs.train as run_module
 from hf_emotion import load_recipe, train
 from hf_emotion.io import files
-from hf_emotion.runs.train import EmotionTrainer
 from hf_emotion.training import survive
+from hf_emotion.training.classification import EmotionTrainer
 from hf_emotion.training.survive import defect, last_whole_checkpoint
 
 

@@ -52,7 +52,7 @@ from transformers import (
 )
 
 import hf_emotion.inference.predictor as predictor_module
-import hf_emotion.runs.train as run_module
+import hf_emotion.training.classification as run_module
 from hf_emotion import (
     CGBertForSequenceClassification,
     Predictor,
@@ -66,8 +66,8 @@ from hf_emotion import (
 from hf_emotion.reports.analyze import analyze
 from hf_emotion.reports.card import write_card
 from hf_emotion.reports.context_guidance import context_guidance
-from hf_emotion.runs.train import EmotionTrainer, make_collator, tokenize
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.training.classification import EmotionTrainer, make_collator, tokenize
 
 
 pytest_plugins = ["toolkit_fixtures"]

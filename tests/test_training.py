@@ -55,8 +55,9 @@ from hf_emotion import (
     train,
 )
 from hf_emotion.io.files import filling, replacing, write_json
-from hf_emotion.runs.train import EmotionTrainer, summarize, tokenize
+from hf_emotion.runs.train import summarize
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS
+from hf_emotion.training.classification import EmotionTrainer, tokenize
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -469,7 +470,7 @@ class TestResume:
             train(recipe, interrupted, data_dir=feelings)
         assert files_in(interrupted) == before
 
-    @pytest.mark.parametrize("place", ["_write_predictions", "_finish"])
+    @pytest.mark.parametrize("place", ["training.classification._write_predictions", "runs.train._finish"])
     def test_interrupted_after_training(
         self, place, tmp_path, recipe, feelings, uninterrupted, steps, no_plots, monkeypatch
     ):
@@ -478,7 +479,7 @@ class TestResume:
 
         output = tmp_path / "run"
         with monkeypatch.context() as patch:
-            patch.setattr(run_module, place, stop)
+            patch.setattr(f"hf_emotion.{place}", stop)
             with pytest.raises(Interruption):
                 train(recipe, output, data_dir=feelings)
         assert len(steps) == 3 * 6

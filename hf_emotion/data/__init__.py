@@ -48,6 +48,7 @@ from .splits import (
     multi_hot,
     oversample_minorities,
     remove_duplicates,
+    share_of,
 )
 from .text import (
     read_rows,
@@ -156,6 +157,7 @@ __all__ = [
     "at_thresholds",
     "corpus_of",
     "options_of",
+    "share_of",
     "single_label",
     "FOUR_CLASSES",
     "FOUR_OF",

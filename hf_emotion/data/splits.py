@@ -120,3 +120,9 @@ def oversample_minorities(dataset: datasets.Dataset, seed: int = 0) -> datasets.
         own = np.flatnonzero(labels == label)
         rows += [np.tile(own, most // len(own)), generator.permutation(own)[: most % len(own)]]
     return dataset.select(np.sort(np.concatenate(rows)))
+
+
+def share_of(dataset: datasets.Dataset, fraction: float) -> datasets.Dataset:
+    """That share of the rows, at least one, drawn at a fixed seed: one subset for all seeds of a training, so that runs differ by their seed alone."""
+    rows = max(1, round(len(dataset) * fraction))
+    return dataset.shuffle(seed=0).select(range(rows))

@@ -23,10 +23,10 @@ from ..data import (
     label_matrix,
     label_names,
     load_dataset_for,
+    share_of,
     single_label,
 )
 from ..recipes import Recipe
-from ..runs.train import share_of
 from ..runtime.batching import TOKENS_PER_BATCH, pad_rows, token_budget_batches
 from ..runtime.loading import read_model
 from ..runtime.torch_models import to_tensors
