@@ -3,8 +3,10 @@
 
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -12,8 +14,16 @@ import pytest
 import torch
 from hf_emotion.modeling.tfidf_gate import GATE_FILE, TfidfGate
 from model_cases import BY_ID, EMOTIONS, LABELS, TARGETED_TEXTS, make_tokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from toolkit_helpers import files_in, one_thread, write_csv
-from transformers import AutoModelForSeq2SeqLM, BertConfig, BertForSequenceClassification
+from transformers import (
+    AutoConfig,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
+    PreTrainedTokenizerFast,
+)
 
 import hf_emotion.publishing.export as export_module
 from hf_emotion import (
@@ -25,6 +35,8 @@ from hf_emotion import (
 from hf_emotion.inference import load_predictor
 from hf_emotion.publishing.export import export_onnx, read_texts
 from hf_emotion.runs.evaluate import evaluate
+from hf_emotion.runtime.batching import encode_texts, pad_rows
+from hf_emotion.runtime.exported import ExportedTokenizer, write_tokenizer_facts
 from hf_emotion.serving.bulk import _fingerprint
 
 
@@ -307,6 +319,93 @@ class TestFolder:
         with pytest.raises(ValueError, match="differs from torch"):
             export_onnx(label_aware, root / "differs", texts=["joy"])
         assert not (root / "differs").exists()
+
+
+def make_bpe_tokenizer() -> PreTrainedTokenizerFast:
+    """Byte-level, with RoBERTa's special tokens."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    bpe.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=400, special_tokens=special, show_progress=False))
+    bpe.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    names = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    return PreTrainedTokenizerFast(tokenizer_object=bpe, model_max_length=32, **names)
+
+
+WITHOUT = """
+import sys
+for name in ("torch", "transformers", "datasets", "sklearn", "scipy", "pandas", "pyarrow"):
+    sys.modules[name] = None  # importing it is an error
+sys.argv = ["hf-emotion", "predict", *sys.argv[1:], "--json"]
+from hf_emotion.cli import main
+main()
+"""
+
+
+class TestWithoutTorch:
+    def test_the_command(self, label_aware_onnx):
+        command = [sys.executable, "-c", WITHOUT, str(label_aware_onnx), *TEXTS]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stderr
+        found = [json.loads(line)["labels"] for line in done.stdout.splitlines()]
+        expected = Predictor(label_aware_onnx)(TEXTS)
+        assert [[item["label"] for item in row] for row in found] == [
+            [item["label"] for item in row] for row in expected
+        ]
+        scores = [[[item["score"] for item in row] for row in rows] for rows in (found, expected)]
+        assert scores[0] == [pytest.approx(row, abs=1e-6) for row in scores[1]]
+
+    def test_a_folder_of_an_older_version(self, label_aware_onnx, root):
+        folder = shutil.copytree(label_aware_onnx, root / "older")
+        (folder / "prediction.json").unlink()
+        config = AutoConfig.from_pretrained(folder)
+        (folder / "config.json").write_text(config.to_json_string())  # without the defaults
+        found, expected = (load_predictor(one).probabilities(TEXTS) for one in (folder, label_aware_onnx))
+        np.testing.assert_array_equal(found, expected)
+
+    @pytest.mark.parametrize("base", ["bert", "roberta"])
+    @pytest.mark.parametrize("pairs", [False, True])
+    @pytest.mark.parametrize("max_length", [32, 10])
+    def test_tokens_are_those_of_transformers(self, base, pairs, max_length, tmp_path):
+        tokenizer = make_tokenizer(tmp_path, model_max_length=32) if base == "bert" else make_bpe_tokenizer()
+        tokenizer.save_pretrained(tmp_path)
+        write_tokenizer_facts(tokenizer, tmp_path)
+        texts = [*TEXTS, "Ünïcödé  \u2028 text 🙂!", "joy " * 20]
+        segments = [texts, ["calm"] * len(texts)] if pairs else [texts]
+        gate = TfidfGate(idf={"joy": 2.0}, unseen_idf=1.0)
+        config = SimpleNamespace(tfidf_gating="scale")
+        expected, found = (
+            encode_texts(one, segments, max_length, None if pairs else gate, config)
+            for one in (AutoTokenizer.from_pretrained(tmp_path), ExportedTokenizer(tmp_path))
+        )
+        assert set(found[0]) == set(expected[0])
+        for name in found[0]:
+            assert [list(row) for row in found[0][name]] == [list(row) for row in expected[0][name]], name
+        assert found[1].tolist() == expected[1].tolist()
+        assert max_length == 32 or found[1].any()
+
+    @pytest.mark.parametrize("name", ["prediction.json", "tokenizer.json", "config.json"])
+    def test_damaged_files(self, label_aware_onnx, root, name):
+        folder = shutil.copytree(label_aware_onnx, root / f"damaged-{name}")
+        (folder / name).write_text((folder / name).read_text()[:-20])
+        with pytest.raises(ValueError, match=f"{name} is damaged .*export the model again"):
+            load_predictor(folder)
+
+    def test_padding(self):
+        tokenizer = SimpleNamespace(pad_token_id=7, pad_token_type_id=1, padding_side="left")
+        rows = {"input_ids": [[1, 2, 3], [4]], "token_type_ids": [[0, 0, 1], [0]], "token_gates": [[0.5] * 3, [0.25]]}
+        padded = pad_rows(tokenizer, {**rows, "context_ids": [2, 0]})
+        assert {name: array.tolist() for name, array in padded.items()} == {
+            "input_ids": [[1, 2, 3], [7, 7, 4]],
+            "token_type_ids": [[0, 0, 1], [1, 1, 0]],
+            "token_gates": [[0.5, 0.5, 0.5], [1, 1, 0.25]],
+            "attention_mask": [[1, 1, 1], [0, 0, 1]],
+            "context_ids": [2, 0],
+        }
+        assert pad_rows(tokenizer, {"input_ids": [[1], [2, 3]]}, "right")["input_ids"].tolist() == [[1, 7], [2, 3]]
+        tokenizer.pad_token_id = None
+        with pytest.raises(ValueError, match="no padding token"):
+            pad_rows(tokenizer, rows)
 
 
 class TestErrors:

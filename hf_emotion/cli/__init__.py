@@ -1139,7 +1139,7 @@ def _quiet(needs_transformers: bool = True) -> None:
         if not sys.stderr.isatty():
             disable_progress_bars()
     if not sys.stderr.isatty():
-        if "datasets" in sys.modules:
+        if sys.modules.get("datasets"):
             import datasets
 
             datasets.disable_progress_bars()
