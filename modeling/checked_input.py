@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every model asks of its input before it computes: else a wrong id or length ends in an error of an embedding table."""
 
+import unicodedata
+
 import torch
 
 from .usable_positions import usable_positions
@@ -56,4 +58,33 @@ def check_ids(name: str, ids: torch.Tensor | None, size: int) -> None:
         )
 
 
-__all__ = ["check_ids", "check_input", "check_length"]
+def is_readable(text) -> bool:
+    """Whether it is a string with something to read: a character that can be seen, and no half of one, which is no text."""
+    if not isinstance(text, str):
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return any(not c.isspace() and unicodedata.category(c) not in ("Cc", "Cf") for c in text)
+
+
+def check_text(text) -> None:
+    """ValueError unless there is something to read."""
+    if not is_readable(text):
+        raise ValueError(
+            f"a text must be a string that is not empty, got {text!r}: write a character that can be seen, and no halves of "
+            "characters."
+        )
+
+
+def check_finite(logits: torch.Tensor) -> None:
+    """ValueError unless all logits are numbers: no comparison with NaN is true, so that it would look like an answer."""
+    if not logits.isfinite().all():
+        raise ValueError(
+            "the model computes NaN or infinity for a text: its weights are damaged (did the training diverge?), or its dtype is too "
+            "narrow for it. Load it in float32 or bfloat16, or train it again."
+        )
+
+
+__all__ = ["check_finite", "check_ids", "check_input", "check_length", "check_text", "is_readable"]

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipeline `dialogue-emotion`: a dialogue to the emotion of each of its turns."""
 
-import re
 import sys
 from collections.abc import Sequence
 
 import torch
 from transformers import Pipeline
 
+from .checked_input import check_finite, is_readable
 from .usable_positions import usable_positions
 
 
@@ -70,6 +70,7 @@ class DialogueEmotionPipeline(Pipeline):
         return {"turns": model_inputs["turns"], "logits": self.model(**model_inputs["inputs"]).logits[0]}
 
     def postprocess(self, model_outputs):
+        check_finite(model_outputs["logits"])
         names = [self.model.config.id2label[i] for i in range(self.model.config.num_labels)]
         results = []
         for (speaker, utterance), row in zip(
@@ -93,7 +94,7 @@ def read_turn(turn, number: int) -> tuple[str | None, str]:
         speaker, utterance = turn.get("speaker"), turn.get("utterance")
     elif isinstance(turn, tuple) and len(turn) == 2:
         speaker, utterance = turn
-    if not isinstance(utterance, str) or not utterance.strip() or re.search("[\ud800-\udfff]", utterance):
+    if not is_readable(utterance):
         raise ValueError(
             f"turn {number} must be (speaker, utterance), a dictionary with these keys, or an utterance, which is a string "
             f"that is not empty and holds no halves of characters; got {turn!r}."

@@ -63,9 +63,10 @@ SHAPES = (
 )
 LONG = "I feel so happy and " + "the sun is not calm, " * 12 + "so very happy"  # longer than the model reads
 CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-PIPELINE_CODE = {"pipeline_emotion_classification.py", "tfidf_gate.py", "usable_positions.py"}
+PIPELINE_CODE = {
+    *("checked_input.py", "pipeline_emotion_classification.py", "tfidf_gate.py", "usable_positions.py"),
+}
 ESA_CODE = PIPELINE_CODE | {
-    "checked_input.py",
     "class_balanced_loss.py",
     "configuration_roberta_esa.py",
     "modeling_roberta_esa.py",

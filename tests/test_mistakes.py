@@ -1,10 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that users make: each ends in a message, or is said in a warning, where it once gave a wrong answer without a word."""
 
-import numpy as np
-import pytest
+import re
 
-from hf_emotion import metrics
+import numpy as np
+import pandas
+import pytest
+import torch
+from hf_emotion.modeling.checked_input import check_text
+from hf_emotion.modeling.pipeline_dialogue_emotion import read_turn
+from hf_emotion.modeling.pipeline_emotion_classification import EmotionClassificationPipeline
+from hf_emotion.modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
+from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_
+from toolkit_helpers import write_csv
+from transformers import BertConfig, BertForSequenceClassification
+
+from hf_emotion import BertForLabelAwareClassification, Predictor, metrics
+from hf_emotion.data.rows import Rows
+from hf_emotion.inference.bulk import predict_file
 from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
 
 
@@ -98,3 +111,177 @@ def test_one_reply_is_no_list_of_replies(metric):
     with pytest.raises(ValueError, match="list"):
         metric("so so happy")  # which is a list of letters
     assert metric(["so so happy"]) == metric(["So so happy"])
+
+
+# Texts and models that predictors and pipelines get. Tiny models over the vocabulary of `model_cases`.
+
+HAPPY = "I am so happy today!"
+INVISIBLE = ["", "  \n", "\u200b", "\u202e\u200f", "\x00\ufeff"]
+
+
+def tiny_model(multi_label: bool = True, **config) -> BertForLabelAwareClassification:
+    case = BY_ID["label-aware"]
+    kind = "multi_label_classification" if multi_label else "single_label_classification"
+    return case.build(**{**LABEL_NAMES, "problem_type": kind, **config})
+
+
+def stock_model(**config) -> BertForSequenceClassification:
+    return asymmetric_(BertForSequenceClassification(BertConfig(**{**TINY_BERT, **LABEL_NAMES, **config})), 0).eval()
+
+
+@pytest.fixture
+def predictor(tokenizer) -> Predictor:
+    return Predictor(tiny_model(multi_label=False), tokenizer)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pandas.DataFrame({"text": [HAPPY], "label": ["joy"]}),  # whose elements are the names of its columns
+        {HAPPY, "anger"},  # which has no order
+        HAPPY.encode(),
+        {"text": HAPPY},
+    ],
+    ids=lambda texts: type(texts).__name__,
+)
+def test_what_is_no_list_of_texts(predictor, texts):
+    with pytest.raises(TypeError, match=f"list of strings, got {type(texts).__name__}"):
+        predictor(texts)
+
+
+def test_lists_of_texts_in_other_forms(predictor):
+    expected = predictor([HAPPY, "anger"])
+    frame = pandas.DataFrame({"text": [HAPPY, "anger"]})
+    for texts in (frame["text"], frame["text"].to_numpy(), (HAPPY, "anger"), iter([HAPPY, "anger"])):
+        assert predictor(texts) == expected
+
+
+@pytest.mark.parametrize("text", [*INVISIBLE, None, b"anger", "half \ud800"], ids=repr)
+def test_texts_with_nothing_to_read(predictor, text, tokenizer):
+    emotions = EmotionClassificationPipeline(model=predictor.model, tokenizer=tokenizer)
+    targeted = BY_ID["cg"].build()
+    sentiments = TargetedSentimentPipeline(model=targeted, tokenizer=tokenizer)
+    for call in (
+        lambda: predictor([HAPPY, text]),
+        lambda: emotions([HAPPY, text]),
+        lambda: emotions(text),
+        lambda: sentiments([text]),
+        lambda: read_turn(("Ann", text), 1),
+        lambda: Rows("mine.csv", "error").add(2, text, [0], "1"),
+        lambda: check_text(text),
+    ):
+        with pytest.raises(ValueError, match="half" if text == "half \ud800" else re.escape(repr(text))):
+            call()
+
+
+@pytest.mark.parametrize("text", ["\u200bhappy", "🫠", "❤️", "\u202eشمس", "5"])
+def test_visible_texts_are_read(predictor, text, tokenizer):
+    assert predictor([text])[0]
+    assert EmotionClassificationPipeline(model=predictor.model, tokenizer=tokenizer)(text)
+
+
+def test_rows_with_invisible_texts_stay_without_a_prediction(predictor, tmp_path):
+    source = write_csv(tmp_path / "in.csv", ["text"], [[HAPPY], ["\u200b"]])
+    with pytest.raises(ValueError, match="line 3.*u200b"):
+        predict_file(predictor, source, tmp_path / "out.jsonl")
+    done = predict_file(predictor, source, tmp_path / "out.jsonl", on_bad_rows="skip")
+    assert done == {"rows": 2, "skipped": 1}
+
+
+def test_a_model_in_training_predicts_without_dropout(tokenizer):
+    model = tiny_model(hidden_dropout_prob=0.5)
+    predictor = Predictor(model, tokenizer)
+    expected = predictor.probabilities([HAPPY])
+    model.train()  # as a loop does that predicts between two epochs
+    np.testing.assert_array_equal(predictor.probabilities([HAPPY]), expected)
+
+
+@pytest.mark.parametrize("multi_label", [True, False])
+def test_nan_is_no_answer(tokenizer, multi_label):
+    model = tiny_model(multi_label)
+    with torch.no_grad():
+        model.bert.encoder.layer[0].output.dense.weight[0, 0] = float("nan")
+    # No label passes its threshold, or the first one has the highest score of all that are NaN.
+    for call in (Predictor(model, tokenizer), EmotionClassificationPipeline(model=model, tokenizer=tokenizer)):
+        with pytest.raises(ValueError, match="NaN.*float32"):
+            call([HAPPY])
+
+
+def test_one_output_is_no_softmax(tokenizer):
+    for config in ({}, {"problem_type": "regression"}):
+        model = stock_model(**config, id2label={0: "score"}, label2id={"score": 0})
+        with pytest.raises(ValueError, match="`problem_type`.*sigmoid"):  # every text had the probability 1
+            Predictor(model, tokenizer)
+    model.config.problem_type = "multi_label_classification"
+    assert 0 < Predictor(model, tokenizer).probabilities([HAPPY])[0, 0] < 1
+
+
+@pytest.mark.parametrize("thresholds", [[30.0] * 5, [0.3], [float("nan")] * 5])
+def test_thresholds_of_a_stock_model(tokenizer, thresholds):
+    model = stock_model(problem_type="multi_label_classification")
+    model.config.thresholds = thresholds
+    with pytest.raises(ValueError, match=r"thresholds`.*5.*\[0, 1\]"):
+        Predictor(model, tokenizer)
+
+
+@pytest.mark.parametrize("names", [{1: "a", 2: "b", 3: "c", 4: "d", 5: "e"}, dict(enumerate("aabcd"))])
+def test_names_of_labels(tokenizer, names):
+    model = stock_model()
+    model.config.id2label = names
+    with pytest.raises(ValueError, match="id2label`"):
+        Predictor(model, tokenizer)
+
+
+def test_tokenizer_of_another_encoder(tokenizer, caplog):
+    Predictor(stock_model(), tokenizer)
+    Predictor(stock_model(vocab_size=len(tokenizer) + 63), tokenizer)  # rounded up for speed
+    assert not caplog.records
+    for vocab_size in (len(tokenizer) + 2000, len(tokenizer) - 1):
+        caplog.clear()
+        Predictor(stock_model(vocab_size=vocab_size), tokenizer)
+        (record,) = caplog.records
+        assert str(vocab_size) in record.getMessage() and str(len(tokenizer)) in record.getMessage()
+
+
+# The pipeline of emotions.
+
+
+@pytest.fixture
+def emotions(tokenizer):
+    def make(**config):
+        return EmotionClassificationPipeline(model=tiny_model(**config), tokenizer=tokenizer)
+
+    return make
+
+
+def test_a_threshold_of_a_single_label_model(emotions):
+    pipeline = emotions(multi_label=False)
+    with pytest.raises(ValueError, match="`threshold`.*one label"):
+        pipeline(HAPPY, threshold=0.999)
+    assert len(pipeline(HAPPY)) == 1
+
+
+def test_a_threshold_beside_top_k(emotions):
+    with pytest.raises(ValueError, match="`threshold`.*`top_k`"):
+        emotions()(HAPPY, threshold=0.99, top_k=3)
+
+
+@pytest.mark.parametrize("name", ["softmax", "none"])
+def test_thresholds_are_of_sigmoids(emotions, name):
+    pipeline = emotions()
+    with pytest.raises(ValueError, match=f"`function_to_apply`.*'{name}'.*`top_k`"):
+        pipeline(HAPPY, function_to_apply=name)
+    assert pipeline(HAPPY, function_to_apply="sigmoid") == pipeline(HAPPY)
+    assert len(pipeline(HAPPY, function_to_apply=name, top_k=None)) == len(LABELS)
+    assert emotions(multi_label=False)(HAPPY, function_to_apply=name)
+
+
+def test_unknown_arguments_of_the_pipeline(emotions):
+    with pytest.raises(ValueError, match="`function_to_apply`.*sigmod"):
+        emotions()(HAPPY, function_to_apply="sigmod")
+    with pytest.raises(TypeError, match="treshold.*threshold"):
+        emotions()(HAPPY, treshold=0.1)
+    for top_k in (0, -1):  # no label, and all but the last
+        with pytest.raises(ValueError, match="`top_k`"):
+            emotions()(HAPPY, top_k=top_k)
+    assert emotions()(HAPPY, max_length=8, truncation=True, top_k=None)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 
+from ..modeling.checked_input import is_readable
 from .own_files import draw_units, training_names, unknown_name
 from .rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, decode, download, local_files
 from .text import SPLIT_STEMS, _split_files, valid_rows
@@ -528,7 +529,7 @@ def _turn(
 ) -> tuple[str, str, str | None]:
     """Utterance, speaker ("" where there is none) and label (None where there is none), one of `names` where there are any."""
     text, speaker, label = (turn.get(columns[name]) for name in ("utterance", "speaker", "label"))
-    if not isinstance(text, str) or not text.strip():
+    if not is_readable(text):
         raise BadRow(f"the utterance in {columns['utterance']!r} is empty or no string: {text!r}")
     speaker = "" if speaker is None or speaker == "" else _name(speaker, columns["speaker"])
     label = None if label is None or not str(label).strip() else _name(label, columns["label"])

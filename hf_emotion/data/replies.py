@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 
+from ..modeling.checked_input import is_readable
 from .aspect import split_by_text
 from .dialogue import _lines, _name, load_daily_dialog
 from .own_files import known_names
@@ -500,7 +501,7 @@ def _check_columns(path: Path, line: int, row: Mapping[str, Any], columns: Itera
 
 def _add(rows: Rows, line: int, context: Any, reply: Any, label: Any, row_id: str) -> None:
     for name, text in (("context", context), ("reply", reply)):
-        if not isinstance(text, str) or not text.strip():
+        if not is_readable(text):
             rows.reject(line, f"the {name} is empty or no string: {text!r}")
             return
     context, reply = (unicodedata.normalize("NFC", text).strip() for text in (context, reply))

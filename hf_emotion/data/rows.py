@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from datasets import ClassLabel, Dataset, DownloadConfig, DownloadManager, Features, List, Value
 
+from ..modeling.checked_input import is_readable
+
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +49,7 @@ class Rows:
         self.bad.append(message)
 
     def add(self, line: int | str, text: Any, labels: Any, row_id: str, **columns: Any) -> None:
-        if not isinstance(text, str) or not text.strip():
+        if not is_readable(text):
             self.reject(line, f"the text is empty or no string: {text!r}")
         else:
             text = unicodedata.normalize("NFC", text)

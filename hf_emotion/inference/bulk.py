@@ -24,6 +24,7 @@ from tqdm.auto import tqdm
 
 from ..data.paths import as_path, ending, filesystem, is_remote, name_of, open_file, shown
 from ..data.text import FORMATS, MalformedRow, all_rows, columns_of
+from ..modeling.checked_input import is_readable
 from ..training.files import replacing, without_nan
 from .dialogue import DialoguePredictor
 from .onnx import OnnxClassifier
@@ -352,7 +353,7 @@ def _split_rows(rows: Iterator[dict], columns: _Columns, rows_per_part: int) -> 
 
 
 def _usable(text: Any) -> bool:
-    return isinstance(text, str) and bool(text.strip()) and is_unicode(text)
+    return is_readable(text)
 
 
 def is_unicode(text: str) -> bool:

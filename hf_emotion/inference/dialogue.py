@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..modeling.checked_input import check_finite
 from ..modeling.pipeline_dialogue_emotion import encoder_positions, number_speakers, read_turn
 from .onnx import OnnxDialogueClassifier
 from .predictor import (
@@ -178,7 +179,9 @@ class DialoguePredictor:
         inputs = pad_dialogues(vectors, speaker_ids)
         inputs = {name: tensor.to(self.model.device) for name, tensor in inputs.items()}
         inputs["utterance_embeds"] = inputs["utterance_embeds"].to(self.model.dtype)
-        return self.model(**inputs).logits.float().softmax(dim=-1).cpu().numpy()
+        logits = self.model(**inputs).logits.float()
+        check_finite(logits)
+        return logits.softmax(dim=-1).cpu().numpy()
 
 
 def speaker_and_utterance(line: str) -> tuple[str | None, str]:

@@ -4,7 +4,7 @@
 import logging
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from transformers import (
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 from ..loading import read_config, read_model, read_tokenizer
+from ..modeling.checked_input import check_finite, is_readable
 from ..modeling.tfidf_gate import TfidfGate, load_gate
 from ..modeling.usable_positions import usable_positions
 from ..taxonomies import group_index
@@ -122,8 +123,17 @@ class Predictor:
             max_length, usable_positions(config), "model", self.tokenizer.model_max_length
         )
         self.gate = gate or load_gate(config)
-        labels = [config.id2label[i] for i in range(config.num_labels)]
+        labels = _label_names(config)
+        if not self.multi_label and (len(labels) == 1 or config.problem_type == "regression"):
+            raise ValueError(
+                f"the model gives a number and no label (`problem_type` {config.problem_type!r}, {len(labels)} outputs): for the "
+                "probability of one label, the sigmoid, set `config.problem_type` to 'multi_label_classification'."
+            )
         thresholds = list(getattr(config, "thresholds", None) or [0.5] * len(labels))
+        if len(thresholds) != len(labels) or not all(0 <= threshold <= 1 for threshold in thresholds):
+            raise ValueError(
+                f"`config.thresholds` must be {len(labels)} probabilities in [0, 1], one for each label, got {thresholds}."
+            )
         self._groups = None
         if taxonomy is not None and taxonomy != "goemotions":
             groups = group_index(taxonomy, labels)
@@ -226,6 +236,7 @@ class Predictor:
             auxiliaries: the second segment of each row.
             context_ids: the context of each row.
         """
+        self.model.eval()  # it may be in training
         cut = np.zeros(len(texts), dtype=bool)
         output = np.empty((len(texts), self.model.config.num_labels), dtype=np.float32)
         with progress_bar(progress, total=len(texts), unit="texts") as bar:
@@ -249,7 +260,18 @@ class Predictor:
         use_one_thread_after_fork()
         inputs: Any = pad_batch(self.tokenizer, batch).to(self.model.device)
         logits = self.model(**inputs).logits.float()
+        check_finite(logits)
         return (logits.sigmoid() if self.multi_label else logits.softmax(dim=-1)).cpu().numpy()
+
+
+def _label_names(config) -> list[str]:
+    """The names of a model's labels in their order; ValueError unless each id has one of its own."""
+    names = dict(config.id2label)
+    if set(names) != set(range(config.num_labels)) or len(set(names.values())) != len(names):
+        raise ValueError(
+            f"`config.id2label` must give each id from 0 to {config.num_labels - 1} a name of its own, got {names}."
+        )
+    return [names[i] for i in range(config.num_labels)]
 
 
 def check_max_length(max_length: int | None, limit: int, of: str, default: int | None = None) -> int:
@@ -329,19 +351,23 @@ def is_generator(config) -> bool:
 
 def as_texts(texts: Sequence[str] | str) -> list[str]:
     """A list of texts (a string is a list of one); TypeError for what is none, ValueError where one is empty or no string."""
-    if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
-        raise TypeError(f"texts must be a string or a list of strings, got {type(texts).__name__}: write [text, ...].")
+    # Of a table the elements are the names of its columns, and a set has no order.
+    wrong = isinstance(texts, Mapping | Set | bytes) or not isinstance(texts, Iterable) or hasattr(texts, "columns")
+    if wrong:
+        remedy = "texts['text'], the column with the texts" if hasattr(texts, "columns") else "[text, ...]"
+        raise TypeError(f"texts must be a string or a list of strings, got {type(texts).__name__}: write {remedy}.")
     texts = [texts] if isinstance(texts, str) else list(texts)
     for row, text in enumerate(texts):
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"text {row + 1} of {len(texts)} is empty or no string: {text!r}")
         try:
-            text.encode()
+            if isinstance(text, str):
+                text.encode()
         except UnicodeEncodeError as error:
             raise ValueError(
                 f"text {row + 1} of {len(texts)} holds half a character (U+{ord(text[error.start]):04X} at {error.start}), which is "
                 "no Unicode text: read it as UTF-8, or leave such characters out."
             ) from error
+        if not is_readable(text):
+            raise ValueError(f"text {row + 1} of {len(texts)} is empty or no string: {text!r}")
     return texts
 
 
@@ -367,6 +393,7 @@ def load_checkpoint(
     if not isinstance(checkpoint, str | Path):
         if tokenizer is None:
             raise ValueError("pass `tokenizer` together with a model object.")
+        _check_vocabulary(checkpoint.config, tokenizer)
         if dtype is not None:
             raise ValueError(
                 f"`dtype` {dtype!r} is for checkpoints: a model object has its own, see `model.to(dtype)`."
@@ -413,10 +440,28 @@ def load_checkpoint(
                 "tokenizer it was trained with into the folder, tokenizer.save_pretrained(folder)."
             )
         tokenizer = read_tokenizer(checkpoint)
+    _check_vocabulary(config, tokenizer)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"`device` is {str(device)!r}, but torch finds no GPU: leave it out, or write 'cpu'.")
     return model.to(device, None if dtype is None else DTYPES[dtype]), tokenizer
+
+
+ROUNDED_UP = (
+    128  # rows of embeddings that a tokenizer may lack: sizes are rounded up for speed, and leave room for new words
+)
+
+
+def _check_vocabulary(config, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Warns of a tokenizer that cannot be the model's: other words have its ids, which no error tells."""
+    rows = getattr(getattr(config, "encoder_config", None) or config, "vocab_size", None)
+    if rows is not None and not rows - ROUNDED_UP <= len(tokenizer) <= rows:
+        logger.warning(
+            "the tokenizer knows %d tokens and the model %d: take the tokenizer that the model was trained with, or the labels mean "
+            "nothing",
+            len(tokenizer),
+            rows,
+        )
 
 
 def token_budget_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
