@@ -13,12 +13,15 @@ from hf_emotion.modeling.pipeline_emotion_classification import EmotionClassific
 from hf_emotion.modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
 from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_
 from toolkit_helpers import write_csv
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
-from hf_emotion import BertForLabelAwareClassification, Predictor, metrics
+from hf_emotion import BertForLabelAwareClassification, Predictor, load_recipe, metrics, train
 from hf_emotion.data.rows import Rows
 from hf_emotion.inference.bulk import predict_file
 from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
+from hf_emotion.recipes import make_recipe
+from hf_emotion.training.card import best_run
+from hf_emotion.training.fit import fit, training_arguments
 
 
 # Metrics. 4 rows, 3 labels.
@@ -285,3 +288,113 @@ def test_unknown_arguments_of_the_pipeline(emotions):
         with pytest.raises(ValueError, match="`top_k`"):
             emotions()(HAPPY, top_k=top_k)
     assert emotions()(HAPPY, max_length=8, truncation=True, top_k=None)
+
+
+# Recipes and training arguments.
+
+
+def arguments_of(tmp_path, **changes):
+    """The arguments of a training whose own metric is macro-F1."""
+    recipe = make_recipe({"name": "tiny", "training_arguments": {"use_cpu": True, "bf16": False, **changes}})
+    return training_arguments(TrainingArguments, recipe, tmp_path, 1, metric_for_best_model="macro_f1")
+
+
+@pytest.mark.parametrize(
+    ("metric", "greater"),
+    [
+        ("macro_f1", True),
+        ("eval_accuracy", True),
+        ("loss", False),
+        ("eval_loss", False),
+        ("perplexity", False),
+        ("neutral_to_other", False),
+    ],
+)
+def test_the_best_epoch_is_not_the_one_with_the_largest_loss(tmp_path, metric, greater):
+    assert arguments_of(tmp_path, metric_for_best_model=metric).greater_is_better is greater
+    assert arguments_of(tmp_path, metric_for_best_model=metric, greater_is_better=greater).greater_is_better is greater
+    with pytest.raises(ValueError, match=f"`greater_is_better`.*{metric}"):
+        arguments_of(tmp_path, metric_for_best_model=metric, greater_is_better=not greater)
+    runs = [{"seed": seed, "selected_by": metric, "best_dev_metric": seed / 10} for seed in (1, 2)]
+    assert best_run(runs)["seed"] == (2 if greater else 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_train_epochs", 0),
+        ("num_train_epochs", -1),
+        ("learning_rate", -1.0),
+        ("weight_decay", -1.0),
+        ("per_device_train_batch_size", 0),
+        ("per_device_eval_batch_size", 0),
+        ("gradient_accumulation_steps", 0),
+        ("label_smoothing_factor", 2.0),
+        ("max_grad_norm", -1.0),
+        ("train_sampling_strategy", "length"),
+    ],
+)
+def test_training_arguments_out_of_range(tmp_path, name, value):
+    with pytest.raises(ValueError, match=f"`training_arguments.{name}`.*{value}"):
+        arguments_of(tmp_path, **{name: value})
+
+
+def test_steps_instead_of_epochs(tmp_path):
+    assert arguments_of(tmp_path, max_steps=3, num_train_epochs=0).max_steps == 3
+
+
+@pytest.mark.parametrize("rate", [0.0, 1000.0])
+def test_learning_rates_that_teach_nothing(tmp_path, caplog, rate):
+    arguments_of(tmp_path, learning_rate=5e-5)
+    assert not caplog.records
+    arguments_of(tmp_path, learning_rate=rate)
+    (record,) = caplog.records
+    assert "`learning_rate`" in record.getMessage() and f"{rate:g}" in record.getMessage()
+
+
+def test_label_smoothing_takes_the_place_of_the_balanced_loss():
+    values = {"name": "tiny", "model_type": "label-aware-bert", "model_config": {"class_balanced_beta": 0.9}}
+    with pytest.raises(ValueError, match="`label_smoothing_factor`.*`class_balanced_beta`"):
+        make_recipe({**values, "training_arguments": {"label_smoothing_factor": 0.1}})
+
+
+def test_label_texts_that_no_model_reads():
+    with pytest.raises(ValueError, match="`label_texts`.*'label-aware-bert'.*None"):
+        make_recipe({"name": "tiny", "label_texts": {"joy": "happiness"}})
+
+
+@pytest.mark.parametrize("patience", [0, -1])
+def test_patience(patience):
+    with pytest.raises(ValueError, match=f"`early_stopping_patience`.*{patience}"):
+        make_recipe({"name": "tiny", "early_stopping_patience": patience})
+
+
+def test_warm_up_that_never_ends(tmp_path, caplog):
+    recipe = make_recipe({"name": "tiny", "training_arguments": {"use_cpu": True, "bf16": False, "warmup_steps": 100}})
+    arguments = training_arguments(
+        TrainingArguments,
+        recipe,
+        tmp_path,
+        1,
+        eval_strategy="no",
+        save_strategy="no",
+        load_best_model_at_end=False,
+        train_sampling_strategy="random",
+    )
+    case = BY_ID["label-aware"]
+    rows = [{name: values[row] for name, values in case.make_inputs(8, 9, 5).items()} for row in range(8)]
+    trainer = Trainer(case.build(), arguments, train_dataset=rows)
+    fit(trainer, recipe, 1, tmp_path, resume=False, recipe_file=None)
+    messages = [record.getMessage() for record in caplog.records if record.name.startswith("hf_emotion")]
+    assert any("`warmup_steps`" in message and "100" in message and " 3 " in message for message in messages), messages
+
+
+def test_overrides_are_a_list():
+    with pytest.raises(ValueError, match=r"`overrides`.*\['num_train_epochs=1'\]"):
+        load_recipe("quickstart", "num_train_epochs=1")
+
+
+@pytest.mark.parametrize("recipe", ["quickstart", {"name": "x"}])
+def test_train_takes_a_recipe(tmp_path, recipe):
+    with pytest.raises(TypeError, match="load_recipe|make_recipe"):
+        train(recipe, tmp_path)

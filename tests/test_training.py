@@ -667,13 +667,6 @@ class TestInputs:
             train(recipe, tmp_path / "run", data_dir=single_label)
         assert not (tmp_path / "run").exists()
 
-    def test_a_negative_learning_rate_leaves_nothing(self, tmp_path, base_bert, feelings):
-        recipe = feelings_recipe(base_bert)
-        recipe.training_arguments["learning_rate"] = -1.0
-        with pytest.raises(ValueError, match="`learning_rate` must not be negative, got -1.0"):
-            train(recipe, tmp_path / "run", data_dir=feelings)
-        assert not (tmp_path / "run" / "recipe.yaml").exists()
-
     def test_more_tokens_than_positions(self, tmp_path, base_bert, feelings):
         with pytest.raises(ValueError, match="`max_length` is 41, but .* has 40 positions"):
             train(feelings_recipe(base_bert, max_length=41), tmp_path / "run", data_dir=feelings)

@@ -41,6 +41,8 @@ SELECTION_METRICS = {
     "emorynlp": "weighted_f1",
     "daily_dialog": "micro_f1_without_neutral",
 }
+# How the names of the figures end of which the lowest is the best.
+LOWER_IS_BETTER = ("loss", "perplexity", "neutral_to_other", "other_to_neutral")
 DIALOGUE_CORPORA = ("meld", "emorynlp", "daily_dialog", "iemocap", "dialogue_files")
 
 
@@ -81,6 +83,7 @@ def at_thresholds(
 
 __all__ = [
     "CORPUS_METRICS",
+    "LOWER_IS_BETTER",
     "NgramPerplexity",
     "PUBLISHED_THRESHOLD",
     "SELECTION_METRICS",

@@ -8,6 +8,7 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from .. import __version__
+from ..metrics import LOWER_IS_BETTER
 from ..metrics.significance import mean_std
 from ..recipes import SCRATCH, Recipe
 from .files import write_text
@@ -340,7 +341,8 @@ def best_run(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """The seed that was best on the development split, whose weights stand for the run; of generators by perplexity."""
     if "teacher_forcing" in runs[0].get("validation", {}):
         return min(runs, key=lambda run: run["validation"]["teacher_forcing"]["perplexity"])
-    return max(runs, key=lambda run: run["best_dev_metric"] or 0)
+    sign = -1 if str(runs[0].get("selected_by")).endswith(LOWER_IS_BETTER) else 1
+    return max(runs, key=lambda run: sign * (run["best_dev_metric"] or 0))
 
 
 def write_collection_card(folder: Path, names: list[str], namespace: str | None) -> None:

@@ -125,6 +125,11 @@ def train(
         FloatingPointError: the training diverged.
         SystemExit: with code 143, the process got SIGTERM within the training; the checkpoint is written.
     """
+    if not isinstance(recipe, Recipe):
+        raise TypeError(
+            f"`recipe` must be a Recipe, got {recipe!r}: write load_recipe(NAME) for one of the package or a file, "
+            "hf_emotion.recipes.make_recipe({...}) for fields."
+        )
     output = Path("runs") / recipe.name if output is None else Path(output)
     with explained(output):
         return _train(recipe, output, data_dir, resume, splits)
@@ -453,9 +458,7 @@ def class_counts(dataset: Dataset) -> dict[str, int]:
 def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int) -> TrainingArguments:
     # The metrics of a corpus take the rows of all contexts together.
     metric = "accuracy" if recipe.one_model_per_context else metrics.SELECTION_METRICS.get(recipe.dataset, "macro_f1")
-    return training_arguments(
-        TrainingArguments, recipe, checkpoints, seed, metric_for_best_model=metric, greater_is_better=True
-    )
+    return training_arguments(TrainingArguments, recipe, checkpoints, seed, metric_for_best_model=metric)
 
 
 def tokenize(
