@@ -84,9 +84,9 @@ def test_the_naive_formulas_have_our_result_and_gradients(case_id, options):
     for output in outputs:
         output.logits.square().sum().backward()
     found = {name: parameter.grad for name, parameter in theirs.named_parameters()}
-    for name in [name for name in found if name.endswith("context_projection.weight")]:
+    for name in [name for name in found if name.endswith("both_weight")]:
         left, right = found.pop(name).chunk(2, dim=1)
-        found |= {name.replace("weight", "context_weight"): left, name.replace("weight", "hidden_weight"): right}
+        found |= {name.replace("both", "context"): left, name.replace("both", "hidden"): right}
     expected = {name: parameter.grad for name, parameter in ours.named_parameters()}
     assert set(found) == set(expected)
     for name, gradient in expected.items():
@@ -506,7 +506,7 @@ def test_variants(monkeypatch, tmp_path):
         "bert.embeddings.word_embeddings.weight": layers + 1,
         "bert.encoder.layer.0.output.dense.weight": layers,
         f"bert.encoder.layer.{layers - 1}.output.dense.bias": 1,
-        "bert.label_embeddings.weight": 0,
+        "bert.score.label_embeddings": 0,
         "classifier.out_proj.weight": 0,
     }.items():
         group = group_of[id(parameters[name])]

@@ -39,7 +39,7 @@ def result(tied_run, base_bert):
         encoder = [parameter.clone() for parameter in model.bert.encoder.parameters()]
         train_head(model, states, gold, keep, epochs, seed)
         unchanged = all(torch.equal(a, b) for a, b in zip(encoder, model.bert.encoder.parameters(), strict=True))
-        heads.append((len(model.bert.label_embeddings.weight), gold.shape[1], keep, unchanged))
+        heads.append((len(model.bert.score.label_embeddings), gold.shape[1], keep, unchanged))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "train_head", watch)
