@@ -678,10 +678,10 @@ def test_no_guidance_is_no_error(family):
         assert torch.equal(model.generate(**asked, guidance_scale=scale), expected)
 
 
-@pytest.mark.parametrize("family", [pytest.param("gpt2", marks=pytest.mark.slow), "bert"])
+@pytest.mark.slow
+@EACH_FAMILY
 def test_generation_over_a_static_cache_compiles_whole(family):
     model = build(family).float()
-    assert type(model)._can_compile_fullgraph
     asked = {
         "inputs": tokens(2, 6),
         "attention_mask": torch.ones(2, 6).long(),
