@@ -28,7 +28,7 @@ from .multi_label import (
     threshold_curve,
     tune_thresholds,
 )
-from .significance import macro_f1, mcnemar, paired_bootstrap
+from .significance import bootstrap_over_seeds, macro_f1, mcnemar, paired_bootstrap
 
 
 CORPUS_METRICS = {"sentihood": sentihood, "semeval2014": semeval2014}
@@ -90,6 +90,7 @@ __all__ = [
     "at_thresholds",
     "average_length",
     "bertscore",
+    "bootstrap_over_seeds",
     "classification",
     "confusions",
     "dialogue",
