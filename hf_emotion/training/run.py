@@ -149,6 +149,12 @@ def _train(
     missing = [part for part in ("train", "validation") if part not in splits]
     if missing:
         raise ValueError(f"a training needs the part {missing[0]!r}; the corpus has {list(splits)}.")
+    empty = [part for part in ("train", "validation") if not len(splits[part])]
+    if empty:
+        raise ValueError(
+            f"a training needs rows, and the part {empty[0]!r} has no rows: give some (`dedupe` takes out of the training part what "
+            "is in validation or test)."
+        )
     corpus = OUR_MODEL_TYPES.get(recipe.model_type)
     for kind, found in (("replies", is_reply_dataset), ("conversations", is_conversation_dataset)):
         if corpus == kind and not found(splits["train"]):
