@@ -10,7 +10,7 @@ BIN := .venv/bin
 # The default model of each task; RUNS="runs/a runs/b" names others.
 RUNS ?= $(wildcard runs/goemotions_laa_ce runs/emotion6_esa runs/meld_bilstm_attention runs/sentihood_qacg_aux)
 
-.PHONY: quickstart test test-full endurance lint format bench bench-full release
+.PHONY: quickstart test test-full endurance nightly lint format bench bench-full release
 quickstart: .venv/installed
 	rm -rf runs/quickstart
 	$(BIN)/hf-emotion train quickstart
@@ -35,6 +35,13 @@ endurance: .venv/installed
 	$(BIN)/python -m tests.endurance.bulk --rows 1000000 --kills 10
 	$(BIN)/python -m tests.endurance.soak --minutes 10 --threads 16
 	$(BIN)/python -m tests.endurance.fuzz --cases 5000
+
+# What `make test` runs in its smallest form: the faults in full, the oldest supported transformers beside the installed one (fetched once
+# into build/), and the benchmarks in their small sizes. benchmarks/RESULTS.md stays as it is.
+nightly: endurance
+	$(BIN)/python tests/compatibility.py build/compatibility
+	mkdir -p build/nightly
+	$(BIN)/python benchmarks/run_all.py --results build/nightly/results.json
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -8,6 +8,7 @@ import argparse
 import datetime
 import importlib.metadata
 import importlib.util
+import json
 import os
 import platform
 import statistics
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -143,20 +145,42 @@ def save(arguments: argparse.Namespace, rows: list[dict]) -> None:
 
 # A process starts with the peak of the one that starts it: a small one has to stand between.
 _STARTER = """
-import resource, subprocess, sys
+import json, resource, subprocess, sys, time
+start = time.perf_counter()
 code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+wall, used = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([used.ru_utime + used.ru_stime, wall, used.ru_maxrss]))
 sys.exit(code)
 """
 
 
-def peak_memory(command: Sequence[str | os.PathLike]) -> float:
+@dataclass(frozen=True)
+class Spent:
+    """What a command took from its start to its end: seconds of processors and of the clock, largest resident memory in MiB."""
+
+    processor: float
+    wall: float
+    memory: float
+
+
+def spent(command: Sequence[str | os.PathLike], **variables: str) -> Spent:
     """
-    Largest resident memory of a command in MiB, from its start to its end.
+    Run a command, with further environment variables.
 
     Raises:
         subprocess.CalledProcessError: the command failed; what it wrote to stderr has been shown.
     """
     starter = [sys.executable, "-I", "-S", "-c", _STARTER]
-    done = subprocess.run([*starter, *map(str, command)], check=True, stdout=subprocess.PIPE, text=True)
-    return int(done.stdout) / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, KiB elsewhere
+    environment = {**os.environ, **variables}
+    done = subprocess.run(
+        [*starter, *map(str, command)], check=True, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    processor, wall, memory = json.loads(done.stdout)
+    return Spent(
+        processor, wall, memory / (2**20 if sys.platform == "darwin" else 2**10)
+    )  # bytes there, KiB elsewhere
+
+
+def peak_memory(command: Sequence[str | os.PathLike]) -> float:
+    """Largest resident memory of a command in MiB; raises what `spent` does."""
+    return spent(command).memory

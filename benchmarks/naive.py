@@ -10,42 +10,64 @@ Shapes: B batch, L tokens, d hidden size, h heads, d_h = d/h, g context heads (1
 import copy
 
 import torch
-from hf_emotion.modeling.modeling_cg_bert import CGBertSelfAttention, ContextProjection
+from hf_emotion.modeling.modeling_cg_bert import CGBertSelfAttention, ContextGuidance
 from hf_emotion.modeling.modeling_gpt2_mod_ln import GPT2ModLNDecoder, GPT2ModLNEncoder
 from hf_emotion.modeling.modeling_label_aware_bert import LabelAwarePooling
-from hf_emotion.modeling.modeling_qacg_bert import QACGBertSelfAttention
+from hf_emotion.modeling.modeling_qacg_bert import QACGBertSelfAttention, QuasiContextGuidance
 from hf_emotion.modeling.modulated_layer_norm import ModulatedLayerNorm
 from torch import nn
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 
-class NaiveContextProjection(nn.Module):
-    """C = W_c [E_c ‖ X] + b + E_c, with one matrix W_c (d, 2d)."""
+class NaiveContextGuidance(ContextGuidance):
+    """
+    Sections 3.3 and 3.6 with one matrix W_c (d, 2d), `both_weight`, instead of our `context_weight` and `hidden_weight`; heads
+    stand before positions: (B, h, L, d_h).
+    """
 
-    def __init__(self, ours: ContextProjection):
-        super().__init__()
-        self.weight = nn.Parameter(torch.cat([ours.context_weight, ours.hidden_weight], dim=1).detach())
-        self.bias = ours.bias
-
-    def forward(self, hidden_states, context_embeds):
-        """X (B, L, d), E_c (B, d) -> C (B, L, d)."""
+    def context(self, hidden_states, context_embeds):
+        """C = W_c [E_c ‖ X] + b + E_c, (B, L, d)."""
         context = context_embeds[:, None].expand_as(hidden_states)
-        return F.linear(torch.cat([context, hidden_states], dim=-1), self.weight, self.bias) + context
+        return F.linear(torch.cat([context, hidden_states], dim=-1), self.both_weight, self.context_bias) + context
+
+    def project(self, hidden_states, context_embeds, shape):
+        context = heads(self.context(hidden_states, context_embeds), shape[-1])
+        return F.linear(context, self.query_weight, self.query_bias), F.linear(context, self.key_weight, self.key_bias)
+
+    def gate(self, states, context, weight, context_weight, bias):
+        """λ = g(v·x + v_c·c): (B, h, L, d_h) and (B, g, L, d_h) -> (B, h, L, 1)."""
+        v = weight if weight.dim() == 1 else weight[:, None]  # (d_h,) or (h, 1, d_h)
+        scores = (states * v).sum(-1, keepdim=True) + (context * context_weight).sum(-1, keepdim=True)
+        return self.activation(scores if bias is None else scores + bias)
+
+
+class NaiveQuasiContextGuidance(NaiveContextGuidance, QuasiContextGuidance):
+    """Eq. 5."""
+
+    def project(self, hidden_states, context_embeds, shape):
+        context = self.context(hidden_states, context_embeds)
+        query = F.linear(context, self.query_weight, self.query_bias)
+        key = F.linear(context, self.key_weight, self.key_bias)
+        if not self.shared:
+            query, key = self.dropout(query), self.dropout(key)
+        # Every head has its own map, also where the context is the same for all.
+        return heads(query, shape[-1]).expand(shape), heads(key, shape[-1]).expand(shape)
+
+
+def heads(states, head_size):
+    """(B, L, n·d_h) -> (B, n, L, d_h)."""
+    return states.unflatten(-1, (-1, head_size)).transpose(1, 2)
 
 
 class NaiveGuided:
     """What both context-guided attentions are made of."""
 
-    def heads(self, states):
-        """(B, L, n·d_h) -> (B, n, L, d_h)."""
-        return states.unflatten(-1, (-1, self.attention_head_size)).transpose(1, 2)
-
-    def gate(self, module, states, context):
-        """λ = g(v·x + v_c·c): (B, h, L, d_h) and (B, g, L, d_h) -> (B, h, L, 1)."""
-        v = module.weight if module.weight.dim() == 1 else module.weight[:, None]  # (d_h,) or (h, 1, d_h)
-        scores = (states * v).sum(-1, keepdim=True) + (context * module.context_weight).sum(-1, keepdim=True)
-        return module.activation(scores if module.bias is None else scores + module.bias)
+    def guided(self, hidden_states, context_embeds):
+        """Queries, keys and values (B, h, L, d_h), and what `NaiveContextGuidance` makes of them."""
+        parts = (heads(part(hidden_states), self.attention_head_size) for part in (self.query, self.key, self.value))
+        query, key, value = parts
+        return query, key, value, *self.score(hidden_states, query, key, context_embeds)
 
     def softmax_attention(self, query, key, key_bias):
         scores = query @ key.transpose(-1, -2) / self.attention_head_size**0.5
@@ -59,11 +81,9 @@ class NaiveCGBertSelfAttention(NaiveGuided, CGBertSelfAttention):
     """Section 3.3."""
 
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
-        query, key, value = (self.heads(part(hidden_states)) for part in (self.query, self.key, self.value))
-        context = self.heads(self.context_projection(hidden_states, context_embeds))
-        context_query, context_key = self.context_query(context), self.context_key(context)
-        query_gate = self.gate(self.query_gate, query, context_query)
-        key_gate = self.gate(self.key_gate, key, context_key)
+        query, key, value, context_query, context_key, query_gate, key_gate = self.guided(
+            hidden_states, context_embeds
+        )
         query = (1 - query_gate) * query + query_gate * context_query
         key = (1 - key_gate) * key + key_gate * context_key
         return self.output(self.softmax_attention(query, key, key_bias), value)
@@ -74,21 +94,13 @@ class NaiveQACGBertSelfAttention(NaiveGuided, QACGBertSelfAttention):
 
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
         config = self.config
-        query, key, value = (self.heads(part(hidden_states)) for part in (self.query, self.key, self.value))
-        context = self.context_projection(hidden_states, context_embeds)
-        context_query, context_key = self.context_query(context), self.context_key(context)
-        if not self.shared:
-            context_query, context_key = self.dropout(context_query), self.dropout(context_key)
-        context_query, context_key = self.heads(context_query), self.heads(context_key)  # (B, g, L, d_h)
-        # Every head has its own map, also where the context is the same for all.
-        context_query, context_key = context_query.expand_as(query), context_key.expand_as(key)
+        query, key, value, context_query, context_key, query_gate, key_gate = self.guided(
+            hidden_states, context_embeds
+        )
         quasi = (context_query @ context_key.transpose(-1, -2) / self.attention_head_size**0.5).sigmoid()
         if key_bias is not None:
             quasi = quasi * (key_bias[:, None] == 0)
-        gate = 1 - (
-            config.quasi_beta * self.gate(self.query_gate, query, context_query)
-            + config.quasi_gamma * self.gate(self.key_gate, key, context_key)
-        )
+        gate = 1 - (config.quasi_beta * query_gate + config.quasi_gamma * key_gate)
         attention = self.softmax_attention(query, key, key_bias) + gate * (config.quasi_alpha * quasi)
         return self.output(attention, value)
 
@@ -96,10 +108,10 @@ class NaiveQACGBertSelfAttention(NaiveGuided, QACGBertSelfAttention):
 class NaiveLabelAwarePooling(LabelAwarePooling):
     """Section 3.2, one label after the other."""
 
-    def forward(self, label_embeddings, hidden_states, token_mask):
+    def forward(self, hidden_states, token_mask):
         projected = hidden_states @ self.weight  # W h_j, (B, L, d')
         representations, attentions = [], []
-        for label in label_embeddings:
+        for label in self.label_embeddings:
             scores = projected @ label  # (B, L)
             if token_mask is not None:
                 scores = scores.masked_fill(~token_mask, torch.finfo(scores.dtype).min)
@@ -139,6 +151,8 @@ class NaiveDecoder(NaiveStack, GPT2ModLNDecoder):
 
 
 CLASSES = {
+    ContextGuidance: NaiveContextGuidance,
+    QuasiContextGuidance: NaiveQuasiContextGuidance,
     CGBertSelfAttention: NaiveCGBertSelfAttention,
     QACGBertSelfAttention: NaiveQACGBertSelfAttention,
     LabelAwarePooling: NaiveLabelAwarePooling,
@@ -151,14 +165,16 @@ CLASSES = {
 def naive(model: PreTrainedModel) -> PreTrainedModel:
     """
     A copy of a label-aware, context-guided or GPT-2 Mod-LN model that computes the formulas as they stand. The parameters have the
-    names of ours, except that `context_projection.weight` (d, 2d) is `context_weight` and `hidden_weight` side by side.
+    names of ours, except that `both_weight` (d, 2d) is `context_weight` and `hidden_weight` side by side.
     """
     model = copy.deepcopy(model)
     for module in list(model.modules()):
         if type(module) in CLASSES:
             module.__class__ = CLASSES[type(module)]
-        if isinstance(module, NaiveGuided):
-            module.context_projection = NaiveContextProjection(module.context_projection)
+        if isinstance(module, NaiveContextGuidance):
+            both = torch.cat([module.context_weight, module.hidden_weight], dim=1)
+            module.both_weight = nn.Parameter(both.detach())
+            del module.context_weight, module.hidden_weight
     return model
 
 

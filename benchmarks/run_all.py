@@ -34,6 +34,7 @@ SMALL = [  # meant for 10 minutes on two cores
     "targeted_pairs.py --rows 128 --pairs 7",
     "bulk_memory.py --rows 2000 50000",
     "startup.py --pairs 7",
+    "first_answer.py --pairs 3",
     "gpu.py",
 ]
 FULL = [
@@ -49,6 +50,7 @@ FULL = [
     "targeted_pairs.py --rows 512",
     "bulk_memory.py --rows 10000 1000000",
     "startup.py --pairs 15",
+    "first_answer.py",
     "gpu.py",
     "growth.py",
 ]

@@ -72,12 +72,19 @@ class Recipe:
     published: dict[str, float | int] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        types = {field.name: field.type for field in dataclasses.fields(_training_arguments_class())}
+        known = {field.name: field for field in dataclasses.fields(_training_arguments_class())}
+        types = {name: field.type for name, field in known.items()}
         for key, value in self.training_arguments.items():
             if key in RESERVED_ARGUMENTS:
                 raise ValueError(f"`training_arguments.{key}` is set by the run itself: {RESERVED_ARGUMENTS[key]}.")
             check_key(key, types, "training_arguments.")
-            self.training_arguments[key] = _as_number(key, value, types[key])
+            self.training_arguments[key] = value = _as_number(key, value, types[key])
+            rule, in_range = ARGUMENT_RANGES.get(key, (None, None))
+            if choices := known[key].metadata.get("choices"):
+                rule, in_range = f"one of {list(choices)}", choices.__contains__
+            by_steps = key == "num_train_epochs" and self.training_arguments.get("max_steps", 0) > 0
+            if rule is not None and value is not None and not by_steps and not in_range(value):
+                raise ValueError(f"`training_arguments.{key}` must be {rule}, got {value}.")
 
     def validate_ranges(self):
         check_name(self.name, "`name`")
@@ -92,6 +99,20 @@ class Recipe:
                 f"`one_model_per_context` is for stock models, each of which sees one context alone: `model_type` must be "
                 f"null, got {self.model_type!r}."
             )
+        if self.early_stopping_patience is not None and self.early_stopping_patience < 1:
+            raise ValueError(
+                f"`early_stopping_patience` must be at least 1, or null to never stop early, got {self.early_stopping_patience}."
+            )
+        if self.label_texts and self.model_type != "label-aware-bert":
+            raise ValueError(
+                f"`label_texts` are where the label vectors of 'label-aware-bert' start, and `model_type` is {self.model_type!r}, "
+                "which has none: leave them out."
+            )
+        if self.training_arguments.get("label_smoothing_factor") and self.model_config.get("class_balanced_beta"):
+            raise ValueError(
+                "`label_smoothing_factor` takes the place of the model's loss, and with it of `class_balanced_beta`: leave one of "
+                "the two out."
+            )
         if self.max_length < 3:
             raise ValueError(
                 f"`max_length` must be at least 3 (two special tokens and a word), got {self.max_length}."
@@ -101,6 +122,18 @@ class Recipe:
         """The recipe as YAML, every field included."""
         return yaml.safe_dump(dataclasses.asdict(self), sort_keys=False, allow_unicode=True)
 
+
+# What the Trainer would take without a word, or with an error about something else.
+ARGUMENT_RANGES = {
+    "num_train_epochs": ("more than 0", lambda value: value > 0),
+    "per_device_train_batch_size": ("at least 1", lambda value: value >= 1),
+    "per_device_eval_batch_size": ("at least 1", lambda value: value >= 1),
+    "gradient_accumulation_steps": ("at least 1", lambda value: value >= 1),
+    "learning_rate": ("0 or more", lambda value: value >= 0),
+    "weight_decay": ("0 or more", lambda value: value >= 0),
+    "max_grad_norm": ("0 (no clipping) or more", lambda value: value >= 0),
+    "label_smoothing_factor": ("0 or more and below 1", lambda value: 0 <= value < 1),
+}
 
 RESERVED_ARGUMENTS = {
     "output_dir": "use --output",
@@ -202,6 +235,8 @@ def read_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     Raises:
         ValueError: an unknown or mistyped key, with the nearest valid one; a value of the wrong type.
     """
+    if isinstance(overrides, str):
+        raise ValueError(f"`overrides` must be a list, got the string {overrides!r}: write [{overrides!r}].")
     path = find_recipe(name)
     try:
         values = read_yaml(path.read_text(encoding="utf-8"))

@@ -3,6 +3,7 @@
 
 import torch
 
+from .readable import check_text, is_readable
 from .usable_positions import usable_positions
 
 
@@ -56,4 +57,13 @@ def check_ids(name: str, ids: torch.Tensor | None, size: int) -> None:
         )
 
 
-__all__ = ["check_ids", "check_input", "check_length"]
+def check_finite(logits: torch.Tensor) -> None:
+    """ValueError unless all logits are numbers: no comparison with NaN is true, so that it would look like an answer."""
+    if not logits.isfinite().all():
+        raise ValueError(
+            "the model computes NaN or infinity for a text: its weights are damaged (did the training diverge?), or its dtype is too "
+            "narrow for it. Load it in float32 or bfloat16, or train it again."
+        )
+
+
+__all__ = ["check_finite", "check_ids", "check_input", "check_length", "check_text", "is_readable"]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns of dialogues as a model reads them. Needs neither torch nor transformers."""
 
-import re
 import sys
 from collections.abc import Sequence
 
+from .readable import is_readable
 from .usable_positions import usable_positions
 
 
@@ -26,7 +26,7 @@ def read_turn(turn, number: int) -> tuple[str | None, str]:
         speaker, utterance = turn.get("speaker"), turn.get("utterance")
     elif isinstance(turn, tuple) and len(turn) == 2:
         speaker, utterance = turn
-    if not isinstance(utterance, str) or not utterance.strip() or re.search("[\ud800-\udfff]", utterance):
+    if not is_readable(utterance):
         raise ValueError(
             f"turn {number} must be (speaker, utterance), a dictionary with these keys, or an utterance, which is a string "
             f"that is not empty and holds no halves of characters; got {turn!r}."

@@ -129,10 +129,10 @@ class TwoSides:
             kind = type(config).__name__
             modules = ", ".join(f'"{module}"' for module in given + lacking)
             raise ValueError(
-                f"`modules_to_save` of adapter {name!r} must name the modules whose weights are new, which it would else "
-                f"neither train nor save, got {given or None}: load the model anew, which this call has changed, and pass "
-                f"{kind}(..., modules_to_save=[{modules}]). Trained weights are no longer new once the model is saved and "
-                "loaded with `from_pretrained`; an adapter that was made over such a model fits that one alone."
+                f"the adapter would leave new weights as they are, neither trained nor saved: `modules_to_save` of {name!r} must "
+                f"name their modules, got {given or None}. Load the model anew, for this call has changed it, and pass "
+                f"{kind}(..., modules_to_save=[{modules}]). Weights that were trained and saved are not new: load that model "
+                "with `from_pretrained`, and the adapters that were made over it."
             )
 
     def resize_token_embeddings(

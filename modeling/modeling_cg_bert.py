@@ -30,6 +30,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from .checked_input import check_ids, check_input
 from .configuration_cg_bert import CGBertConfig
+from .renamed_weights import RenamedWeights
 
 
 if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
@@ -71,68 +72,68 @@ class CGBertClassifierOutput(ModelOutput):
     context_gates: tuple[torch.FloatTensor, ...] | None = None
 
 
-# The new layers hold their weights themselves, so that `_init_weights` can tell them from BERT's.
-
-
 class ContextEmbeddings(nn.Embedding):
     """E_c of section 3.6: (B,) context ids -> (B, d)."""
 
 
-class ContextProjection(nn.Module):
+class ContextGuidance(nn.Module):
     """
-    Section 3.6: C = W_c [E_c ‖ X] + b + E_c, with W_c = [W_e | W_x].
+    All that a layer adds to BERT's attention: context queries and keys, U of eq. 2, and the gates λ = g(v·x + v_c·c) of eqs. 3
+    and 7, one number for each head and position.
 
-    E_c is the same at every position, so that its part is computed once per row and not once per token.
+    It holds its weights itself: PEFT and quantizers take every nn.Linear for one, and weights that are read outside their
+    module's `forward` cannot be offloaded.
     """
 
-    def __init__(self, config: CGBertConfig):
+    def __init__(self, config: CGBertConfig, in_features: int, out_features: int, gate_bias: bool = False):
         super().__init__()
-        size = config.hidden_size
+        size, head_size = config.hidden_size, config.hidden_size // config.num_attention_heads
         self.context_weight = nn.Parameter(torch.empty(size, size))  # W_e
         self.hidden_weight = nn.Parameter(torch.empty(size, size))  # W_x
-        self.bias = nn.Parameter(torch.empty(size))
-
-    def row_part(self, context_embeds):
-        """E_c (B, d) -> W_e E_c + b + E_c (B, d)."""
-        return F.linear(context_embeds, self.context_weight, self.bias) + context_embeds
-
-    def forward(self, hidden_states, context_embeds):
-        """X (B, L, d), E_c (B, d) -> C (B, L, d)."""
-        return F.linear(hidden_states, self.hidden_weight) + self.row_part(context_embeds)[:, None]
-
-
-class ContextLinear(nn.Module):
-    """U of eq. 2 and Z of eq. 5: a linear layer on (a head of) the context matrix."""
-
-    def __init__(self, in_features: int, out_features: int):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(out_features, in_features))
-        self.bias = nn.Parameter(torch.empty(out_features))
-
-    def forward(self, context):
-        return F.linear(context, self.weight, self.bias)
-
-
-class ContextGate(nn.Module):
-    """λ = g(v·x + v_c·c) of eqs. 3 and 7, one number for each head and position."""
-
-    def __init__(self, config: CGBertConfig, bias: bool = False):
-        super().__init__()
-        head_size = config.hidden_size // config.num_attention_heads
-        shape = (head_size,) if config.gate_heads == "shared" else (config.num_attention_heads, head_size)
-        self.weight = nn.Parameter(torch.empty(shape))  # v
-        self.context_weight = nn.Parameter(torch.empty(head_size))  # v_c
-        self.bias = nn.Parameter(torch.empty(1)) if bias else None
+        self.context_bias = nn.Parameter(torch.empty(size))
+        self.query_weight = nn.Parameter(torch.empty(out_features, in_features))  # U_Q, Z_Q
+        self.query_bias = nn.Parameter(torch.empty(out_features))
+        self.key_weight = nn.Parameter(torch.empty(out_features, in_features))
+        self.key_bias = nn.Parameter(torch.empty(out_features))
+        gate_shape = (head_size,) if config.gate_heads == "shared" else (config.num_attention_heads, head_size)
+        self.query_gate_weight = nn.Parameter(torch.empty(gate_shape))  # v
+        self.query_gate_context_weight = nn.Parameter(torch.empty(head_size))  # v_c
+        self.query_gate_bias = nn.Parameter(torch.empty(1)) if gate_bias else None
+        self.key_gate_weight = nn.Parameter(torch.empty(gate_shape))
+        self.key_gate_context_weight = nn.Parameter(torch.empty(head_size))
+        self.key_gate_bias = nn.Parameter(torch.empty(1)) if gate_bias else None
         self.activation = ACT2FN[config.gate_activation]
 
-    def forward(self, states, context):
-        """Queries or keys (B, L, h, d_h) and their contexts, the same shape or (B, L, 1, d_h) -> (B, L, h)."""
-        if self.weight.dim() == 1:
-            scores = states @ self.weight
-        else:
-            scores = torch.einsum("blhd,hd->blh", states, self.weight)
-        scores = scores + context @ self.context_weight
-        return self.activation(scores if self.bias is None else scores + self.bias)
+    def forward(self, hidden_states, query, key, context_embeds):
+        """
+        X (B, L, d), its queries and keys (B, L, h, d_h), E_c (B, d) -> context queries and keys, the same shape or
+        (B, L, 1, d_h), and their gates (B, L, h).
+        """
+        context_query, context_key = self.project(hidden_states, context_embeds, query.shape)
+        query_gate = self.gate(
+            query, context_query, self.query_gate_weight, self.query_gate_context_weight, self.query_gate_bias
+        )
+        key_gate = self.gate(key, context_key, self.key_gate_weight, self.key_gate_context_weight, self.key_gate_bias)
+        return context_query, context_key, query_gate, key_gate
+
+    def project(self, hidden_states, context_embeds, shape):
+        """Eq. 2: ĉ_Q = U_Q C + b and ĉ_K = U_K C + b for each head, of the given shape (B, L, h, d_h)."""
+        context = self.context(hidden_states, context_embeds).view(shape)
+        return F.linear(context, self.query_weight, self.query_bias), F.linear(context, self.key_weight, self.key_bias)
+
+    def context(self, hidden_states, context_embeds):
+        """Section 3.6: C = W_c [E_c ‖ X] + b + E_c, with W_c = [W_e | W_x]; (B, L, d)."""
+        return F.linear(hidden_states, self.hidden_weight) + self.row_part(context_embeds)[:, None]
+
+    def row_part(self, context_embeds):
+        """W_e E_c + b + E_c (B, d), which is the same at every position: computed once per row and not once per token."""
+        return F.linear(context_embeds, self.context_weight, self.context_bias) + context_embeds
+
+    def gate(self, states, context, weight, context_weight, bias):
+        """Queries or keys (B, L, h, d_h) and their contexts, the same shape or (B, L, 1, d_h) -> λ (B, L, h)."""
+        scores = states @ weight if weight.dim() == 1 else torch.einsum("blhd,hd->blh", states, weight)
+        scores = scores + context @ context_weight
+        return self.activation(scores if bias is None else scores + bias)
 
 
 class CGBertSelfAttention(BertSelfAttention):
@@ -140,12 +141,8 @@ class CGBertSelfAttention(BertSelfAttention):
 
     def __init__(self, config: CGBertConfig, layer_idx: int | None = None):
         super().__init__(config, layer_idx=layer_idx)
-        size = self.attention_head_size
-        self.context_projection = ContextProjection(config)
-        self.context_query = ContextLinear(size, size)
-        self.context_key = ContextLinear(size, size)
-        self.query_gate = ContextGate(config)
-        self.key_gate = ContextGate(config)
+        # PEFT trains and saves by itself what is named "score" or "classifier".
+        self.score = ContextGuidance(config, self.attention_head_size, self.attention_head_size)
 
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
         """
@@ -158,9 +155,7 @@ class CGBertSelfAttention(BertSelfAttention):
         key = self.key(hidden_states).view(hidden_shape)
         value = self.value(hidden_states).view(hidden_shape)
 
-        context = self.context_projection(hidden_states, context_embeds).view(hidden_shape)
-        context_query, context_key = self.context_query(context), self.context_key(context)
-        query_gate, key_gate = self.query_gate(query, context_query), self.key_gate(key, context_key)  # (B, L, h)
+        context_query, context_key, query_gate, key_gate = self.score(hidden_states, query, key, context_embeds)
         query = torch.lerp(query, context_query, query_gate[..., None])
         key = torch.lerp(key, context_key, key_gate[..., None])
 
@@ -211,22 +206,38 @@ class CGBertEncoder(nn.Module):
         return hidden_states
 
 
-class CGBertPreTrainedModel(BertPreTrainedModel):
+class CGBertPreTrainedModel(RenamedWeights, BertPreTrainedModel):
     config: CGBertConfig
     config_class = CGBertConfig
     base_model_prefix = "bert"
     _no_split_modules = ["BertEmbeddings", "CGBertLayer"]
     _can_record_outputs = {"hidden_states": CGBertLayer}
     # Parameters that weight decay would pull towards the origin although their place there means nothing.
-    _no_weight_decay_parameters = ("context_embeddings", "query_gate", "key_gate")
+    _no_weight_decay_parameters = ("score.weight", "query_gate", "key_gate")
+    _renamed_weights = {
+        "context_embeddings.weight": "score.weight",
+        "context_projection.context_weight": "score.context_weight",
+        "context_projection.hidden_weight": "score.hidden_weight",
+        "context_projection.bias": "score.context_bias",
+        **{
+            f"{old}.{name}": f"score.{new}_{name}"
+            for old, new, names in (
+                ("context_query", "query", ("weight", "bias")),
+                ("context_key", "key", ("weight", "bias")),
+                ("query_gate", "query_gate", ("weight", "context_weight", "bias")),
+                ("key_gate", "key_gate", ("weight", "context_weight", "bias")),
+            )
+            for name in names
+        },
+    }
 
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
         # Section 3.7: small, so that the gates of eq. 3 start near 0 and λ_A of eq. 8 near 0.
-        if isinstance(module, (ContextEmbeddings, ContextProjection, ContextLinear, ContextGate)):
+        if isinstance(module, (ContextEmbeddings, ContextGuidance)):
             for name, parameter in module.named_parameters(recurse=False):
-                if name == "bias":
+                if name.endswith("bias"):
                     init.zeros_(parameter)
                 else:
                     init.normal_(parameter, mean=0.0, std=self.config.context_initializer_range)
@@ -242,7 +253,8 @@ class CGBertModel(CGBertPreTrainedModel):
     def __init__(self, config: CGBertConfig):
         super().__init__(config)
         self.embeddings = BertEmbeddings(config)
-        self.context_embeddings = ContextEmbeddings(config.num_contexts, config.hidden_size)
+        # PEFT trains and saves by itself what is named "score" or "classifier".
+        self.score = ContextEmbeddings(config.num_contexts, config.hidden_size)
         self.encoder = CGBertEncoder(config, self.layer_class)
         self.pooler = BertPooler(config) if config.use_pooler else None
         self.post_init()
@@ -295,7 +307,7 @@ class CGBertModel(CGBertPreTrainedModel):
         maps: list | None = [] if output_attentions else None
         hidden_states = self.encoder(
             embedding_output,
-            self.context_embeddings(context_ids),
+            self.score(context_ids),
             attention_mask=create_bidirectional_mask(
                 config=self.config, inputs_embeds=embedding_output, attention_mask=attention_mask
             ),

@@ -359,6 +359,7 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
         if labels is not None:
             if labels.shape != logits.shape[:2]:
                 raise ValueError(f"`labels` must have shape {tuple(logits.shape[:2])}, got {tuple(labels.shape)}.")
+            labels = labels.to(logits.device)
             weights = self.config.class_weights
             total = F.cross_entropy(
                 logits.flatten(0, 1),

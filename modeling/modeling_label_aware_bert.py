@@ -29,6 +29,7 @@ from transformers.utils.output_capturing import capture_outputs
 from .checked_input import check_ids, check_input
 from .class_balanced_loss import classification_loss
 from .configuration_label_aware_bert import LabelAwareBertConfig
+from .renamed_weights import RenamedWeights
 
 
 if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
@@ -71,29 +72,37 @@ class LabelAwareClassifierOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
-# These hold their weights themselves: transformers initialises no custom module without parameters of its own, and PEFT and
-# quantizers take every nn.Linear for one.
+# These hold their weights themselves: transformers initialises no custom module without parameters of its own, PEFT and
+# quantizers take every nn.Linear for one, and weights that are read outside their module's `forward` cannot be offloaded.
 
 
 class LabelAwarePooling(nn.Module):
     """
     Section 3.2: α^{(i)} = softmax_j(e^{(i)ᵀ} W h_j) over the real tokens, h̃^{(i)} = Σ_j α_j^{(i)} h_j.
 
-    `weight` (d, d') is Wᵀ. It acts on the C label vectors and not on the B·L tokens, the smaller side by far.
+    `label_embeddings` (C, d') are the e^{(i)}; `weight` (d, d') is Wᵀ. It acts on the C label vectors and not on the B·L tokens,
+    the smaller side by far.
     """
 
     def __init__(self, config: LabelAwareBertConfig):
         super().__init__()
+        self.label_embeddings = nn.Parameter(torch.empty(config.num_labels, config.label_embedding_size))
         self.weight = nn.Parameter(torch.empty(config.hidden_size, config.label_embedding_size))
 
-    def forward(self, label_embeddings, hidden_states, token_mask):
-        """Label vectors (C, d'), hidden states (B, L, d), mask (B, L) or None -> h̃ (B, C, d), α (B, C, L)."""
-        scores = F.linear(hidden_states, F.linear(label_embeddings, self.weight))  # (B, L, C)
+    def forward(self, hidden_states, token_mask):
+        """Hidden states (B, L, d), mask (B, L) or None -> h̃ (B, C, d), α (B, C, L)."""
+        scores = F.linear(hidden_states, F.linear(self.label_embeddings, self.weight))  # (B, L, C)
         if token_mask is not None:
             scores = scores.masked_fill(~token_mask[..., None], torch.finfo(scores.dtype).min)
         attentions = scores.softmax(dim=1).transpose(1, 2)  # (B, C, L)
         attentions = attentions.to(hidden_states.dtype)  # autocast leaves the softmax in float32
         return attentions @ hidden_states, attentions
+
+    @torch.no_grad()
+    def append(self, label_embeddings):
+        """Further label vectors (n, d'), for labels after the present ones."""
+        vectors = torch.cat([self.label_embeddings, label_embeddings])
+        self.label_embeddings = nn.Parameter(vectors, requires_grad=self.label_embeddings.requires_grad)
 
 
 class LeamPooling(nn.Module):
@@ -105,14 +114,16 @@ class LeamPooling(nn.Module):
     def __init__(self, config: LabelAwareBertConfig):
         super().__init__()
         self.radius = config.leam_radius
+        self.label_embeddings = nn.Parameter(torch.empty(config.num_labels, config.label_embedding_size))
         self.weight = nn.Parameter(torch.empty(1, 1, 2 * config.leam_radius + 1))  # of the convolution
         self.bias = nn.Parameter(torch.empty(1))
         self.scale = nn.Parameter(torch.empty(1))  # Linear(1→1): its bias would cancel in the softmax
 
-    def forward(self, label_embeddings, hidden_states, token_mask):
-        """Label vectors (C, d), hidden states (B, L, d), mask (B, L) or None -> z (B, d), attention (B, 1, L)."""
+    def forward(self, hidden_states, token_mask):
+        """Hidden states (B, L, d), mask (B, L) or None -> z (B, d), attention (B, 1, L)."""
         batch_size, length, _ = hidden_states.shape
-        similarity = F.linear(F.normalize(hidden_states, dim=-1), F.normalize(label_embeddings, dim=-1))  # (B, L, C)
+        labels = F.normalize(self.label_embeddings, dim=-1)
+        similarity = F.linear(F.normalize(hidden_states, dim=-1), labels)  # (B, L, C)
         if token_mask is not None:  # the window of the last real token must not see padding
             similarity = similarity * token_mask[..., None]
         similarity = similarity.transpose(1, 2).reshape(-1, 1, length)  # (B·C, 1, L)
@@ -166,13 +177,17 @@ class LabelAwareHead(nn.Module):
         return self.out_proj(hidden).squeeze(-1)
 
 
-class LabelAwareBertPreTrainedModel(BertPreTrainedModel):
+class LabelAwareBertPreTrainedModel(RenamedWeights, BertPreTrainedModel):
     config: LabelAwareBertConfig
     config_class = LabelAwareBertConfig
     base_model_prefix = "bert"
     _no_split_modules = ["BertEmbeddings", "BertLayer"]
     # Parameters that weight decay would pull towards the origin although their place there means nothing.
-    _no_weight_decay_parameters = ("label_embeddings", "label_attention.scale")
+    _no_weight_decay_parameters = ("score.label_embeddings", "score.scale")
+    _renamed_weights = {
+        "label_embeddings.weight": "score.label_embeddings",
+        **{f"label_attention.{name}": f"score.{name}" for name in ("weight", "bias", "scale")},
+    }
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -181,10 +196,12 @@ class LabelAwareBertPreTrainedModel(BertPreTrainedModel):
             init.normal_(module.weight, mean=0.0, std=self.config.initializer_range)
             init.zeros_(module.bias)
         elif isinstance(module, LabelAwarePooling):
+            init.normal_(module.label_embeddings, mean=0.0, std=self.config.initializer_range)
             # The paper does not say. With N(0, 0.02) every label attends alike and, the head being shared, all logits
             # start equal: small corpora stay there for epochs. The identity lets a label's word look for its like.
             init.eye_(module.weight)
         elif isinstance(module, LeamPooling):
+            init.normal_(module.label_embeddings, mean=0.0, std=self.config.initializer_range)
             # A moving average: with N(0, 0.02) the ReLU would often start, and stay, dead.
             init.constant_(module.weight, 1 / module.weight.numel())
             init.zeros_(module.bias)
@@ -199,10 +216,8 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
         self.embeddings = BertEmbeddings(config)
         self.encoder = BertEncoder(config)
         self.pooler = BertPooler(config) if config.sentence_representation == "pooler" else None
-        # An nn.Embedding and not an nn.Parameter, so that PEFT's `modules_to_save` can name it.
-        self.label_embeddings = nn.Embedding(config.num_labels, config.label_embedding_size)
-        pooling_class = LeamPooling if config.label_attention == "leam" else LabelAwarePooling
-        self.label_attention = pooling_class(config)
+        # All that is new here, label vectors included. PEFT trains and saves by itself what is named "score" or "classifier".
+        self.score = (LeamPooling if config.label_attention == "leam" else LabelAwarePooling)(config)
         self.post_init()
 
     def get_input_embeddings(self):
@@ -247,9 +262,7 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
         ).last_hidden_state  # (B, L, d)
 
         token_mask = None if attention_mask is None else attention_mask.bool()
-        # By a lookup and not by reading `weight`, which is elsewhere if the weights are offloaded.
-        label_embeddings = self.label_embeddings(torch.arange(self.config.num_labels, device=hidden_states.device))
-        representations, label_attentions = self.label_attention(label_embeddings, hidden_states, token_mask)
+        representations, label_attentions = self.score(hidden_states, token_mask)
         if self.config.label_attention == "bilinear":
             sentence = hidden_states[:, 0] if self.pooler is None else self.pooler(hidden_states)  # (B, d)
             sentence = sentence[:, None].expand_as(representations)
@@ -279,7 +292,7 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
         if label_texts is None and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
             raise ValueError("The labels have no names to start from: set `id2label` in the config, or `label_texts`.")
         label_texts = _texts_of(names, label_texts)
-        self.label_embeddings.weight.copy_(self._embed_label_texts(tokenizer, label_texts))
+        self.score.label_embeddings.copy_(self._embed_label_texts(tokenizer, label_texts))
         return self
 
     def _embed_label_texts(self, tokenizer, texts: Sequence[str]) -> torch.Tensor:
@@ -413,9 +426,7 @@ class BertForLabelAwareClassification(LabelAwareBertPreTrainedModel):
         if not names:
             return self
 
-        old = self.bert.label_embeddings
-        vectors = torch.cat([old.weight, self.bert._embed_label_texts(tokenizer, label_texts)])
-        self.bert.label_embeddings = nn.Embedding.from_pretrained(vectors, freeze=not old.weight.requires_grad)
+        self.bert.score.append(self.bert._embed_label_texts(tokenizer, label_texts))
         all_names = old_names + list(names)
         config.id2label = dict(enumerate(all_names))
         config.label2id = {name: i for i, name in enumerate(all_names)}

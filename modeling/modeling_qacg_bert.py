@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.bert.modeling_bert import BertSelfAttention, eager_attention_forward
@@ -19,9 +20,7 @@ from .modeling_cg_bert import (
     CGBertLayer,
     CGBertModel,
     CGBertPreTrainedModel,
-    ContextGate,
-    ContextLinear,
-    ContextProjection,
+    ContextGuidance,
 )
 
 
@@ -70,6 +69,34 @@ class QACGBertClassifierOutput(ModelOutput):
     combined_attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
+class QuasiContextGuidance(ContextGuidance):
+    """The same with one context query and key for all heads, or one for each: Z of eq. 5."""
+
+    def __init__(self, config: QACGBertConfig):
+        size = (
+            config.hidden_size // config.num_attention_heads
+            if config.context_heads == "shared"
+            else config.hidden_size
+        )
+        super().__init__(config, config.hidden_size, size, gate_bias=config.gate_bias)
+        self.shared = config.context_heads == "shared"
+        self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
+
+    def project(self, hidden_states, context_embeds, shape):
+        """Eq. 5: c_Q = Z_Q C + b and c_K = Z_K C + b, each (B, L, g, d_h)."""
+        if not self.shared:
+            context = self.context(hidden_states, context_embeds)  # (B, L, d)
+            query = self.dropout(F.linear(context, self.query_weight, self.query_bias))
+            return query.view(shape), self.dropout(F.linear(context, self.key_weight, self.key_bias)).view(shape)
+        # Z (W_x X) = (Z W_x) X: C is needed nowhere else, and multiplying the weights costs as much as 2·d_h tokens,
+        # while it saves the d×d product of every token.
+        weight = torch.cat([self.query_weight, self.key_weight])  # (2·d_h, d)
+        bias = torch.cat([self.query_bias, self.key_bias])
+        row_part = F.linear(self.row_part(context_embeds), weight, bias)  # (B, 2·d_h)
+        projected = F.linear(hidden_states, weight @ self.hidden_weight) + row_part[:, None]
+        return tuple(part[:, :, None] for part in projected.chunk(2, dim=-1))
+
+
 class QACGBertSelfAttention(BertSelfAttention):
     """
     Section 3.4: Â = A_self + λ_A ⊙ α A_quasi (eq. 4), Â V.
@@ -82,12 +109,7 @@ class QACGBertSelfAttention(BertSelfAttention):
     def __init__(self, config: QACGBertConfig, layer_idx: int | None = None):
         super().__init__(config, layer_idx=layer_idx)
         self.shared = config.context_heads == "shared"
-        size = self.attention_head_size if self.shared else config.hidden_size
-        self.context_projection = ContextProjection(config)
-        self.context_query = ContextLinear(config.hidden_size, size)  # Z_Q
-        self.context_key = ContextLinear(config.hidden_size, size)  # Z_K
-        self.query_gate = ContextGate(config, bias=config.gate_bias)
-        self.key_gate = ContextGate(config, bias=config.gate_bias)
+        self.score = QuasiContextGuidance(config)  # named as in CG-BERT
 
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
         """
@@ -99,11 +121,8 @@ class QACGBertSelfAttention(BertSelfAttention):
         query = self.query(hidden_states).view(hidden_shape)  # (B, L, h, d_h)
         key = self.key(hidden_states).view(hidden_shape)
         value = self.value(hidden_states).view(hidden_shape)
-        context_query, context_key = self.project_context(hidden_states, context_embeds)  # (B, L, g, d_h)
-        gate = 1 - (
-            self.config.quasi_beta * self.query_gate(query, context_query)
-            + self.config.quasi_gamma * self.key_gate(key, context_key)
-        )  # λ_A (B, L, h), eq. 8
+        context_query, context_key, query_gate, key_gate = self.score(hidden_states, query, key, context_embeds)
+        gate = 1 - (self.config.quasi_beta * query_gate + self.config.quasi_gamma * key_gate)  # λ_A (B, L, h), eq. 8
         dropout = self.dropout.p if self.training else 0.0
 
         if maps is None and self.config._attn_implementation != "eager":
@@ -133,20 +152,6 @@ class QACGBertSelfAttention(BertSelfAttention):
             output = F.dropout(combined, dropout).to(value.dtype) @ value.transpose(1, 2)
             output = output.transpose(1, 2)
         return output.reshape(*input_shape, -1), attention
-
-    def project_context(self, hidden_states, context_embeds):
-        """Eq. 5: c_Q = Z_Q C + b and c_K = Z_K C + b, each (B, L, g, d_h)."""
-        shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
-        if not self.shared:
-            context = self.context_projection(hidden_states, context_embeds)  # (B, L, d)
-            return tuple(self.dropout(z(context)).view(shape) for z in (self.context_query, self.context_key))
-        # Z (W_x X) = (Z W_x) X: C is needed nowhere else, and multiplying the weights costs as much as 2·d_h tokens,
-        # while it saves the d×d product of every token.
-        weight = torch.cat([self.context_query.weight, self.context_key.weight])  # (2·d_h, d)
-        bias = torch.cat([self.context_query.bias, self.context_key.bias])
-        row_part = F.linear(self.context_projection.row_part(context_embeds), weight, bias)  # (B, 2·d_h)
-        projected = F.linear(hidden_states, weight @ self.context_projection.hidden_weight) + row_part[:, None]
-        return tuple(part[:, :, None] for part in projected.chunk(2, dim=-1))
 
     def quasi_attention(self, context_query, context_key, key_bias, dropout: float = 0.0):
         """

@@ -188,11 +188,11 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         Args:
             input_ids, token_type_ids, position_ids, inputs_embeds: as in [`RobertaModel`].
             attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side.
-            token_gates: (B, L), factors of the word embeddings, for `tfidf_gating="scale"`.
+            token_gates: (B, L), factors of the word embeddings; `tfidf_gating="scale"` needs them.
 
         Raises:
-            ValueError: see `check_input`; a mask or gates that are not (B, L); `token_gates`
-                without `tfidf_gating="scale"`.
+            ValueError: see `check_input`; a mask or gates that are not (B, L); `token_gates` without `tfidf_gating="scale"`, or
+                the other way round.
         """
         shape = tuple(check_input(self.config, input_ids, inputs_embeds))
         check_ids("`token_type_ids`", token_type_ids, self.config.type_vocab_size)
@@ -206,6 +206,12 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
                 raise ValueError(
                     f"`{name}` must have shape (batch_size, sequence_length) = {shape}, got {tuple(value.shape)}."
                 )
+        if token_gates is None and self.config.tfidf_gating == "scale":
+            raise ValueError(
+                f"`token_gates` are missing and `tfidf_gating` is 'scale': pass the factor of each token, shape {shape}, as "
+                "`TfidfGate.token_gates` gives it (the gate lies beside the weights; the pipeline and the predictors pass it), or "
+                "ones to scale nothing."
+            )
         if token_gates is not None:
             if self.config.tfidf_gating != "scale":
                 raise ValueError(

@@ -4,6 +4,7 @@
 import torch
 from transformers import Pipeline
 
+from .checked_input import check_finite
 from .dialogue_turns import encoder_positions, number_speakers, read_turn
 
 
@@ -60,6 +61,7 @@ class DialogueEmotionPipeline(Pipeline):
         return {"turns": model_inputs["turns"], "logits": self.model(**model_inputs["inputs"]).logits[0]}
 
     def postprocess(self, model_outputs):
+        check_finite(model_outputs["logits"])
         names = [self.model.config.id2label[i] for i in range(self.model.config.num_labels)]
         results = []
         for (speaker, utterance), row in zip(

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipeline `emotion-classification`: texts to the emotions whose probability passes the label's own threshold."""
 
+import inspect
+from difflib import get_close_matches
+
 import torch
 from transformers import TextClassificationPipeline
 
+from .checked_input import check_finite, check_text
 from .tfidf_gate import TfidfGate, load_gate
 from .usable_positions import usable_positions
 
@@ -16,8 +20,10 @@ class EmotionClassificationPipeline(TextClassificationPipeline):
     through the gate that lies beside its weights, or through `gate`.
 
     Call arguments beside those of [`TextClassificationPipeline`]:
-        threshold (`float`): one threshold for all labels instead of the stored ones.
+        threshold (`float`): one threshold for all labels instead of the stored ones (multi-label models).
         top_k (`int` or `None`): the k most probable labels (`None`: all), whatever the thresholds.
+
+    Thresholds are those of sigmoid scores: another `function_to_apply` goes with `top_k`.
     """
 
     def __init__(self, *args, gate: TfidfGate | None = None, **kwargs):
@@ -32,10 +38,38 @@ class EmotionClassificationPipeline(TextClassificationPipeline):
     def _sanitize_parameters(self, threshold=None, top_k="", **kwargs):
         if threshold is not None and not 0 <= threshold <= 1:
             raise ValueError(f"`threshold` is a probability and must lie in [0, 1], got {threshold}.")
+        self._check_arguments(threshold, top_k, kwargs)
         preprocess, forward, postprocess = super()._sanitize_parameters(top_k=top_k, **kwargs)
         if threshold is not None:
             postprocess["threshold"] = threshold
         return preprocess, forward, postprocess
+
+    def _check_arguments(self, threshold, top_k, others):
+        multi_label = self.model.config.problem_type == "multi_label_classification"
+        if threshold is not None and not multi_label:
+            raise ValueError(
+                f"`threshold` {threshold} is for multi-label models: this one always gives one label, the most probable one."
+            )
+        if threshold is not None and top_k != "":
+            raise ValueError(
+                f"`threshold` and `top_k` exclude each other, got {threshold} and {top_k}: leave one out."
+            )
+        if top_k not in ("", None) and not top_k >= 1:
+            raise ValueError(f"`top_k` must be at least 1, or None for all labels, got {top_k}.")
+        name = others.get("function_to_apply")
+        if isinstance(name, str) and name.lower() not in ("sigmoid", "softmax", "none"):
+            raise ValueError(f"`function_to_apply` must be 'sigmoid', 'softmax' or 'none', got {name!r}.")
+        if name is not None and multi_label and top_k == "" and "sigmoid" not in str(name).lower():
+            raise ValueError(
+                f"the labels are chosen by thresholds of sigmoid scores, got `function_to_apply` {name!r}: leave it out, or name "
+                "`top_k` (None: all labels)."
+            )
+        # The tokenizer would take any other without a word.
+        known = {"function_to_apply", *inspect.signature(type(self.tokenizer).__call__).parameters}
+        for argument in others.keys() - known:
+            near = get_close_matches(argument, {"threshold", "top_k", *known}, n=1)
+            hint = f": did you mean `{near[0]}`?" if near else ": it is neither the pipeline's nor the tokenizer's."
+            raise TypeError(f"unknown argument `{argument}`{hint}")
 
     def __call__(self, inputs, **kwargs):
         result = super().__call__(inputs, **kwargs)
@@ -45,6 +79,8 @@ class EmotionClassificationPipeline(TextClassificationPipeline):
     def preprocess(self, inputs, **tokenizer_kwargs):
         limit = min(self.tokenizer.model_max_length, usable_positions(self.model.config))
         tokenizer_kwargs = {"truncation": True, "max_length": limit, **tokenizer_kwargs}
+        if not isinstance(inputs, (dict, list)):  # those of the stock class: a pair of texts
+            check_text(inputs)
         if self.gate is None:
             return super().preprocess(inputs, **tokenizer_kwargs)
         if not isinstance(inputs, str):
@@ -58,6 +94,7 @@ class EmotionClassificationPipeline(TextClassificationPipeline):
         return encoded
 
     def postprocess(self, model_outputs, function_to_apply=None, top_k=None, _legacy=True, threshold=None):
+        check_finite(model_outputs["logits"])
         scores = super().postprocess(model_outputs, function_to_apply=function_to_apply, top_k=None, _legacy=False)
         if not _legacy:  # the caller named `top_k`
             return scores[:top_k]

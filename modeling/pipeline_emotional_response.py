@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from transformers import Pipeline
 
+from .checked_input import is_readable
+
 
 DEFAULT_NEW_TOKENS = 40  # of a reply, where neither the call nor the checkpoint says more
 
@@ -148,7 +150,7 @@ def _pair(inputs: Any) -> tuple[str, str | Mapping[str, float]]:
         context, emotion = inputs["context"], inputs["emotion"]
     elif isinstance(inputs, tuple) and len(inputs) == 2:
         context, emotion = inputs
-    if not isinstance(context, str) or not context.strip():
+    if not is_readable(context):
         raise ValueError(
             "an input must be (context, emotion), or a dictionary with these keys, and the context a string that is not empty; "
             f"got {inputs!r}."

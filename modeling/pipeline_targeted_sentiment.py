@@ -3,6 +3,7 @@
 
 from transformers import Pipeline
 
+from .checked_input import check_finite, check_text
 from .target_texts import entry, model_inputs, targets_in
 
 
@@ -39,8 +40,7 @@ class TargetedSentimentPipeline(Pipeline):
         config = self.model.config
         if getattr(config, "aspects", None) is None:
             raise ValueError("the model's config names no `aspects`: it was not trained for targeted sentiment.")
-        if not isinstance(inputs, str) or not inputs.strip():
-            raise ValueError(f"a text must be a string that is not empty, got {inputs!r}.")
+        check_text(inputs)
         if targets is None:
             targets = [None] if config.targets is None else targets_in(config, inputs)
         if not targets:
@@ -66,6 +66,7 @@ class TargetedSentimentPipeline(Pipeline):
         return {"pairs": model_inputs["pairs"], "logits": self.model(**model_inputs["encoded"]).logits}
 
     def postprocess(self, model_outputs):
+        check_finite(model_outputs["logits"])
         names = [self.model.config.id2label[i] for i in range(self.model.config.num_labels)]
         probabilities = model_outputs["logits"].float().softmax(dim=-1).tolist()
         return [entry(*pair, names, row) for pair, row in zip(model_outputs["pairs"], probabilities, strict=True)]

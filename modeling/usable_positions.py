@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many tokens a text encoder takes."""
 
+# Beside those with "roberta" in their name: encoders whose positions begin after the padding index.
+_LIKE_ROBERTA = (
+    *("camembert", "data2vec-text", "esm", "ibert", "layoutlmv3", "lilt", "longformer", "luke", "markuplm", "mpnet"),
+    "xmod",
+)
+
 
 def usable_positions(config) -> int:
     """
     `max_position_embeddings`; for RoBERTa and its kin less the rows up to the padding index, where their positions begin.
     """
-    if any(name in config.model_type for name in ("roberta", "camembert", "mpnet", "longformer")):
-        return config.max_position_embeddings - config.pad_token_id - 1
-    return config.max_position_embeddings
+    if "roberta" not in config.model_type and config.model_type not in _LIKE_ROBERTA:
+        return config.max_position_embeddings
+    padding = 1 if config.model_type == "mpnet" else config.pad_token_id  # MPNet's positions begin at 2 in any case
+    return config.max_position_embeddings - padding - 1
 
 
 __all__ = ["usable_positions"]

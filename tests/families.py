@@ -18,8 +18,16 @@ from toolkit_helpers import (
     feelings_rows,
     invoke,
     places_rows,
+    save_base_bert,
     write_csv,
+    write_daily_dialog,
     write_dialogues,
+    write_emorynlp,
+    write_iemocap,
+    write_jsonl,
+    write_meld,
+    write_semeval2014,
+    write_sentihood,
 )
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
@@ -64,6 +72,7 @@ LONGER = {
 }
 EMOTIONS = ("anger", "joy", "neutral", "😭")
 CUES = dict(zip(EMOTIONS, ("oh no , so bad", "yay , so happy", "a day", "i am sad"), strict=True))
+MOJIS = dict(zip(EMOTIONS, "✋😂❤😭", strict=True))
 ABOUT = ("rain", "sun", "keys", "home", "cat", "cake")
 
 TEXTS = (
@@ -233,6 +242,59 @@ def write_bases_and_corpora() -> None:
         write_csv(Path("data/aspects", f"{part}.csv"), PLACES_HEADER, rows)
         write_csv(Path("data/pairs", f"{part}.csv"), ["context", "reply", "emotion"], reply_rows(count, first))
     write_dialogues(Path("data/dialogues"))
+
+
+def write_named_corpora() -> None:
+    """`data/named` in the working directory: a few rows of every corpus with a name, in its layout; `base/words` knows their labels."""
+    save_base_bert(Path("base/words"), **SIZES)
+    folder = Path("data/named")
+    write_sentihood(folder)
+    write_semeval2014(folder)
+    write_meld(folder)
+    write_emorynlp(folder)
+    write_daily_dialog(folder)
+    write_iemocap(folder)
+    names = ("sadness", "joy", "love", "anger", "fear", "surprise")
+    cues = ("so sad", "joy", "happy", "anger", "fear", "nervous")
+    replies = {part: reply_rows(count * 4, first * 4) for part, (count, first) in PARTS.items()}
+    for part, (count, first) in PARTS.items():
+        rows = range(first, first + count)
+        # 27 is neutral; every fifth row has two labels.
+        labels = [f"{number % 28},{(number + 9) % 28}" if number % 5 == 0 else f"{number % 28}" for number in rows]
+        text = "".join(
+            f"{WORDS[number % 28]} {WORDS[number * 3 % 28]} today\t{label}\tid{number}\n"
+            for number, label in zip(rows, labels, strict=True)
+        )
+        _write(folder / "goemotions" / f"{part}.tsv", text)
+        text = "".join(f"i am {cues[number % 6]} {WORDS[number % 28]};{names[number % 6]}\n" for number in rows)
+        _write(folder / "emotion6" / f"{'val' if part == 'dev' else part}.txt", text)
+        _write(
+            folder / "mojitalk" / f"{part}.ori",
+            "".join(f"{MOJIS[e]} {c} {n}\n" for n, (c, _, e) in enumerate(replies[part], first * 4)),
+        )
+        _write(folder / "mojitalk" / f"{part}.rep", "".join(f"{reply}\n" for _, reply, _ in replies[part]))
+        conversations = (
+            {
+                "conv_id": f"hit:{number}_conv:{number}",
+                "emotion": ("proud", "sad", "joyful")[number % 3],
+                "situation": "the rain",
+                "turns": [
+                    ["speaker", f"the {ABOUT[number % 6]} {number}"],
+                    ["listener", f"oh no , {ABOUT[number // 6 % 6]}"],
+                ],
+            }
+            for number in rows
+        )
+        stem = "valid" if part == "dev" else part
+        write_jsonl(folder / "empathetic_dialogues" / f"{stem}.jsonl", list(conversations))
+    (folder / "mojitalk" / "train.ori").unlink()  # so that judges and generator share the dev part
+    (folder / "mojitalk" / "train.rep").unlink()
+    _write(folder / "mojitalk" / "emojis64.txt", "".join(f"{emoji}\t{name}\n" for name, emoji in MOJIS.items()))
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
 
 
 def reply_rows(count: int, offset: int = 0) -> list[list[str]]:

@@ -136,9 +136,10 @@ class ModelCase:
         new_weights: exactly the parameters of the head that such a checkpoint does not fill.
         starts: what each of them holds after loading: normal values, where the name of the config's field with their
             standard deviation stands here, or a pair ("normal", standard deviation); "identity" or a constant.
+        old_names: parameters of the head that have another name in checkpoints.
         unused_weights: parameters of the checkpoint that this model has no place for.
         no_decay: parameters without weight decay, beside norms and biases.
-        peft_modules_to_save: modules that LoRA trains in full.
+        peft_modules_to_save: modules that LoRA trains in full; PEFT's own default where they are "classifier" and "score".
         base_outputs: names of the base model's outputs, in the order of its tuple.
         head_outputs: likewise of the head, called with labels.
         task: the pipeline of the model.
@@ -185,6 +186,7 @@ class ModelCase:
     attentions: str = "attentions"
     generation: dict[str, Any] = field(default_factory=dict)
     peft_task: str = "SEQ_CLS"
+    old_names: dict[str, str] = field(default_factory=dict)
 
     def make_config(self, **overrides) -> PreTrainedConfig:
         return self.config_class(**{**self.config, **overrides})
@@ -204,8 +206,8 @@ class ModelCase:
 
 
 def is_bias(name: str) -> bool:
-    """Also the biases of an LSTM, such as `bias_ih_l0`."""
-    return name.rpartition(".")[2].startswith("bias")
+    """Also `query_bias`, and the biases of an LSTM, such as `bias_ih_l0`."""
+    return "bias" in name.rpartition(".")[2]
 
 
 @torch.no_grad()
@@ -218,6 +220,7 @@ def asymmetric_(model: nn.Module, seed: int = 0) -> nn.Module:
     """
     generator = torch.Generator().manual_seed(seed)
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    embeddings |= {id(p) for name, p in model.named_parameters() if name.endswith("label_embeddings")}
     for name, parameter in model.named_parameters():
         values = torch.rand(parameter.shape, generator=generator, dtype=torch.float64) + 0.5
         signs = torch.randint(0, 2, parameter.shape, generator=generator, dtype=torch.float64) * 2 - 1
@@ -300,10 +303,18 @@ def dialogue_inputs(
 
 
 LABEL_AWARE_STARTS: dict[str, Start] = {
-    "bert.label_embeddings.weight": "initializer_range",
-    "bert.label_attention.weight": "identity",
+    "bert.score.label_embeddings": "initializer_range",
+    "bert.score.weight": "identity",
     "classifier.out_proj.weight": "initializer_range",
     "classifier.out_proj.bias": 0.0,
+}
+
+
+LABEL_AWARE_OLD_NAMES = {
+    "bert.score.label_embeddings": "bert.label_embeddings.weight",
+    "bert.score.weight": "bert.label_attention.weight",
+    "bert.score.bias": "bert.label_attention.bias",
+    "bert.score.scale": "bert.label_attention.scale",
 }
 
 
@@ -322,8 +333,9 @@ def label_aware_case(id: str, starts: dict[str, Start], multi_label: bool = True
         new_weights=frozenset(starts),
         starts=starts,
         unused_weights=frozenset() if pooler else frozenset({"pooler.dense.weight", "pooler.dense.bias"}),
-        no_decay=frozenset({"bert.label_embeddings.weight", "bert.label_attention.scale"} & set(starts)),
-        peft_modules_to_save=("classifier", "label_embeddings"),
+        no_decay=frozenset({"bert.score.label_embeddings", "bert.score.scale"} & set(starts)),
+        peft_modules_to_save=("classifier", "score"),
+        old_names={name: old for name, old in LABEL_AWARE_OLD_NAMES.items() if name in starts},
         base_outputs=("label_representations", "last_hidden_state", "label_attentions"),
         head_outputs=("loss", "logits", "label_attentions"),
         task="emotion-classification",
@@ -334,23 +346,48 @@ def label_aware_case(id: str, starts: dict[str, Start], multi_label: bool = True
 def context_starts(config: dict[str, Any]) -> dict[str, Start]:
     """The new weights of a context-guided model and how they start."""
     starts: dict[str, Start] = {
-        "bert.context_embeddings.weight": "context_initializer_range",
+        "bert.score.weight": "context_initializer_range",
         "classifier.weight": "initializer_range",
         "classifier.bias": 0.0,
     }
     for layer in range(TINY_BERT["num_hidden_layers"]):
-        attention = f"bert.encoder.layer.{layer}.attention.self"
+        score = f"bert.encoder.layer.{layer}.attention.self.score"
         for name in (
-            *("context_projection.context_weight", "context_projection.hidden_weight"),
-            *("context_query.weight", "context_key.weight"),
-            *("query_gate.weight", "query_gate.context_weight", "key_gate.weight", "key_gate.context_weight"),
+            *("context_weight", "hidden_weight", "query_weight", "key_weight"),
+            *("query_gate_weight", "query_gate_context_weight", "key_gate_weight", "key_gate_context_weight"),
         ):
-            starts[f"{attention}.{name}"] = "context_initializer_range"
-        for name in ("context_projection.bias", "context_query.bias", "context_key.bias"):
-            starts[f"{attention}.{name}"] = 0.0
+            starts[f"{score}.{name}"] = "context_initializer_range"
+        for name in ("context_bias", "query_bias", "key_bias"):
+            starts[f"{score}.{name}"] = 0.0
         if config.get("gate_bias"):
-            starts |= {f"{attention}.query_gate.bias": 0.0, f"{attention}.key_gate.bias": 0.0}
+            starts |= {f"{score}.query_gate_bias": 0.0, f"{score}.key_gate_bias": 0.0}
     return starts
+
+
+CONTEXT_OLD_NAMES = {
+    "context_weight": "context_projection.context_weight",
+    "hidden_weight": "context_projection.hidden_weight",
+    "context_bias": "context_projection.bias",
+    "query_weight": "context_query.weight",
+    "query_bias": "context_query.bias",
+    "key_weight": "context_key.weight",
+    "key_bias": "context_key.bias",
+    "query_gate_weight": "query_gate.weight",
+    "query_gate_context_weight": "query_gate.context_weight",
+    "query_gate_bias": "query_gate.bias",
+    "key_gate_weight": "key_gate.weight",
+    "key_gate_context_weight": "key_gate.context_weight",
+    "key_gate_bias": "key_gate.bias",
+}
+
+
+def context_old_names(starts: dict[str, Start]) -> dict[str, str]:
+    names = {"bert.score.weight": "bert.context_embeddings.weight"}
+    for name in starts:
+        layer, found, part = name.partition(".attention.self.score.")
+        if found:
+            names[name] = f"{layer}.attention.self.{CONTEXT_OLD_NAMES[part]}"
+    return names
 
 
 CG_CLASSES = (CGBertConfig, CGBertForSequenceClassification, CGBertModel)
@@ -375,9 +412,10 @@ def context_guided_case(id: str, classes: tuple[type, type, type], num_contexts:
         starts=starts,
         unused_weights=frozenset() if pooler else frozenset({"pooler.dense.weight", "pooler.dense.bias"}),
         no_decay=frozenset(
-            name for name in starts if any(part in name for part in ("context_embeddings", "query_gate", "key_gate"))
+            name for name in starts if any(part in name for part in ("score.weight", "query_gate", "key_gate"))
         ),
-        peft_modules_to_save=("classifier", "context_embeddings"),
+        peft_modules_to_save=("classifier", "score"),
+        old_names=context_old_names(starts),
         base_outputs=("last_hidden_state", "pooler_output"),
         head_outputs=("loss", "logits"),
         task="targeted-sentiment",
@@ -555,10 +593,10 @@ CASES: tuple[ModelCase, ...] = (
     label_aware_case(
         "leam",
         {
-            "bert.label_embeddings.weight": "initializer_range",
-            "bert.label_attention.weight": 1 / 5,
-            "bert.label_attention.bias": 0.0,
-            "bert.label_attention.scale": 1.0,
+            "bert.score.label_embeddings": "initializer_range",
+            "bert.score.weight": 1 / 5,
+            "bert.score.bias": 0.0,
+            "bert.score.scale": 1.0,
             "classifier.1.weight": "initializer_range",
             "classifier.1.bias": 0.0,
         },
@@ -843,6 +881,12 @@ NO_FULLGRAPH_COMPILE: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "TorchDynam
 NO_GRADIENT_CHECKPOINTING: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "no stack of Transformer layers")
 NO_SDPA: dict[str, str] = {}
 NO_PEFT: dict[str, str] = {}
+ESA_CASES = tuple(case.id for case in CASES if case.config_class is RobertaESAConfig)
+NO_PEFT_DEFAULTS: dict[str, str] = {
+    **dict.fromkeys((*ESA_CASES, *DIALOGUE_CASES), "new weights outside of `classifier` and `score`"),
+    **dict.fromkeys(MOD_LN_CASES, "PEFT saves no further modules for SEQ_2_SEQ_LM"),
+}
+NO_OLD_NAMES: dict[str, str] = {case.id: "no weight was renamed" for case in CASES if not case.old_names}
 NO_INPUTS_EMBEDS: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "takes `utterance_embeds`, which are something else")
 NO_HIDDEN_STATES: dict[str, str] = {
     **dict.fromkeys(DIALOGUE_CASES, "returns none but the last"),
@@ -858,9 +902,6 @@ NO_PIPELINE: dict[str, str] = {
 }
 NO_OFFLOAD: dict[str, str] = {
     **dict.fromkeys(MOD_LN_CASES, "a side reads the weights of all its norms at once"),
-    **dict.fromkeys(
-        ("qacg", "qacg-neg-l1-per-head-gates-scaled"), "multiplies weights of its context projections with each other"
-    ),
 }
 NO_GENERATION: dict[str, str] = {case.id: "classifies" for case in CASES if case.id not in MOD_LN_CASES}
 UNSUPPORTED = (
@@ -870,6 +911,8 @@ UNSUPPORTED = (
     NO_GRADIENT_CHECKPOINTING,
     NO_SDPA,
     NO_PEFT,
+    NO_PEFT_DEFAULTS,
+    NO_OLD_NAMES,
     NO_INPUTS_EMBEDS,
     NO_HIDDEN_STATES,
     NO_TOKEN_EMBEDDINGS,

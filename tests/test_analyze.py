@@ -520,6 +520,148 @@ class TestTwoRuns:
         assert "left out, texts: they need the corpus, files" in output
 
 
+def seeded_run(folder: Path, shares: dict[int, float], parts=("validation", "test"), **changes) -> Path:
+    """A single-label run with a folder for each seed, which is wrong in this share of the rows; the first seed is the best on dev."""
+    gold = np.random.default_rng(0).integers(0, 3, 300)
+    rows, names = {}, ["anger", "joy", "neutral"]
+    for seed, share in shares.items():
+        draw = np.random.default_rng((seed, round(1000 * share)))
+        found = np.where(draw.random(300) < share, (gold + draw.integers(1, 3, 300)) % 3, gold)
+        scores = 0.2 + 0.4 * (found[:, None] == np.arange(3))
+        own = [(f"t{i}", [names[label]], scores[i].tolist()) for i, label in enumerate(gold)]
+        rows[seed] = dict.fromkeys(parts, own)
+    dev = {seed: 1 / (number + 1) for number, seed in enumerate(shares)}
+    runs = [{"seed": seed, "best_dev_metric": dev[seed]} for seed in shares]
+    first = next(iter(shares))
+    f1 = {seed: metrics.macro_f1(gold, decided(own[parts[-1]])) for seed, own in rows.items()}
+    figures = {"mean": float(np.mean(list(f1.values()))), "std": None}
+    summary = {part: {"argmax": {"macro_f1": figures}} for part in parts}
+    run = write_run(
+        folder,
+        rows[first],
+        multi_label=False,
+        names=names,
+        runs=runs,
+        summary=summary,
+        **{"name": folder.name} | changes,
+    )
+    for seed, own in rows.items():
+        if len(shares) > 1:
+            write_predictions(run / f"seed-{seed}", own, names)
+    return run
+
+
+def decided(rows) -> np.ndarray:
+    return np.array([int(np.argmax(scores)) for _, _, scores in rows])
+
+
+class TestCompareOverSeeds:
+    SHARES = {1: 0.10, 2: 0.32, 3: 0.30}, {1: 0.22, 2: 0.21, 3: 0.20}
+
+    @pytest.fixture
+    def pair(self, tmp_path):
+        return [seeded_run(tmp_path / name, shares) for name, shares in zip("ab", self.SHARES, strict=True)]
+
+    def means(self, result):
+        return [float(row[-1]) for row in result["table"]]
+
+    def test_the_test_agrees_with_the_table(self, pair):
+        """The best seeds say the opposite of the means: it is these that are tested."""
+        result = compare(pair)
+        (test,) = result["tests"]
+        first, second = self.means(result)
+        assert second > first + 0.01 and test["difference"] == pytest.approx(second - first, abs=1e-4)
+        assert test["low"] < 0 < test["high"] and test["p_value"] > 0.05
+        assert (test["first_seeds"], test["second_seeds"], test["paired_seeds"]) == ([1, 2, 3], [1, 2, 3], True)
+        assert (test["metric"], test["split"], test["rows"], test["samples"]) == ("macro_f1", "test", 300, 10_000)
+        assert test["only_first"] is test["only_second"] is test["mcnemar_p_value"] is None
+        for part in ("macro-F1", "3 seeds", "paired", "300 rows", "test", "10000 samples"):
+            assert part in test["tested"]
+
+    def test_seeds_are_matched_by_their_numbers(self, pair, tmp_path):
+        """The runs list the same seeds in another order, and all are equal seed by seed."""
+        other = seeded_run(tmp_path / "c", dict(reversed(self.SHARES[0].items())))
+        (test,) = compare([pair[0], other])["tests"]
+        assert test["paired_seeds"] and test["second_seeds"] == [1, 2, 3]
+        assert (test["difference"], test["low"], test["high"], test["p_value"]) == (0, 0, 0, 1)
+
+    @pytest.mark.parametrize("shares", [{4: 0.2, 5: 0.2, 6: 0.2}, {1: 0.2, 2: 0.3}, {1: 0.2, 2: 0.3, 3: 0.2, 4: 0.2}])
+    def test_other_seeds_are_not_paired(self, pair, tmp_path, shares):
+        (test,) = compare([pair[0], seeded_run(tmp_path / "c", shares)])["tests"]
+        assert not test["paired_seeds"] and test["second_seeds"] == list(shares)
+        assert "not paired" in test["tested"] and f"{len(shares)} seeds" in test["tested"]
+
+    def test_one_seed_against_several(self, pair, tmp_path):
+        single = seeded_run(tmp_path / "c", {1: 0.2})
+        for runs in ((pair[0], single), (single, pair[0])):
+            (test,) = compare(runs)["tests"]
+            assert not test["paired_seeds"] and test["mcnemar_p_value"] is None
+            assert "spread over seeds of c is not known" in test["tested"]
+
+    def test_one_seed_each_is_the_paired_bootstrap(self, tmp_path):
+        runs = [seeded_run(tmp_path / name, {seed: share}) for name, seed, share in (("a", 1, 0.3), ("b", 2, 0.2))]
+        (test,) = compare(runs)["tests"]
+        first, second = (read_predictions(run, "test", False) for run in runs)
+        decisions = [found.probabilities.argmax(axis=1) for found in (first, second)]
+        expected = metrics.paired_bootstrap(metrics.macro_f1, first.gold, *decisions, samples=10_000)
+        assert {name: test[name] for name in expected} == pytest.approx(expected, abs=1e-9)
+        assert test["mcnemar_p_value"] == metrics.mcnemar(first.gold, *decisions)["p_value"]
+        assert test["only_second"] > test["only_first"] > 0 and "one seed each" in test["tested"]
+
+    def test_thresholds_of_each_seed(self, tmp_path):
+        runs = []
+        for name, parts in (("a", TEST), ("b", OTHER)):
+            run = write_run(tmp_path / name, name=name, seeds=(1, 2))
+            for seed in (1, 2):
+                write_predictions(run / f"seed-{seed}", {"validation": dev_rows(), "test": parts})
+            report = report_of(run)
+            report["runs"][1]["thresholds"] = dict.fromkeys(NAMES, 0.65)
+            (run / "metrics.json").write_text(json.dumps(report), encoding="utf-8")
+            runs.append(run)
+        fixed, tuned = compare(runs)["tests"]
+        expected = []
+        for parts in (TEST, OTHER):
+            scores = np.array([scores for _, _, scores in parts])
+            gold = np.array([[name in own for name in NAMES] for _, own, _ in parts])
+            limits = [list(THRESHOLDS.values()), [0.65] * 4]
+            expected.append(np.mean([metrics.macro_f1(gold, scores > limit) for limit in limits]))
+        assert tuned["difference"] == pytest.approx(expected[1] - expected[0])
+        assert fixed["difference"] != pytest.approx(tuned["difference"])
+
+    def test_seeds_without_predictions(self, pair):
+        """Then both runs stand with their best seeds, and the result says so."""
+        shutil.rmtree(pair[1] / "seed-2")
+        result = compare(pair)
+        (test,) = result["tests"]
+        assert (test["first_seeds"], test["second_seeds"]) == ([1], [1]) and test["mcnemar_p_value"] is not None
+        (note,) = result["notes"]
+        assert str(pair[1]) in note and "seed-2" in note and "best" in note
+
+    def test_a_run_without_a_test_part(self, pair, tmp_path, argv):
+        dev_only = seeded_run(tmp_path / "c", self.SHARES[1], parts=("validation",))
+        result = compare([pair[0], dev_only])
+        assert result["split"] == "validation" and result["tests"][0]["split"] == "validation"
+        (note,) = result["notes"]
+        assert str(dev_only) in note and "validation" in note
+        done = argv("compare", pair[0], dev_only)
+        assert done.code == 0 and note in " ".join(done.out.split()) and "rows of the validation part" in done.out
+        done = argv("compare", pair[0], dev_only, "--split", "test")
+        assert done.code == 1 and "no figures for the split 'test': it has ['validation']" in done.err
+        assert analyze_pair(pair[0], dev_only)["split"] == "validation"
+
+    def test_printed(self, pair):
+        output = invoke("compare", *pair)
+        (test,) = compare(pair)["tests"]
+        assert test["tested"] in output
+        (line,) = [line for line in output.splitlines() if line.startswith("b vs a (argmax)")]
+        assert f"{test['difference']:+.4f}" in line and f"p = {test['p_value']:.3f}" in line and "None" not in line
+
+    def test_the_page_of_two_runs(self, pair):
+        result = analyze_pair(*pair)
+        found = page(Path(result["page"])).text
+        assert " ".join(result["tests"][0]["tested"].split()) in " ".join(found.split()) and "None" not in found
+
+
 @pytest.mark.usefixtures("own_verbosity")
 class TestCommand:
     def test_no_run(self, argv, tmp_path):

@@ -24,6 +24,7 @@ sys.path.append(str(BENCHMARKS))
 import bulk_memory  # noqa: E402
 import bulk_prediction  # noqa: E402
 import epoch  # noqa: E402
+import first_answer  # noqa: E402
 import gpu  # noqa: E402
 import growth  # noqa: E402
 import measuring  # noqa: E402
@@ -84,9 +85,9 @@ def test_the_naive_formulas_have_our_result_and_gradients(case_id, options):
     for output in outputs:
         output.logits.square().sum().backward()
     found = {name: parameter.grad for name, parameter in theirs.named_parameters()}
-    for name in [name for name in found if name.endswith("context_projection.weight")]:
+    for name in [name for name in found if name.endswith("both_weight")]:
         left, right = found.pop(name).chunk(2, dim=1)
-        found |= {name.replace("weight", "context_weight"): left, name.replace("weight", "hidden_weight"): right}
+        found |= {name.replace("both", "context"): left, name.replace("both", "hidden"): right}
     expected = {name: parameter.grad for name, parameter in ours.named_parameters()}
     assert set(found) == set(expected)
     for name, gradient in expected.items():
@@ -253,6 +254,56 @@ def test_startup(monkeypatch):
     monkeypatch.setattr(startup, "COMMANDS", {"nothing": ([sys.executable, "-I", "-S", "-c", ""], 60)})
     (row,) = startup.main(ONE)
     assert 0 < row["median"] < 60 and row["met"]
+
+
+def test_first_answer(monkeypatch, capsys):
+    """Both programs run as they stand; of what they take, and of their modules, the sides are told apart."""
+    frozen = Path(__file__).with_name("data") / "checkpoints-0.1"
+    checkpoint, exported = str(frozen / "stock"), str(frozen / "label-aware-onnx")
+    seen = []
+
+    def run_here(command, **variables) -> measuring.Spent:
+        assert variables == {"OMP_NUM_THREADS": "1"}
+        how, what, *rest = command[1:]
+        seen.append((how, *rest))
+        if how == "-m":
+            assert what == "hf_emotion" and "joy" in invoke(*rest, "--top-k", 3)
+            return measuring.Spent(6.0, 7.0, 500.0) if rest[1] == checkpoint else measuring.Spent(1.0, 1.25, 100.0)
+        monkeypatch.setattr(sys, "argv", ["-c", *rest])
+        capsys.readouterr()
+        exec(what, {"__name__": "__main__"})
+        assert len(json.loads(capsys.readouterr().out)[0]) == 3
+        return measuring.Spent(5.0, 5.5, 400.0)
+
+    def modules(command) -> list[str]:
+        return [
+            "torch",
+            "transformers",
+            *(["datasets", "scipy"] if command[:3] == ["-m", "hf_emotion", "predict"] else []),
+        ]
+
+    monkeypatch.setattr(first_answer, "spent", run_here)
+    monkeypatch.setattr(first_answer, "heavy_modules", modules)
+    rows = first_answer.main(["--checkpoint", checkpoint, "--exported", exported, *ONE])
+    assert [rest[:2] for rest in seen] == [("-c", checkpoint), ("-m", "predict"), ("-m", "predict")]
+    assert [(row["median"], row["target"], row["met"]) for row in rows] == [
+        (1.2, "≤ 1.05", False),
+        (0.2, "≤ 0.3", True),
+        (1.25, "≤ 1.5", True),
+        (400, "", None),
+        (500, "", None),
+        (100, "", None),
+        (2, "≤ 0", False),  # datasets and scipy, which the program does not import
+        (4, "≤ 0", False),
+    ]
+    assert rows[-2]["work"].endswith(": datasets, scipy")
+
+
+def test_modules_of_a_command():
+    assert first_answer.heavy_modules(["-c", "import pyarrow, json; raise SystemExit"]) == ["pyarrow"]
+    assert first_answer.heavy_modules(["-m", "platform"]) == []
+    with pytest.raises(subprocess.CalledProcessError):
+        first_answer.heavy_modules(["-c", "raise SystemExit(1)"])
 
 
 def test_growth_draws_a_sweep(base, tmp_path):
@@ -506,7 +557,7 @@ def test_variants(monkeypatch, tmp_path):
         "bert.embeddings.word_embeddings.weight": layers + 1,
         "bert.encoder.layer.0.output.dense.weight": layers,
         f"bert.encoder.layer.{layers - 1}.output.dense.bias": 1,
-        "bert.label_embeddings.weight": 0,
+        "bert.score.label_embeddings": 0,
         "classifier.out_proj.weight": 0,
     }.items():
         group = group_of[id(parameters[name])]

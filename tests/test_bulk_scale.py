@@ -73,6 +73,16 @@ def test_every_row_once_whatever_is_killed(rows, kills, processes, caplog):
     assert found["files_left"] == []
 
 
+def test_the_command_counts_rows_after_a_kill(monkeypatch, capsys, caplog):
+    """The smallest form of `python -m tests.endurance.bulk`: `hf-emotion predict` in a process of its own, killed once."""
+    caplog.set_level(logging.ERROR, "hf_emotion")
+    with pytest.raises(SystemExit) as end:
+        endurance.main(["--rows", "50", "--kills", "1"])
+    found = json.loads(capsys.readouterr().out)
+    assert not end.value.code and found["exit_code"] == 0 and len(found["kills"]) == 1
+    assert [found[name] for name in ("rows", "lost", "double", "disordered", "different")] == [50, 0, 0, 0, 0]
+
+
 @forks
 def test_two_processes_write_what_one_does(predictor, texts, tmp_path, caplog):
     source = endurance.write_source(tmp_path / "in.csv", texts, 10_000)

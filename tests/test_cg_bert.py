@@ -87,6 +87,10 @@ def naive_tanh(x: torch.Tensor) -> torch.Tensor:
     return (torch.exp(x) - torch.exp(-x)) / (torch.exp(x) + torch.exp(-x))
 
 
+def naive_guided(w: dict, name: str, x: torch.Tensor) -> torch.Tensor:
+    return w[f"{name}_weight"] @ x + w[f"{name}_bias"]
+
+
 def naive_softmax(scores: list[torch.Tensor], real: list[bool]) -> list[torch.Tensor]:
     """Over real tokens alone; 0 elsewhere."""
     powers = [torch.exp(score) if is_real else 0 * score for score, is_real in zip(scores, real, strict=True)]
@@ -95,18 +99,16 @@ def naive_softmax(scores: list[torch.Tensor], real: list[bool]) -> list[torch.Te
 
 def naive_context(w: dict, name: str, x: list[torch.Tensor], e_c: torch.Tensor) -> list[torch.Tensor]:
     """Section 3.6: C = W_c [E_c ‖ X] + b, with a residual connection on E_c, at every position."""
-    w_c = torch.cat(
-        [w[f"{name}.context_projection.context_weight"], w[f"{name}.context_projection.hidden_weight"]], dim=1
-    )  # (d, 2d)
-    return [w_c @ torch.cat([e_c, x_j]) + w[f"{name}.context_projection.bias"] + e_c for x_j in x]
+    w_c = torch.cat([w[f"{name}.score.context_weight"], w[f"{name}.score.hidden_weight"]], dim=1)  # (d, 2d)
+    return [w_c @ torch.cat([e_c, x_j]) + w[f"{name}.score.context_bias"] + e_c for x_j in x]
 
 
 def naive_gate(w: dict, config, name: str, head: int, x: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
     """λ = g(v·x + v_c·c), eqs. 3 and 7: v is a head's own or shared, v_c always shared."""
-    v = w[f"{name}.weight"]
-    score = (v if config.gate_heads == "shared" else v[head]) @ x + w[f"{name}.context_weight"] @ c
-    if f"{name}.bias" in w:
-        score = score + w[f"{name}.bias"][0]
+    v = w[f"{name}_weight"]
+    score = (v if config.gate_heads == "shared" else v[head]) @ x + w[f"{name}_context_weight"] @ c
+    if f"{name}_bias" in w:
+        score = score + w[f"{name}_bias"][0]
     return {"tanh": naive_tanh, "sigmoid": naive_sigmoid}[config.gate_activation](score)
 
 
@@ -123,8 +125,8 @@ def naive_cg_attention(w: dict, config, name: str, x: list, e_c: torch.Tensor, r
             guided[role], lambdas[role] = [], []
             for j in range(length):
                 plain = naive_linear(w, f"{name}.{role}", x[j])[part]
-                context_part = naive_linear(w, f"{name}.context_{role}", context[j][part])  # U C^h
-                gate = naive_gate(w, config, f"{name}.{role}_gate", head, plain, context_part)
+                context_part = naive_guided(w, f"{name}.score.{role}", context[j][part])  # U C^h
+                gate = naive_gate(w, config, f"{name}.score.{role}_gate", head, plain, context_part)
                 guided[role].append((1 - gate) * plain + gate * context_part)  # eq. 2
                 lambdas[role].append(gate)
         values = [naive_linear(w, f"{name}.value", x_j)[part] for x_j in x]
@@ -149,7 +151,7 @@ def naive_qacg_attention(w: dict, config, name: str, x: list, e_c: torch.Tensor,
         context_part = slice(None) if config.context_heads == "shared" else part
         q, k, v = ([naive_linear(w, f"{name}.{role}", x_j)[part] for x_j in x] for role in ("query", "key", "value"))
         c_q, c_k = (
-            [naive_linear(w, f"{name}.context_{role}", c_j)[context_part] for c_j in context]  # eq. 5
+            [naive_guided(w, f"{name}.score.{role}", c_j)[context_part] for c_j in context]  # eq. 5
             for role in ("query", "key")
         )
         self_attention, quasi_attention, gates, combined = [], [], [], []
@@ -163,8 +165,8 @@ def naive_qacg_attention(w: dict, config, name: str, x: list, e_c: torch.Tensor,
                     similarity = -(c_q[j] - c_k[m]).abs().sum()
                 quasi = naive_sigmoid(similarity / math.sqrt(size))
                 quasi_attention[j].append(quasi if real[m] else 0 * quasi)
-            lambda_q = naive_gate(w, config, f"{name}.query_gate", head, q[j], c_q[j])  # eq. 7
-            lambda_k = naive_gate(w, config, f"{name}.key_gate", head, k[j], c_k[j])
+            lambda_q = naive_gate(w, config, f"{name}.score.query_gate", head, q[j], c_q[j])  # eq. 7
+            lambda_k = naive_gate(w, config, f"{name}.score.key_gate", head, k[j], c_k[j])
             gates.append(1 - (config.quasi_beta * lambda_q + config.quasi_gamma * lambda_k))  # eq. 8
             combined.append(
                 [
@@ -187,7 +189,7 @@ def naive_model(family: str, w: dict, config, word_vectors: torch.Tensor, inputs
     rows, eps, prefix = [], config.layer_norm_eps, "bert.embeddings"
     for b in range(len(word_vectors)):
         real = inputs["attention_mask"][b].bool().tolist()
-        e_c = w["bert.context_embeddings.weight"][inputs["context_ids"][b]]
+        e_c = w["bert.score.weight"][inputs["context_ids"][b]]
         x = []
         for j in range(len(real)):
             vector = word_vectors[b, j] + w[f"{prefix}.position_embeddings.weight"][j]
@@ -316,7 +318,7 @@ def test_quasi_attention_lies_in_the_ranges_of_the_paper():
     model = build("qacg")
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if "gate" in name or "context_key" in name:
+            if "gate" in name or "score.key" in name:
                 parameter.mul_(20)  # to the ends of the ranges
     inputs = masked_inputs()
     outputs = model(**inputs, output_attentions=True)
@@ -598,7 +600,7 @@ def test_contexts_are_counted_again_for_names_given_at_loading(family, tmp_path)
     build(family).save_pretrained(tmp_path)
     arguments = {"aspects": ["price", "safety"], "targets": ["LOCATION1", "LOCATION2"], "num_contexts": None}
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path, **arguments, ignore_mismatched_sizes=True)
-    assert model.config.num_contexts == len(model.bert.context_embeddings.weight) == 4
+    assert model.config.num_contexts == len(model.bert.score.weight) == 4
 
 
 # Dropout of the attention
@@ -613,7 +615,7 @@ def attention_of(family: str, implementation: str, p: float, **config):
     key_bias = torch.zeros(1, 1, 5, dtype=torch.float64).masked_fill(~real, torch.finfo(torch.float64).min)
     arguments = {
         "hidden_states": hidden_states,
-        "context_embeds": model.bert.context_embeddings.weight[2:3].detach(),
+        "context_embeds": model.bert.score.weight[2:3].detach(),
         "attention_mask": key_bias[:, None] if implementation == "eager" else real[None, None, None],
         "key_bias": key_bias,
     }
@@ -637,8 +639,9 @@ def test_dropout_changes_no_mean_and_draws_the_masks_that_the_docstring_names(fa
     attention, arguments = attention_of(family, implementation, p, **config)
     if family == "qacg":
         # With context_heads="per_head" the contexts have a dropout of their own: not what is measured here.
-        contexts = attention.project_context(arguments["hidden_states"], arguments["context_embeds"])
-        attention.project_context = lambda *_: tuple(c.expand(rows, -1, -1, -1) for c in contexts)
+        shape = (1, 5, 2, TINY_BERT["hidden_size"] // 2)
+        contexts = attention.score.project(arguments["hidden_states"], arguments["context_embeds"], shape)
+        attention.score.project = lambda *_: tuple(c.expand(rows, -1, -1, -1) for c in contexts)
     many = {name: value.expand(rows, *value.shape[1:]) for name, value in arguments.items()}
     expected, _ = attention(**(many if family == "qacg" else arguments))
     maps = []
@@ -667,10 +670,10 @@ def test_dropout_changes_no_mean_and_draws_the_masks_that_the_docstring_names(fa
 def test_contexts_have_their_own_dropout_with_heads_of_their_own_only():
     for context_heads, p in itertools.product(("shared", "per_head"), (0.0, 0.5)):
         attention, arguments = attention_of("qacg", "sdpa", p, context_heads=context_heads)
-        arguments = arguments["hidden_states"], arguments["context_embeds"]
-        expected = torch.cat(attention.project_context(*arguments))
+        arguments = arguments["hidden_states"], arguments["context_embeds"], (1, 5, 2, TINY_BERT["hidden_size"] // 2)
+        expected = torch.cat(attention.score.project(*arguments))
         torch.manual_seed(0)
-        found = torch.cat(attention.train().project_context(*arguments))
+        found = torch.cat(attention.train().score.project(*arguments))
         if context_heads == "shared" or p == 0:
             assert_close(found, expected)
         else:

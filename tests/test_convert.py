@@ -373,23 +373,23 @@ def test_context_models_have_the_gradients_of_the_equations(case):
         "bert.embeddings.word_embeddings.weight": gradient_of(model, "bert.embeddings.word_embeddings.weight"),
         "bert.embeddings.LayerNorm.gamma": gradient_of(model, "bert.embeddings.LayerNorm.weight"),
         "bert.encoder.layer.0.output.LayerNorm.beta": gradient_of(model, "bert.encoder.layer.0.output.LayerNorm.bias"),
-        "bert.context_embeddings.weight": gradient_of(model, "bert.context_embeddings.weight"),
-        "bert.encoder.context_layer.1.weight": both_halves(model, f"{SELF}.context_projection"),
-        "bert.encoder.context_layer.1.bias": gradient_of(model, f"{SELF}.context_projection.bias"),
-        f"{SELF}.context_for_q.weight": gradient_of(model, f"{SELF}.context_query.weight"),
-        f"{SELF}.context_for_k.bias": gradient_of(model, f"{SELF}.context_key.bias"),
-        f"{SELF}.lambda_q_query_layer.weight": gradient_of(model, f"{SELF}.query_gate.weight")[None],
-        f"{SELF}.lambda_q_context_layer.weight": gradient_of(model, f"{SELF}.query_gate.context_weight")[None],
-        f"{SELF}.lambda_k_key_layer.weight": gradient_of(model, f"{SELF}.key_gate.weight")[None],
-        f"{SELF}.lambda_k_context_layer.weight": gradient_of(model, f"{SELF}.key_gate.context_weight")[None],
+        "bert.context_embeddings.weight": gradient_of(model, "bert.score.weight"),
+        "bert.encoder.context_layer.1.weight": both_halves(model, f"{SELF}.score"),
+        "bert.encoder.context_layer.1.bias": gradient_of(model, f"{SELF}.score.context_bias"),
+        f"{SELF}.context_for_q.weight": gradient_of(model, f"{SELF}.score.query_weight"),
+        f"{SELF}.context_for_k.bias": gradient_of(model, f"{SELF}.score.key_bias"),
+        f"{SELF}.lambda_q_query_layer.weight": gradient_of(model, f"{SELF}.score.query_gate_weight")[None],
+        f"{SELF}.lambda_q_context_layer.weight": gradient_of(model, f"{SELF}.score.query_gate_context_weight")[None],
+        f"{SELF}.lambda_k_key_layer.weight": gradient_of(model, f"{SELF}.score.key_gate_weight")[None],
+        f"{SELF}.lambda_k_context_layer.weight": gradient_of(model, f"{SELF}.score.key_gate_context_weight")[None],
         f"{SELF}.value.weight": gradient_of(model, f"{SELF}.value.weight"),
         "classifier.weight": gradient_of(model, "classifier.weight"),
     }
     if gate_bias:  # two biases that always add up: each has the gradient of the sum
         for gate in ("lambda_q_query_layer", "lambda_q_context_layer"):
-            expected[f"{SELF}.{gate}.bias"] = gradient_of(model, f"{SELF}.query_gate.bias")
+            expected[f"{SELF}.{gate}.bias"] = gradient_of(model, f"{SELF}.score.query_gate_bias")
         for gate in ("lambda_k_key_layer", "lambda_k_context_layer"):
-            expected[f"{SELF}.{gate}.bias"] = gradient_of(model, f"{SELF}.key_gate.bias")
+            expected[f"{SELF}.{gate}.bias"] = gradient_of(model, f"{SELF}.score.key_gate_bias")
     for name, gradient in expected.items():
         assert weights[name].grad.abs().max() > 1e-6, name
         assert_close(gradient, weights[name].grad, rtol=1e-6, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}")
@@ -406,8 +406,8 @@ def test_label_aware_attention_has_the_gradients_of_the_equations():
     ours.backward()
     assert_close(ours, loss, rtol=1e-9, atol=1e-9)
     for name, gradient in {
-        "label_embds": gradient_of(model, "bert.label_embeddings.weight"),
-        "W": gradient_of(model, "bert.label_attention.weight").T,
+        "label_embds": gradient_of(model, "bert.score.label_embeddings"),
+        "W": gradient_of(model, "bert.score.weight").T,
         "head.weight": gradient_of(model, "classifier.out_proj.weight"),
         "head.bias": gradient_of(model, "classifier.out_proj.bias"),
         "backbone.pooler.dense.weight": gradient_of(model, "bert.pooler.dense.weight"),

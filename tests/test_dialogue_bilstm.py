@@ -389,6 +389,14 @@ def test_losses_of_parts_with_the_number_of_labels_add_up_to_the_whole():
     assert (sum(model(**part).loss for part in parts) / 3 - whole).abs() > 1e-5, "a mean of means is something else"
 
 
+@pytest.mark.parametrize("weights", [None, [0.5, 2, 1.0, 3.0, 0.25]], ids=["plain", "weighted"])
+def test_labels_follow_the_logits_to_their_device(weights):
+    """As with a model that is spread over several: "meta" is the other device that every machine has."""
+    model = build(class_weights=weights)
+    model.classifier.register_forward_hook(lambda module, given, output: output.to("meta"))
+    assert model(**make_inputs(model, labels=True)).loss.is_meta
+
+
 def test_loss_without_any_label_is_zero():
     model = build()
     inputs = make_inputs(model, labels=True)

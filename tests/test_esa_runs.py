@@ -9,6 +9,7 @@ import shutil
 import string
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,7 @@ from hf_emotion.convert import bert_to_roberta
 from hf_emotion.inference import load_predictor
 from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.study import leakage
 from hf_emotion.training.models import build_classifier
 
 
@@ -68,9 +70,10 @@ SHAPES = (
 )
 LONG = "I feel so happy and " + "the sun is not calm, " * 12 + "so very happy"  # longer than the model reads
 CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-PIPELINE_CODE = {"pipeline_emotion_classification.py", "tfidf_gate.py", "usable_positions.py"}
+PIPELINE_CODE = {
+    *("checked_input.py", "pipeline_emotion_classification.py", "tfidf_gate.py", "usable_positions.py"),
+}
 ESA_CODE = PIPELINE_CODE | {
-    "checked_input.py",
     "class_balanced_loss.py",
     "configuration_roberta_esa.py",
     "modeling_roberta_esa.py",
@@ -734,3 +737,18 @@ class TestRecipes:
         )
         dropouts = [module.p for module in model.classifier.modules() if isinstance(module, torch.nn.Dropout)]
         assert dropouts == [0.3]
+
+
+# What a leak would make of a score
+
+
+def test_splits_made_after_oversampling_share_rows(base_roberta, emotion6, tmp_path, capsys, no_plots):
+    """`python -m hf_emotion.study.leakage` in its smallest form."""
+    settings = ["max_steps=2", "use_cpu=true", "bf16=false", "per_device_train_batch_size=4", "max_length=16"]
+    leakage.main("emotion6/esa", tmp_path / "leaky", str(base_roberta), emotion6, seeds=1, set_=settings)
+    found = json.loads((tmp_path / "leaky" / "leakage.json").read_text(encoding="utf-8"))
+    corpus = load_dataset_for("emotion6", emotion6)
+    largest = Counter(label for part in corpus.values() for label in part["labels"]).most_common(1)[0][1]
+    assert found["test_rows"] == 6 * largest // 10  # of classes that are all as large as the largest
+    assert 0.3 < found["in_train"] <= 1 and 0 <= found["accuracy"]["mean"] <= 1
+    assert f"{found['in_train']:.1%} of {found['test_rows']} test rows stand in train" in capsys.readouterr().out

@@ -154,6 +154,13 @@ class TestClassifiers:
         np.testing.assert_allclose(found, np.concatenate([expected, expected[::-1]]), atol=1e-5)
         assert np.ptp(expected, axis=0).min() > 0.01  # the texts differ
 
+    def test_the_graph_names_no_file_of_the_machine(self, label_aware_onnx):
+        """Exported folders are published; torch's exporter notes at each node which lines of which files led to it."""
+        content = (label_aware_onnx / "model.onnx").read_bytes()
+        for folder in (Path(export_module.__file__).parents[1], Path(torch.__file__).parent, Path.home()):
+            assert str(folder).encode() not in content
+        assert b".py" not in content
+
     def test_thresholds_travel(self, label_aware, label_aware_onnx):
         expected = Predictor(label_aware)(TEXTS)
         found = Predictor(label_aware_onnx)(TEXTS)

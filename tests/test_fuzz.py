@@ -6,13 +6,15 @@ does `python -m tests.endurance.fuzz`. Below them what they found, one test each
 
 import csv
 import json
+import logging
 import os
 import re
 
 import hypothesis
 import pytest
 import torch
-from fuzzing import entry_points
+from endurance import fuzz
+from fuzzing import EntryPoint, entry_points
 from hf_emotion.modeling.tfidf_gate import GATE_FILE, TfidfGate, load_gate
 from model_cases import BY_ID
 from toolkit_helpers import one_thread
@@ -68,6 +70,29 @@ def test_a_valid_result_or_a_clear_error(points, name, tmp_path, own_verbosity):
         assert problem is None, problem
 
     throw()
+
+
+@pytest.fixture
+def logging_again():
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def test_the_command_counts_cases_and_crashes(points, monkeypatch, capsys, tmp_path, logging_again):
+    """The smallest form of `python -m tests.endurance.fuzz`."""
+    broken = EntryPoint(points["gate"].cases, lambda case, folder: 1 / 0)
+    monkeypatch.setattr(fuzz, "entry_points", lambda root: {**points, "broken": broken})
+    with pytest.raises(SystemExit) as end:
+        fuzz.main(["--cases", "5", "--only", "gate", "--only", "recipes"])
+    found = json.loads(capsys.readouterr().out)["entry points"]
+    assert not end.value.code and {name: (part["cases"], part["crashes"]) for name, part in found.items()} == {
+        "gate": (5, 0), "recipes": (5, 0)
+    }  # fmt: skip
+    with pytest.raises(SystemExit) as end:
+        fuzz.main(["--cases", "2", "--only", "broken"])
+    printed = capsys.readouterr()
+    assert end.value.code and json.loads(printed.out)["entry points"]["broken"]["crashes"] == 2
+    assert "broken: ZeroDivisionError at test_fuzz.py" in printed.err
 
 
 # What was found

@@ -2,6 +2,8 @@
 """Publishing over real HTTP, to a Hub on localhost: what arrives, what is refused, and what others load from it."""
 
 import base64
+import contextlib
+import io
 import json
 import os
 import runpy
@@ -12,8 +14,10 @@ import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import compatibility
 import huggingface_hub
 import pytest
+import transformers
 import yaml
 from conftest import run_without_library
 from hub_server import HubServer
@@ -808,3 +812,38 @@ def test_what_a_space_shows(space, monkeypatch, task, text, found, headers):
     kinds = {type(part).__name__ for arguments, _ in made for part in arguments if isinstance(part, Component)}
     assert kinds == {"Dataframe"} and ((), {"label": "Result", "datatype": "str", "interactive": False}) in made
     assert "gr.HTML" not in (space / "app.py").read_text()
+
+
+# Other versions
+
+
+def test_versions_are_compatible_with_themselves(online, waits, tmp_path, monkeypatch, capsys):
+    """
+    The smallest form of `python tests/compatibility.py`: the installed versions at both ends, two models, and all in this process
+    but for the question which versions these are.
+    """
+    monkeypatch.setattr("model_cases.HUB_CASES", HUB_CASES[-2:])
+    monkeypatch.setattr("hf_emotion.publishing.release.check", lambda *_: None)
+    (tmp_path / "packages" / "transformers").mkdir(parents=True)  # nothing to install, and nothing to import
+    apart, steps = compatibility.start, []
+
+    def start(step, *folders, old, home) -> str:
+        if step == "versions":
+            return apart(step, old=old, home=home)
+        steps.append((step, folders[0].name, old))
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            getattr(compatibility, step)(*folders)
+        return said.getvalue()
+
+    monkeypatch.setattr(compatibility, "start", start)
+    compatibility.main([str(tmp_path / "packages")])
+    old = tmp_path / "packages"
+    assert steps == [
+        *(("save", "old", old), ("save", "new", None)),
+        *(("load", "old", None), ("load", "new", old)),
+        *(("push", "old", old), ("push", "new", None)),
+    ]
+    lines = capsys.readouterr().out.splitlines()
+    assert f"transformers {transformers.__version__}, huggingface_hub {huggingface_hub.__version__}" in lines[0]
+    assert lines[1].removeprefix("new") == lines[0].removeprefix("old")
+    assert "refused: the Hub could not be reached" in lines[-2] and json.loads(lines[-1]) == {"compatible": True}

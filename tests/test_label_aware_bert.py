@@ -67,8 +67,8 @@ def naive_label_aware(model, hidden: np.ndarray, mask: np.ndarray) -> tuple[np.n
     """S = e W Hᵀ, softmax over real tokens, h̃ = α H, logit = FFN([h̃ ‖ s]) -> logits, representations, attentions."""
     config = model.config
     weights = {name: value.numpy() for name, value in model.state_dict().items()}
-    e = weights["bert.label_embeddings.weight"]  # (C, d')
-    w = weights["bert.label_attention.weight"].T  # W (d', d)
+    e = weights["bert.score.label_embeddings"]  # (C, d')
+    w = weights["bert.score.weight"].T  # W (d', d)
     rows, length, size = hidden.shape
     labels = config.num_labels
     logits = np.zeros((rows, labels))
@@ -106,9 +106,9 @@ def naive_leam(model, hidden: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray,
     """Cosine, convolution over real tokens, ReLU, maximum over labels, scalar, softmax -> logits, z, attention."""
     radius = model.config.leam_radius
     weights = {name: value.numpy() for name, value in model.state_dict().items()}
-    e = weights["bert.label_embeddings.weight"]
-    kernel, bias = weights["bert.label_attention.weight"][0, 0], weights["bert.label_attention.bias"][0]
-    scale = weights["bert.label_attention.scale"][0]
+    e = weights["bert.score.label_embeddings"]
+    kernel, bias = weights["bert.score.weight"][0, 0], weights["bert.score.bias"][0]
+    scale = weights["bert.score.scale"][0]
     out, out_bias = weights["classifier.1.weight"], weights["classifier.1.bias"]
     rows, length, size = hidden.shape
     logits = np.zeros((rows, len(e)))
@@ -185,7 +185,7 @@ def test_label_aware_equals_the_formulas(tie_head, head_hidden_size, sentence_re
         label_embedding_size=label_embedding_size,
     )
     assert model.config.label_embedding_size == (label_embedding_size or TINY_BERT["hidden_size"])
-    assert model.bert.label_embeddings.weight.shape == (len(LABELS), model.config.label_embedding_size)
+    assert model.bert.score.label_embeddings.shape == (len(LABELS), model.config.label_embedding_size)
     assert_equals_formula(model, naive_label_aware)
 
 
@@ -207,7 +207,7 @@ def test_labels_attend_differently_and_not_evenly():
 def test_label_vectors_get_a_gradient(label_attention):
     model = build(label_attention=label_attention)
     model(**classifier_inputs(4, 9, seed=1)).loss.backward()
-    assert (model.bert.label_embeddings.weight.grad.abs().max(dim=1).values > 1e-6).any()
+    assert (model.bert.score.label_embeddings.grad.abs().max(dim=1).values > 1e-6).any()
 
 
 @pytest.mark.parametrize("label_attention", ["bilinear", "leam"])
@@ -374,7 +374,7 @@ def mean_of_pieces(model, pieces) -> torch.Tensor:
 
 
 def label_vectors(model) -> torch.Tensor:
-    return model.bert.label_embeddings.weight.detach().clone()
+    return model.bert.score.label_embeddings.detach().clone()
 
 
 def test_label_vectors_start_at_the_names(tokenizer):
@@ -386,9 +386,9 @@ def test_label_vectors_start_at_the_names(tokenizer):
     for i, name in enumerate(LABELS):
         assert_close(vectors[i], mean_of_pieces(model, WORD_PIECES[name]))
     # Parameters of their own: changing them leaves the words as they were.
-    assert model.bert.label_embeddings.weight.requires_grad
+    assert model.bert.score.label_embeddings.requires_grad
     with torch.no_grad():
-        model.bert.label_embeddings.weight += 1
+        model.bert.score.label_embeddings += 1
     assert_close(model.get_input_embeddings().weight, words, rtol=0, atol=0)
 
 
@@ -459,7 +459,7 @@ def test_added_labels_leave_old_logits_alone_and_score_like_labels_set_by_hand(t
     config = copy.deepcopy(model.config)
     wider = BertForLabelAwareClassification(config).double().eval()
     state = dict(model.state_dict())
-    state["bert.label_embeddings.weight"] = torch.cat([old_vectors, by_hand.double()])
+    state["bert.score.label_embeddings"] = torch.cat([old_vectors, by_hand.double()])
     wider.load_state_dict(state)
     assert_close(new.logits, wider(**inputs).logits, rtol=1e-6, atol=1e-6)
 
@@ -490,12 +490,12 @@ def test_added_labels_can_be_trained(tokenizer):
     model = build().add_labels(["nostalgia"], tokenizer)
     assert model.config.thresholds is None and model.config.class_counts is None
     model(**encoder_inputs(4, 9, seed=32), labels=torch.ones(4, 6)).loss.backward()
-    assert model.bert.label_embeddings.weight.grad[5].abs().max() > 0
+    assert model.bert.score.label_embeddings.grad[5].abs().max() > 0
     frozen = build()
     frozen.requires_grad_(False)
-    assert not frozen.add_labels(["nostalgia"], tokenizer).bert.label_embeddings.weight.requires_grad
+    assert not frozen.add_labels(["nostalgia"], tokenizer).bert.score.label_embeddings.requires_grad
     half = build().to(torch.bfloat16).add_labels(["nostalgia"], tokenizer)
-    assert half.bert.label_embeddings.weight.dtype == torch.bfloat16
+    assert half.bert.score.label_embeddings.dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize(

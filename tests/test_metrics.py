@@ -500,6 +500,155 @@ class TestPairedBootstrap:
             metrics.paired_bootstrap(metrics.macro_f1, *systems, samples=0)
 
 
+def noisy(gold, classes, wrong, seeds, draw):
+    """Decisions of some seeds, (S, N), each wrong in about this share of the rows."""
+    shift = draw.integers(1, classes, (seeds, len(gold)))
+    return np.where(draw.random((seeds, len(gold))) < wrong, (gold + shift) % classes, gold)
+
+
+def bootstrap_in_loops(labels, first, second, paired, samples, seed):
+    """What the docstring of `bootstrap_over_seeds` says, one sample and one seed at a time."""
+    draw = np.random.default_rng(seed)
+
+    def mean(system, rows):
+        average = []
+        for own in system:
+            classes = range(labels.shape[1]) if labels.ndim == 2 else sorted({*labels[rows], *own[rows]})
+            f1 = []
+            for label in classes:
+                gold = labels[rows][:, label] if labels.ndim == 2 else labels[rows] == label
+                found = own[rows][:, label] if labels.ndim == 2 else own[rows] == label
+                hits, wrong = sum(gold & found), sum(gold != found)
+                f1.append(hits / (hits + wrong / 2) if hits + wrong else 0)
+            average.append(sum(f1) / len(f1))
+        return sum(average) / len(average)
+
+    every = np.arange(len(labels))
+    whole = mean(second, every) - mean(first, every)
+    values = []
+    for _ in range(samples):
+        rows = draw.choice(every, len(every))
+        value = mean(second, rows) - mean(first, rows)
+        of_first = [draw.integers(len(first)) for _ in range(len(first) - 1)] or [0]
+        of_second = of_first if paired else [draw.integers(len(second)) for _ in range(len(second) - 1)] or [0]
+        value += mean([second[i] for i in of_second], every) - mean([first[i] for i in of_first], every) - whole
+        values.append(value)
+    return whole, np.array(values)
+
+
+class TestBootstrapOverSeeds:
+    @pytest.mark.parametrize(
+        ("seeds", "paired"), [((3, 3), True), ((3, 3), False), ((2, 4), False), ((1, 3), False)], ids=str
+    )
+    @pytest.mark.parametrize("multi_label", [False, True], ids=["class ids", "multi-label"])
+    def test_a_loop_over_samples_and_seeds(self, seeds, paired, multi_label):
+        draw = np.random.default_rng(3)
+        gold = draw.integers(0, 3, 30)
+        first, second = (noisy(gold, 3, wrong, count, draw) for wrong, count in zip((0.2, 0.35), seeds, strict=True))
+        if multi_label:
+            gold, first, second = (values[..., None] == np.arange(3) for values in (gold, first, second))
+        found = metrics.bootstrap_over_seeds(gold, first, second, paired, samples=4000)
+        difference, values = bootstrap_in_loops(gold, first, second, paired, 300, seed=1)
+        assert found["difference"] == pytest.approx(difference)
+        low, high = np.percentile(values, [2.5, 97.5])
+        spread = 0.25 * (high - low)  # of two draws of samples
+        assert found["low"] == pytest.approx(low, abs=spread) and found["high"] == pytest.approx(high, abs=spread)
+        assert found["high"] - found["low"] == pytest.approx(high - low, rel=0.15)
+
+    def test_rare_classes_count_as_in_macro_f1(self):
+        """A class id that a sample of the rows lacks does not count in it; a label of several does, with 0."""
+        draw = np.random.default_rng(5)
+        gold = np.array([0] * 12 + [1] * 12 + [2])
+        first, second = noisy(gold, 3, 0.3, 2, draw)
+        for labels, systems in (
+            (gold, (first, second)),
+            (gold[:, None] == range(3), [s[:, None] == range(3) for s in (first, second)]),
+        ):
+            expected = metrics.paired_bootstrap(metrics.macro_f1, labels, *systems, samples=300, seed=4)
+            found = metrics.bootstrap_over_seeds(labels, *(system[None] for system in systems), samples=300, seed=4)
+            assert found == pytest.approx(expected)
+
+    def test_the_best_seed_can_say_the_opposite(self):
+        """Two systems of one quality, whose seeds differ much: seeds that were picked differ significantly, the means do not."""
+        draw = np.random.default_rng(0)
+        gold = draw.integers(0, 3, 600)
+        shares = (0.10, 0.30, 0.20), (0.24, 0.08, 0.22)  # the second system is better on average
+        first, second = (np.concatenate([noisy(gold, 3, share, 1, draw) for share in own]) for own in shares)
+        alone = metrics.paired_bootstrap(metrics.macro_f1, gold, first[0], second[0])
+        assert alone["difference"] < -0.05 and alone["p_value"] < 0.01
+        found = metrics.bootstrap_over_seeds(gold, first, second)
+        means = [np.mean([metrics.macro_f1(gold, own) for own in system]) for system in (first, second)]
+        assert found["difference"] == pytest.approx(means[1] - means[0]) and found["difference"] > 0
+        assert found["low"] < 0 < found["high"] and found["p_value"] > 0.2
+
+    def test_seeds_widen_the_interval(self):
+        draw = np.random.default_rng(1)
+        gold = draw.integers(0, 3, 500)
+        first, second = (
+            np.concatenate([noisy(gold, 3, share, 1, draw) for share in own])
+            for own in ((0.1, 0.2, 0.3), (0.12, 0.19, 0.33))
+        )
+        widths = {}
+        for name, paired in (("free", False), ("paired", True)):
+            found = metrics.bootstrap_over_seeds(gold, first, second, paired)
+            widths[name] = found["high"] - found["low"]
+        rows = draw.integers(0, 500, (300, 500))
+        means = [
+            np.mean([[metrics.macro_f1(gold[own], seed[own]) for seed in system] for own in rows], axis=1)
+            for system in (first, second)
+        ]
+        low, high = np.percentile(means[1] - means[0], [2.5, 97.5])
+        assert widths["paired"] > 1.1 * (high - low)
+        # The seeds go up and down together: in pairs they say more.
+        assert widths["free"] > 2 * widths["paired"]
+
+    def test_draws_of_seeds(self):
+        """Seeds that are right or wrong in all rows: no draw of rows matters, of three seeds two are drawn."""
+        gold = np.ones((20, 1))
+        wrong, right = np.zeros_like(gold), gold
+        found = metrics.bootstrap_over_seeds(gold, wrong[None], np.stack([right, wrong, right]))
+        assert found["difference"] == pytest.approx(2 / 3) and (found["low"], found["high"]) == (0, 1)
+        assert found["p_value"] == pytest.approx(2 * (1 / 3) ** 2, abs=0.02)
+
+    def test_p_values_of_equal_systems(self):
+        """Trainings that differ by chance, over seeds too: small p-values are about as rare as they say."""
+        draw = np.random.default_rng(2)
+        found, picked = [], []
+        for _ in range(150):
+            gold = draw.integers(0, 3, 250)
+            ease = draw.normal(0.8, 1, 250) + draw.normal(0, 0.15, (2, 4, 1)) + draw.normal(0, 0.7, (2, 4, 250))
+            first, second = np.where(ease > 0, gold, (gold + 1) % 3)
+            found.append(metrics.bootstrap_over_seeds(gold, first, second, samples=400)["p_value"])
+            picked.append(metrics.bootstrap_over_seeds(gold, first[:1], second[:1], samples=400)["p_value"])
+        found, picked = np.array(found), np.array(picked)
+        assert (found < 0.05).mean() < 0.1 < (picked < 0.05).mean()  # the rows of one seed promise too much
+        assert 0.35 < np.median(found) < 0.75 and (found > 0.8).mean() > 0.08
+
+    def test_equal_systems(self):
+        draw = np.random.default_rng(7)
+        gold = draw.integers(0, 4, 100)
+        first = noisy(gold, 4, 0.3, 3, draw)
+        result = metrics.bootstrap_over_seeds(gold, first, first[[2, 0, 1]], samples=100)
+        assert result["difference"] == pytest.approx(0) and result["p_value"] == 1 and result["low"] < 0
+        result = metrics.bootstrap_over_seeds(gold, first, first, paired_seeds=True, samples=100)
+        assert result == {"difference": 0.0, "low": 0.0, "high": 0.0, "p_value": 1.0}
+
+    def test_arguments_that_do_not_fit(self):
+        gold = np.zeros(5, int)
+        with pytest.raises(
+            ValueError, match=r"`second` must have the shape \(seeds, \*\(5,\)\) of the labels, got \(2, 4\)"
+        ):
+            metrics.bootstrap_over_seeds(gold, np.zeros((2, 5)), np.zeros((2, 4)))
+        with pytest.raises(ValueError, match=r"`first` must have the shape .*got \(5,\)"):
+            metrics.bootstrap_over_seeds(gold, gold, gold[None])
+        with pytest.raises(ValueError, match="predictions must be"):
+            metrics.bootstrap_over_seeds(gold[:, None], np.full((1, 5, 1), 0.4), np.zeros((1, 5, 1)))
+        with pytest.raises(ValueError, match="as many seeds in both systems, got 2 and 3"):
+            metrics.bootstrap_over_seeds(gold, np.zeros((2, 5)), np.zeros((3, 5)), paired_seeds=True)
+        with pytest.raises(ValueError, match="`samples` must be at least 1, got 0"):
+            metrics.bootstrap_over_seeds(gold, gold[None], gold[None], samples=0)
+
+
 class TestMcNemar:
     @pytest.mark.parametrize(("only_first", "only_second"), [(1, 5), (5, 1), (2, 9), (7, 7), (0, 4), (0, 0), (12, 3)])
     def test_the_exact_binomial_test(self, only_first, only_second):

@@ -1,11 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that users make: each ends in a message, or is said in a warning, where it once gave a wrong answer without a word."""
 
-import numpy as np
-import pytest
+import re
 
-from hf_emotion import metrics
+import numpy as np
+import pandas
+import pytest
+import torch
+from hf_emotion.modeling.checked_input import check_text
+from hf_emotion.modeling.dialogue_turns import read_turn
+from hf_emotion.modeling.pipeline_emotion_classification import EmotionClassificationPipeline
+from hf_emotion.modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
+from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_
+from toolkit_helpers import write_csv
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+
+from hf_emotion import BertForLabelAwareClassification, Predictor, load_recipe, metrics, train
+from hf_emotion.data.rows import Rows
 from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
+from hf_emotion.recipes import make_recipe
+from hf_emotion.reports.card import best_run
+from hf_emotion.serving.bulk import predict_file
+from hf_emotion.training.fit import fit, training_arguments
 
 
 # Metrics. 4 rows, 3 labels.
@@ -98,3 +114,287 @@ def test_one_reply_is_no_list_of_replies(metric):
     with pytest.raises(ValueError, match="list"):
         metric("so so happy")  # which is a list of letters
     assert metric(["so so happy"]) == metric(["So so happy"])
+
+
+# Texts and models that predictors and pipelines get. Tiny models over the vocabulary of `model_cases`.
+
+HAPPY = "I am so happy today!"
+INVISIBLE = ["", "  \n", "\u200b", "\u202e\u200f", "\x00\ufeff"]
+
+
+def tiny_model(multi_label: bool = True, **config) -> BertForLabelAwareClassification:
+    case = BY_ID["label-aware"]
+    kind = "multi_label_classification" if multi_label else "single_label_classification"
+    return case.build(**{**LABEL_NAMES, "problem_type": kind, **config})
+
+
+def stock_model(**config) -> BertForSequenceClassification:
+    return asymmetric_(BertForSequenceClassification(BertConfig(**{**TINY_BERT, **LABEL_NAMES, **config})), 0).eval()
+
+
+@pytest.fixture
+def predictor(tokenizer) -> Predictor:
+    return Predictor(tiny_model(multi_label=False), tokenizer)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pandas.DataFrame({"text": [HAPPY], "label": ["joy"]}),  # whose elements are the names of its columns
+        {HAPPY, "anger"},  # which has no order
+        HAPPY.encode(),
+        {"text": HAPPY},
+    ],
+    ids=lambda texts: type(texts).__name__,
+)
+def test_what_is_no_list_of_texts(predictor, texts):
+    with pytest.raises(TypeError, match=f"list of strings, got {type(texts).__name__}"):
+        predictor(texts)
+
+
+def test_lists_of_texts_in_other_forms(predictor):
+    expected = predictor([HAPPY, "anger"])
+    frame = pandas.DataFrame({"text": [HAPPY, "anger"]})
+    for texts in (frame["text"], frame["text"].to_numpy(), (HAPPY, "anger"), iter([HAPPY, "anger"])):
+        assert predictor(texts) == expected
+
+
+@pytest.mark.parametrize("text", [*INVISIBLE, None, b"anger", "half \ud800"], ids=repr)
+def test_texts_with_nothing_to_read(predictor, text, tokenizer):
+    emotions = EmotionClassificationPipeline(model=predictor.model, tokenizer=tokenizer)
+    targeted = BY_ID["cg"].build()
+    sentiments = TargetedSentimentPipeline(model=targeted, tokenizer=tokenizer)
+    for call in (
+        lambda: predictor([HAPPY, text]),
+        lambda: emotions([HAPPY, text]),
+        lambda: emotions(text),
+        lambda: sentiments([text]),
+        lambda: read_turn(("Ann", text), 1),
+        lambda: Rows("mine.csv", "error").add(2, text, [0], "1"),
+        lambda: check_text(text),
+    ):
+        with pytest.raises(ValueError, match="half" if text == "half \ud800" else re.escape(repr(text))):
+            call()
+
+
+@pytest.mark.parametrize("text", ["\u200bhappy", "🫠", "❤️", "\u202eشمس", "5"])
+def test_visible_texts_are_read(predictor, text, tokenizer):
+    assert predictor([text])[0]
+    assert EmotionClassificationPipeline(model=predictor.model, tokenizer=tokenizer)(text)
+
+
+def test_rows_with_invisible_texts_stay_without_a_prediction(predictor, tmp_path):
+    source = write_csv(tmp_path / "in.csv", ["text"], [[HAPPY], ["\u200b"]])
+    with pytest.raises(ValueError, match="line 3.*u200b"):
+        predict_file(predictor, source, tmp_path / "out.jsonl")
+    done = predict_file(predictor, source, tmp_path / "out.jsonl", on_bad_rows="skip")
+    assert done == {"rows": 2, "skipped": 1}
+
+
+def test_a_model_in_training_predicts_without_dropout(tokenizer):
+    model = tiny_model(hidden_dropout_prob=0.5)
+    predictor = Predictor(model, tokenizer)
+    expected = predictor.probabilities([HAPPY])
+    model.train()  # as a loop does that predicts between two epochs
+    np.testing.assert_array_equal(predictor.probabilities([HAPPY]), expected)
+
+
+@pytest.mark.parametrize("multi_label", [True, False])
+def test_nan_is_no_answer(tokenizer, multi_label):
+    model = tiny_model(multi_label)
+    with torch.no_grad():
+        model.bert.encoder.layer[0].output.dense.weight[0, 0] = float("nan")
+    # No label passes its threshold, or the first one has the highest score of all that are NaN.
+    for call in (Predictor(model, tokenizer), EmotionClassificationPipeline(model=model, tokenizer=tokenizer)):
+        with pytest.raises(ValueError, match="NaN.*float32"):
+            call([HAPPY])
+
+
+def test_one_output_is_no_softmax(tokenizer):
+    for config in ({}, {"problem_type": "regression"}):
+        model = stock_model(**config, id2label={0: "score"}, label2id={"score": 0})
+        with pytest.raises(ValueError, match="`problem_type`.*sigmoid"):  # every text had the probability 1
+            Predictor(model, tokenizer)
+    model.config.problem_type = "multi_label_classification"
+    assert 0 < Predictor(model, tokenizer).probabilities([HAPPY])[0, 0] < 1
+
+
+@pytest.mark.parametrize("thresholds", [[30.0] * 5, [0.3], [float("nan")] * 5])
+def test_thresholds_of_a_stock_model(tokenizer, thresholds):
+    model = stock_model(problem_type="multi_label_classification")
+    model.config.thresholds = thresholds
+    with pytest.raises(ValueError, match=r"thresholds`.*5.*\[0, 1\]"):
+        Predictor(model, tokenizer)
+
+
+@pytest.mark.parametrize("names", [{1: "a", 2: "b", 3: "c", 4: "d", 5: "e"}, dict(enumerate("aabcd"))])
+def test_names_of_labels(tokenizer, names):
+    model = stock_model()
+    model.config.id2label = names
+    with pytest.raises(ValueError, match="id2label`"):
+        Predictor(model, tokenizer)
+
+
+def test_tokenizer_of_another_encoder(tokenizer, caplog):
+    Predictor(stock_model(), tokenizer)
+    Predictor(stock_model(vocab_size=len(tokenizer) + 63), tokenizer)  # rounded up for speed
+    assert not caplog.records
+    for vocab_size in (len(tokenizer) + 2000, len(tokenizer) - 1):
+        caplog.clear()
+        Predictor(stock_model(vocab_size=vocab_size), tokenizer)
+        (record,) = caplog.records
+        assert str(vocab_size) in record.getMessage() and str(len(tokenizer)) in record.getMessage()
+
+
+# The pipeline of emotions.
+
+
+@pytest.fixture
+def emotions(tokenizer):
+    def make(**config):
+        return EmotionClassificationPipeline(model=tiny_model(**config), tokenizer=tokenizer)
+
+    return make
+
+
+def test_a_threshold_of_a_single_label_model(emotions):
+    pipeline = emotions(multi_label=False)
+    with pytest.raises(ValueError, match="`threshold`.*one label"):
+        pipeline(HAPPY, threshold=0.999)
+    assert len(pipeline(HAPPY)) == 1
+
+
+def test_a_threshold_beside_top_k(emotions):
+    with pytest.raises(ValueError, match="`threshold`.*`top_k`"):
+        emotions()(HAPPY, threshold=0.99, top_k=3)
+
+
+@pytest.mark.parametrize("name", ["softmax", "none"])
+def test_thresholds_are_of_sigmoids(emotions, name):
+    pipeline = emotions()
+    with pytest.raises(ValueError, match=f"`function_to_apply`.*'{name}'.*`top_k`"):
+        pipeline(HAPPY, function_to_apply=name)
+    assert pipeline(HAPPY, function_to_apply="sigmoid") == pipeline(HAPPY)
+    assert len(pipeline(HAPPY, function_to_apply=name, top_k=None)) == len(LABELS)
+    assert emotions(multi_label=False)(HAPPY, function_to_apply=name)
+
+
+def test_unknown_arguments_of_the_pipeline(emotions):
+    with pytest.raises(ValueError, match="`function_to_apply`.*sigmod"):
+        emotions()(HAPPY, function_to_apply="sigmod")
+    with pytest.raises(TypeError, match="treshold.*threshold"):
+        emotions()(HAPPY, treshold=0.1)
+    for top_k in (0, -1):  # no label, and all but the last
+        with pytest.raises(ValueError, match="`top_k`"):
+            emotions()(HAPPY, top_k=top_k)
+    assert emotions()(HAPPY, max_length=8, truncation=True, top_k=None)
+
+
+# Recipes and training arguments.
+
+
+def arguments_of(tmp_path, **changes):
+    """The arguments of a training whose own metric is macro-F1."""
+    recipe = make_recipe({"name": "tiny", "training_arguments": {"use_cpu": True, "bf16": False, **changes}})
+    return training_arguments(TrainingArguments, recipe, tmp_path, 1, metric_for_best_model="macro_f1")
+
+
+@pytest.mark.parametrize(
+    ("metric", "greater"),
+    [
+        ("macro_f1", True),
+        ("eval_accuracy", True),
+        ("loss", False),
+        ("eval_loss", False),
+        ("perplexity", False),
+        ("neutral_to_other", False),
+    ],
+)
+def test_the_best_epoch_is_not_the_one_with_the_largest_loss(tmp_path, metric, greater):
+    assert arguments_of(tmp_path, metric_for_best_model=metric).greater_is_better is greater
+    assert arguments_of(tmp_path, metric_for_best_model=metric, greater_is_better=greater).greater_is_better is greater
+    with pytest.raises(ValueError, match=f"`greater_is_better`.*{metric}"):
+        arguments_of(tmp_path, metric_for_best_model=metric, greater_is_better=not greater)
+    runs = [{"seed": seed, "selected_by": metric, "best_dev_metric": seed / 10} for seed in (1, 2)]
+    assert best_run(runs)["seed"] == (2 if greater else 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_train_epochs", 0),
+        ("num_train_epochs", -1),
+        ("learning_rate", -1.0),
+        ("weight_decay", -1.0),
+        ("per_device_train_batch_size", 0),
+        ("per_device_eval_batch_size", 0),
+        ("gradient_accumulation_steps", 0),
+        ("label_smoothing_factor", 2.0),
+        ("max_grad_norm", -1.0),
+        ("train_sampling_strategy", "length"),
+    ],
+)
+def test_training_arguments_out_of_range(tmp_path, name, value):
+    with pytest.raises(ValueError, match=f"`training_arguments.{name}`.*{value}"):
+        arguments_of(tmp_path, **{name: value})
+
+
+def test_steps_instead_of_epochs(tmp_path):
+    assert arguments_of(tmp_path, max_steps=3, num_train_epochs=0).max_steps == 3
+
+
+@pytest.mark.parametrize("rate", [0.0, 1000.0])
+def test_learning_rates_that_teach_nothing(tmp_path, caplog, rate):
+    arguments_of(tmp_path, learning_rate=5e-5)
+    assert not caplog.records
+    arguments_of(tmp_path, learning_rate=rate)
+    (record,) = caplog.records
+    assert "`learning_rate`" in record.getMessage() and f"{rate:g}" in record.getMessage()
+
+
+def test_label_smoothing_takes_the_place_of_the_balanced_loss():
+    values = {"name": "tiny", "model_type": "label-aware-bert", "model_config": {"class_balanced_beta": 0.9}}
+    with pytest.raises(ValueError, match="`label_smoothing_factor`.*`class_balanced_beta`"):
+        make_recipe({**values, "training_arguments": {"label_smoothing_factor": 0.1}})
+
+
+def test_label_texts_that_no_model_reads():
+    with pytest.raises(ValueError, match="`label_texts`.*'label-aware-bert'.*None"):
+        make_recipe({"name": "tiny", "label_texts": {"joy": "happiness"}})
+
+
+@pytest.mark.parametrize("patience", [0, -1])
+def test_patience(patience):
+    with pytest.raises(ValueError, match=f"`early_stopping_patience`.*{patience}"):
+        make_recipe({"name": "tiny", "early_stopping_patience": patience})
+
+
+def test_warm_up_that_never_ends(tmp_path, caplog):
+    recipe = make_recipe({"name": "tiny", "training_arguments": {"use_cpu": True, "bf16": False, "warmup_steps": 100}})
+    arguments = training_arguments(
+        TrainingArguments,
+        recipe,
+        tmp_path,
+        1,
+        eval_strategy="no",
+        save_strategy="no",
+        load_best_model_at_end=False,
+        train_sampling_strategy="random",
+    )
+    case = BY_ID["label-aware"]
+    rows = [{name: values[row] for name, values in case.make_inputs(8, 9, 5).items()} for row in range(8)]
+    trainer = Trainer(case.build(), arguments, train_dataset=rows)
+    fit(trainer, recipe, 1, tmp_path, resume=False, recipe_file=None)
+    messages = [record.getMessage() for record in caplog.records if record.name.startswith("hf_emotion")]
+    assert any("`warmup_steps`" in message and "100" in message and " 3 " in message for message in messages), messages
+
+
+def test_overrides_are_a_list():
+    with pytest.raises(ValueError, match=r"`overrides`.*\['num_train_epochs=1'\]"):
+        load_recipe("quickstart", "num_train_epochs=1")
+
+
+@pytest.mark.parametrize("recipe", ["quickstart", {"name": "x"}])
+def test_train_takes_a_recipe(tmp_path, recipe):
+    with pytest.raises(TypeError, match="load_recipe|make_recipe"):
+        train(recipe, tmp_path)

@@ -25,7 +25,9 @@ from model_cases import (
     NO_HIDDEN_STATES,
     NO_INPUTS_EMBEDS,
     NO_OFFLOAD,
+    NO_OLD_NAMES,
     NO_PEFT,
+    NO_PEFT_DEFAULTS,
     NO_PIPELINE,
     NO_PLAIN_CHECKPOINT,
     NO_SDPA,
@@ -36,8 +38,8 @@ from model_cases import (
     each_case,
     is_bias,
 )
-from peft import LoraConfig, get_peft_model
-from safetensors.torch import load_file
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, Trainer, TrainingArguments, pipeline
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -114,11 +116,10 @@ def rows_of(inputs: dict) -> list[dict]:
     return [{name: value[i] for name, value in inputs.items()} for i in range(len(inputs["labels"]))]
 
 
-def make_trainer(model, folder, trainer_class=Trainer, train_dataset=None, **arguments) -> Trainer:
+def make_trainer(model, folder, trainer_class=Trainer, train_dataset=None, eval_dataset=None, **arguments) -> Trainer:
     arguments = {"report_to": "none", "save_strategy": "no", "disable_tqdm": True, "use_cpu": True, **arguments}
-    return trainer_class(
-        model=model, args=TrainingArguments(output_dir=str(folder), **arguments), train_dataset=train_dataset
-    )
+    arguments = TrainingArguments(output_dir=str(folder), **arguments)
+    return trainer_class(model=model, args=arguments, train_dataset=train_dataset, eval_dataset=eval_dataset)
 
 
 # The table itself
@@ -290,6 +291,73 @@ def test_both_ways_from_the_hub_are_tuned_alike(fresh_process, case_id):
     assert library.keys() == remote.keys()
     for name, value in library.items():
         assert_close(remote[name], value, rtol=1e-5, atol=1e-6)
+
+
+@each_case(NO_OLD_NAMES)
+def test_checkpoints_keep_the_old_names_and_load_with_either(case: ModelCase, tmp_path):
+    model = case.build()
+    inputs = case.make_inputs(3, 9, 1)
+    expected = model(**inputs).logits
+    new = model.state_dict()
+    model.save_pretrained(tmp_path / "old", max_shard_size="20KB")
+    shards = list((tmp_path / "old").glob("*.safetensors"))
+    assert len(shards) > 1
+    old = {name: value for shard in shards for name, value in load_file(shard).items()}
+    assert set(case.old_names) <= set(new)
+    assert set(old) == {case.old_names.get(name, name) for name in new}
+    model.config.save_pretrained(tmp_path / "new")
+    save_file(new, tmp_path / "new" / "model.safetensors", metadata={"format": "pt"})
+    for folder in (tmp_path / "old", tmp_path / "new"):
+        loaded, info = case.auto_class.from_pretrained(folder, output_loading_info=True)
+        assert not info["missing_keys"] and not info["unexpected_keys"] and not info["mismatched_keys"]
+        assert_close(loaded(**inputs).logits, expected, rtol=1e-6, atol=1e-6)
+        loaded.save_pretrained(tmp_path / "again")
+        assert set(load_file(tmp_path / "again" / "model.safetensors")) == set(old)
+    for weights in (old, new):  # as the Trainer loads them
+        other = case.build(seed=1)
+        other.load_state_dict(weights)
+        assert_close(other.state_dict(), new, rtol=0, atol=0)
+
+
+@each_case(NO_OLD_NAMES)
+def test_base_model_and_head_load_each_others_checkpoints(case: ModelCase, tmp_path):
+    model = case.build()
+    base = getattr(model, model.base_model_prefix)
+    model.save_pretrained(tmp_path / "head")
+    loaded, info = case.base_class.from_pretrained(tmp_path / "head", output_loading_info=True)
+    assert not info["missing_keys"]
+    assert_close(loaded.state_dict(), base.state_dict(), rtol=0, atol=0)
+    base.save_pretrained(tmp_path / "base")
+    loaded, info = case.model_class.from_pretrained(tmp_path / "base", output_loading_info=True)
+    assert all(name.startswith("classifier.") for name in info["missing_keys"]) and not info["unexpected_keys"]
+    assert_close(getattr(loaded, model.base_model_prefix).state_dict(), base.state_dict(), rtol=0, atol=0)
+
+
+@each_case(slow=True)
+def test_trainer_ends_with_the_weights_of_the_best_checkpoint(case: ModelCase, tmp_path):
+    rows = rows_of(case.make_inputs(4, 7, 11))
+    trainer = make_trainer(
+        case.build(),
+        tmp_path,
+        train_dataset=rows,
+        eval_dataset=rows,
+        learning_rate=0.05,
+        num_train_epochs=2,
+        per_device_train_batch_size=4,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        load_best_model_at_end=True,
+        greater_is_better=True,
+        metric_for_best_model="evaluations_left",
+    )
+    evaluations_left = iter([1.0, 0.0])
+    trainer.compute_metrics = lambda _: {"evaluations_left": next(evaluations_left)}
+    trainer.train()
+    assert trainer.state.best_model_checkpoint.endswith("checkpoint-1")
+    best = case.auto_class.from_pretrained(trainer.state.best_model_checkpoint)
+    last = case.auto_class.from_pretrained(tmp_path / "checkpoint-2")
+    assert_close(trainer.model.state_dict(), best.state_dict(), rtol=0, atol=0)
+    assert largest_difference(dict(best.named_parameters()), dict(last.named_parameters())) > 0.01
 
 
 # Starting from a plain checkpoint
@@ -667,11 +735,51 @@ def test_lora_on_all_linear_layers(case: ModelCase):
     assert_close(model(**inputs).logits.detach(), expected)
 
 
+@OLD_CHECKPOINTING_NAMES
+@each_case(NO_PEFT_DEFAULTS)
+@pytest.mark.parametrize("targets", ["some", "all-linear"])
+def test_lora_with_pefts_defaults_trains_and_keeps_all_that_is_new(case: ModelCase, targets, tmp_path):
+    """New labels over a plain checkpoint: a new start of the new weights must not take the place of the trained ones."""
+    case.save_plain_checkpoint(tmp_path / "plain")
+    config = case.config_class.from_pretrained(tmp_path / "plain", **case.config)
+
+    def build(seed: int):
+        torch.manual_seed(seed)
+        return case.model_class.from_pretrained(tmp_path / "plain", config=copy.deepcopy(config)).eval()
+
+    inputs = case.make_inputs(4, 9, 15)
+    target_modules = "all-linear" if targets == "all-linear" else list(case.lora_targets)
+    model = get_peft_model(build(0), LoraConfig(task_type=case.peft_task, r=2, target_modules=target_modules))
+    trained = {
+        name.removeprefix("base_model.model.").replace(".modules_to_save.default", "") for name in trained_names(model)
+    }
+    assert case.new_weights <= trained, "new weights that are frozen"
+    assert all("lora_" in name for name in trained - case.new_weights)
+    start = model(**inputs).logits.detach()
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(**inputs).loss.backward()
+        optimizer.step()
+    expected = model(**inputs).logits.detach()
+    assert (expected - start).abs().max() > 0.1
+    model.save_pretrained(tmp_path / "adapter")
+    loaded = PeftModel.from_pretrained(build(1), tmp_path / "adapter").eval()
+    assert_close(loaded(**inputs).logits, expected, rtol=1e-5, atol=1e-5)
+    merged = loaded.merge_and_unload()
+    assert_close(merged(**inputs).logits, expected, rtol=1e-4, atol=1e-4)
+    merged.save_pretrained(tmp_path / "merged")
+    again, info = case.model_class.from_pretrained(tmp_path / "merged", output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"]
+    assert_close(again.eval()(**inputs).logits, expected, rtol=1e-4, atol=1e-4)
+
+
 @each_case(NO_FULLGRAPH_COMPILE, slow=True)
 def test_compiled_whole_equals_eager_with_few_recompilations(case: ModelCase):
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     model = case.build()
+    assert model._can_compile_fullgraph or not case.generation, "what transformers reads of models that generate"
     # The backend that calls no C++ compiler: what is tested is the graph, not the code made of it.
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     try:

@@ -7,12 +7,14 @@ import json
 import os
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from endurance import kill_training
 from endurance.fork_server import ForkServer
-from endurance.kill_training import differences, kill_trainings, make_training
+from endurance.kill_training import differences, make_training
 from toolkit_helpers import files_in, one_thread, report_of
 
 import hf_emotion.runs.train as run_module
@@ -90,15 +92,14 @@ def test_the_same_seed_gives_the_same_weights(training, reference, tmp_path, no_
 
 
 @pytest.mark.timeout(200)
-def test_killed(tmp_path):
-    """The small version of `python -m tests.endurance.kill_training`."""
-    server = ForkServer(tmp_path / "cache", plots=False)
-    try:
-        summary = kill_trainings(tmp_path, 3, server, seed=1, saves=0.34)
-    finally:
-        server.close()
+def test_killed(monkeypatch, capsys):
+    """The smallest form of `python -m tests.endurance.kill_training`."""
+    monkeypatch.setattr(kill_training, "ForkServer", partial(ForkServer, plots=False))
+    with pytest.raises(SystemExit) as end:
+        kill_training.main(["--kills", "3", "--seed", "1"])
+    summary = json.loads(capsys.readouterr().out)
+    assert not end.value.code and summary["equal"] and summary["steps_lost"] == 0
     assert summary["kills"] == 3 and summary["inside_save"] >= 1 and summary["set_aside"] >= 1
-    assert summary["differences"] == [] and summary["steps_lost"] == 0
 
 
 class TestTerminated:

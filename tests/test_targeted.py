@@ -82,7 +82,7 @@ CODE = {
         *("configuration_cg_bert.py", "modeling_cg_bert.py"),
         *("checked_input.py", "pipeline_targeted_sentiment.py", "usable_positions.py"),
     },
-    "stock": {"pipeline_targeted_sentiment.py"},
+    "stock": {"checked_input.py", "pipeline_targeted_sentiment.py", "usable_positions.py"},
 }
 LOCATIONS = ["LOCATION1", "LOCATION2"]
 LOCATION_TEXTS = ["location - 1", "location - 2"]

@@ -675,12 +675,21 @@ class TestInputs:
             train(recipe, tmp_path / "run", data_dir=single_label)
         assert not (tmp_path / "run").exists()
 
-    def test_a_negative_learning_rate_leaves_nothing(self, tmp_path, base_bert, feelings):
-        recipe = feelings_recipe(base_bert)
-        recipe.training_arguments["learning_rate"] = -1.0
-        with pytest.raises(ValueError, match="`learning_rate` must not be negative, got -1.0"):
-            train(recipe, tmp_path / "run", data_dir=feelings)
-        assert not (tmp_path / "run" / "recipe.yaml").exists()
+    def test_a_part_without_rows(self, tmp_path, base_bert, feelings):
+        """Such as a training part whose texts are all in the test part too, after `dedupe`."""
+        splits = load_dataset_for("files", feelings, label_separator="|")
+        for part in ("train", "validation"):
+            given = DatasetDict({**splits, part: splits[part].select([])})
+            with pytest.raises(ValueError, match=f"the part '{part}' has no rows.*`dedupe`"):
+                train(feelings_recipe(base_bert), tmp_path / "run", splits=given)
+        (tmp_path / "data").mkdir()
+        for name in ("train", "dev", "test"):
+            shutil.copyfile(feelings / "test.csv", tmp_path / "data" / f"{name}.csv")
+        options = {"label_separator": "|", "dedupe": True}
+        recipe = dataclasses.replace(feelings_recipe(base_bert), dataset_options=options)
+        with pytest.raises(ValueError, match="the part 'train' has no rows"):
+            train(recipe, tmp_path / "run", data_dir=tmp_path / "data")
+        assert not (tmp_path / "run").exists()
 
     def test_more_tokens_than_positions(self, tmp_path, base_bert, feelings):
         with pytest.raises(ValueError, match="`max_length` is 41, but .* has 40 positions"):

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Labels left out and added by name."""
 
+import inspect
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -36,7 +39,7 @@ def result(tied_run, base_bert):
         encoder = [parameter.clone() for parameter in model.bert.encoder.parameters()]
         train_head(model, states, gold, keep, epochs, seed)
         unchanged = all(torch.equal(a, b) for a, b in zip(encoder, model.bert.encoder.parameters(), strict=True))
-        heads.append((len(model.bert.label_embeddings.weight), gold.shape[1], keep, unchanged))
+        heads.append((len(model.bert.score.label_embeddings), gold.shape[1], keep, unchanged))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "train_head", watch)
@@ -88,3 +91,21 @@ def test_scores_and_controls(result, tied_run):
 def test_models_that_labels_cannot_be_added_to(kind, request):
     with pytest.raises(ValueError, match="bilinear attention and a tied head"):
         zero_shot(request.getfixturevalue(kind), dataset="quickstart", max_length=32)
+
+
+def test_the_command_prints_and_writes_the_table(result, tied_run, tmp_path, monkeypatch, capsys):
+    found, _ = result
+    given = []
+
+    def study(*arguments, **options):
+        given.append(inspect.signature(zero_shot).bind(*arguments, **options).arguments)
+        return found
+
+    monkeypatch.setattr(module, "zero_shot", study)
+    command = ["zero_shot", tied_run, "--dataset", "quickstart", "--epochs", 1, "--output", tmp_path / "labels.json"]
+    monkeypatch.setattr("sys.argv", [str(word) for word in command])
+    module.main()
+    assert (given[0]["run"], given[0]["dataset"], given[0]["epochs"]) == (str(tied_run), "quickstart", 1)
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows] == [*GOEMOTIONS, "mean"] and "by name" in header
+    assert json.loads((tmp_path / "labels.json").read_text()) == json.loads(json.dumps(found))

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from ..runtime.plain import readable
 from .corpus import OWN_TERMS, Corpus
 from .lazily import datasets
 from .own_files import draw_units, training_names, unknown_name
@@ -539,7 +540,7 @@ def _turn(
 ) -> tuple[str, str, str | None]:
     """Utterance, speaker ("" where there is none) and label (None where there is none), one of `names` where there are any."""
     text, speaker, label = (turn.get(columns[name]) for name in ("utterance", "speaker", "label"))
-    if not isinstance(text, str) or not text.strip():
+    if not readable.is_readable(text):
         raise BadRow(f"the utterance in {columns['utterance']!r} is empty or no string: {text!r}")
     speaker = "" if speaker is None or speaker == "" else _name(speaker, columns["speaker"])
     label = None if label is None or not str(label).strip() else _name(label, columns["label"])

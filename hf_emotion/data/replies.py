@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
+from ..runtime.plain import readable
 from .aspect import split_by_text
 from .corpus import OWN_TERMS, Corpus
 from .dialogue import _lines, _name, load_daily_dialog
@@ -512,7 +513,7 @@ def _check_columns(path: Path, line: int, row: Mapping[str, Any], columns: Itera
 
 def _add(rows: Rows, line: int, context: Any, reply: Any, label: Any, row_id: str) -> None:
     for name, text in (("context", context), ("reply", reply)):
-        if not isinstance(text, str) or not text.strip():
+        if not readable.is_readable(text):
             rows.reject(line, f"the {name} is empty or no string: {text!r}")
             return
     context, reply = (unicodedata.normalize("NFC", text).strip() for text in (context, reply))

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from ..runtime.plain import readable
 from .lazily import datasets
 
 
@@ -49,7 +50,7 @@ class Rows:
         self.bad.append(message)
 
     def add(self, line: int | str, text: Any, labels: Any, row_id: str, **columns: Any) -> None:
-        if not isinstance(text, str) or not text.strip():
+        if not readable.is_readable(text):
             self.reject(line, f"the text is empty or no string: {text!r}")
         else:
             text = unicodedata.normalize("NFC", text)

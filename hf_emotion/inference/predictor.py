@@ -96,8 +96,17 @@ class Predictor:
             max_length, usable_positions.usable_positions(config), "model", self.tokenizer.model_max_length
         )
         self.gate = gate or tfidf_gate.load_gate(config)
-        labels = [config.id2label[i] for i in range(config.num_labels)]
+        labels = _label_names(config)
+        if not self.multi_label and (len(labels) == 1 or config.problem_type == "regression"):
+            raise ValueError(
+                f"the model gives a number and no label (`problem_type` {config.problem_type!r}, {len(labels)} outputs): for the "
+                "probability of one label, the sigmoid, set `config.problem_type` to 'multi_label_classification'."
+            )
         thresholds = list(getattr(config, "thresholds", None) or [0.5] * len(labels))
+        if len(thresholds) != len(labels) or not all(0 <= threshold <= 1 for threshold in thresholds):
+            raise ValueError(
+                f"`config.thresholds` must be {len(labels)} probabilities in [0, 1], one for each label, got {thresholds}."
+            )
         self._groups = None
         if taxonomy not in (None, NO_ROLL_UP):
             groups = group_index(taxonomy, labels)
@@ -200,6 +209,7 @@ class Predictor:
             auxiliaries: the second segment of each row.
             context_ids: the context of each row.
         """
+        self.model.eval()  # it may be in training
         cut = np.zeros(len(texts), dtype=bool)
         output = np.empty((len(texts), self.model.config.num_labels), dtype=np.float32)
         with progress_bar(progress, total=len(texts), unit="texts") as bar:
@@ -220,3 +230,13 @@ class Predictor:
 
     def _forward(self, batch: dict[str, list]) -> np.ndarray:
         return model_probabilities(self.model, pad_rows(self.tokenizer, batch), self.multi_label)
+
+
+def _label_names(config) -> list[str]:
+    """The names of a model's labels in their order; ValueError unless each id has one of its own."""
+    names = dict(config.id2label)
+    if set(names) != set(range(config.num_labels)) or len(set(names.values())) != len(names):
+        raise ValueError(
+            f"`config.id2label` must give each id from 0 to {config.num_labels - 1} a name of its own, got {names}."
+        )
+    return [names[i] for i in range(config.num_labels)]

@@ -24,14 +24,19 @@ from .multi_label import (
     threshold_curve,
     tune_thresholds,
 )
-from .significance import macro_f1, mcnemar, paired_bootstrap
+from .significance import bootstrap_over_seeds, macro_f1, mcnemar, paired_bootstrap
 
+
+# How the names of the figures end of which the lowest is the best.
+LOWER_IS_BETTER = ("loss", "perplexity", "neutral_to_other", "other_to_neutral")
 
 __all__ = [
+    "LOWER_IS_BETTER",
     "NgramPerplexity",
     "PUBLISHED_THRESHOLD",
     "average_length",
     "bertscore",
+    "bootstrap_over_seeds",
     "classification",
     "confusions",
     "dialogue",

@@ -384,6 +384,8 @@ def _write_graph(
         example: inputs, of more than one row and token.
         dynamic: name of an input -> its dimensions that may have any size.
     """
+    from onnx_ir.passes.common import ClearMetadataAndDocStringPass
+
     example = {name: tensor.clone() for name, tensor in example.items()}  # of inference mode no graph can be made
     shapes = tuple(
         {i: torch.export.Dim.DYNAMIC for i in dynamic(name) if i < tensor.dim()} for name, tensor in example.items()
@@ -406,6 +408,8 @@ def _write_graph(
                 torch.ops.hf_emotion.lstm.default: _lstm_node,
             },
         )
+        # Notes of which lines of which files on this machine led to each node: nobody's business, and most of a small file.
+        ClearMetadataAndDocStringPass()(exported.model)
         exported.save(path)
     return path
 

@@ -34,10 +34,12 @@ from .classification import count_pairs
 from .compare import check_same_rows, compare, run_names
 from .finished_runs import (
     Predictions,
+    choose_split,
     is_generator_run,
     is_multi_label_run,
     read_predictions,
     read_report,
+    seed_folders,
 )
 
 
@@ -84,7 +86,7 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
         left_out["analysis"] = f"{run} has no predictions of labels: `hf-emotion evaluate {run}` measures a generator."
         write_report(run, report)
         return {"name": report["name"], "left_out": left_out}
-    split = _split(run, report, split)
+    split = choose_split([run], [report], split)
     multi_label = is_multi_label_run(report)
     found = read_predictions(run, split, multi_label)
     folders = _seed_folders(run, report, left_out)
@@ -150,10 +152,9 @@ def analyze_pair(
     for run, report in zip(runs, reports, strict=True):
         if is_generator_run(report):
             raise ValueError(f"{run} generates replies and has no predictions of labels to compare.")
-    split = _split(runs[0], reports[0], split)
+    split = choose_split(runs, reports, split)
     found = [
-        read_predictions(run, _split(run, report, split), is_multi_label_run(report))
-        for run, report in zip(runs, reports, strict=True)
+        read_predictions(run, split, is_multi_label_run(report)) for run, report in zip(runs, reports, strict=True)
     ]
     check_same_rows(runs[0], found[0], runs[1], found[1])
     outcomes = [metrics.paper_errors(each.gold, each.probabilities) for each in found]
@@ -182,20 +183,10 @@ def analyze_pair(
     return {**result, "page": str(page)}
 
 
-def _split(run: Path, report: dict[str, Any], split: str | None) -> str:
-    has = [name for name in ("test", "validation") if name in report["summary"]]
-    if split is None:
-        return has[0]
-    if split not in has:
-        raise ValueError(f"{run} has no figures for the split {split!r}: it has {has}.")
-    return split
-
-
 def _seed_folders(run: Path, report: dict[str, Any], left_out: dict[str, str]) -> list[Path]:
-    """Where the predictions of each seed lie; those of the best one lie in the run folder itself."""
-    folders = [run / f"seed-{entry['seed']}" for entry in report["runs"]] if len(report["runs"]) > 1 else [run]
-    missing = [folder.name for folder in folders if not (folder / "predictions.parquet").is_file()]
-    if missing and folders != [run]:
+    """Where the predictions of each seed lie; the run folder, with those of the best one, where some are missing."""
+    folders, missing = seed_folders(run, report)
+    if missing:
         left_out["spread over the seeds"] = (
             f"{run} lacks predictions.parquet of {', '.join(missing)}: figures from predictions are those of the best seed alone."
         )

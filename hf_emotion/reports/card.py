@@ -12,6 +12,7 @@ from .. import __version__
 from ..data import CORPORA, corpus_of
 from ..data.corpus import Corpus
 from ..io.files import write_text
+from ..metrics import LOWER_IS_BETTER
 from ..metrics.significance import mean_std
 from ..recipes import SCRATCH, Recipe
 
@@ -329,7 +330,8 @@ def best_run(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """The seed that was best on the development split, whose weights stand for the run; of generators by perplexity."""
     if "teacher_forcing" in runs[0].get("validation", {}):
         return min(runs, key=lambda run: run["validation"]["teacher_forcing"]["perplexity"])
-    return max(runs, key=lambda run: run["best_dev_metric"] or 0)
+    sign = -1 if str(runs[0].get("selected_by")).endswith(LOWER_IS_BETTER) else 1
+    return max(runs, key=lambda run: sign * (run["best_dev_metric"] or 0))
 
 
 def write_collection_card(folder: Path, names: list[str], namespace: str | None) -> None:

@@ -2,46 +2,50 @@
 """Runs side by side, with tests of significance."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..metrics import macro_f1, mcnemar, paired_bootstrap
+from ..metrics import bootstrap_over_seeds, mcnemar
 from ..metrics.significance import mean_std
 from .card import CORPUS_SHOWN, best_run
-from .finished_runs import (
-    Predictions,
-    is_multi_label_run,
-    read_predictions,
-    read_report,
-)
+from .finished_runs import Predictions, choose_split, is_multi_label_run, read_predictions, read_report, seed_folders
 
 
 COMPARED = (*CORPUS_SHOWN, "macro_f1", "weighted_f1", "micro_f1", "micro_f1_without_neutral")
+SAMPLES = 10_000  # of the bootstrap
 
 
-def compare(runs: Sequence[str | Path], split: str = "test") -> dict[str, Any]:
+def compare(runs: Sequence[str | Path], split: str | None = None) -> dict[str, Any]:
     """
     Compare run folders of one corpus; the first is the baseline of the tests.
 
-    The tests use the predictions of the seed that was best on dev, row by row.
+    A test is about the means over the seeds that the table shows: `bootstrap_over_seeds` of macro-F1, the seeds paired where
+    both runs have the same ones. For two runs with one seed each it is the paired bootstrap over rows, and McNemar's test is
+    added: that one needs a single decision of each run for a row, and several seeds give several.
 
     Args:
         runs: run folders.
-        split: "validation" or "test".
+        split: "validation" or "test"; default: the test part, or the validation part where a run has no other.
 
     Returns:
-        {"metrics": column names, "table": rows of strings, "tests": one dict per run but the first and per decision}.
+        `split`; `metrics`, the names of the columns; `table`, rows of strings; `notes`, what a reader must know; and `tests`, one
+        dict for each run but the first and each decision ("fixed", "tuned" or "argmax"): what `bootstrap_over_seeds` gives,
+        `first` and `second` (names), `first_seeds`, `second_seeds`, `paired_seeds`, `metric`, `split`, `rows`, `samples`, the
+        same in words as `tested`, and McNemar's `only_first`, `only_second`, `mcnemar_p_value`, None for several seeds.
 
     Raises:
         FileNotFoundError: a folder without metrics.json or predictions.parquet.
         ValueError: runs over other rows or labels; no such split.
     """
     reports = [read_report(Path(run)) for run in runs]
-    for run, report in zip(runs, reports, strict=True):
-        if split not in report["summary"]:
-            raise ValueError(f"{run} has no figures for the split {split!r}: it has {list(report['summary'])}.")
+    notes = []
+    lacking = [str(run) for run, report in zip(runs, reports, strict=True) if "test" not in report["summary"]]
+    if split is None and lacking:
+        notes.append(f"no test part in {', '.join(lacking)}: all figures are those of the validation part")
+    split = choose_split(runs, reports, split)
     columns = list(
         dict.fromkeys(
             (kind, metric)
@@ -56,24 +60,22 @@ def compare(runs: Sequence[str | Path], split: str = "test") -> dict[str, Any]:
     for name, report in zip(names, reports, strict=True):
         cells = [mean_std(report["summary"][split].get(kind, {}).get(metric)) for kind, metric in columns]
         table.append([name, report["base_model"], str(len(report["runs"])), *cells])
-    tests = []
-    first, decisions = _predictions(Path(runs[0]), reports[0], split)
-    for run, name, report in zip(runs[1:], names[1:], reports[1:], strict=True):
-        second, others = _predictions(Path(run), report, split)
-        check_same_rows(runs[0], first, run, second)
-        for decision in decisions:
-            predictions = decisions[decision], others[decision]
-            rows = mcnemar(first.gold, *predictions)
-            tests.append(
-                {"first": names[0], "second": name, "decision": decision}
-                | paired_bootstrap(macro_f1, first.gold, *predictions)
-                | {
-                    "only_first": rows["only_first"],
-                    "only_second": rows["only_second"],
-                    "mcnemar_p_value": rows["p_value"],
-                }
+    missing = {run: seed_folders(Path(run), report)[1] for run, report in zip(runs, reports, strict=True)}
+    for run, folders in missing.items():
+        if folders:
+            notes.append(
+                f"{run} lacks predictions.parquet of {', '.join(folders)}: the tests take the best seed of each run alone"
             )
-    return {"metrics": [f"{metric} ({kind})" for kind, metric in columns], "table": table, "tests": tests}
+    tests = []
+    first, *others = (
+        _decisions(Path(run), name, report, split, best_alone=any(missing.values()))
+        for run, name, report in zip(runs, names, reports, strict=True)
+    )
+    for run, second in zip(runs[1:], others, strict=True):
+        check_same_rows(runs[0], first.found, run, second.found)
+        tests += _tests(first, second, split)
+    metrics = [f"{metric} ({kind})" for kind, metric in columns]
+    return {"split": split, "metrics": metrics, "table": table, "tests": tests, "notes": notes}
 
 
 def run_names(runs: Sequence[str | Path], reports: Sequence[dict[str, Any]]) -> list[str]:
@@ -95,14 +97,86 @@ def check_same_rows(first_run: str | Path, first: Predictions, second_run: str |
         )
 
 
-def _predictions(run: Path, report: dict[str, Any], split: str) -> tuple[Predictions, dict[str, np.ndarray]]:
-    """The predictions, and the decisions that they give: (N, C) of 0 and 1 for multi-label data, (N,) class ids for other."""
-    found = read_predictions(run, split, is_multi_label_run(report))
-    if not found.multi_label:
-        return found, {"argmax": found.probabilities.argmax(axis=1)}
-    thresholds = best_run(report["runs"])["thresholds"]
-    tuned = np.array([thresholds[name] for name in found.names])
-    return found, {
-        "fixed": (found.probabilities > report["threshold"]).astype(np.int8),
-        "tuned": (found.probabilities > tuned).astype(np.int8),
+@dataclass(frozen=True)
+class _Decisions:
+    """
+    What a run decided.
+
+    Attributes:
+        run: its name.
+        seeds: S seeds.
+        found: the predictions of one of them.
+        kinds: "fixed" and "tuned", (S, N, C) of 0 and 1, for multi-label data; "argmax", (S, N) class ids, for other.
+    """
+
+    run: str
+    seeds: list[int]
+    found: Predictions
+    kinds: dict[str, np.ndarray]
+
+
+def _decisions(run: Path, name: str, report: dict[str, Any], split: str, best_alone: bool) -> _Decisions:
+    multi_label = is_multi_label_run(report)
+    entries, folders = report["runs"], seed_folders(run, report)[0]
+    if best_alone:
+        entries, folders = [best_run(entries)], [run]
+    each = [read_predictions(folder, split, multi_label) for folder in folders]
+    for folder, found in zip(folders, each, strict=True):
+        check_same_rows(folders[0], each[0], folder, found)
+    probabilities = np.stack([found.probabilities for found in each])
+    if multi_label:
+        tuned = np.array([[entry["thresholds"][label] for label in each[0].names] for entry in entries])
+        kinds = {"fixed": probabilities > report["threshold"], "tuned": probabilities > tuned[:, None]}
+    else:
+        kinds = {"argmax": probabilities.argmax(axis=2)}
+    return _Decisions(name, [entry["seed"] for entry in entries], each[0], kinds)
+
+
+def _tests(first: _Decisions, second: _Decisions, split: str) -> list[dict[str, Any]]:
+    """A test for each kind of decision."""
+    gold = first.found.gold
+    paired = sorted(first.seeds) == sorted(second.seeds)
+    order = [second.seeds.index(seed) for seed in first.seeds] if paired else range(len(second.seeds))
+    seeds = first.seeds, [second.seeds[i] for i in order]
+    single = len(seeds[0]) == len(seeds[1]) == 1
+    same = {
+        "first": first.run,
+        "second": second.run,
+        "first_seeds": seeds[0],
+        "second_seeds": seeds[1],
+        "paired_seeds": paired,
+        "metric": "macro_f1",
+        "split": split,
+        "rows": len(gold),
+        "samples": SAMPLES,
+        "tested": _in_words((first.run, second.run), seeds, paired, f"{len(gold)} rows of the {split} part"),
     }
+    tests = []
+    for kind in first.kinds:
+        one, other = first.kinds[kind], second.kinds[kind][list(order)]
+        rows = mcnemar(gold, one[0], other[0]) if single else dict.fromkeys(("only_first", "only_second", "p_value"))
+        tests.append(
+            {"decision": kind}
+            | same
+            | bootstrap_over_seeds(gold, one, other, paired, SAMPLES)
+            | {name: rows[name] for name in ("only_first", "only_second")}
+            | {"mcnemar_p_value": rows["p_value"]}
+        )
+    return tests
+
+
+def _in_words(names: tuple[str, str], seeds: tuple[list[int], list[int]], paired: bool, rows: str) -> str:
+    """What was tested."""
+    if len(seeds[0]) == len(seeds[1]) == 1:
+        return (
+            f"macro-F1 of one seed each ({seeds[0][0]} and {seeds[1][0]}) on {rows}; paired bootstrap of the rows, {SAMPLES} samples; "
+            "the spread over seeds is not known"
+        )
+    counts = [f"{len(own)} seed{'s' if len(own) > 1 else ''} ({', '.join(map(str, own))})" for own in seeds]
+    what = f"{counts[0]} of each run, paired" if paired else f"{counts[0]} and {counts[1]}, not paired"
+    text = (
+        f"mean macro-F1 over {what}, on {rows}; bootstrap of seeds and rows, {SAMPLES} samples; no McNemar test, which is for one "
+        "seed each"
+    )
+    unknown = [name for name, own in zip(names, seeds, strict=True) if len(own) == 1]
+    return text + "".join(f"; the spread over seeds of {name} is not known" for name in unknown)

@@ -2,6 +2,7 @@
 """What a finished run folder holds, read back."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,33 @@ def is_multi_label_run(report: dict[str, Any]) -> bool:
 
 def is_generator_run(report: dict[str, Any]) -> bool:
     return "teacher_forcing" in report["runs"][0].get("validation", {})
+
+
+def choose_split(runs: Sequence[str | Path], reports: Sequence[dict[str, Any]], split: str | None = None) -> str:
+    """
+    The given split, or else "test", or "validation" where a run has no test part.
+
+    Raises:
+        ValueError: a run has no figures for it.
+    """
+    parts = [[name for name in ("test", "validation") if name in report["summary"]] for report in reports]
+    if split is None:
+        split = "test" if all("test" in own for own in parts) else "validation"
+    for run, own in zip(runs, parts, strict=True):
+        if split not in own:
+            raise ValueError(f"{run} has no figures for the split {split!r}: it has {own}.")
+    return split
+
+
+def seed_folders(run: Path, report: dict[str, Any]) -> tuple[list[Path], list[str]]:
+    """
+    Where the predictions of each seed lie, those of one seed alone in the run folder itself; and the names of the folders that
+    lack theirs.
+    """
+    if len(report["runs"]) == 1:
+        return [run], []
+    folders = [run / f"seed-{entry['seed']}" for entry in report["runs"]]
+    return folders, [folder.name for folder in folders if not (folder / "predictions.parquet").is_file()]
 
 
 def read_predictions(folder: Path, split: str, multi_label: bool) -> Predictions:

@@ -72,6 +72,11 @@ def train(
         FloatingPointError: the training diverged.
         SystemExit: with code 143, the process got SIGTERM within the training; the checkpoint is written.
     """
+    if not isinstance(recipe, Recipe):
+        raise TypeError(
+            f"`recipe` must be a Recipe, got {recipe!r}: write load_recipe(NAME) for one of the package or a file, "
+            "hf_emotion.recipes.make_recipe({...}) for fields."
+        )
     output = Path("runs") / recipe.name if output is None else Path(output)
     with explained(output):
         return _train(recipe, output, data_dir, resume, splits)
@@ -92,6 +97,12 @@ def _train(
     missing = [part for part in ("train", "validation") if part not in splits]
     if missing:
         raise ValueError(f"a training needs the part {missing[0]!r}; the corpus has {list(splits)}.")
+    empty = [part for part in ("train", "validation") if not len(splits[part])]
+    if empty:
+        raise ValueError(
+            f"a training needs rows, and the part {empty[0]!r} has no rows: give some (`dedupe` takes out of the training part what "
+            "is in validation or test)."
+        )
     corpus = OUR_MODEL_TYPES.get(recipe.model_type)
     for kind, found in (("replies", is_reply_dataset), ("conversations", is_conversation_dataset)):
         if corpus == kind and not found(splits["train"]):

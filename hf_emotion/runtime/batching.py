@@ -6,13 +6,13 @@ Shapes: N texts, B rows of a batch, L tokens, U utterances, D utterance vector.
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
-from .plain import tfidf_gate
+from .plain import readable, tfidf_gate
 
 
 # Larger batches leave the CPU's caches (measured with MiniLM: 512 rows 1.44 s at 1024 tokens, 1.73 s at 4096).
@@ -40,19 +40,23 @@ def progress_bar(progress: bool, **options: Any) -> AbstractContextManager[Any]:
 
 def as_texts(texts: Sequence[str] | str) -> list[str]:
     """A list of texts (a string is a list of one); TypeError for what is none, ValueError where one is empty or no string."""
-    if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
-        raise TypeError(f"texts must be a string or a list of strings, got {type(texts).__name__}: write [text, ...].")
+    # Of a table the elements are the names of its columns, and a set has no order.
+    wrong = isinstance(texts, Mapping | Set | bytes) or not isinstance(texts, Iterable) or hasattr(texts, "columns")
+    if wrong:
+        remedy = "texts['text'], the column with the texts" if hasattr(texts, "columns") else "[text, ...]"
+        raise TypeError(f"texts must be a string or a list of strings, got {type(texts).__name__}: write {remedy}.")
     texts = [texts] if isinstance(texts, str) else list(texts)
     for row, text in enumerate(texts):
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"text {row + 1} of {len(texts)} is empty or no string: {text!r}")
         try:
-            text.encode()
+            if isinstance(text, str):
+                text.encode()
         except UnicodeEncodeError as error:
             raise ValueError(
                 f"text {row + 1} of {len(texts)} holds half a character (U+{ord(text[error.start]):04X} at {error.start}), which is "
                 "no Unicode text: read it as UTF-8, or leave such characters out."
             ) from error
+        if not readable.is_readable(text):
+            raise ValueError(f"text {row + 1} of {len(texts)} is empty or no string: {text!r}")
     return texts
 
 

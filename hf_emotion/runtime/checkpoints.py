@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints, with their weights or exported, for the predictors. torch is imported where a checkpoint needs it, and no sooner."""
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from .onnx import OnnxClassifier, OnnxDialogueClassifier, is_exported
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -54,6 +57,7 @@ def load_checkpoint(
     if not isinstance(checkpoint, str | Path):
         if tokenizer is None:
             raise ValueError("pass `tokenizer` together with a model object.")
+        check_vocabulary(checkpoint.config, tokenizer)
         if dtype is not None:
             raise ValueError(
                 f"`dtype` {dtype!r} is for checkpoints: a model object has its own, see `model.to(dtype)`."
@@ -81,6 +85,22 @@ def load_checkpoint(
     return load_weights(checkpoint, tokenizer, device, dtype)
 
 
+# Rows of embeddings that a tokenizer may lack: sizes are rounded up for speed, and leave room for new words.
+ROUNDED_UP = 128
+
+
+def check_vocabulary(config: Any, tokenizer: Any) -> None:
+    """Warns of a tokenizer that cannot be the model's: other words have its ids, which no error tells."""
+    rows = getattr(getattr(config, "encoder_config", None) or config, "vocab_size", None)
+    if rows is not None and not rows - ROUNDED_UP <= len(tokenizer) <= rows:
+        logger.warning(
+            "the tokenizer knows %d tokens and the model %d: take the tokenizer that the model was trained with, or the labels mean "
+            "nothing",
+            len(tokenizer),
+            rows,
+        )
+
+
 def _exported_tokenizer(folder: Path) -> Any:
     if is_light(folder):
         return ExportedTokenizer(folder)
@@ -102,6 +122,10 @@ def model_probabilities(model: Any, inputs: dict[str, np.ndarray], multi_label: 
 
         return torch_probabilities(model, inputs, multi_label)
     logits = model(**inputs).logits
+    if not np.isfinite(logits).all():
+        raise ValueError(
+            "the exported model computes NaN or infinity for a text: its weights are damaged. Export the model again."
+        )
     if multi_label:
         # Of the smaller of the two exponentials, so that none overflows.
         small = np.exp(-np.abs(logits))

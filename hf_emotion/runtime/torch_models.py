@@ -15,7 +15,8 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from .checkpoints import is_dialogue_model, is_generator
+from ..modeling.checked_input import check_finite
+from .checkpoints import check_vocabulary, is_dialogue_model, is_generator
 from .loading import read_config, read_model, read_tokenizer
 
 
@@ -61,6 +62,7 @@ def load_weights(
                 "tokenizer it was trained with into the folder, tokenizer.save_pretrained(folder)."
             )
         tokenizer = read_tokenizer(checkpoint)
+    check_vocabulary(config, tokenizer)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"`device` is {str(device)!r}, but torch finds no GPU: leave it out, or write 'cpu'.")
@@ -72,6 +74,7 @@ def torch_probabilities(model: PreTrainedModel, inputs: dict[str, np.ndarray], m
     """See `model_probabilities`."""
     use_one_thread_after_fork()
     logits = model(**to_tensors(inputs, model)).logits.float()
+    check_finite(logits)
     return (logits.sigmoid() if multi_label else logits.softmax(dim=-1)).cpu().numpy()
 
 

@@ -41,6 +41,7 @@ from ..io.paths import (
     shown,
 )
 from ..runtime.onnx import OnnxClassifier
+from ..runtime.plain import readable
 
 
 try:
@@ -365,7 +366,7 @@ def _split_rows(rows: Iterator[dict], columns: _Columns, rows_per_part: int) -> 
 
 
 def _usable(text: Any) -> bool:
-    return isinstance(text, str) and bool(text.strip()) and is_unicode(text)
+    return readable.is_readable(text)
 
 
 def is_unicode(text: str) -> bool:

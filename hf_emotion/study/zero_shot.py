@@ -53,18 +53,14 @@ class FrozenStates:
 
 def logits_of(model: BertForLabelAwareClassification, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """The model above its encoder: (b, L, d) -> (b, C)."""
-    attended, _ = model.bert.label_attention(model.bert.label_embeddings.weight, states, mask)  # (b, C, d)
+    attended, _ = model.bert.score(states, mask)  # (b, C, d)
     sentence = states[:, 0] if model.bert.pooler is None else model.bert.pooler(states)
     return model.classifier(torch.cat([attended, sentence[:, None].expand_as(attended)], dim=-1))
 
 
 def train_head(model, states: FrozenStates, gold: torch.Tensor, keep: np.ndarray, epochs: int, seed: int) -> None:
     """Train everything above the encoder on the rows of `keep`, with binary cross-entropy."""
-    parameters = [
-        *model.bert.label_embeddings.parameters(),
-        *model.bert.label_attention.parameters(),
-        *model.classifier.parameters(),
-    ]
+    parameters = [*model.bert.score.parameters(), *model.classifier.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, total_iters=epochs * len(states.rows))
     batches = list(zip(states.rows, states.batches, strict=True))

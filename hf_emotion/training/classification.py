@@ -351,9 +351,7 @@ def class_counts(dataset: Dataset) -> dict[str, int]:
 def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int) -> TrainingArguments:
     # The metrics of a corpus take the rows of all contexts together.
     metric = "accuracy" if recipe.one_model_per_context else corpus_of(recipe.dataset).selection_metric
-    return training_arguments(
-        TrainingArguments, recipe, checkpoints, seed, metric_for_best_model=metric, greater_is_better=True
-    )
+    return training_arguments(TrainingArguments, recipe, checkpoints, seed, metric_for_best_model=metric)
 
 
 def tokenize(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the trainings of classifiers and generators have in common."""
 
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,23 @@ from accelerate.utils import broadcast_object_list
 from transformers import Trainer, TrainingArguments
 
 from ..io.files import write_text
+from ..metrics import LOWER_IS_BETTER
 from ..recipes import Recipe
 from .survive import Survival, last_whole_checkpoint, stopped_at
+
+
+logger = logging.getLogger(__name__)
 
 
 def training_arguments(
     arguments_class: type[TrainingArguments], recipe: Recipe, checkpoints: Path, seed: int, **own: Any
 ) -> TrainingArguments:
-    """The recipe's arguments over the defaults of a run, those in `own` among them."""
+    """
+    The recipe's arguments over the defaults of a run, those in `own` among them.
+
+    Raises:
+        ValueError: `greater_is_better` that contradicts the metric.
+    """
     values = {
         "eval_strategy": "epoch",
         "save_strategy": "epoch",
@@ -35,10 +45,19 @@ def training_arguments(
         **own,
         **recipe.training_arguments,
     }
+    metric = values.get("metric_for_best_model") or "loss"  # as the Trainer has it
+    greater = not metric.endswith(LOWER_IS_BETTER)
+    if values.setdefault("greater_is_better", greater) is not greater:
+        raise ValueError(
+            f"`greater_is_better` {str(not greater).lower()} would keep the worst epoch by `metric_for_best_model` {metric!r}: leave "
+            "it out."
+        )
     # The collator drops the column `length`, which the sampler needs.
     arguments = arguments_class(output_dir=str(checkpoints), seed=seed, remove_unused_columns=False, **values)
-    if not arguments.learning_rate >= 0:  # found by the optimizer too, but after the run folder was begun
-        raise ValueError(f"`learning_rate` must not be negative, got {arguments.learning_rate}.")
+    if not 0 < arguments.learning_rate <= 1:
+        logger.warning(
+            "`learning_rate` is %g: the model will learn nothing; 1e-5 to 1e-3 are usual", arguments.learning_rate
+        )
     return arguments
 
 
@@ -75,6 +94,7 @@ def fit(
         "resumed": last is not None,
         "epochs": trainer.state.epoch,
         "best_dev_metric": trainer.state.best_metric,
+        "selected_by": trainer.args.metric_for_best_model,
         "best_step": trainer.state.best_global_step,
         "history": [entry for entry in trainer.state.log_history if "loss" in entry or "eval_loss" in entry],
     }

@@ -65,7 +65,6 @@ def train_generator(
         checkpoints,
         seed,
         metric_for_best_model="perplexity",
-        greater_is_better=False,
         # Blocks of conversations are all of one length.
         train_sampling_strategy="random" if recipe.model_type == "gpt2" else "group_by_length",
     )

@@ -152,6 +152,12 @@ class Survival(TrainerCallback, ExportableState):
             signal.signal(signal.SIGTERM, before)
 
     def on_train_begin(self, args, state, control, **kwargs):
+        warmup = args.get_warmup_steps(state.max_steps)
+        if warmup >= state.max_steps:
+            logger.warning(
+                "`warmup_steps` are %d, and the training has %d steps: the learning rate never reaches `learning_rate` %g",
+                *(warmup, state.max_steps, args.learning_rate),
+            )
         saved = _saved({"stateful_callbacks": state.stateful_callbacks})
         if state.global_step and saved:
             if saved["processes"] != args.world_size:

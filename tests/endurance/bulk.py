@@ -205,13 +205,13 @@ def run(
     return {**summary, **speed, **({"error": error[-2000:]} if error else {})}
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     logging.getLogger("hf_emotion").setLevel(logging.ERROR)  # not of each text that is cut
     summary = run(arguments.rows, arguments.kills, arguments.processes, seed=arguments.seed)
     print(json.dumps(summary))

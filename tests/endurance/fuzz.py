@@ -13,6 +13,7 @@ import logging
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -50,12 +51,12 @@ def throw(point: EntryPoint, cases: int, seed: int, folder: Path) -> dict[str, i
     return {**counts, "seconds": round(time.perf_counter() - start, 1), "problems": list(problems.values())}
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=5000, help="for each entry point")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", help="an entry point, may be repeated; default: all")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="hf-emotion-fuzz-") as root:

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,13 +136,13 @@ def run(seconds: float, threads: int = 16, forks: int = 2, seed: int = 0) -> dic
     }
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--forks", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     logging.getLogger("hf_emotion").setLevel(logging.ERROR)  # not of each text that is cut
     summary = run(60 * arguments.minutes, arguments.threads, arguments.forks, arguments.seed)
     print(json.dumps(summary))

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights that were renamed after checkpoints with them had been written."""
+
+import re
+
+from transformers.core_model_loading import WeightRenaming
+
+
+class RenamedWeights:
+    """
+    For base models and heads, before their other bases. Checkpoints have the old names: `from_pretrained` and `load_state_dict`
+    take them and the new ones, `save_pretrained` writes them. So every version reads every checkpoint.
+
+    `_renamed_weights` maps old names to new ones, or parts of names that begin after a dot, e.g. {"label_attention.": "score."}.
+    Not registered with transformers, which knows a model by the name of its class alone: older code beside a checkpoint may
+    have one of that name.
+    """
+
+    _renamed_weights: dict[str, str]
+
+    @classmethod
+    def _renaming_patterns(cls) -> dict[str, str]:
+        return {_pattern(old): _pattern(new) for old, new in cls._renamed_weights.items()}
+
+    @classmethod
+    def from_pretrained(cls, *args, key_mapping: dict[str, str] | None = None, **kwargs):
+        """As of every model of transformers."""
+        return super().from_pretrained(*args, key_mapping=cls._renaming_patterns() | (key_mapping or {}), **kwargs)
+
+    def save_pretrained(self, *args, **kwargs):
+        """As of every model of transformers."""
+        # Transformers writes the names that it read, which are the new ones where the checkpoint had none of these weights.
+        self._weight_conversions = [WeightRenaming(*patterns) for patterns in self._renaming_patterns().items()]
+        return super().save_pretrained(*args, **kwargs)
+
+    def _load_from_state_dict(self, state_dict, prefix, *args):
+        # The Trainer loads the best and the last checkpoint by `load_state_dict`.
+        for name in [name for name in state_dict if name.startswith(prefix)]:
+            renamed = name
+            for old, new in self._renamed_weights.items():
+                renamed = re.sub(_pattern(old), new, renamed, count=1)
+            state_dict[renamed] = state_dict.pop(name)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def _pattern(name: str) -> str:
+    return rf"(?<!\w){re.escape(name)}"
+
+
+__all__ = ["RenamedWeights"]
