@@ -20,6 +20,7 @@ from .aspect import (
     is_aspect_dataset,
     load_semeval2014,
     load_sentihood,
+    none_label,
     replace_targets,
 )
 from .conversations import is_conversation_dataset, load_conversations
@@ -205,6 +206,7 @@ __all__ = [
     "load_split",
     "mojitalk_part",
     "multi_hot",
+    "none_label",
     "oversample_minorities",
     "read_rows",
     "remove_duplicates",

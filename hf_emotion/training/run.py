@@ -56,6 +56,7 @@ from ..modeling.tfidf_gate import TfidfGate
 from ..modeling.usable_positions import usable_positions
 from ..recipes import Recipe
 from . import reports
+from .check_data import check_data
 from .dialogue import build_dialogue_model, cached_vectors, encode_dialogues, is_frozen
 from .files import filling, is_taken, write_json
 from .fit import fit, training_arguments
@@ -173,6 +174,7 @@ def _train(
         splits = replies_as_texts(splits)
     if recipe.train_fraction < 1:
         splits["train"] = share_of(splits["train"], recipe.train_fraction)
+    check_data(splits, classifies=not generates)
     folders = {seed: output if len(recipe.seeds) == 1 else output / f"seed-{seed}" for seed in recipe.seeds}
     runs = []
     for seed, folder in folders.items():
