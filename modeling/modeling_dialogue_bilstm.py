@@ -19,7 +19,7 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .checked_input import check_ids, check_length
+from .checked_input import check_ids, check_labels, check_length
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
 from .padding import inverse_order, places_before_padding, real_positions, reordered
 from .sinusoidal_encoding import sinusoidal_encoding
@@ -359,6 +359,7 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
         if labels is not None:
             if labels.shape != logits.shape[:2]:
                 raise ValueError(f"`labels` must have shape {tuple(logits.shape[:2])}, got {tuple(labels.shape)}.")
+            check_labels(labels, logits.shape[-1])
             labels = labels.to(logits.device)
             weights = self.config.class_weights
             total = F.cross_entropy(

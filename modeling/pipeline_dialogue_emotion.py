@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipeline `dialogue-emotion`: a dialogue to the emotion of each of its turns."""
 
+import logging
 import sys
 from collections.abc import Sequence
 
@@ -9,6 +10,9 @@ from transformers import Pipeline
 
 from .checked_input import check_finite, is_readable
 from .usable_positions import usable_positions
+
+
+logger = logging.getLogger(__name__)
 
 
 def number_speakers(speakers: Sequence[str | None], limit: int) -> list[int]:
@@ -42,6 +46,8 @@ class DialogueEmotionPipeline(Pipeline):
         if not isinstance(inputs, list) or not inputs:
             raise ValueError(f"a dialogue must be a list of turns, at least one; got {inputs!r}.")
         several = all(isinstance(item, list) for item in inputs)
+        if several:
+            refuse_turns(inputs)
         results = super().__call__(inputs if several else [inputs], batch_size=1, **kwargs)
         return results if several else results[0]
 
@@ -61,6 +67,7 @@ class DialogueEmotionPipeline(Pipeline):
         )
         inputs = {name: encoded[name][None] for name in ("input_ids", "attention_mask")}  # (1, U, L)
         if config.num_speakers:
+            warn_of_speakers([speaker for speaker, _ in turns], config.num_speakers)
             inputs["speaker_ids"] = torch.tensor(
                 [number_speakers([speaker for speaker, _ in turns], config.num_speakers)]
             )
@@ -80,6 +87,31 @@ class DialogueEmotionPipeline(Pipeline):
             entry = {"speaker": speaker, "utterance": utterance, "label": names[best], "score": row[best]}
             results.append({**entry, "scores": dict(zip(names, row, strict=True))})
         return results
+
+
+def warn_of_speakers(speakers: Sequence[str | None], limit: int) -> bool:
+    """Whether a model that tells speakers apart is not told who speaks, which is said."""
+    unnamed = sum(not speaker for speaker in speakers)
+    if unnamed and len(speakers) > 1:
+        logger.warning(
+            "%d of %d turns name no speaker and count as one person's, and the model tells %d speakers apart (`num_speakers`): write "
+            "(speaker, utterance)",
+            *(unnamed, len(speakers), limit),
+        )
+    return unnamed > 0 and len(speakers) > 1
+
+
+def refuse_turns(dialogues: Sequence) -> None:
+    """ValueError for turns as JSON has them, lists of speaker and utterance, which would be dialogues of two utterances each."""
+    pairs = [item for item in dialogues if isinstance(item, list) and list(map(type, item)) == [str, str]]
+    first = [item[0].strip() for item in pairs]
+    names = all(0 < len(text.split()) <= 3 and text[-1] not in ".?!…" for text in first)
+    again = len(set(first)) < len(first) or all(text[:1].isupper() for text in first)
+    if 1 < len(pairs) == len(dialogues) and names and again:
+        raise ValueError(
+            f"{pairs[0]!r} and the others look like turns of one dialogue, and a list of lists holds several dialogues: write the turns as "
+            "pairs (speaker, utterance). For dialogues of two utterances write {'utterance': ...} for each."
+        )
 
 
 def encoder_positions(config) -> int:
@@ -102,4 +134,11 @@ def read_turn(turn, number: int) -> tuple[str | None, str]:
     return speaker, utterance
 
 
-__all__ = ["DialogueEmotionPipeline", "encoder_positions", "number_speakers", "read_turn"]
+__all__ = [
+    "DialogueEmotionPipeline",
+    "encoder_positions",
+    "number_speakers",
+    "read_turn",
+    "refuse_turns",
+    "warn_of_speakers",
+]

@@ -15,6 +15,7 @@ from datasets import Dataset, DatasetDict, Features, List, Value
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..inference.dialogue import pad_dialogues, utterance_vectors
+from ..inference.predictor import encode_texts
 from ..loading import read_config, read_model
 from ..modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
 from ..modeling.pipeline_dialogue_emotion import number_speakers
@@ -100,6 +101,11 @@ def encode_dialogues(
     texts = sorted({text for dataset in splits.values() for dialogue in dataset["utterances"] for text in dialogue})
     number_of = {text: number for number, text in enumerate(texts)}
     config = model.config
+    if config.num_speakers and not any(speaker for row in splits["train"]["speakers"] for speaker in row):
+        raise ValueError(
+            f"`model_config.num_speakers` is {config.num_speakers}, and no turn of the training part names a speaker: leave it out, or "
+            "name their column with `dataset_options.speaker_column`."
+        )
 
     def encode(row: dict) -> dict:
         return {
@@ -124,14 +130,14 @@ def encode_dialogues(
     )
     if is_frozen(config):
         vectors, cut = cached_vectors(model, tokenizer, texts, max_length)
-        if cut.any():
-            logger.warning(
-                "%d of %d utterances are longer than %d tokens and are cut", cut.sum(), len(cut), max_length
-            )
         inputs_of = lambda rows: pad_dialogues([torch.from_numpy(vectors[row["utterances"]]) for row in rows])  # noqa: E731
     else:
-        tokens = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
+        columns, cut = encode_texts(tokenizer, [texts], max_length, None, config)
+        tokens = columns["input_ids"]
         inputs_of = lambda rows: pad_tokens([[tokens[i] for i in row["utterances"]] for row in rows], tokenizer)  # noqa: E731
+
+    if cut.any():
+        logger.warning("%d of %d utterances are longer than %d tokens and are cut", cut.sum(), len(cut), max_length)
 
     def collate(rows: list[dict]) -> dict[str, torch.Tensor]:
         pad = torch.nn.utils.rnn.pad_sequence
