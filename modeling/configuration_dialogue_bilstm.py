@@ -39,6 +39,16 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
             Size of the embedding of `speaker_ids`, which is added to the utterance vectors; 0: no speakers.
         class_weights (`list[float]`, *optional*):
             Weight of each class in the loss.
+
+    | what the paper leaves open | ours |
+    |---|---|
+    | biases | of the projections Q, K, V and O and of the classifier; two in each gate of an LSTM, as in torch |
+    | residual connection and norm around the attention | both: LayerNorm(X + MultiHead(X)) (`attention_residual`) |
+    | where positions are added | before the BiLSTM (`positional_encoding_at`); utterance 1 has position 0 |
+    | dropout | `hidden_dropout_prob` before the first LSTM and the classifier, `attention_probs_dropout_prob` of the attention |
+    | starts | LSTM U(±1/√H), the other weights N(0, `initializer_range`²), the other biases 0 |
+    | sizes | `hidden_size`, `num_hidden_layers` and `num_attention_heads` above |
+    | class weights in the loss | sum over the labels divided by their number, not by their weights |
     """
 
     model_type = "dialogue-bilstm"
