@@ -4,7 +4,7 @@
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
-from transformers import AutoConfig, PreTrainedConfig
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 
 @strict
@@ -76,8 +76,17 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
     class_weights: list[float | int] | None = None
 
     def __post_init__(self, **kwargs):
-        if isinstance(self.encoder_config, dict):
-            self.encoder_config = AutoConfig.for_model(**self.encoder_config)
+        if self.encoder_config is not None:
+            # A copy: the configuration of a model that runs would lose its attention implementation here. And without the place
+            # that its weights came from, which may be a folder of somebody's machine: they lie with this model.
+            values = self.encoder_config if isinstance(self.encoder_config, dict) else self.encoder_config.to_dict()
+            values = {name: value for name, value in values.items() if name != "_name_or_path"}
+            if values.get("model_type") not in CONFIG_MAPPING:
+                raise ValueError(
+                    f"`encoder_config` has the model type {values.get('model_type')!r}, which this version of transformers does "
+                    "not have; an encoder with code of its own cannot stand within the model: take one of transformers itself."
+                )
+            self.encoder_config = AutoConfig.for_model(**values)
         if self.utterance_encoder == "model" and self.encoder_config is not None:
             self.utterance_size = self.encoder_config.hidden_size
         super().__post_init__(**kwargs)
@@ -102,6 +111,10 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
             return self.utterance_size
         return self.hidden_size if self.causal else 2 * self.hidden_size
 
+    def get_text_config(self, decoder=None, encoder=None):
+        """The configuration that holds the vocabulary: that of the pretrained encoder where there is one."""
+        return self if self.encoder_config is None else self.encoder_config
+
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
         # Arguments of `from_pretrained` take part in the checks, which else see only what was saved.
@@ -109,6 +122,16 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
         return super().from_dict({**config_dict, **given}, **kwargs)
 
     def validate_encoder(self):
+        encoder = self.encoder_config
+        if encoder is not None and not type(encoder).__module__.startswith("transformers."):
+            raise ValueError(
+                f"`encoder_config` is of a {encoder.model_type!r} model; an encoder with code of its own cannot stand within the "
+                "model: take one of transformers itself."
+            )
+        if encoder is not None and encoder.is_encoder_decoder:
+            raise ValueError(
+                f"`encoder_config` is of a {encoder.model_type!r} model, an encoder-decoder: take an encoder alone."
+            )
         if (self.utterance_encoder == "model") != (self.encoder_config is not None):
             raise ValueError(
                 "`encoder_config` and `utterance_encoder='model'` go together: got utterance_encoder="

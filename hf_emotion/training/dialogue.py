@@ -12,7 +12,7 @@ import datasets
 import numpy as np
 import torch
 from datasets import Dataset, DatasetDict, Features, List, Value
-from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..inference.dialogue import pad_dialogues, utterance_vectors
 from ..inference.predictor import encode_texts
@@ -55,15 +55,9 @@ def build_dialogue_model(
             if fields.get("utterance_encoder") == "bilstm":
                 fields = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **fields}
                 return DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMConfig(**fields))
-            base._name_or_path = ""  # the encoder's weights lie with the model from here on
-            base.dtype = torch.float32
-            config = DialogueBiLSTMConfig(encoder_config=base, **{"utterance_encoder": "model", **fields})
-            model = DialogueBiLSTMForEmotionRecognition(config)
-            encoder = read_model(AutoModel, path, dtype=torch.float32)
+            return read_model(DialogueBiLSTMForEmotionRecognition, path, method="from_encoder_pretrained", **fields)
     except OSError as error:
         raise OSError(not_found(base_model, error)) from error
-    model.dialogue.utterance_encoder.load_state_dict(encoder.state_dict())
-    return model
 
 
 def _trained_on(path: str, fields: dict[str, Any]) -> DialogueBiLSTMForEmotionRecognition:
@@ -186,8 +180,7 @@ def cached_vectors(
     digest = hashlib.sha256(f"vector, cut\n{max_length}\n{len(texts)}\n".encode())  # the columns first
     digest.update(model.config.encoder_config.to_json_string().encode())
     for name, tensor in sorted(model.dialogue.utterance_encoder.state_dict().items()):
-        if not name.startswith("pooler"):  # no part of the vectors, and made up where the base model has none
-            digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+        digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     if tokenizer.is_fast:
         rules = json.loads(tokenizer.backend_tokenizer.to_str())
         rules = {
