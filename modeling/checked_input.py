@@ -2,9 +2,13 @@
 """What every model asks of its input before it computes: else a wrong id or length ends in an error of an embedding table."""
 
 import torch
+from transformers.utils import logging
 
 from .readable import check_text, is_readable
 from .usable_positions import usable_positions
+
+
+logger = logging.get_logger(__name__)
 
 
 def check_input(
@@ -43,10 +47,43 @@ def check_length(length: int, positions: int) -> None:
         )
 
 
+def warn_of_padding(config, input_ids: torch.Tensor | None, attention_mask: torch.Tensor | None) -> None:
+    """Said once: ids (B, L) that begin or end with padding, which a model without a mask reads as words."""
+    pad = config.pad_token_id
+    if input_ids is None or attention_mask is not None or pad is None or not _can_look(input_ids):
+        return
+    ends = [getattr(config, f"{name}_token_id", None) for name in ("bos", "eos", "sep", "context_separator")]
+    if pad not in ends and (input_ids[:, [0, -1]] == pad).any():
+        logger.warning_once(
+            "the input ids hold padding, and there is no `attention_mask`: the model reads the padding too. Pass the mask that the "
+            "tokenizer gives."
+        )
+
+
+def _can_look(values: torch.Tensor) -> bool:
+    """Whether looking at values neither waits for a device nor breaks a graph."""
+    return values.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def check_labels(labels: torch.Tensor, num_labels: int, multi_label: bool = False) -> None:
+    """ValueError unless all are class ids in [0, num_labels), or -100 for none; of several labels a row, probabilities."""
+    if not multi_label and labels.is_floating_point():
+        raise ValueError(f"`labels` must be whole numbers, the class ids, got {labels.dtype}.")
+    if not _can_look(labels):
+        return
+    if multi_label:
+        wrong = labels[~((labels >= 0) & (labels <= 1))]  # NaN is neither
+        rule = "hold 0 and 1 (or probabilities between them): leave rows without labels out"
+    else:
+        wrong = labels[((labels < 0) & (labels != -100)) | (labels >= num_labels)]
+        rule = f"lie in [0, {num_labels}), or be -100 where there is none"
+    if wrong.numel():
+        raise ValueError(f"`labels` must {rule}; got {wrong[:5].tolist()}.")
+
+
 def check_ids(name: str, ids: torch.Tensor | None, size: int) -> None:
     """ValueError unless all ids lie in [0, size)."""
-    # Elsewhere looking at the values would wait for the device, or break the graph.
-    if ids is None or ids.device.type != "cpu" or torch.compiler.is_compiling():
+    if ids is None or not _can_look(ids):
         return
     if ids.is_floating_point():
         raise ValueError(f"{name} must be whole numbers, got {ids.dtype}.")
@@ -66,4 +103,13 @@ def check_finite(logits: torch.Tensor) -> None:
         )
 
 
-__all__ = ["check_finite", "check_ids", "check_input", "check_length", "check_text", "is_readable"]
+__all__ = [
+    "check_finite",
+    "check_ids",
+    "check_input",
+    "check_labels",
+    "check_length",
+    "check_text",
+    "is_readable",
+    "warn_of_padding",
+]

@@ -4,6 +4,8 @@
 import torch
 from torch.nn import functional as F
 
+from .checked_input import check_labels
+
 
 def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool = False) -> torch.Tensor:
     r"""
@@ -17,7 +19,12 @@ def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool
 
     Returns:
         float32 tensor (C,).
+
+    Raises:
+        ValueError: β outside [0, 1).
     """
+    if not 0 <= beta < 1:
+        raise ValueError(f"`beta` must lie in [0, 1), got {beta}.")
     counts = torch.tensor(class_counts, dtype=torch.float64).clamp(min=1)
     weights = (1 - beta) / (1 - torch.pow(torch.tensor(beta, dtype=torch.float64), counts))
     if normalize:
@@ -32,12 +39,12 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
     Args:
         logits: (B, C).
         labels: (B, C) of 0 and 1 for `problem_type="multi_label_classification"`: binary cross-entropy, the weight of a
-            class on both of its terms, mean over B×C. (B,) class ids for `"single_label_classification"`:
-            cross-entropy times the weight of the gold class, mean over B.
+            class on both of its terms, mean over B×C. (B,) class ids for `"single_label_classification"`, -100 for a row
+            without a label: cross-entropy times the weight of the gold class, mean over the rows with one.
         config: has `problem_type`, `class_balanced_beta`, `class_balanced_normalize` and `class_counts`.
 
     Raises:
-        ValueError: labels of another shape, another problem type, or no counts for the class-balanced loss.
+        ValueError: labels of another shape or out of range, another problem type, or no counts for the class-balanced loss.
     """
     if config.problem_type == "multi_label_classification":
         shape = tuple(logits.shape)
@@ -53,6 +60,7 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
             f"`labels` must have shape {shape} for problem_type={config.problem_type!r}, got {tuple(labels.shape)}; "
             "set `problem_type` in the config to what the labels are."
         )
+    check_labels(labels, logits.shape[1], config.problem_type == "multi_label_classification")
     weights = None
     if config.class_balanced_beta is not None:
         if config.class_counts is None:
@@ -62,8 +70,10 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
         ).to(device=logits.device, dtype=logits.dtype)
     if config.problem_type == "multi_label_classification":
         return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), weight=weights)
-    losses = F.cross_entropy(logits, labels, reduction="none")  # (B,)
-    return losses.mean() if weights is None else (losses * weights[labels]).mean()
+    losses = F.cross_entropy(logits, labels, reduction="none")  # (B,), 0 without a label
+    if weights is not None:
+        losses = losses * weights[labels.clamp(min=0)]
+    return losses.sum() / (labels != -100).sum().clamp(min=1)
 
 
 def validate_label_fields(config) -> None:

@@ -36,6 +36,16 @@ class BertModLNConfig(BertConfig):
         emotion_token_ids (`list[int]`, *optional*):
             A token for each emotion, which stands in front of the context: how a model without modulated norms can be told the
             emotion.
+
+    | what the paper leaves open, and where ours differs | ours |
+    |---|---|
+    | what has a pair of MLPs of its own (the index of eqs. 1-3 is the layer) | each norm |
+    | divisor (σ + ε in eq. 1) | √(var + ε), so that pretrained weights mean the same |
+    | where the bias b stands (β in eq. 3, γ in the text) | in β; there is no other bias |
+    | starts | W₁ N(0, `modulation_initializer_range`²), W₂ and b 0; in `"replace"` one hidden unit gives the start of γ and β |
+    | norms that are modulated | those after the sub-layers of both sides; not the embeddings', not the head's |
+    | what cross-attention reads | all states of the encoder; its weights are new, N(0, `initializer_range`²) |
+    | head | tied to the decoder's word embeddings |
     """
 
     model_type = "bert-mod-ln"

@@ -35,6 +35,15 @@ class CGBertConfig(BertConfig):
             Classify BERT's pooled [CLS] (published code), or the last hidden state of [CLS] itself (section 3.5).
 
     `problem_type` defaults to `"single_label_classification"`.
+
+    | what the paper leaves open | ours |
+    |---|---|
+    | biases | of W_c, U and the classifier, from 0; the gates have none |
+    | residual connection of the context matrix | adds E_c: C = W_c [E_c ‖ X] + b + E_c; no activation, norm or dropout |
+    | what the heads share | U and V^C; C^h is the h-th part of C |
+    | what the layers share | the context embedding, which none of them changes; W_c, U and V are each layer's own |
+    | start of the context embeddings | that of the other new weights |
+    | dropout before the classifier | `classifier_dropout`, else `hidden_dropout_prob` |
     """
 
     model_type = "cg-bert"

@@ -4,7 +4,7 @@
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
-from transformers import AutoConfig, PreTrainedConfig
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 
 @strict
@@ -39,6 +39,16 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
             Size of the embedding of `speaker_ids`, which is added to the utterance vectors; 0: no speakers.
         class_weights (`list[float]`, *optional*):
             Weight of each class in the loss.
+
+    | what the paper leaves open | ours |
+    |---|---|
+    | biases | of the projections Q, K, V and O and of the classifier; two in each gate of an LSTM, as in torch |
+    | residual connection and norm around the attention | both: LayerNorm(X + MultiHead(X)) (`attention_residual`) |
+    | where positions are added | before the BiLSTM (`positional_encoding_at`); utterance 1 has position 0 |
+    | dropout | `hidden_dropout_prob` before the first LSTM and the classifier, `attention_probs_dropout_prob` of the attention |
+    | starts | LSTM U(±1/√H), the other weights N(0, `initializer_range`²), the other biases 0 |
+    | sizes | `hidden_size`, `num_hidden_layers` and `num_attention_heads` above |
+    | class weights in the loss | sum over the labels divided by their number, not by their weights |
     """
 
     model_type = "dialogue-bilstm"
@@ -66,8 +76,17 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
     class_weights: list[float | int] | None = None
 
     def __post_init__(self, **kwargs):
-        if isinstance(self.encoder_config, dict):
-            self.encoder_config = AutoConfig.for_model(**self.encoder_config)
+        if self.encoder_config is not None:
+            # A copy: the configuration of a model that runs would lose its attention implementation here. And without the place
+            # that its weights came from, which may be a folder of somebody's machine: they lie with this model.
+            values = self.encoder_config if isinstance(self.encoder_config, dict) else self.encoder_config.to_dict()
+            values = {name: value for name, value in values.items() if name != "_name_or_path"}
+            if values.get("model_type") not in CONFIG_MAPPING:
+                raise ValueError(
+                    f"`encoder_config` has the model type {values.get('model_type')!r}, which this version of transformers does "
+                    "not have; an encoder with code of its own cannot stand within the model: take one of transformers itself."
+                )
+            self.encoder_config = AutoConfig.for_model(**values)
         if self.utterance_encoder == "model" and self.encoder_config is not None:
             self.utterance_size = self.encoder_config.hidden_size
         super().__post_init__(**kwargs)
@@ -92,6 +111,10 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
             return self.utterance_size
         return self.hidden_size if self.causal else 2 * self.hidden_size
 
+    def get_text_config(self, decoder=None, encoder=None):
+        """The configuration that holds the vocabulary: that of the pretrained encoder where there is one."""
+        return self if self.encoder_config is None else self.encoder_config
+
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
         # Arguments of `from_pretrained` take part in the checks, which else see only what was saved.
@@ -99,6 +122,16 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
         return super().from_dict({**config_dict, **given}, **kwargs)
 
     def validate_encoder(self):
+        encoder = self.encoder_config
+        if encoder is not None and not type(encoder).__module__.startswith("transformers."):
+            raise ValueError(
+                f"`encoder_config` is of a {encoder.model_type!r} model; an encoder with code of its own cannot stand within the "
+                "model: take one of transformers itself."
+            )
+        if encoder is not None and encoder.is_encoder_decoder:
+            raise ValueError(
+                f"`encoder_config` is of a {encoder.model_type!r} model, an encoder-decoder: take an encoder alone."
+            )
         if (self.utterance_encoder == "model") != (self.encoder_config is not None):
             raise ValueError(
                 "`encoder_config` and `utterance_encoder='model'` go together: got utterance_encoder="

@@ -38,6 +38,16 @@ class GPT2ModLNConfig(GPT2Config):
             emotion.
 
     `pad_token_id` defaults to `eos_token_id`.
+
+    | what the paper leaves open, and where ours differs | ours |
+    |---|---|
+    | what has a pair of MLPs of its own (the index of eqs. 1-3 is the layer) | each norm |
+    | divisor (σ + ε in eq. 1) | √(var + ε), so that pretrained weights mean the same |
+    | where the bias b stands (β in eq. 3, γ in the text) | in β; there is no other bias |
+    | starts | W₁ N(0, `modulation_initializer_range`²), W₂ and b 0; in `"replace"` one hidden unit gives the start of γ and β |
+    | norms that are modulated | all of both sides |
+    | what cross-attention reads | all states of the encoder; its weights are new, N(0, `initializer_range`²) |
+    | head | tied to the decoder's word embeddings |
     """
 
     model_type = "gpt2-mod-ln"

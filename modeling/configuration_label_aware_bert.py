@@ -38,6 +38,14 @@ class LabelAwareBertConfig(BertConfig):
             Decision threshold of each label: a label is predicted where its probability is greater.
 
     `problem_type` defaults to `"multi_label_classification"`.
+
+    | what the paper leaves open | ours |
+    |---|---|
+    | start of W | the identity; of LEAM's convolution, a moving average |
+    | label of several word pieces | starts at their mean (`init_label_embeddings`; before that N(0, `initializer_range`²)) |
+    | dropout | of the head's input (`classifier_dropout`, else `hidden_dropout_prob`), none of the attention |
+    | tokens that a label attends to | all but padding, [CLS] and [SEP] included |
+    | class-balanced weights of several labels | on both terms of a label's cross-entropy; mean over rows and labels |
     """
 
     model_type = "label-aware-bert"

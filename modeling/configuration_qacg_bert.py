@@ -23,6 +23,15 @@ class QACGBertConfig(CGBertConfig):
             Similarity f_ψ of eq. 6: dot product, or negative L1 distance.
         quasi_alpha, quasi_beta, quasi_gamma (`float`, default to 1):
             α of eq. 6; β and γ of eq. 8.
+
+    | what the paper leaves open, beside CG-BERT's | ours |
+    |---|---|
+    | biases | of Z, from 0; else as in CG-BERT |
+    | what Z reads | the whole of C, and not one head's part of it |
+    | position of λ_K | the query's, as that of λ_Q: λ_A is the same for all keys |
+    | padding keys in A_quasi | 0 |
+    | sum of the weights Â | left as it is |
+    | dropout | of Â, as BERT's of its attention |
     """
 
     model_type = "qacg-bert"

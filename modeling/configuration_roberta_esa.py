@@ -35,6 +35,15 @@ class RobertaESAConfig(RobertaConfig):
             As in label-aware BERT: class-balanced loss, and decision thresholds of multi-label models.
 
     `problem_type` defaults to `"single_label_classification"`.
+
+    | what the article leaves open | ours |
+    |---|---|
+    | starts | S 1; P N(0, 0.02²); projections and head N(0, `initializer_range`²), their biases 0 |
+    | dropout of the attention | RoBERTa's: `attention_probs_dropout_prob` |
+    | heads of the attention | as many as RoBERTa's; scores divided by √(d/h) |
+    | residual connection and norm around the attention | none |
+    | position of a token | its number among the real tokens, wherever padding stands |
+    | sentence vector and head | mean over the real tokens, dropout, one linear layer |
     """
 
     model_type = "roberta-esa"

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns of dialogues as a model reads them. Needs neither torch nor transformers."""
 
+import logging
 import sys
 from collections.abc import Sequence
 
 from .readable import is_readable
 from .usable_positions import usable_positions
+
+
+logger = logging.getLogger(__name__)
 
 
 def number_speakers(speakers: Sequence[str | None], limit: int) -> list[int]:
@@ -34,4 +38,29 @@ def read_turn(turn, number: int) -> tuple[str | None, str]:
     return speaker, utterance
 
 
-__all__ = ["encoder_positions", "number_speakers", "read_turn"]
+def warn_of_speakers(speakers: Sequence[str | None], limit: int) -> bool:
+    """Whether a model that tells speakers apart is not told who speaks, which is said."""
+    unnamed = sum(not speaker for speaker in speakers)
+    if unnamed and len(speakers) > 1:
+        logger.warning(
+            "%d of %d turns name no speaker and count as one person's, and the model tells %d speakers apart (`num_speakers`): write "
+            "(speaker, utterance)",
+            *(unnamed, len(speakers), limit),
+        )
+    return unnamed > 0 and len(speakers) > 1
+
+
+def refuse_turns(dialogues: Sequence) -> None:
+    """ValueError for turns as JSON has them, lists of speaker and utterance, which would be dialogues of two utterances each."""
+    pairs = [item for item in dialogues if isinstance(item, list) and list(map(type, item)) == [str, str]]
+    first = [item[0].strip() for item in pairs]
+    names = all(0 < len(text.split()) <= 3 and text[-1] not in ".?!…" for text in first)
+    again = len(set(first)) < len(first) or all(text[:1].isupper() for text in first)
+    if 1 < len(pairs) == len(dialogues) and names and again:
+        raise ValueError(
+            f"{pairs[0]!r} and the others look like turns of one dialogue, and a list of lists holds several dialogues: write the turns as "
+            "pairs (speaker, utterance). For dialogues of two utterances write {'utterance': ...} for each."
+        )
+
+
+__all__ = ["encoder_positions", "number_speakers", "read_turn", "refuse_turns", "warn_of_speakers"]

@@ -79,19 +79,24 @@ def check_emotions(
             f"of shape (batch_size, {config.num_emotions}); got {'neither' if emotion_ids is None else 'both'}.{known}"
         )
     name, given = ("emotion_ids", emotion_ids) if emotion_weights is None else ("emotion_weights", emotion_weights)
+    if not isinstance(given, torch.Tensor):
+        raise ValueError(f"`{name}` must be a tensor, got {type(given).__name__} {given!r}.{known}")
     sizes = () if emotion_weights is None else (config.num_emotions,)
     rows = len(given) if batch_size is None and given.dim() else batch_size
     if tuple(given.shape) != (rows, *sizes):
         wanted = ", ".join(str(size) for size in ("batch_size" if batch_size is None else batch_size, *sizes))
         raise ValueError(f"`{name}` must have shape ({wanted}{'' if sizes else ','}), got {tuple(given.shape)}.")
+    # Elsewhere looking at the values would wait for the device, or break the graph.
+    can_look = given.device.type == "cpu" and not torch.compiler.is_compiling()
     if emotion_weights is not None:
+        if can_look and not emotion_weights.isfinite().all():
+            raise ValueError(f"`emotion_weights` must be finite, got {emotion_weights.tolist()}.")
         return emotion_weights
-    if emotion_ids.is_floating_point():
+    if emotion_ids.is_floating_point() or emotion_ids.dtype == torch.bool:
         raise ValueError(
             f"`emotion_ids` must be whole numbers, got {emotion_ids.dtype}: weights are `emotion_weights`."
         )
-    # Elsewhere looking at the values would wait for the device, or break the graph.
-    if emotion_ids.device.type == "cpu" and not torch.compiler.is_compiling():
+    if can_look:
         outside = (emotion_ids < 0) | (emotion_ids >= config.num_emotions)
         if outside.any():
             raise ValueError(

@@ -13,7 +13,7 @@ from transformers import GenerationMixin, PreTrainedConfig
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput, Seq2SeqModelOutput
 from transformers.utils.generic import can_return_tuple
 
-from .checked_input import check_input
+from .checked_input import check_input, warn_of_padding
 from .emotion_fields import check_emotions
 from .modulated_layer_norm import ModulatedLayerNorm, modulations
 
@@ -188,6 +188,7 @@ class EncoderDecoder(TwoSides):
         """
         if encoder_outputs is None:
             batch_size, _ = check_input(self.config, input_ids, inputs_embeds, attention_mask)
+            warn_of_padding(self.config, input_ids, attention_mask)
         else:
             batch_size = len(encoder_outputs[0])
         if (encoder_outputs is None and self.encoder.is_modulated) or (

@@ -28,7 +28,7 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .checked_input import check_ids, check_input
+from .checked_input import check_ids, check_input, check_labels, warn_of_padding
 from .configuration_cg_bert import CGBertConfig
 from .renamed_weights import RenamedWeights
 
@@ -290,6 +290,7 @@ class CGBertModel(CGBertPreTrainedModel):
             ValueError: see `check_input`; no `context_ids`, another shape, or an id out of range.
         """
         batch_size, _ = check_input(self.config, input_ids, inputs_embeds, attention_mask)
+        warn_of_padding(self.config, input_ids, attention_mask)
         check_ids("`token_type_ids`", token_type_ids, self.config.type_vocab_size)
         self._check_context_ids(context_ids, batch_size)
         if output_attentions is None:
@@ -398,6 +399,7 @@ class CGBertForSequenceClassification(CGBertPreTrainedModel):
         if labels is not None:
             if tuple(labels.shape) != tuple(logits.shape[:1]):
                 raise ValueError(f"`labels` must have shape ({len(logits)},), got {tuple(labels.shape)}.")
+            check_labels(labels, logits.shape[1])
             loss = F.cross_entropy(logits, labels)
         return self.output_class(
             loss=loss,

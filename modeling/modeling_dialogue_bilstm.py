@@ -4,13 +4,14 @@
 Shapes: B dialogues, U utterances, L tokens, D utterance vector, H LSTM state, S = 2H (H if causal), C labels.
 """
 
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import AutoModel, PreTrainedModel
+from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers import initialization as init
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -19,7 +20,7 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .checked_input import check_ids, check_length
+from .checked_input import check_ids, check_labels, check_length
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
 from .padding import inverse_order, places_before_padding, real_positions, reordered
 from .sinusoidal_encoding import sinusoidal_encoding
@@ -173,6 +174,14 @@ class DialogueAttention(nn.Module):
         return (output if self.LayerNorm is None else self.LayerNorm(states + output)), attention
 
 
+def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
+    """The argument that leaves out the pooler of a text encoder, which nothing here would read or train, if it may have one."""
+    classes = MODEL_MAPPING[type(config)]
+    classes = classes if isinstance(classes, list | tuple) else [classes]
+    has_pooler = all("add_pooling_layer" in inspect.signature(cls.__init__).parameters for cls in classes)
+    return {"add_pooling_layer": False} if has_pooler else {}
+
+
 class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
     config: DialogueBiLSTMConfig
     config_class = DialogueBiLSTMConfig
@@ -182,6 +191,9 @@ class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
     _supports_sdpa = True
     _supports_attention_backend = True
     _can_record_outputs = {"attentions": DialogueAttention}
+    _keys_to_ignore_on_load_unexpected = [
+        r"utterance_encoder\.pooler\."
+    ]  # nothing reads it, and old checkpoints hold one
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -191,6 +203,60 @@ class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
             for parameter in module.parameters():
                 init.uniform_(parameter, -bound, bound)
 
+    def freeze_encoder(self):
+        """No gradients for the pretrained encoder, if the configuration says so."""
+        if self.config.utterance_encoder == "model" and self.config.freeze_encoder:
+            self.base_model.utterance_encoder.requires_grad_(False)
+
+    @classmethod
+    def from_pretrained(cls, *args, **kwargs):
+        loaded = super().from_pretrained(*args, **kwargs)
+        (loaded[0] if isinstance(loaded, tuple) else loaded).freeze_encoder()  # loading forgets what was frozen
+        return loaded
+
+    @classmethod
+    def from_encoder_pretrained(cls, encoder, dtype: torch.dtype | str = torch.float32, **arguments):
+        r"""
+        A new model over a pretrained text encoder: its weights are the checkpoint's, the others start anew.
+
+        Args:
+            encoder (`str` or `os.PathLike`): a Hub id or folder that `AutoModel` loads.
+            dtype: of all weights.
+            arguments: fields of [`DialogueBiLSTMConfig`] (`freeze_encoder`, `hidden_size`, ...), for a classifier `num_labels` or
+                `id2label` and `label2id`; `attn_implementation`; and what else the `from_pretrained` of the encoder takes
+                (`revision`, `token`, `use_safetensors`, ...).
+
+        Raises:
+            OSError: no such checkpoint.
+            ValueError: a model that encodes no text, or needs code of its own; a checkpoint that lacks weights.
+        """
+        names = {*cls.config_class.__dataclass_fields__, "num_labels"}
+        fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
+        attention = {name: arguments.pop(name) for name in ["attn_implementation"] if name in arguments}
+        if fields.setdefault("utterance_encoder", "model") != "model":
+            raise ValueError(
+                f"`utterance_encoder` must be 'model' over a pretrained encoder, got {fields['utterance_encoder']!r}."
+            )
+        arguments["trust_remote_code"] = False
+        saved, _ = PreTrainedConfig.get_config_dict(encoder, **arguments)
+        if saved.get("model_type") == cls.config_class.model_type:
+            raise ValueError(
+                f"{str(encoder)!r} is a {saved['model_type']!r} model itself: load it with `from_pretrained`."
+            )
+        if saved.get("model_type") in CONFIG_MAPPING:
+            saved = AutoConfig.from_pretrained(encoder, **arguments)
+        model = cls._from_config(cls.config_class(encoder_config=saved, **fields), dtype=dtype, **attention)
+        own = model.base_model.utterance_encoder
+        loaded, found = type(own).from_pretrained(
+            encoder, dtype=dtype, output_loading_info=True, **without_pooler(own.config), **arguments
+        )
+        if found["missing_keys"]:
+            raise ValueError(
+                f"{str(encoder)!r} lacks weights of its {own.config.model_type!r} model: {sorted(found['missing_keys'])[:3]}."
+            )
+        own.load_state_dict(loaded.state_dict())
+        return model
+
 
 class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
     """Utterances of a dialogue in the context of the others. Returns a [`DialogueBiLSTMModelOutput`]."""
@@ -199,8 +265,14 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         super().__init__(config)
         self.utterance_encoder = None
         if config.utterance_encoder == "model":
-            self.utterance_encoder = AutoModel.from_config(config.encoder_config)
-            self.utterance_encoder.requires_grad_(not config.freeze_encoder)
+            self.utterance_encoder = AutoModel.from_config(
+                config.encoder_config, **without_pooler(config.encoder_config)
+            )
+            if self.utterance_encoder.main_input_name != "input_ids":
+                raise ValueError(
+                    f"`encoder_config` is of a {config.encoder_config.model_type!r} model, which reads "
+                    f"`{self.utterance_encoder.main_input_name}`: utterances need a text encoder, which reads `input_ids`."
+                )
         elif config.utterance_encoder == "bilstm":
             self.utterance_encoder = WordBiLSTM(config)
         size = config.utterance_size
@@ -209,14 +281,36 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         self.layers = nn.ModuleList(BiLSTM(size, config.hidden_size, config.causal) for size in sizes)
         self.attention = DialogueAttention(config) if config.num_attention_heads else None
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.supports_gradient_checkpointing = getattr(
+            self.utterance_encoder, "supports_gradient_checkpointing", False
+        )
         self.post_init()
+        self.freeze_encoder()
 
     def train(self, mode: bool = True):
         super().train(mode)
-        if self.config.utterance_encoder == "model" and self.config.freeze_encoder:
-            self.utterance_encoder.eval()  # a frozen encoder has no dropout: its vectors can be computed once
-            self.utterance_encoder.requires_grad_(False)  # again: loading forgets it, and ends with `eval`
+        # A frozen encoder has no dropout: its vectors can be computed once. One with adapters (LoRA) is trained.
+        if self.config.utterance_encoder == "model":
+            self.utterance_encoder.train(mode and any(p.requires_grad for p in self.utterance_encoder.parameters()))
         return self
+
+    def get_input_embeddings(self):
+        if self.config.utterance_encoder == "model":
+            return self.utterance_encoder.get_input_embeddings()
+        return self._words().word_embeddings
+
+    def set_input_embeddings(self, value):
+        if self.config.utterance_encoder == "model":
+            self.utterance_encoder.set_input_embeddings(value)
+        else:
+            self._words().word_embeddings = value
+
+    def _words(self) -> WordBiLSTM:
+        if self.utterance_encoder is None:
+            raise NotImplementedError(
+                "the model has no token embeddings: `utterance_encoder` is 'vectors', and 'model' and 'bilstm' read tokens."
+            )
+        return self.utterance_encoder
 
     def encode_utterances(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
         """(N, L) twice -> (N, D): the vectors of N utterances; 0 for a row without real tokens."""
@@ -236,8 +330,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         input_ids, attention_mask = input_ids.gather(1, order), attention_mask.gather(1, order)
         if self.config.utterance_encoder == "bilstm":
             return self.utterance_encoder(input_ids, attention_mask)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.config.freeze_encoder):
-            outputs = self.utterance_encoder(input_ids=input_ids, attention_mask=attention_mask)
+        outputs = self.utterance_encoder(input_ids=input_ids, attention_mask=attention_mask)
         return masked_mean(outputs.last_hidden_state, attention_mask)
 
     @merge_with_config_defaults
@@ -323,6 +416,7 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
         self.dialogue = DialogueBiLSTMModel(config)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.classifier = nn.Linear(config.context_size, config.num_labels)
+        self.supports_gradient_checkpointing = self.dialogue.supports_gradient_checkpointing
         self.post_init()
 
     @can_return_tuple
@@ -359,6 +453,7 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
         if labels is not None:
             if labels.shape != logits.shape[:2]:
                 raise ValueError(f"`labels` must have shape {tuple(logits.shape[:2])}, got {tuple(labels.shape)}.")
+            check_labels(labels, logits.shape[-1])
             labels = labels.to(logits.device)
             weights = self.config.class_weights
             total = F.cross_entropy(

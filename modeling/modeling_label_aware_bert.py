@@ -26,7 +26,7 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .checked_input import check_ids, check_input
+from .checked_input import check_ids, check_input, warn_of_padding
 from .class_balanced_loss import classification_loss
 from .configuration_label_aware_bert import LabelAwareBertConfig
 from .renamed_weights import RenamedWeights
@@ -246,6 +246,7 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
             ValueError: see `check_input`.
         """
         check_input(self.config, input_ids, inputs_embeds, attention_mask)
+        warn_of_padding(self.config, input_ids, attention_mask)
         check_ids("`token_type_ids`", token_type_ids, self.config.type_vocab_size)
         embedding_output = self.embeddings(
             input_ids=input_ids,

@@ -24,7 +24,7 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .checked_input import check_ids, check_input, check_length
+from .checked_input import check_ids, check_input, check_length, warn_of_padding
 from .class_balanced_loss import classification_loss
 from .configuration_roberta_esa import RobertaESAConfig
 from .padding import first_real, real_positions
@@ -195,6 +195,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
                 the other way round.
         """
         shape = tuple(check_input(self.config, input_ids, inputs_embeds))
+        warn_of_padding(self.config, input_ids, attention_mask)
         check_ids("`token_type_ids`", token_type_ids, self.config.type_vocab_size)
         if input_ids is not None and position_ids is None and input_ids.device.type == "cpu":
             padding = self.embeddings.padding_idx  # real tokens have positions of their own, padding has none

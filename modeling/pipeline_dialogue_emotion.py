@@ -5,7 +5,7 @@ import torch
 from transformers import Pipeline
 
 from .checked_input import check_finite
-from .dialogue_turns import encoder_positions, number_speakers, read_turn
+from .dialogue_turns import encoder_positions, number_speakers, read_turn, refuse_turns, warn_of_speakers
 
 
 class DialogueEmotionPipeline(Pipeline):
@@ -33,6 +33,8 @@ class DialogueEmotionPipeline(Pipeline):
         if not isinstance(inputs, list) or not inputs:
             raise ValueError(f"a dialogue must be a list of turns, at least one; got {inputs!r}.")
         several = all(isinstance(item, list) for item in inputs)
+        if several:
+            refuse_turns(inputs)
         results = super().__call__(inputs if several else [inputs], batch_size=1, **kwargs)
         return results if several else results[0]
 
@@ -52,6 +54,7 @@ class DialogueEmotionPipeline(Pipeline):
         )
         inputs = {name: encoded[name][None] for name in ("input_ids", "attention_mask")}  # (1, U, L)
         if config.num_speakers:
+            warn_of_speakers([speaker for speaker, _ in turns], config.num_speakers)
             inputs["speaker_ids"] = torch.tensor(
                 [number_speakers([speaker for speaker, _ in turns], config.num_speakers)]
             )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipeline `emotional-response`: a context and an emotion to replies. And how a context becomes tokens, in training too."""
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -12,6 +13,9 @@ from transformers import Pipeline
 from .checked_input import is_readable
 
 
+logger = logging.getLogger(__name__)
+
+PERCENT = 20  # what weights add up to that are likely meant as percent; a few times the emotion is an exaggeration
 DEFAULT_NEW_TOKENS = 40  # of a reply, where neither the call nor the checkpoint says more
 
 
@@ -75,6 +79,14 @@ def emotion_vector(emotion: str | Mapping[str, float], config) -> list[float]:
         if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not math.isfinite(weight):
             raise ValueError(f"the weight of {name!r} must be a finite number, got {weight!r}.")
         weights[names.index(name)] = float(weight)
+    total = sum(map(abs, weights))
+    if total >= PERCENT:
+        logger.warning(
+            "the weights of %s add up to %g, %g times the emotion that training knows: shares add up to 1",
+            mixture,
+            total,
+            total,
+        )
     return weights
 
 

@@ -5,11 +5,24 @@ import re
 
 
 def targets_in(config, text: str) -> list[str]:
-    """The targets of a model that occur in a text, by their names or by what the model reads for them."""
+    """
+    The targets of a model that occur in a text, by their names or by what the model reads for them. A placeholder, for which the
+    model reads something else, is found wherever it stands; another name is found as a word ("bar", "bars", not "barn").
+    """
     texts = _target_texts(config)
     names = {words: name for name, words in texts.items()} | {name: name for name in texts}
-    found = {names[form] for form in _forms(texts).findall(text)}
+    found = {
+        names[match[0]]
+        for match in _forms(texts).finditer(text)
+        if texts.get(match[0], match[0]) != match[0] or _is_word(text, *match.span())
+    }
     return [name for name in config.targets if name in found]
+
+
+def _is_word(text: str, start: int, end: int) -> bool:
+    """Whether no letter or digit is glued to what stands there, but a plural's; of scripts that are written without blanks always."""
+    around = (text[:start][-1:], re.sub(r"^e?s(?!\w)", "", text[end:])[:1])
+    return not any(letter.isalnum() and letter < "\u0e00" for letter in around)
 
 
 def _target_texts(config) -> dict[str, str]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The oldest transformers that is supported beside the installed one: each loads what the other saved, releases it and pushes it.
+The oldest transformers that is supported beside the installed one: each loads what the other saved, releases it and pushes it;
+the tests of the models and of the frozen checkpoints pass with the oldest.
 
     python tests/compatibility.py [FOLDER]
 
@@ -122,6 +123,16 @@ def push(root: Path, output: Path) -> None:
         assert ("model", "somebody/new") not in server.repositories
 
 
+def models() -> None:
+    """The tests of the models, but for the slow ones."""
+    import pytest
+
+    families = ("label_aware_bert", "cg_bert", "roberta_esa", "dialogue_bilstm", "mod_ln")
+    files = [TESTS / f"test_{name}.py" for name in ("models_shared", "frozen_checkpoints", *families)]
+    if code := pytest.main(["-q", "-m", "not slow", *map(str, files)]):
+        sys.exit(int(code))
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if argv is None else argv
     with tempfile.TemporaryDirectory(prefix="hf-emotion-compatibility-") as temporary:
@@ -141,6 +152,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         for name, path in packages.items():
             said = start("push", place / name, place / f"out-{name}", old=path, home=place / f"hub-{name}")
             print(f"{name} releases and pushes; {said.strip().splitlines()[-1]}", flush=True)
+        said = start("models", old=old, home=place / "home-old")
+        print(f"old passes the tests of the models: {said.strip().splitlines()[-1]}", flush=True)
     print(json.dumps({"compatible": True}))
 
 

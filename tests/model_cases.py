@@ -829,6 +829,16 @@ BAD_DIALOGUE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"num_speakers": None}, "'num_speakers'"),
     ({"class_weights": "balanced"}, "'class_weights'"),
     ({"utterance_encoder": "model"}, "`encoder_config` and .* got utterance_encoder='model' without"),
+    (
+        {"utterance_encoder": "model", "encoder_config": {"model_type": "nobert"}},
+        "`encoder_config` .* 'nobert', which",
+    ),
+    ({"utterance_encoder": "model", "encoder_config": {}}, "`encoder_config` .* None, which"),
+    ({"utterance_encoder": "model", "encoder_config": {"model_type": "t5"}}, "`encoder_config` .* an encoder-decoder"),
+    (
+        {"utterance_encoder": "model", "encoder_config": {"model_type": "cg-bert"}},
+        "`encoder_config` .* code of its own",
+    ),
     ({"encoder_config": {"model_type": "bert"}}, "`encoder_config` and .* got utterance_encoder='vectors' with "),
     ({"utterance_size": 0}, "`utterance_size` must be at least 1, got 0"),
     ({"hidden_size": 0}, "`hidden_size` must be at least 1, got 0"),

@@ -613,6 +613,13 @@ class TestOwnFiles:
         load(folder, **COLUMNS)
         assert re.search(rf"{column}s .*'{other[column]}' and '{row[column]}'", caplog.text)
 
+    def test_white_space_around_names(self, tmp_path):
+        rows = [["a", " phone", "screen ", "good"], ["b", "phone", " screen", "bad"]]
+        for split in ("train", "dev"):
+            write_csv(tmp_path / f"{split}.csv", HEADER, rows)
+        train = load(tmp_path, **COLUMNS)["train"]
+        assert context_names(train) == (["phone"], ["screen"]) and train["context_id"][:] == [0, 0]
+
     def test_an_aspect_of_one_text_stays_in_training(self, tmp_path):
         rows = [[f"text {i}", "phone", "screen", ("good", "bad")[i % 2]] for i in range(40)]
         path = write_csv(tmp_path / "mine.csv", HEADER, rows)
@@ -651,6 +658,79 @@ class TestOwnFiles:
         assert splits["test"]["text"][:] == [ROWS[0][0]]
         assert "1 bad rows skipped" in caplog.text and "test.csv, line 3" in caplog.text
 
+    NAMED = [
+        ["two", "phone", "screen", "good"],
+        [" one ", "phone", "battery", "bad"],
+        ["two", "tablet", "sound", "bad"],
+        ["two", "phone", "battery", "good"],
+        ["one", "phone", "battery", "good"],  # the same question again stays
+    ]
+    FILLED = [
+        *(("two", "phone", "battery", "good"), ("two", "phone", "screen", "good"), ("two", "phone", "sound", "none")),
+        *(("one", "phone", "battery", "bad"), ("one", "phone", "battery", "good")),
+        *(("one", "phone", "screen", "none"), ("one", "phone", "sound", "none")),
+        *(
+            ("two", "tablet", "battery", "none"),
+            ("two", "tablet", "screen", "none"),
+            ("two", "tablet", "sound", "bad"),
+        ),
+    ]
+
+    def rows_of(self, dataset: Dataset) -> list[tuple]:
+        targets, aspects = context_names(dataset)
+        ids = zip(dataset["target"], dataset["aspect"], strict=True) if targets else dataset["aspect"]
+        names = [(targets[t], aspects[a]) for t, a in ids] if targets else [(aspects[a],) for a in ids]
+        return [(text, *name, label) for text, name, label in zip(dataset["text"], names, named(dataset), strict=True)]
+
+    def test_fill_none(self, tmp_path, caplog):
+        for split in ("train", "validation", "test"):
+            write_csv(tmp_path / f"{split}.csv", HEADER, self.NAMED if split != "test" else self.NAMED[:1])
+        splits = load(tmp_path, **COLUMNS, fill_none=True)
+        assert label_names(splits["train"]) == ["bad", "good", "none"]
+        assert self.rows_of(splits["train"]) == self.rows_of(splits["validation"]) == self.FILLED
+        assert self.rows_of(splits["test"]) == [  # of the corpus, not of the part
+            ("two", "phone", "battery", "none"),
+            ("two", "phone", "screen", "good"),
+            ("two", "phone", "sound", "none"),
+        ]
+        train = splits["train"]
+        assert len(set(train["id"])) == len(train) and train["id"][2] == "train-2/phone/sound"
+        assert train["context_id"][:3] == [0, 1, 2] and train["auxiliary"][2] == "phone - sound"
+        assert re.search(r"train.csv: 5 rows with the label 'none'", caplog.text)
+        assert load(tmp_path, **COLUMNS)["train"]["text"][:] == [row[0].strip() for row in self.NAMED]
+
+    def test_fill_none_without_targets(self, tmp_path):
+        for split in ("train", "dev"):
+            write_csv(tmp_path / f"{split}.csv", HEADER, self.NAMED[:2])
+        aspects = ["sound", "screen", "battery"]  # in the order of the corpus
+        train = load(tmp_path, aspect_column="aspect", aspects=aspects, fill_none=True)["train"]
+        assert self.rows_of(train) == [
+            *(("two", "sound", "none"), ("two", "screen", "good"), ("two", "battery", "none")),
+            *(("one", "sound", "none"), ("one", "screen", "none"), ("one", "battery", "bad")),
+        ]
+
+    def test_fill_none_before_the_validation_part(self, tmp_path):
+        rows = [[f"text {i}", "phone", ("a", "b", "c")[i % 3], "good"] for i in range(60)]
+        path = write_csv(tmp_path / "mine.csv", HEADER, rows)
+        splits = load(path, **COLUMNS, fill_none=True)
+        assert {split: len(part) for split, part in splits.items()} == {"train": 54 * 3, "validation": 6 * 3}
+
+    @pytest.mark.parametrize("spelling", ["None", "NONE", "none"])
+    def test_fill_none_takes_the_corpus_own_spelling(self, tmp_path, spelling):
+        for split in ("train", "dev"):
+            write_csv(tmp_path / f"{split}.csv", HEADER, [*ROWS[::2], ["more", "phone", "battery", spelling]])
+        train = load(tmp_path, **COLUMNS, fill_none=True)["train"]
+        assert sorted(label_names(train)) == sorted(["bad", "good", spelling])
+        assert self.rows_of(train)[0] == ("the screen is bright", "phone", "battery", spelling)
+
+    def test_fill_none_with_given_labels(self, folder):
+        names = ["none", "good", "bad"]
+        assert label_names(load(folder, **COLUMNS, labels=names, fill_none=True)["train"]) == names
+        for split in ("train", "validation", "test"):
+            write_csv(folder / f"{split}.csv", HEADER, self.NAMED)
+        with pytest.raises(ValueError, match=r"`fill_none` needs .*'none'.*`labels`.*\['good', 'bad'\]"):
+            load(folder, **COLUMNS, labels=["good", "bad"], fill_none=True)
+
     def test_lists_in_a_row(self, tmp_path):
         good = {"text": "a", "aspect": "screen", "label": "good"}
         for bad, message in (
@@ -680,6 +760,7 @@ class TestOwnFiles:
         ("options", "message"),
         [
             ({"target_column": "target"}, "`target_column` needs `aspect_column`"),
+            ({"fill_none": True}, "`fill_none` needs `aspect_column`"),
             ({"aspects": ["screen"]}, "`aspects` needs `aspect_column`"),
             ({"targets": ["phone"]}, "`targets` needs `aspect_column`"),
             ({"aspect_column": "aspect", "targets": ["phone"]}, "`targets` needs `target_column`"),

@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dialogue BiLSTM against its equations, computed a second time without padding, and its pipeline."""
 
+import json
+import logging
 import math
 
 import pytest
 import torch
-from hf_emotion.modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition, DialogueEmotionPipeline
+from hf_emotion.modeling import (
+    DialogueBiLSTMConfig,
+    DialogueBiLSTMForEmotionRecognition,
+    DialogueBiLSTMModel,
+    DialogueEmotionPipeline,
+)
+from huggingface_hub.errors import StrictDataclassError
 from model_cases import (
     BY_ID,
     LABEL_NAMES,
@@ -17,11 +25,31 @@ from model_cases import (
     dialogue_inputs,
     make_tokenizer,
 )
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.testing import assert_close
-from transformers import AutoModelForTokenClassification, BertConfig, BertModel, RobertaConfig, pipeline
+from transformers import (
+    AutoModel,
+    AutoModelForTokenClassification,
+    BertConfig,
+    BertModel,
+    DistilBertConfig,
+    ElectraConfig,
+    GPT2Config,
+    ModernBertConfig,
+    MPNetConfig,
+    RobertaConfig,
+    T5Config,
+    T5Model,
+    ViTConfig,
+    pipeline,
+)
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 
+# The new names are not in transformers 5.17.
+OLD_CHECKPOINTING_NAMES = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
 MODEL = {"utterance_encoder": "model", "utterance_size": 16}
 WORDS = {"utterance_encoder": "bilstm", "vocab_size": len(VOCABULARY)}
 FORMS = {
@@ -134,7 +162,7 @@ def naive_attention(w: dict, config, x: torch.Tensor) -> tuple[torch.Tensor, tor
 def naive_utterances(model, w: dict, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
     """(U, L) twice -> (U, D), each utterance alone without its padding."""
     if model.config.utterance_encoder == "model":
-        bert = BertModel(BertConfig(**TINY_BERT)).double().eval()
+        bert = BertModel(BertConfig(**TINY_BERT), add_pooling_layer=False).double().eval()
         bert.load_state_dict(model.dialogue.utterance_encoder.state_dict())
     vectors = []
     for ids, mask in zip(input_ids, attention_mask, strict=True):
@@ -475,8 +503,231 @@ def test_encoder_that_is_not_frozen_is_trained_with_its_dropout():
     encoder = model.dialogue.utterance_encoder
     assert encoder.training
     model(**make_inputs(model, labels=True)).loss.backward()
-    missing = [name for name, parameter in encoder.named_parameters() if parameter.grad is None]
-    assert missing == ["pooler.dense.weight", "pooler.dense.bias"]
+    assert not [name for name, parameter in encoder.named_parameters() if parameter.grad is None]
+
+
+ENCODERS = {
+    "bert": BertConfig(**TINY_BERT),
+    "roberta": RobertaConfig(**{**TINY_BERT, "pad_token_id": 0}),
+    "mpnet": MPNetConfig(**{**TINY_BERT, "pad_token_id": 0}),
+    "electra": ElectraConfig(**TINY_BERT, embedding_size=12),
+    "distilbert": DistilBertConfig(
+        vocab_size=len(VOCABULARY), dim=16, n_layers=2, n_heads=2, hidden_dim=24, max_position_embeddings=32
+    ),
+    "modernbert": ModernBertConfig(**TINY_BERT, pad_token_id=0, cls_token_id=2, sep_token_id=3),
+    "gpt2": GPT2Config(vocab_size=len(VOCABULARY), n_embd=16, n_layer=2, n_head=2, n_positions=32),
+}
+
+
+@pytest.fixture(scope="module")
+def encoders(tmp_path_factory):
+    """Folders of plain checkpoints, one of each architecture."""
+    root = tmp_path_factory.mktemp("encoders")
+    for name, config in ENCODERS.items():
+        asymmetric_(AutoModel.from_config(config), seed=5).save_pretrained(root / name)
+    return root
+
+
+@pytest.mark.parametrize("base", [False, True], ids=["head", "base"])
+@pytest.mark.parametrize("name", list(ENCODERS))
+@torch.no_grad()
+def test_model_over_a_pretrained_encoder(name, base, encoders, tmp_path, caplog):
+    model_class = DialogueBiLSTMModel if base else DialogueBiLSTMForEmotionRecognition
+    fields = {**TINY_DIALOGUE, **({} if base else LABEL_NAMES), "num_speakers": 2, "freeze_encoder": False}
+    model = model_class.from_encoder_pretrained(encoders / name, **fields).eval()
+    config = model.config
+    assert type(model) is model_class and config.num_speakers == 2 and config.freeze_encoder is False
+    assert base or [config.id2label[i] for i in range(5)] == list(LABELS)
+    encoder = model.base_model.utterance_encoder
+    assert not [part for part, _ in encoder.named_parameters() if "pooler" in part]
+    assert encoder.config is config.encoder_config and all(p.requires_grad for p in model.parameters())
+    assert type(config.encoder_config) is type(ENCODERS[name]) and config._attn_implementation == "sdpa"
+    assert (
+        encoder.config._attn_implementation == AutoModel.from_pretrained(encoders / name).config._attn_implementation
+    )
+    # Every weight of the checkpoint, and its mean over the tokens.
+    stock = AutoModel.from_pretrained(encoders / name).eval()
+    weights = stock.state_dict()
+    for part, value in encoder.state_dict().items():
+        assert_close(value, weights[part], rtol=0, atol=0)
+    inputs = dialogue_inputs(2, 3, 1, "model", 2)
+    del inputs["labels"]
+    states = stock(inputs["input_ids"][0, 0, None], attention_mask=inputs["attention_mask"][0, 0, None])
+    real = inputs["attention_mask"][0, 0].bool()
+    expected = states.last_hidden_state[0, real].mean(dim=0)
+    found = model.base_model(**inputs)
+    assert_close(found.utterance_embeds[0, 0], expected, rtol=1e-5, atol=1e-5)
+    # It is saved, tells nothing of the folder that it came from, and loads whole.
+    model.save_pretrained(tmp_path)
+    assert "encoders" not in (tmp_path / "config.json").read_text(encoding="utf-8")
+    loaded, info = model_class.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(info.values())
+    assert_close(loaded.eval().base_model(**inputs)[0], found[0], rtol=1e-6, atol=1e-6)
+    loaded.save_pretrained(tmp_path / "again")
+    assert str(tmp_path) not in (tmp_path / "again" / "config.json").read_text(encoding="utf-8")
+
+
+def test_model_over_a_pretrained_encoder_takes_its_number_of_labels_and_precision(encoders):
+    model = DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(
+        str(encoders / "bert"), num_labels=7, dtype=torch.bfloat16, attn_implementation="eager"
+    )
+    assert model.config.num_labels == model.classifier.out_features == 7
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+    assert model.config._attn_implementation == model.config.encoder_config._attn_implementation == "eager"
+    assert model.config.freeze_encoder and not any(
+        p.requires_grad for p in model.dialogue.utterance_encoder.parameters()
+    )
+    # In float32 whatever the encoder was saved in: half precision does not train.
+    AutoModel.from_pretrained(encoders / "bert").half().save_pretrained(encoders / "half")
+    model = DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(encoders / "half", num_labels=7)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
+def save_config(folder, **values) -> str:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(values), encoding="utf-8")
+    return str(folder)
+
+
+def test_encoders_that_do_not_fit(encoders, tmp_path):
+    T5Model(T5Config(vocab_size=40, d_model=16, d_kv=8, d_ff=24, num_layers=1, num_heads=2)).save_pretrained(
+        tmp_path / "t5"
+    )
+    ViTConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24).save_pretrained(
+        tmp_path / "vit"
+    )
+    build(**MODEL).save_pretrained(tmp_path / "dialogue")
+    BY_ID["esa"].build().save_pretrained(tmp_path / "esa")
+    AutoModel.from_config(ENCODERS["bert"]).save_pretrained(tmp_path / "lacking")
+    weights = load_file(tmp_path / "lacking" / "model.safetensors")
+    del weights["encoder.layer.1.output.dense.weight"]
+    save_file(weights, tmp_path / "lacking" / "model.safetensors", metadata={"format": "pt"})
+    code = {"AutoConfig": "configuration_x.X", "AutoModel": "modeling_x.X"}
+    for folder, message in (
+        (tmp_path / "t5", "'t5'.*encoder-decoder"),
+        (tmp_path / "vit", "'vit'.*pixel_values"),
+        (tmp_path / "dialogue", "'dialogue-bilstm'.*`from_pretrained`"),
+        (tmp_path / "esa", "'roberta-esa'.*code of its own"),
+        (save_config(tmp_path / "remote", model_type="x", auto_map=code), "'x'.*code of its own"),
+        (tmp_path / "lacking", "lacking.*lacks.*encoder.layer.1.output.dense.weight"),
+    ):
+        with pytest.raises((ValueError, StrictDataclassError), match=f"(?s){message}"):
+            DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(folder, num_labels=3)
+    with pytest.raises(TypeError, match="num_lables"):
+        DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(encoders / "bert", num_lables=3)
+    with pytest.raises(ValueError, match="`utterance_encoder`.*'bilstm'"):
+        DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(encoders / "bert", utterance_encoder="bilstm")
+
+
+def test_checkpoint_with_an_unused_pooler_loads_in_silence(tmp_path, caplog):
+    """As models over BERT were saved once."""
+    model = build(**MODEL)
+    model.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    weights["dialogue.utterance_encoder.pooler.dense.weight"] = torch.ones(16, 16)
+    weights["dialogue.utterance_encoder.pooler.dense.bias"] = torch.ones(16)
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with caplog.at_level(logging.WARNING):
+        loaded, info = AutoModelForTokenClassification.from_pretrained(tmp_path, output_loading_info=True)
+        base, base_info = AutoModel.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(info.values()) and "pooler" not in caplog.text
+    assert base_info["unexpected_keys"] == {"classifier.weight", "classifier.bias"}
+    inputs = make_inputs(model)
+    assert_close(loaded(**inputs).logits, model(**inputs).logits, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("form", ["model", "words"])
+@torch.no_grad()
+def test_embeddings_of_tokens_are_those_of_the_utterance_encoder(form, tmp_path):
+    model = build(**FORMS[form])
+    encoder = model.dialogue.utterance_encoder
+    words = encoder.get_input_embeddings() if form == "model" else encoder.word_embeddings
+    assert model.get_input_embeddings() is model.dialogue.get_input_embeddings() is words
+    inputs = make_inputs(model)
+    expected = model(**inputs).logits
+    size = len(VOCABULARY)
+    model.resize_token_embeddings(size + 2)
+    config = model.config.encoder_config if form == "model" else model.config
+    assert config.vocab_size == model.get_input_embeddings().num_embeddings == size + 2
+    assert_close(model(**inputs).logits, expected, rtol=1e-6, atol=1e-6)
+    inputs["input_ids"][0, 0, 0] = size + 1
+    expected = model(**inputs).logits
+    model.save_pretrained(tmp_path)
+    assert_close(AutoModelForTokenClassification.from_pretrained(tmp_path)(**inputs).logits, expected, rtol=0, atol=0)
+    other = nn.Embedding(size + 2, 10 if form == "words" else 16)
+    model.set_input_embeddings(other)
+    assert model.dialogue.get_input_embeddings() is other
+    assert (model(**inputs).logits - expected).abs().max() > 1e-3
+
+
+@OLD_CHECKPOINTING_NAMES
+def test_model_without_an_encoder_says_that_it_has_no_embeddings_and_nothing_to_checkpoint():
+    model = build()
+    for part in (model, model.dialogue):
+        with pytest.raises(NotImplementedError, match="no token embeddings.*'vectors'"):
+            part.get_input_embeddings()
+        with pytest.raises(NotImplementedError, match="no token embeddings.*'vectors'"):
+            part.set_input_embeddings(nn.Embedding(3, 4))
+        with pytest.raises(ValueError, match="does not support (gradient|activation) checkpointing"):
+            part.gradient_checkpointing_enable()
+
+
+@OLD_CHECKPOINTING_NAMES
+@pytest.mark.parametrize("frozen", [False, True], ids=["trained", "lora-in-a-frozen-one"])
+def test_gradient_checkpointing_of_the_encoder(frozen, tmp_path):
+    model = build(**MODEL, freeze_encoder=frozen).train()
+    inputs = make_inputs(model, labels=True)
+    if frozen:
+        model = get_peft_model(model, LoraConfig(task_type="TOKEN_CLS", r=2, target_modules=["query", "value"]))
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if "lora_B" in name:
+                    parameter.add_(0.1)
+        model.train()
+    model(**inputs).loss.backward()
+    expected = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    assert any("utterance_encoder" in name for name in expected)
+    model.zero_grad()
+    model.gradient_checkpointing_enable()
+    calls = []
+    for module in model.modules():
+        if isinstance(module, GradientCheckpointingLayer):  # whose own hooks stay outside the checkpoint
+            next(module.children()).register_forward_pre_hook(lambda *_: calls.append(1))
+    model(**inputs).loss.backward()
+    assert len(calls) == 2 * TINY_BERT["num_hidden_layers"]
+    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@OLD_CHECKPOINTING_NAMES
+def test_lora_in_a_frozen_encoder_is_trained(tmp_path):
+    base = build(**MODEL)
+    base.save_pretrained(tmp_path / "base")
+    inputs = make_inputs(base, labels=True)
+    expected = base(**inputs).logits.detach()
+    model = get_peft_model(base, LoraConfig(task_type="TOKEN_CLS", r=2, target_modules=["query", "value"]))
+    model.train()
+    assert_close(model(**inputs).logits.detach(), expected, rtol=1e-6, atol=1e-6)
+    inside = {n: p for n, p in model.named_parameters() if "utterance_encoder" in n}
+    assert {name for name, parameter in inside.items() if parameter.requires_grad} == {
+        n for n in inside if "lora_" in n
+    }
+    assert model.base_model.model.dialogue.utterance_encoder.training
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.5)
+    for _ in range(2):  # in the first only one side of an adapter has a gradient
+        optimizer.zero_grad()
+        model(**inputs).loss.backward()
+        optimizer.step()
+    assert all(p.grad is not None and p.grad.abs().max() > 0 for n, p in inside.items() if "lora_" in n)
+    tuned = model.eval()(**inputs).logits
+    assert (
+        model.base_model.model.dialogue(**{k: v for k, v in inputs.items() if k != "labels"}).utterance_embeds
+        - build(**MODEL).dialogue(**{k: v for k, v in inputs.items() if k != "labels"}).utterance_embeds
+    ).abs().max() > 1e-3
+    model.save_pretrained(tmp_path / "adapter")
+    again = AutoModelForTokenClassification.from_pretrained(tmp_path / "base")
+    loaded = PeftModel.from_pretrained(again, tmp_path / "adapter")
+    assert_close(loaded(**inputs).logits, tuned, rtol=1e-6, atol=1e-6)
 
 
 def test_config_with_an_encoder_takes_its_size_and_survives_as_a_dictionary():
@@ -485,6 +736,18 @@ def test_config_with_an_encoder_takes_its_size_and_survives_as_a_dictionary():
     again = DialogueBiLSTMConfig.from_dict(config.to_dict())
     assert type(again.encoder_config) is BertConfig
     assert again.encoder_config.to_diff_dict() == config.encoder_config.to_diff_dict()
+
+
+def test_configuration_of_a_model_that_runs_is_copied(encoders):
+    encoder = AutoModel.from_pretrained(encoders / "bert")
+    config = DialogueBiLSTMConfig(utterance_encoder="model", encoder_config=encoder.config)
+    assert encoder.config._attn_implementation == "sdpa" and encoder.config._name_or_path
+    assert "encoders" not in json.dumps(config.to_dict())
+    old = {
+        **config.to_dict(),
+        "encoder_config": {**config.encoder_config.to_dict(), "_name_or_path": "/home/ann/bert"},
+    }
+    assert "ann" not in DialogueBiLSTMConfig.from_dict(old).to_json_string(use_diff=False)
 
 
 @pytest.mark.parametrize("form", list(FORMS))

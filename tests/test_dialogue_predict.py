@@ -77,9 +77,9 @@ def save_model(base: Path, folder: Path, **config) -> Path:
     }
     if fields["utterance_encoder"] == "model":
         fields["encoder_config"] = AutoConfig.from_pretrained(base)
-    model = asymmetric_(DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMConfig(**fields)), seed=3)
+    model = asymmetric_(DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMConfig(**fields)), seed=6)
     with torch.no_grad():
-        model.classifier.bias.copy_(torch.tensor([0.0, 0.0, 2.4]))  # else "neutral" would have hardly any probability
+        model.classifier.bias.copy_(torch.tensor([0.0, 0.0, 1.5]))  # else "neutral" would have hardly any probability
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -238,7 +238,7 @@ class TestLongUtterances:
         monkeypatch.setattr(dialogue_module, "CHUNK", 2)
         long, other = "sun " * 60, "rain " * 60
         predictor([["a day", long], [long, "so happy", other]])
-        messages = [record.getMessage() for record in caplog.records]
+        messages = [record.getMessage() for record in caplog.records if "cut" in record.getMessage()]
         assert messages == ["3 of 5 utterances are longer than 40 tokens and were cut"]
 
     def test_what_is_cut_is_the_end(self, folder, caplog):
@@ -479,13 +479,13 @@ class TestFiles:
     def test_long_utterances(self, predictor, tmp_path, caplog):
         rows = [["t0", "", "sun " * 60, ""], ["t0", "", "a day", ""], ["t1", "", "rain " * 60, ""]]
         run_file(predictor, write_csv(tmp_path / "in.csv", HEADER, rows), tmp_path / "out.csv", 1)
-        messages = [record.getMessage() for record in caplog.records]
+        messages = [record.getMessage() for record in caplog.records if "cut" in record.getMessage()]
         assert messages == ["2 of 3 utterances are longer than 40 tokens and were cut"]
 
     def test_long_utterances_in_rows_with_turns(self, predictor, tmp_path, caplog):
         turns = [{"utterance": text} for text in ("sun " * 60, "a day", "rain " * 60, "joy " * 60)]
         run_file(predictor, write_jsonl(tmp_path / "in.jsonl", [{"turns": turns}]), tmp_path / "out.jsonl")
-        messages = [record.getMessage() for record in caplog.records]
+        messages = [record.getMessage() for record in caplog.records if "cut" in record.getMessage()]
         assert messages == ["3 of 4 utterances are longer than 40 tokens and were cut"]
 
 

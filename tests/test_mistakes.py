@@ -2,25 +2,41 @@
 """Mistakes that users make: each ends in a message, or is said in a warning, where it once gave a wrong answer without a word."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas
 import pytest
 import torch
+from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
+from hf_emotion.modeling import checked_input
 from hf_emotion.modeling.checked_input import check_text
+from hf_emotion.modeling.class_balanced_loss import class_balanced_weights
 from hf_emotion.modeling.dialogue_turns import read_turn
+from hf_emotion.modeling.pipeline_dialogue_emotion import DialogueEmotionPipeline
 from hf_emotion.modeling.pipeline_emotion_classification import EmotionClassificationPipeline
+from hf_emotion.modeling.pipeline_emotional_response import emotion_vector
 from hf_emotion.modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
+from hf_emotion.modeling.target_texts import targets_in
 from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_
 from toolkit_helpers import write_csv
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
-from hf_emotion import BertForLabelAwareClassification, Predictor, load_recipe, metrics, train
+from hf_emotion import (
+    BertForLabelAwareClassification,
+    DialoguePredictor,
+    Predictor,
+    load_recipe,
+    metrics,
+    train,
+)
+from hf_emotion.data import fit_tfidf_gate
 from hf_emotion.data.rows import Rows
 from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.card import best_run
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.training.dialogue import encode_dialogues
 from hf_emotion.training.fit import fit, training_arguments
 
 
@@ -398,3 +414,190 @@ def test_overrides_are_a_list():
 def test_train_takes_a_recipe(tmp_path, recipe):
     with pytest.raises(TypeError, match="load_recipe|make_recipe"):
         train(recipe, tmp_path)
+
+
+# What the models themselves are given.
+
+
+def inputs_of(case_id: str, **changes) -> dict[str, torch.Tensor]:
+    return {**BY_ID[case_id].make_inputs(3, 9, 5), **changes}
+
+
+@pytest.mark.parametrize("value", [-100.0, 2.0, -1.0, float("nan")])
+def test_labels_of_several_are_0_and_1(value):
+    inputs = inputs_of("label-aware")
+    inputs["labels"] = inputs["labels"].float()
+    inputs["labels"][1, 2] = value
+    with pytest.raises(ValueError, match=f"`labels`.*0 and 1.*{value}"):
+        BY_ID["label-aware"].build()(**inputs)
+    inputs["labels"][1, 2] = 0.3  # another model's probability
+    assert BY_ID["label-aware"].build()(**inputs).loss.isfinite()
+
+
+@pytest.mark.parametrize("case_id", ["label-aware-single-label", "cg", "qacg", "esa", "dialogue"])
+def test_class_ids_that_the_model_does_not_have(case_id):
+    inputs = inputs_of(case_id)
+    for wrong in (len(LABELS), -1):
+        labels = inputs["labels"].clone()
+        labels.view(-1)[0] = wrong
+        with pytest.raises(ValueError, match=rf"`labels`.*\[0, 5\).*{wrong}"):
+            BY_ID[case_id].build()(**{**inputs, "labels": labels})
+    with pytest.raises(ValueError, match="`labels`.*whole numbers.*float32"):
+        BY_ID[case_id].build()(**{**inputs, "labels": inputs["labels"].float()})
+
+
+@pytest.mark.parametrize("balance", [{}, {"class_balanced_beta": 0.9, "class_counts": [1, 2, 3, 4, 5]}])
+def test_rows_without_a_label_do_not_thin_the_loss(balance):
+    model = BY_ID["label-aware-single-label"].build(**balance)
+    inputs = inputs_of("label-aware-single-label")
+    first = {name: values[:2] for name, values in inputs.items()}
+    inputs["labels"][2] = -100
+    torch.testing.assert_close(model(**inputs).loss, model(**first).loss)
+
+
+@pytest.mark.parametrize("case_id", ["label-aware", "cg", "qacg", "esa", "bert-mod-ln"])
+def test_padding_without_a_mask_is_said(case_id, monkeypatch):
+    said = []
+    monkeypatch.setattr(checked_input.logger, "warning_once", said.append)
+    model, inputs = BY_ID[case_id].build(), inputs_of(case_id)
+    model.config.bos_token_id = None
+    inputs["input_ids"].fill_(7)
+    inputs["input_ids"][0, -1] = model.config.pad_token_id
+    model(**inputs)
+    assert not said
+    del inputs["attention_mask"]
+    model(**inputs)
+    assert said and "`attention_mask`" in said[0]
+    said.clear()
+    inputs["input_ids"][0, -1] = 7
+    model(**inputs)
+    assert not said
+
+
+@pytest.mark.parametrize(
+    ("emotions", "message"),
+    [
+        ({"emotion_weights": torch.full((3, 4), float("nan"))}, "`emotion_weights`.*finite"),
+        ({"emotion_ids": torch.tensor([True, False, True])}, "`emotion_ids`.*torch.bool"),
+        ({"emotion_ids": [1, 2, 3]}, "`emotion_ids`.*tensor.*list"),
+        ({"emotion_ids": "joy"}, "`emotion_ids`.*tensor.*str"),
+    ],
+)
+def test_emotions_that_are_none(emotions, message):
+    case = BY_ID["gpt2-mod-ln"]
+    model, inputs = case.build(), inputs_of("gpt2-mod-ln")
+    if "emotion_weights" in emotions:
+        emotions = {"emotion_weights": torch.full((3, model.config.num_emotions), float("nan"))}
+    inputs = {name: value for name, value in inputs.items() if not name.startswith("emotion_")}
+    with pytest.raises(ValueError, match=message):
+        model(**inputs, **emotions)
+
+
+def test_a_mixture_in_percent(caplog):
+    config = BY_ID["gpt2-mod-ln"].make_config(num_emotions=2, emotions=["joy", "anger"])
+    assert emotion_vector({"joy": 3, "anger": -1}, config) == [3, -1]
+    assert not caplog.records
+    emotion_vector({"joy": 70, "anger": 30}, config)
+    (record,) = caplog.records
+    assert "70" in record.getMessage() and "100" in record.getMessage()
+
+
+@pytest.mark.parametrize("beta", [95, -0.1, 1.0, float("nan")])
+def test_beta_in_percent(beta):
+    with pytest.raises(ValueError, match=r"`beta`.*\[0, 1\)"):
+        class_balanced_weights([5, 10], beta)
+
+
+def test_a_gate_of_letters():
+    with pytest.raises(ValueError, match="`texts`.*list"):
+        fit_tfidf_gate("I am so happy today!")
+
+
+# Targets and dialogues.
+
+
+def targets_config(targets: list[str], target_texts: list[str] | None = None) -> SimpleNamespace:
+    return SimpleNamespace(targets=targets, target_texts=target_texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("I am happy with the carpool on Sunday.", []),
+        ("The pool is cold, but happy hour at the bar!", ["bar", "pool"]),
+        ("Two pools, both cold.", ["pool"]),
+        ("barbarous", []),
+        ("“bar”", ["bar"]),
+        ("the app's bar-pool", ["bar", "app", "pool"]),
+    ],
+)
+def test_a_target_is_a_word(text, found):
+    assert targets_in(targets_config(["bar", "app", "pool", "sun"]), text) == found
+
+
+def test_placeholders_and_scripts_without_blanks_may_be_glued():
+    assert targets_in(targets_config(["LOCATION1"], ["location - 1"]), "inLOCATION1today") == ["LOCATION1"]
+    assert targets_in(targets_config(["酒店", "水"]), "这家酒店很好") == ["酒店"]
+
+
+PAIRS = [["Ann", "I am so happy"], ["Bo", "this is anger"], ["Ann", "fear"]]  # as JSON has turns
+
+
+@pytest.fixture
+def speakers(tokenizer) -> DialoguePredictor:
+    """A model that tells two speakers apart."""
+    return DialoguePredictor(BY_ID["dialogue-model"].build(), tokenizer)
+
+
+@pytest.mark.parametrize("turns", [PAIRS, PAIRS[:2], [["user", "I am so happy"], ["user", "fear"]]])
+def test_turns_as_lists_are_no_dialogues(speakers, tokenizer, turns):
+    pipeline = DialogueEmotionPipeline(model=speakers.model, tokenizer=tokenizer)
+    for call in (speakers, pipeline):
+        with pytest.raises(ValueError, match=r"\(speaker, utterance\).*'utterance'"):
+            call(turns)  # each was a dialogue of two utterances, the name the first
+    pairs = [tuple(turn) for turn in turns]
+    assert [turn["speaker"] for turn in pipeline(pairs)] == [name for name, _ in turns]
+
+
+def test_dialogues_of_two_utterances(speakers, tokenizer):
+    dialogues = [["I am so happy today!", "this is anger"], ["so calm", "not fear ."]]
+    pipeline = DialogueEmotionPipeline(model=speakers.model, tokenizer=tokenizer)
+    for results in (speakers(dialogues), pipeline(dialogues)):
+        assert [[turn["utterance"] for turn in turns] for turns in results] == dialogues
+
+
+def test_turns_without_a_speaker_are_said(speakers, tokenizer, caplog):
+    pipeline = DialogueEmotionPipeline(model=speakers.model, tokenizer=tokenizer)
+    for call in (lambda turns: speakers([turns]), pipeline):
+        caplog.clear()
+        call([("Ann", "I am so happy"), ("Bo", "fear")])
+        assert not caplog.records
+        for _ in range(1 if call is pipeline else 2):  # of a file that comes in parts it is said once
+            call([("Ann", "I am so happy"), "fear", "anger"])
+        (record,) = caplog.records
+        assert "2 of 3" in record.getMessage() and "`num_speakers`" in record.getMessage()
+
+
+def dialogue_rows(*turns: tuple[str, str]) -> DatasetDict:
+    """One training dialogue of (speaker, utterance)."""
+    features = Features(
+        id=Value("string"),
+        utterances=List(Value("string")),
+        speakers=List(Value("string")),
+        labels=List(ClassLabel(names=list(LABELS))),
+    )
+    speakers, utterances = map(list, zip(*turns, strict=True))
+    rows = {"id": ["1"], "utterances": [utterances], "speakers": [speakers], "labels": [[0] * len(turns)]}
+    return DatasetDict({"train": Dataset.from_dict(rows, features=features)})
+
+
+def test_training_with_speakers_that_nobody_names(speakers, tokenizer):
+    rows = dialogue_rows(("", "I am so happy"), ("", "fear"))
+    with pytest.raises(ValueError, match="`model_config.num_speakers`.*speaker_column"):
+        encode_dialogues(rows, speakers.model, tokenizer, 16)
+
+
+def test_utterances_that_an_encoder_in_training_does_not_read(tokenizer, caplog):
+    rows = dialogue_rows(("Ann", "sun " * 20), ("Bo", "fear"))
+    encode_dialogues(rows, BY_ID["dialogue-words"].build(), tokenizer, 16)
+    assert "1 of 2 utterances are longer than 16 tokens" in caplog.text

@@ -201,6 +201,31 @@ class TestPackaged:
         assert recipe.published == {}
 
 
+class TestStartOfOwnAspects:
+    """The paper's start, e^-3, drowns a small encoder; the recipes of the paper keep it."""
+
+    @pytest.mark.parametrize("model_type", ["cg-bert", "qacg-bert"])
+    def test_own_files(self, model_type, tmp_path):
+        values = {"name": "mine", "dataset": "files", "model_type": model_type}
+        given = {"auxiliary_sentence": True}
+        recipe = make_recipe({**values, "model_config": given})
+        assert recipe.model_config == {"auxiliary_sentence": True, "context_initializer_range": 0.01}
+        assert given == {"auxiliary_sentence": True}
+        (tmp_path / "again.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
+        assert load_recipe(tmp_path / "again.yaml") == recipe
+        own = make_recipe({**values, "model_config": {"context_initializer_range": 0.05}})
+        assert own.model_config == {"context_initializer_range": 0.05}
+
+    @pytest.mark.parametrize("name", ["cg_aux", "qacg"])
+    def test_a_packaged_recipe_on_own_files(self, name):
+        assert "context_initializer_range" not in load_recipe(f"sentihood/{name}").model_config
+        assert load_recipe(f"sentihood/{name}", ["dataset=files"]).model_config["context_initializer_range"] == 0.01
+
+    def test_other_models(self):
+        for model_type in (None, "label-aware-bert"):
+            assert make_recipe({"name": "mine", "dataset": "files", "model_type": model_type}).model_config == {}
+
+
 class TestFinding:
     @pytest.mark.parametrize("name", ["goemotions/laa_cb", "configs/goemotions/laa_cb.yaml", "goemotions/laa_cb.yaml"])
     def test_by_name(self, name, tmp_path, monkeypatch):

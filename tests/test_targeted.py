@@ -722,6 +722,12 @@ class TestFiles:
         assert rows[0] and sum(map(len, rows)) < 4 * 4  # some of the pairs are none, and some are not
         return rows
 
+    @pytest.mark.parametrize("none", ["none", "None", "NONE"])
+    def test_none_in_the_spelling_of_the_corpus(self, none):
+        items = [{"aspect": "room", "label": none, "score": 0.9}, {"aspect": "food", "label": "good", "score": 0.8}]
+        found = TargetedPredictor.rank(SimpleNamespace(check_top_k=TargetedPredictor.check_top_k), [items])
+        assert found == [[{"label": "food/good", "score": 0.8}]]
+
     def test_jsonl(self, predictor, expected, tmp_path):
         rows = [{"n": i, "text": text} for i, text in enumerate(self.TEXTS)]
         write_jsonl(tmp_path / "in.jsonl", rows)

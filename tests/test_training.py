@@ -792,11 +792,25 @@ class TestInputs:
         )
         assert kept.config.tfidf_gating == "none" and own.config.tfidf_gating == "scale"
 
-    def test_one_label_is_no_classification(self, base_bert):
+    def test_one_label_is_no_classification(self, base_bert, tmp_path):
+        for name in ("train", "validation"):
+            write_csv(tmp_path / f"{name}.csv", ["text", "label"], [["the sun", "joy"]] * 4)
+        recipe = feelings_recipe(base_bert, dataset_options={})
         with pytest.raises(
             ValueError, match=r"at least two labels, and the training part has \['joy'\].*label_separator"
         ):
-            models_module.build_classifier(str(base_bert), None, {}, None, ["joy"], False, [4])
+            train(recipe, tmp_path / "run", data_dir=tmp_path)
+        assert not (tmp_path / "run").exists()
+
+    def test_what_is_said_before_the_training(self, base_bert, tmp_path, no_plots, caplog):
+        write_csv(tmp_path / "train.csv", ["text", "label"], feelings_rows(30))
+        write_csv(tmp_path / "dev.csv", ["text", "label"], feelings_rows(4))
+        options = {"label_separator": "|", "labels": [*FEELINGS, "grief"]}
+        train(
+            feelings_recipe(base_bert, {"max_steps": 1}, dataset_options=options), tmp_path / "run", data_dir=tmp_path
+        )
+        assert "no training row has the labels ['grief']" in caplog.text
+        assert "the validation part has 4 rows" in caplog.text
 
     def test_a_model_cuts_texts_as_in_its_training(self, base_bert, tmp_path):
         """Its metrics and thresholds are those of texts so cut; `evaluate` finds the same again."""

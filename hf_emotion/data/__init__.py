@@ -18,6 +18,7 @@ from .aspect import (
     auxiliary_sentence,
     context_names,
     is_aspect_dataset,
+    none_label,
     replace_targets,
 )
 from .conversations import is_conversation_dataset
@@ -182,6 +183,7 @@ __all__ = [
     "load_split",
     "mojitalk_part",
     "multi_hot",
+    "none_label",
     "oversample_minorities",
     "read_rows",
     "remove_duplicates",

@@ -10,7 +10,8 @@ aspect), `context_id` (int64: target · number of aspects + aspect) and `labels`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -30,6 +31,8 @@ from .rows import (
     read_json,
 )
 
+
+logger = logging.getLogger(__name__)
 
 TARGET_TEXTS = {"LOCATION1": "location - 1", "LOCATION2": "location - 2"}  # what a model reads for a placeholder
 
@@ -298,6 +301,31 @@ def to_aspect_dataset(
         "context_id": datasets.Value("int64"),
     }
     return rows.to_dataset(names, columns=columns)
+
+
+def none_label(names: Iterable[str]) -> str | None:
+    """The label that says that a text does not name an aspect, "none" in the spelling of the corpus; None where there is none."""
+    return next((name for name in names if name.casefold() == "none"), None)
+
+
+def add_none_rows(rows: Rows, aspects: Sequence[str], label: str) -> None:
+    """
+    Give each text (and target) a row with the label for every aspect that no row of it names. The rows of a text and target then
+    stand together, in the order of the aspects.
+    """
+    asked: dict[tuple, list[dict[str, Any]]] = {}
+    for row in rows.rows:
+        asked.setdefault((row["text"].strip(), row.get("target")), []).append(row)
+    before = len(rows.rows)
+    rows.rows = [
+        row
+        for own in asked.values()
+        for aspect in aspects
+        for row in [row for row in own if row["aspect"] == aspect] or [{**own[0], "aspect": aspect, "labels": [label]}]
+    ]
+    logger.warning(
+        "%s: %d rows with the label %r for aspects that no row names", rows.source, len(rows.rows) - before, label
+    )
 
 
 def split_by_text(

@@ -26,7 +26,7 @@ from ..io.paths import (
     shown,
 )
 from ..taxonomies import GOEMOTIONS, group_index
-from .aspect import split_by_text, to_aspect_dataset
+from .aspect import add_none_rows, none_label, split_by_text, to_aspect_dataset
 from .corpus import OWN_TERMS, Corpus
 from .lazily import datasets
 from .own_files import draw_units, known_names
@@ -374,12 +374,13 @@ def load_files(
     target_column: str | None = None,
     aspects: Sequence[str] | None = None,
     targets: Sequence[str] | None = None,
+    fill_none: bool = False,
 ) -> datasets.DatasetDict:
     """
     One's own CSV, TSV, JSONL or Parquet files.
 
     With `aspect_column` a row asks about one aspect (of one target) of its text and has one label; the result has the columns
-    of `hf_emotion.data.aspect`. A pair of target and aspect without a row is not asked about.
+    of `hf_emotion.data.aspect`. A pair of target and aspect without a row is not asked about, unless `fill_none` adds one.
 
     Args:
         data_dir: a folder with `train.*` and, where there are any, `validation.*` (also valid, val, dev) and `test.*`; or
@@ -396,6 +397,9 @@ def load_files(
         aspect_column, target_column: columns with the name of the aspect and of the target; where there is a target, the
             placeholders LOCATION1 and LOCATION2 in a text are replaced as `replace_targets` says.
         aspects, targets: their names in their order. None: those of the training part, sorted.
+        fill_none: with `aspect_column`: in every part, each text (and target) that has a row gets one with the label "none" (in
+            the spelling of the corpus) for every aspect that no row of it names. For files that list only the aspects that a
+            text names; a model of these alone would find an opinion on every aspect of every text.
 
     Raises:
         FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label, aspect or target (with the
@@ -410,7 +414,7 @@ def load_files(
             "`label_separator` must not be empty: name what stands between the labels, e.g. '|', or leave it out for one "
             "label a row."
         )
-    _check_aspect_options(aspect_column, target_column, aspects, targets, label_columns, label_separator)
+    _check_aspect_options(aspect_column, target_column, aspects, targets, fill_none, label_columns, label_separator)
     given = {"aspect": aspects} if aspect_column else {}
     given |= {"target": targets} if target_column else {}
     context_columns = {"aspect": aspect_column, "target": target_column}
@@ -468,11 +472,17 @@ def load_files(
                 column = context_columns[wrong[0]]
                 rows.reject(line, f"the column {column!r} must name one {wrong[0]}, got {context[wrong[0]]!r}")
                 continue
-            context = {name: str(content) for name, content in context.items()}
+            context = {name: str(content).strip() for name, content in context.items()}
             row_id = str(row[id_column]) if id_column else f"{split}-{line}"
             rows.add(line, row[text_column], value, row_id, **context)
 
     names = {name: known_names(parsed, name, context) for name, context in given.items()}
+    if fill_none:
+        found = none_label(labels or {name for row in parsed["train"].rows for name in row["labels"]})
+        if labels and found is None:
+            raise ValueError(f"`fill_none` needs the label 'none' among `labels`, got {list(labels)}: add it.")
+        for rows in parsed.values():
+            add_none_rows(rows, names["aspect"], found or "none")
     names["labels"] = known_names(parsed, "labels", labels or label_columns)
     for path, rows in zip(files.values(), parsed.values(), strict=True):
         if not rows.rows:
@@ -519,9 +529,17 @@ def _label_name(value: Any) -> str:
     return str(value).strip()
 
 
-def _check_aspect_options(aspect_column, target_column, aspects, targets, label_columns, label_separator) -> None:
+def _check_aspect_options(
+    aspect_column, target_column, aspects, targets, fill_none, label_columns, label_separator
+) -> None:
     if aspect_column is None:
-        for option, value in (("target_column", target_column), ("aspects", aspects), ("targets", targets)):
+        given = {
+            "target_column": target_column,
+            "aspects": aspects,
+            "targets": targets,
+            "fill_none": fill_none or None,
+        }
+        for option, value in given.items():
             if value is not None:
                 raise ValueError(f"`{option}` needs `aspect_column`, the column with the aspect of each row.")
     else:

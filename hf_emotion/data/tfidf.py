@@ -14,6 +14,8 @@ def fit_tfidf_gate(texts: Iterable[str]) -> tfidf_gate.TfidfGate:
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
+    if isinstance(texts, str):  # a list of letters
+        raise ValueError(f"`texts` must be a list of texts, got the string {texts!r}: write [text].")
     texts = list(dict.fromkeys(texts))
     vectorizer = TfidfVectorizer(norm=None, analyzer=lambda text: [word for _, _, word in tfidf_gate.find_words(text)])
     vectorizer.fit(texts)

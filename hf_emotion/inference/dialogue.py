@@ -76,6 +76,7 @@ class DialoguePredictor:
             max_length, dialogue_turns.encoder_positions(config), "encoder", self.tokenizer.model_max_length
         )
         self.labels = [config.id2label[i] for i in range(config.num_labels)]
+        self._said = False  # that turns name no speaker
 
     def __call__(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> list[list[dict[str, Any]]]:
         """
@@ -92,6 +93,7 @@ class DialoguePredictor:
             ValueError: an empty dialogue or utterance; one dialogue instead of a list of them.
         """
         dialogues = list(dialogues)
+        dialogue_turns.refuse_turns(dialogues)
         for number, dialogue in enumerate(dialogues, 1):
             # A pair of strings is a turn: of one dialogue that was given instead of a list of them.
             pair = (
@@ -149,6 +151,10 @@ class DialoguePredictor:
         Returns:
             (N, C) float32 for N turns in all, and (N,) bool: which utterances were cut.
         """
+        if self.model.config.num_speakers and not self._said:  # a file comes in many parts
+            given = [[None] * len(dialogue) for dialogue in utterances] if speakers is None else speakers
+            names = [speaker for dialogue in given for speaker in dialogue]
+            self._said = dialogue_turns.warn_of_speakers(names, self.model.config.num_speakers)
         texts = list(dict.fromkeys(text for dialogue in utterances for text in dialogue))
         vectors, cut = (encode or utterance_vectors)(self.model, self.tokenizer, texts, self.max_length, progress)
         row_of = {text: row for row, text in enumerate(texts)}

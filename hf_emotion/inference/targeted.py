@@ -119,7 +119,7 @@ class TargetedPredictor(Predictor):
                     "score": item["score"],
                 }
                 for item in items
-                if item["label"] != "none"
+                if item["label"].casefold() != "none"
             ]
             for items in probabilities
         ]

@@ -30,6 +30,7 @@ from ..reports.card import best_run, write_card
 from ..reports.finished_runs import is_generator_run
 from ..reports.generator_card import write_generator_card
 from ..reports.html_report import write_report
+from ..training.check_data import check_data
 from ..training.classification import HeldOut, class_counts, contexts_of, train_classifier
 from ..training.generation import train_generator
 from ..training.models import OUR_MODEL_TYPES
@@ -121,6 +122,7 @@ def _train(
         splits = replies_as_texts(splits)
     if recipe.train_fraction < 1:
         splits["train"] = share_of(splits["train"], recipe.train_fraction)
+    check_data(splits, classifies=not generates)
     folders = {seed: output if len(recipe.seeds) == 1 else output / f"seed-{seed}" for seed in recipe.seeds}
     runs = []
     for seed, folder in folders.items():

@@ -56,14 +56,15 @@ def read_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
         return AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
 
 
-def read_model(auto_class: type, checkpoint: str | Path, **arguments: Any) -> Any:
+def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pretrained", **arguments: Any) -> Any:
     """
     A model, from safetensors alone.
 
     Args:
         auto_class: a class with `from_pretrained`.
         checkpoint: a local folder or a Hub id.
-        arguments: of `from_pretrained`.
+        method: what loads it, if not that.
+        arguments: of the method.
 
     Raises:
         OSError: no such checkpoint, or one without safetensors.
@@ -81,7 +82,7 @@ def read_model(auto_class: type, checkpoint: str | Path, **arguments: Any) -> An
     if "config" not in arguments:
         read_config(checkpoint)  # for its checks
     with reading(checkpoint, "weights"):
-        return auto_class.from_pretrained(checkpoint, use_safetensors=True, trust_remote_code=False, **arguments)
+        return getattr(auto_class, method)(checkpoint, use_safetensors=True, trust_remote_code=False, **arguments)
 
 
 @contextmanager

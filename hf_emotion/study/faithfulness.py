@@ -137,7 +137,7 @@ def _sample(predictor, dataset: str, data_dir, split: str, options: dict[str, An
             yield Context(None, data[int(row)]["text"])
         return
     names, (targets, aspects) = label_names(data), context_names(data)
-    for row in generator.permutation(np.flatnonzero([names[i] != "none" for i in data["labels"]])):
+    for row in generator.permutation(np.flatnonzero([names[i].casefold() != "none" for i in data["labels"]])):
         entry = data[int(row)]
         target = None if targets is None else targets[entry["target"]]
         yield targeted_context(predictor.model.config, entry["text"], target, aspects[entry["aspect"]])

@@ -12,11 +12,12 @@ import datasets
 import numpy as np
 import torch
 from datasets import Dataset, DatasetDict, Features, List, Value
-from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..inference.dialogue import pad_dialogues, utterance_vectors
 from ..modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
 from ..modeling.dialogue_turns import number_speakers
+from ..runtime.batching import encode_texts
 from ..runtime.loading import read_config, read_model
 from .models import base_to_build_on, not_found
 
@@ -54,15 +55,9 @@ def build_dialogue_model(
             if fields.get("utterance_encoder") == "bilstm":
                 fields = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **fields}
                 return DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMConfig(**fields))
-            base._name_or_path = ""  # the encoder's weights lie with the model from here on
-            base.dtype = torch.float32
-            config = DialogueBiLSTMConfig(encoder_config=base, **{"utterance_encoder": "model", **fields})
-            model = DialogueBiLSTMForEmotionRecognition(config)
-            encoder = read_model(AutoModel, path, dtype=torch.float32)
+            return read_model(DialogueBiLSTMForEmotionRecognition, path, method="from_encoder_pretrained", **fields)
     except OSError as error:
         raise OSError(not_found(base_model, error)) from error
-    model.dialogue.utterance_encoder.load_state_dict(encoder.state_dict())
-    return model
 
 
 def _trained_on(path: str, fields: dict[str, Any]) -> DialogueBiLSTMForEmotionRecognition:
@@ -100,6 +95,11 @@ def encode_dialogues(
     texts = sorted({text for dataset in splits.values() for dialogue in dataset["utterances"] for text in dialogue})
     number_of = {text: number for number, text in enumerate(texts)}
     config = model.config
+    if config.num_speakers and not any(speaker for row in splits["train"]["speakers"] for speaker in row):
+        raise ValueError(
+            f"`model_config.num_speakers` is {config.num_speakers}, and no turn of the training part names a speaker: leave it out, or "
+            "name their column with `dataset_options.speaker_column`."
+        )
 
     def encode(row: dict) -> dict:
         return {
@@ -124,17 +124,17 @@ def encode_dialogues(
     )
     if is_frozen(config):
         vectors, cut = cached_vectors(model, tokenizer, texts, max_length)
-        if cut.any():
-            logger.warning(
-                "%d of %d utterances are longer than %d tokens and are cut", cut.sum(), len(cut), max_length
-            )
         inputs_of = lambda rows: {  # noqa: E731
             name: torch.from_numpy(array)
             for name, array in pad_dialogues([vectors[row["utterances"]] for row in rows]).items()
         }
     else:
-        tokens = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
+        columns, cut = encode_texts(tokenizer, [texts], max_length, None, config)
+        tokens = columns["input_ids"]
         inputs_of = lambda rows: pad_tokens([[tokens[i] for i in row["utterances"]] for row in rows], tokenizer)  # noqa: E731
+
+    if cut.any():
+        logger.warning("%d of %d utterances are longer than %d tokens and are cut", cut.sum(), len(cut), max_length)
 
     def collate(rows: list[dict]) -> dict[str, torch.Tensor]:
         pad = torch.nn.utils.rnn.pad_sequence
@@ -183,8 +183,7 @@ def cached_vectors(
     digest = hashlib.sha256(f"vector, cut\n{max_length}\n{len(texts)}\n".encode())  # the columns first
     digest.update(model.config.encoder_config.to_json_string().encode())
     for name, tensor in sorted(model.dialogue.utterance_encoder.state_dict().items()):
-        if not name.startswith("pooler"):  # no part of the vectors, and made up where the base model has none
-            digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+        digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     if tokenizer.is_fast:
         rules = json.loads(tokenizer.backend_tokenizer.to_str())
         rules = {

@@ -139,11 +139,6 @@ def build_classifier(
     Raises:
         ValueError: a base model of another architecture; a model type that does not fit the data.
     """
-    if not multi_label and len(label_names) < 2:
-        raise ValueError(
-            f"a classifier needs at least two labels, and the training part has {label_names}: add rows of others, or, to tell "
-            "that label from none, give `dataset_options.label_separator` or `label_columns`."
-        )
     names = dict(enumerate(label_names))
     fields = {
         **model_config,
