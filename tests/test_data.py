@@ -541,8 +541,8 @@ class TestOwnFiles:
             load(folder, label_separator="")
 
     def test_without_separator_the_column_is_one_label(self, folder):
-        write_csv(folder / "train.csv", ["text", "label"], [["a", "joy|anger"], *ROWS])
-        assert "joy|anger" in label_names(load(folder)["train"])
+        write_csv(folder / "train.csv", ["text", "label"], [["a", "joy|other"], *ROWS])
+        assert "joy|other" in label_names(load(folder)["train"])
 
     def test_indicator_columns(self, folder):
         for split in ("train", "validation", "test"):

@@ -26,11 +26,12 @@ from hf_emotion import (
     BertForLabelAwareClassification,
     DialoguePredictor,
     Predictor,
+    load_dataset_for,
     load_recipe,
     metrics,
     train,
 )
-from hf_emotion.data import fit_tfidf_gate
+from hf_emotion.data import fit_tfidf_gate, label_names, load_split
 from hf_emotion.data.rows import Rows
 from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
 from hf_emotion.recipes import make_recipe
@@ -601,3 +602,92 @@ def test_utterances_that_an_encoder_in_training_does_not_read(tokenizer, caplog)
     rows = dialogue_rows(("Ann", "sun " * 20), ("Bo", "fear"))
     encode_dialogues(rows, BY_ID["dialogue-words"].build(), tokenizer, 16)
     assert "1 of 2 utterances are longer than 16 tokens" in caplog.text
+
+
+# One's own files.
+
+
+def files_with(folder, rows: list[list[str]], header=("text", "label"), **options) -> DatasetDict:
+    return load_dataset_for("files", write_csv(folder / "train.csv", list(header), rows), **options)
+
+
+@pytest.mark.parametrize(("separator", "given"), [("|", None), (";", None), (" / ", None), ("|", ",")])
+def test_several_labels_in_a_cell_are_no_class(tmp_path, separator, given):
+    rows = [["a day", "joy"], ["home", "anger"], ["the sun", separator.join(["joy", "anger"])]] * 4
+    with pytest.raises(ValueError, match=rf"'joy{re.escape(separator)}anger'.*label_separator.*labels"):
+        files_with(tmp_path, rows, label_separator=given)
+    listed = files_with(tmp_path, rows, labels=["joy", "anger", rows[2][1]])  # on one's word
+    assert listed["train"].features["labels"].num_classes == 3
+
+
+def test_labels_with_punctuation_of_their_own(tmp_path):
+    rows = [["a day", "n/a, other"], ["home", "anger"], ["the sun", "fear/terror"]] * 4
+    assert label_names(files_with(tmp_path, rows)["train"]) == ["anger", "fear/terror", "n/a, other"]
+
+
+@pytest.mark.parametrize("columns", [("label", "text"), ("text", "label")])
+def test_a_column_of_texts_or_numbers_has_no_labels(tmp_path, columns):
+    rows = [[("happy", "sad")[i % 2], f"{i / 7}"] for i in range(40)]  # swapped columns; a regression's
+    with pytest.raises(ValueError, match=f"'{columns[1]}'.*40 different labels in 40 rows.*label_column"):
+        files_with(tmp_path, rows, columns, label_column=columns[1], text_column=columns[0], validation_fraction=0)
+
+
+def test_many_labels_with_rows_for_each(tmp_path):
+    rows = [[f"the day of {i}", f"emotion {i % 30}"] for i in range(90)]
+    assert len(label_names(files_with(tmp_path, rows)["train"])) == 30
+
+
+def test_one_column_for_texts_and_labels(tmp_path):
+    rows = [["happy", "joy"], ["sad", "grief"]] * 4
+    with pytest.raises(ValueError, match="`text_column` and `label_column`.*'label'"):
+        files_with(tmp_path, rows, text_column="label")
+    with pytest.raises(ValueError, match="`text_column` and `aspect_column`.*'text'"):
+        files_with(tmp_path, rows, aspect_column="text")
+
+
+def test_a_column_of_numbers_has_no_texts(tmp_path, predictor, caplog):
+    rows = [[f"{i:05}", "joy" if i % 2 else "anger"] for i in range(8)]
+    with pytest.raises(ValueError, match="'id'.*numbers.*text_column"):
+        files_with(tmp_path, rows, ("id", "label"), text_column="id")
+    rows[3][0] = "a day"
+    files_with(tmp_path, rows, ("id", "label"), text_column="id")
+    source = write_csv(tmp_path / "in.csv", ["id", "text"], [["1", HAPPY], ["2.5", "anger"]])
+    caplog.clear()
+    predict_file(predictor, source, tmp_path / "texts.jsonl")
+    assert not caplog.records
+    predict_file(predictor, source, tmp_path / "ids.jsonl", text_column="id")
+    assert "'id' holds numbers" in caplog.text
+
+
+@pytest.mark.parametrize("missing", ["nan", "NULL", "<NA>"])
+def test_what_pandas_writes_for_no_label(tmp_path, caplog, missing):
+    files_with(tmp_path, [["happy", "joy"], ["sad", "none"]] * 4)
+    assert missing not in caplog.text
+    files_with(tmp_path, [["happy", "joy"], ["sad", missing]] * 4)
+    assert f"{missing!r}" in caplog.text and "missing value" in caplog.text
+
+
+def test_the_header_once_more(tmp_path, predictor):
+    rows = [["happy", "joy"], ["text", "label"], ["sad", "grief"]] * 4  # cat a.csv b.csv
+    with pytest.raises(ValueError, match="line 3.*header"):
+        files_with(tmp_path, rows)
+    skipped = files_with(tmp_path, rows, on_bad_rows="skip", validation_fraction=0)
+    assert label_names(skipped["train"]) == ["grief", "joy"]
+    with pytest.raises(ValueError, match="line 3.*header"):
+        predict_file(predictor, tmp_path / "train.csv", tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize("option", ["labels", "label_columns"])
+def test_a_label_named_twice(tmp_path, option):
+    header = ("text", "label", "joy", "anger")
+    rows = [["happy", "joy", "1", "0"], ["sad", "anger", "0", "1"]] * 4
+    with pytest.raises(ValueError, match=f"`{option}`.*'joy' twice"):
+        files_with(tmp_path, rows, header, **{option: ["joy", "anger", "joy"]})
+
+
+def test_one_file_has_no_parts(tmp_path, caplog):
+    path = write_csv(tmp_path / "mine.csv", ["text", "label"], [["happy", "joy"], ["sad", "grief"]] * 4)
+    assert len(load_split("files", "test", path)) == 8
+    assert not caplog.records
+    assert len(load_split("files", "validation", path)) == 8
+    assert "mine.csv" in caplog.text and "whole" in caplog.text and "validation" in caplog.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -40,10 +41,20 @@ def known_names(parsed: Mapping[str, Rows], column: str, given: Sequence[str] | 
 
 
 def training_names(kind: str, occurring: Iterable[str], given: Sequence[str] | None) -> list[str]:
-    """The given names, or else those that occur in the training part, sorted, with a warning of those that look alike."""
+    """
+    The given names, or else those that occur in the training part, sorted, with a warning of those that look alike, or like a
+    missing value.
+    """
     if given:
+        check_different(f"{kind}s", given)
         return list(given)
     names = sorted(set(occurring))
+    missing = [name for name in names if name.casefold() in ("nan", "null", "<na>", "nat")]
+    if missing:
+        logger.warning(
+            "the %s %r is what programs write for a missing value, and is learnt as one of its own: leave the cell empty, or drop the row",
+            *(kind, missing[0]),
+        )
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(_folded(name), []).append(name)
@@ -56,6 +67,45 @@ def training_names(kind: str, occurring: Iterable[str], given: Sequence[str] | N
             "; ".join(pairs),
         )
     return names
+
+
+def check_different(option: str, names: Sequence[str]) -> None:
+    """ValueError for an option that lists a name twice."""
+    twice = [name for i, name in enumerate(names) if name in names[:i]]
+    if twice:
+        raise ValueError(f"`{option}` names {twice[0]!r} twice, got {list(names)}: leave one out.")
+
+
+def check_label_column(rows: Rows, names: Sequence[str], text_column: str, label_column: str) -> None:
+    """
+    ValueError where the columns cannot be meant, judging by the training part: cells with several labels that nothing separates, labels
+    that are texts or numbers, texts that are numbers.
+    """
+    known = set(names)
+    for separator in ("|", ";", ",", "/"):
+        for name in names:
+            parts = [part.strip() for part in name.split(separator)]
+            if len(parts) > 1 and known.issuperset(parts):
+                raise ValueError(
+                    f"{rows.source}: the label {name!r} holds several labels of other rows: separate them, dataset_options.label_separator="
+                    f"{separator!r}, or, to keep it as a label of its own, list all of them in dataset_options.labels."
+                )
+    total = len(rows.rows)
+    if len(names) > max(20, total / 2):
+        raise ValueError(
+            f"{rows.source}: the column {label_column!r} holds {len(names)} different labels in {total} rows, such as {names[0]!r}: is it the "
+            "column of the texts, or of numbers? Name that of the labels with label_column; to keep them all, list them in labels."
+        )
+    if total and all(is_number(row["text"]) for row in rows.rows):
+        raise ValueError(
+            f"{rows.source}: the column {text_column!r} holds numbers alone, such as {rows.rows[0]['text']!r}: name that of the texts with "
+            "text_column."
+        )
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number, a date or the like, with nothing to read."""
+    return re.fullmatch(r"[-+\d\s.,:/%]+", text) is not None
 
 
 def unknown_name(kind: str, name: str, known: Sequence[str], given: bool) -> str:

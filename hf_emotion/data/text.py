@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import html
+import itertools
 import json
 import logging
 import math
@@ -29,7 +30,7 @@ from ..taxonomies import GOEMOTIONS, group_index
 from .aspect import add_none_rows, none_label, split_by_text, to_aspect_dataset
 from .corpus import OWN_TERMS, Corpus
 from .lazily import datasets
-from .own_files import draw_units, known_names
+from .own_files import check_different, check_label_column, draw_units, known_names
 from .rows import (
     BadRow,
     OnBadRows,
@@ -334,6 +335,8 @@ def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator
                         f"the header has {len(reader.fieldnames)} columns and the row has "
                         f"{'more' if None in row else 'fewer'}; quote values that contain the separator.",
                     )
+                elif len(row) > 1 and list(row) == list(row.values()):
+                    row = MalformedRow(row, "the line is the header once more: leave it out when files are joined.")
                 yield reader.line_num, row
     elif kind == "jsonl":
         with open_file(source, "r", encoding="utf-8-sig", newline="\n") as file:
@@ -414,6 +417,13 @@ def load_files(
             "`label_separator` must not be empty: name what stands between the labels, e.g. '|', or leave it out for one "
             "label a row."
         )
+    if label_columns is not None:
+        check_different("label_columns", label_columns)
+    columns = {"text_column": text_column, "aspect_column": aspect_column, "target_column": target_column}
+    columns |= {"label_column": label_column} if label_columns is None else {}
+    for option, other in itertools.combinations(columns, 2):
+        if columns[option] is not None and columns[option] == columns[other]:
+            raise ValueError(f"`{option}` and `{other}` name the same column, {columns[option]!r}: give each its own.")
     _check_aspect_options(aspect_column, target_column, aspects, targets, fill_none, label_columns, label_separator)
     given = {"aspect": aspects} if aspect_column else {}
     given |= {"target": targets} if target_column else {}
@@ -484,6 +494,8 @@ def load_files(
         for rows in parsed.values():
             add_none_rows(rows, names["aspect"], found or "none")
     names["labels"] = known_names(parsed, "labels", labels or label_columns)
+    if not labels and not label_columns:
+        check_label_column(parsed["train"], names["labels"], text_column, label_column)
     for path, rows in zip(files.values(), parsed.values(), strict=True):
         if not rows.rows:
             raise ValueError(f"{path} has no valid rows: {rows.bad[0]}" if rows.bad else f"{path} has no rows.")

@@ -22,6 +22,7 @@ import torch
 import torch.distributed
 from tqdm.auto import tqdm
 
+from ..data.own_files import is_number
 from ..data.text import (
     FORMATS,
     MalformedRow,
@@ -404,12 +405,14 @@ def _check_rows(
             layout.schema = pyarrow.parquet.read_schema(file)
     infer = to == "parquet" and layout.schema is None
     total = texts = skipped = 0
+    numbers = not columns.nested  # whether all texts are
     lines: list[int] = []
     last, finished = None, set()  # dialogues
     while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
         for line, row in chunk:
             check_columns(row, columns, f"{name}, line {line}")
             usable = columns.usable(row)
+            numbers = numbers and (not usable or is_number(row[columns.text]))
             if not usable:
                 if on_bad_rows == "error":
                     raise bad_row(row, columns, f"{name}, line {line}")
@@ -451,6 +454,12 @@ def _check_rows(
         for column in layout.columns:
             if column not in layout.schema.names:  # a CSV file without rows
                 layout.schema = layout.schema.append(pyarrow.field(column, pyarrow.string()))
+    if numbers and total > skipped:
+        logger.warning(
+            "%s: the column %r holds numbers alone: name that of the texts with text_column (--text-column)",
+            name,
+            columns.text,
+        )
     return {"rows": total, "texts": texts, "skipped": skipped, "lines": lines}
 
 
