@@ -7,9 +7,12 @@ from typing import Literal
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig
 
+from .classifier_fields import ClassifierFields
+from .fitting_checkpoints import BERT_TYPES, refuse_other_encoders
+
 
 @strict
-class CGBertConfig(BertConfig):
+class CGBertConfig(ClassifierFields, BertConfig):
     r"""
     Everything of [`BertConfig`], and:
 
@@ -81,10 +84,8 @@ class CGBertConfig(BertConfig):
         }
 
     @classmethod
-    def from_dict(cls, config_dict, **kwargs):
-        # Arguments of `from_pretrained` take part in the checks, which else see only what was saved.
-        given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
-        return super().from_dict({**config_dict, **given}, **kwargs)
+    def check_checkpoint(cls, config_dict):
+        refuse_other_encoders(config_dict, BERT_TYPES)
 
     def validate_encoder_only(self):
         if self.is_decoder or self.add_cross_attention:

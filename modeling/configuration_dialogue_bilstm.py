@@ -6,9 +6,11 @@ from typing import Any, Literal
 from huggingface_hub.dataclasses import strict
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
+from .classifier_fields import ClassifierFields
+
 
 @strict
-class DialogueBiLSTMConfig(PreTrainedConfig):
+class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
     r"""
     Args:
         utterance_encoder (`"vectors"`, `"model"` or `"bilstm"`, defaults to `"vectors"`):
@@ -114,12 +116,6 @@ class DialogueBiLSTMConfig(PreTrainedConfig):
     def get_text_config(self, decoder=None, encoder=None):
         """The configuration that holds the vocabulary: that of the pretrained encoder where there is one."""
         return self if self.encoder_config is None else self.encoder_config
-
-    @classmethod
-    def from_dict(cls, config_dict, **kwargs):
-        # Arguments of `from_pretrained` take part in the checks, which else see only what was saved.
-        given = {name: value for name, value in kwargs.items() if name in cls.__dataclass_fields__}
-        return super().from_dict({**config_dict, **given}, **kwargs)
 
     def validate_encoder(self):
         encoder = self.encoder_config

@@ -6,7 +6,8 @@ from typing import Literal
 from huggingface_hub.dataclasses import strict
 from transformers import GPT2Config
 
-from .emotion_fields import refuse_other_checkpoints, set_emotion_defaults, validate_emotion_fields
+from .emotion_fields import set_emotion_defaults, validate_emotion_fields
+from .fitting_checkpoints import refuse_other_checkpoints
 
 
 @strict
@@ -95,7 +96,12 @@ class GPT2ModLNConfig(GPT2Config):
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
-        refuse_other_checkpoints(cls, config_dict)
+        remedy = ""
+        if config_dict.get("model_type") == cls.base_model_type:
+            remedy = (
+                "wrap it with `from_encoder_decoder_pretrained`, a method of the ...ForConditionalGeneration class"
+            )
+        refuse_other_checkpoints(config_dict, [cls.model_type], remedy)
         # Arguments of `from_pretrained` take part in the checks, which else see only what was saved.
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
         return super().from_dict({**config_dict, **given}, **kwargs)

@@ -7,10 +7,11 @@ from huggingface_hub.dataclasses import strict
 from transformers import RobertaConfig
 
 from .class_balanced_loss import validate_label_fields
+from .classifier_fields import ClassifierFields
 
 
 @strict
-class RobertaESAConfig(RobertaConfig):
+class RobertaESAConfig(ClassifierFields, RobertaConfig):
     r"""
     Everything of [`RobertaConfig`], and:
 
@@ -88,9 +89,7 @@ class RobertaESAConfig(RobertaConfig):
         if config_dict.get("model_type") != cls.model_type and config_dict.get("classifier_dropout") is None:
             # A RoBERTa says null where nobody chose; our own default holds then.
             config_dict = {name: value for name, value in config_dict.items() if name != "classifier_dropout"}
-        # Arguments of `from_pretrained` take part in the checks, which else see only what was saved.
-        given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
-        return super().from_dict({**config_dict, **given}, **kwargs)
+        return super().from_dict(config_dict, **kwargs)
 
     def validate_encoder_only(self):
         if self.is_decoder or self.add_cross_attention:

@@ -5,18 +5,6 @@ import torch
 from torch.nn import functional as F
 
 
-def refuse_other_checkpoints(config_class, config_dict: dict) -> None:
-    """A plain checkpoint would fill nothing in an encoder-decoder, and loading it would only warn."""
-    found = config_dict.get("model_type", config_class.model_type)
-    if found != config_class.model_type:
-        remedy = ""
-        if found == config_class.base_model_type:
-            remedy = (
-                ": wrap it with `from_encoder_decoder_pretrained`, a method of the ...ForConditionalGeneration class"
-            )
-        raise ValueError(f'the checkpoint must be one of "{config_class.model_type}", got one of "{found}"{remedy}.')
-
-
 def set_emotion_defaults(config) -> None:
     """Fields of a configuration that follow from others when they are not given."""
     if config.modulated_norms is None:
@@ -105,4 +93,4 @@ def check_emotions(
     return F.one_hot(emotion_ids.long(), config.num_emotions)
 
 
-__all__ = ["check_emotions", "refuse_other_checkpoints", "set_emotion_defaults", "validate_emotion_fields"]
+__all__ = ["check_emotions", "set_emotion_defaults", "validate_emotion_fields"]

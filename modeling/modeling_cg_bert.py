@@ -30,6 +30,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from .checked_input import check_ids, check_input, check_labels, warn_of_padding
 from .configuration_cg_bert import CGBertConfig
+from .fitting_checkpoints import OverEncoder
 from .renamed_weights import RenamedWeights
 
 
@@ -206,7 +207,7 @@ class CGBertEncoder(nn.Module):
         return hidden_states
 
 
-class CGBertPreTrainedModel(RenamedWeights, BertPreTrainedModel):
+class CGBertPreTrainedModel(OverEncoder, RenamedWeights, BertPreTrainedModel):
     config: CGBertConfig
     config_class = CGBertConfig
     base_model_prefix = "bert"

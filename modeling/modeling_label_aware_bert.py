@@ -29,6 +29,7 @@ from transformers.utils.output_capturing import capture_outputs
 from .checked_input import check_ids, check_input, warn_of_padding
 from .class_balanced_loss import classification_loss
 from .configuration_label_aware_bert import LabelAwareBertConfig
+from .fitting_checkpoints import OverEncoder
 from .renamed_weights import RenamedWeights
 
 
@@ -177,7 +178,7 @@ class LabelAwareHead(nn.Module):
         return self.out_proj(hidden).squeeze(-1)
 
 
-class LabelAwareBertPreTrainedModel(RenamedWeights, BertPreTrainedModel):
+class LabelAwareBertPreTrainedModel(OverEncoder, RenamedWeights, BertPreTrainedModel):
     config: LabelAwareBertConfig
     config_class = LabelAwareBertConfig
     base_model_prefix = "bert"

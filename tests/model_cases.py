@@ -896,6 +896,12 @@ NO_PEFT_DEFAULTS: dict[str, str] = {
     **dict.fromkeys((*ESA_CASES, *DIALOGUE_CASES), "new weights outside of `classifier` and `score`"),
     **dict.fromkeys(MOD_LN_CASES, "PEFT saves no further modules for SEQ_2_SEQ_LM"),
 }
+NO_CHECK_OF_ARCHITECTURE: dict[str, str] = {
+    **dict.fromkeys(ESA_CASES, "takes the weights that it finds"),
+    **dict.fromkeys(DIALOGUE_CASES, "no stock model has its weights"),
+    **dict.fromkeys(MOD_LN_CASES, "refuses plain checkpoints of any kind, see test_mod_ln.py"),
+}
+NO_LABELS: dict[str, str] = dict.fromkeys(MOD_LN_CASES, "has no labels")
 NO_OLD_NAMES: dict[str, str] = {case.id: "no weight was renamed" for case in CASES if not case.old_names}
 NO_INPUTS_EMBEDS: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "takes `utterance_embeds`, which are something else")
 NO_HIDDEN_STATES: dict[str, str] = {
@@ -915,6 +921,8 @@ NO_OFFLOAD: dict[str, str] = {
 }
 NO_GENERATION: dict[str, str] = {case.id: "classifies" for case in CASES if case.id not in MOD_LN_CASES}
 UNSUPPORTED = (
+    NO_CHECK_OF_ARCHITECTURE,
+    NO_LABELS,
     NO_GENERATION,
     NO_OFFLOAD,
     NO_FULLGRAPH_COMPILE,

@@ -237,7 +237,7 @@ def test_published_defaults():
         ({"class_balanced_beta": 2.0}, "`class_balanced_beta`"),
         ({"label_attention": "leam", "tie_head": False}, "`tie_head`"),
         ({"thresholds": [0.5]}, "`thresholds`"),
-        ({"id2label": {0: "sun", 1: "rain"}, "ignore_mismatched_sizes": True}, "`class_counts`|`thresholds`"),
+        ({"id2label": {0: "sun", 1: "rain"}, "thresholds": [0.5] * 5}, "`thresholds` needs .* 2 labels, got 5"),
     ],
 )
 def test_arguments_given_at_loading_are_checked(tmp_path, arguments, message):
@@ -246,19 +246,17 @@ def test_arguments_given_at_loading_are_checked(tmp_path, arguments, message):
         AutoModelForSequenceClassification.from_pretrained(tmp_path, **arguments)
 
 
-def test_another_label_set_can_be_loaded_as_the_message_says(tmp_path):
+def test_new_labels_of_a_class_balanced_model_ask_for_their_counts(tmp_path):
     BY_ID["label-aware-pooler-hidden-balanced"].build().save_pretrained(tmp_path)
-    with pytest.raises(Exception, match="pass `class_counts=None`"):
-        AutoModelForSequenceClassification.from_pretrained(tmp_path, num_labels=3)
-    model = AutoModelForSequenceClassification.from_pretrained(
-        tmp_path,
-        num_labels=3,
-        class_counts=None,
-        class_balanced_beta=None,
-        thresholds=None,
-        ignore_mismatched_sizes=True,
-    )
-    assert model(**encoder_inputs(2, 5, seed=0)).logits.shape == (2, 3)
+    new = {"num_labels": 3, "ignore_mismatched_sizes": True}
+    inputs, labels = encoder_inputs(2, 5, seed=0), torch.ones(2, 3)
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path, **new)
+    assert model(**inputs).logits.shape == (2, 3)
+    with pytest.raises(ValueError, match="`class_balanced_beta` is set: the config needs `class_counts`"):
+        model(**inputs, labels=labels)
+    for arguments in ({"class_counts": [3, 1, 2]}, {"class_balanced_beta": None}):
+        model = AutoModelForSequenceClassification.from_pretrained(tmp_path, **new, **arguments)
+        assert model(**inputs, labels=labels).loss.isfinite()
 
 
 # Losses

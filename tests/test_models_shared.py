@@ -14,16 +14,19 @@ import numpy as np
 import pytest
 import torch
 from accelerate import cpu_offload
+from hf_emotion.modeling import BertForLabelAwareClassification, RobertaWithESAForSequenceClassification
 from model_cases import (
     BAD_CONFIGS,
     BY_ID,
     CASES,
     HUB_CASES,
+    NO_CHECK_OF_ARCHITECTURE,
     NO_FULLGRAPH_COMPILE,
     NO_GENERATION,
     NO_GRADIENT_CHECKPOINTING,
     NO_HIDDEN_STATES,
     NO_INPUTS_EMBEDS,
+    NO_LABELS,
     NO_OFFLOAD,
     NO_OLD_NAMES,
     NO_PEFT,
@@ -32,16 +35,30 @@ from model_cases import (
     NO_PLAIN_CHECKPOINT,
     NO_SDPA,
     NO_TOKEN_EMBEDDINGS,
+    TINY_BERT,
     UNSUPPORTED,
     ModelCase,
     asymmetric_,
     each_case,
     is_bias,
+    label_names,
 )
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
-from transformers import AutoConfig, AutoModel, PreTrainedConfig, Trainer, TrainingArguments, pipeline
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    BertConfig,
+    DistilBertConfig,
+    MPNetConfig,
+    PreTrainedConfig,
+    RobertaConfig,
+    Trainer,
+    TrainingArguments,
+    pipeline,
+)
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from hf_emotion.training.classification import EmotionTrainer
@@ -375,6 +392,116 @@ def test_plain_checkpoint_leaves_exactly_the_new_weights_missing(case: ModelCase
     for name, value in plain.items():
         if name not in case.unused_weights:
             assert_close(base[name], value, rtol=0, atol=0)
+
+
+@each_case(NO_CHECK_OF_ARCHITECTURE)
+@pytest.mark.parametrize("other", [BertConfig, RobertaConfig, MPNetConfig, DistilBertConfig])
+def test_checkpoint_of_another_architecture_is_refused(case: ModelCase, other, tmp_path):
+    if other is type(case.plain_config):
+        pytest.skip("the architecture that the model is built over")
+    AutoModel.from_config(other(**TINY_BERT)).save_pretrained(tmp_path)
+    config = {"config": case.make_config()}  # which says nothing of the weights
+    for load, arguments in (
+        *((part.from_pretrained, {}) for part in (case.model_class, case.base_class, case.config_class)),
+        *((part.from_pretrained, config) for part in (case.model_class, case.auto_class, AutoModel)),
+    ):
+        with pytest.raises(ValueError, match="checkpoint must be one of ") as error:
+            load(tmp_path, **arguments)
+        message = str(error.value)
+        assert f'"{case.config_class.model_type}"' in message and f'"{case.plain_config.model_type}"' in message
+        assert f'got one of "{other.model_type}"' in message
+        fitting = {BertConfig: BertForLabelAwareClassification, RobertaConfig: RobertaWithESAForSequenceClassification}
+        assert fitting.get(other, AutoModelForSequenceClassification).__name__ in message
+
+
+@each_case(NO_CHECK_OF_ARCHITECTURE, slow=True)
+def test_encoders_of_our_own_models_and_config_without_model_type_are_taken(case: ModelCase, tmp_path):
+    for other in CASES:
+        if other.plain_class is case.plain_class and other.config_class is not case.config_class:
+            other.build(**{case.dropout: 0.0}).save_pretrained(tmp_path / "ours")
+            model = case.model_class.from_pretrained(
+                tmp_path / "ours", config=None, num_labels=3, ignore_mismatched_sizes=True
+            )
+            assert model.config.num_labels == 3
+            break
+    plain = case.save_plain_checkpoint(tmp_path / "plain")
+    path = tmp_path / "plain" / "config.json"  # old ones name no model type
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    del fields["model_type"]
+    path.write_text(json.dumps(fields), encoding="utf-8")
+    model = case.base_class.from_pretrained(tmp_path / "plain", **case.config)
+    assert_close(model.get_input_embeddings().weight, plain["embeddings.word_embeddings.weight"], rtol=0, atol=0)
+
+
+# Other labels than a checkpoint has
+
+
+OTHER_LABELS = {"id2label": {0: "calm", 1: "rage", 2: "fear"}, "label2id": {"calm": 0, "rage": 1, "fear": 2}}
+LABEL_FIELDS = ("class_counts", "class_weights", "thresholds", "calibration_temperature")
+
+
+def stored_label_fields(case: ModelCase) -> dict:
+    """A value of each field that belongs to labels and that the configuration has, and the temperature."""
+    values = {
+        "class_counts": [3, 40, 7, 1, 12],
+        "class_weights": [0.5, 2.0, 1.0, 3.0, 1.0],
+        "thresholds": [0.65, 0.5, 0.7, 0.6, 0.66],
+    }
+    fields = {field.name for field in dataclasses.fields(case.config_class)}
+    return {name: value for name, value in values.items() if name in fields} | {"calibration_temperature": 1.7}
+
+
+@each_case(NO_LABELS)
+@pytest.mark.parametrize("labels", ["fewer", "a number", "renamed"])
+def test_what_belongs_to_old_labels_is_dropped_for_new_ones_with_one_warning(
+    case: ModelCase, labels, tmp_path, caplog
+):
+    stored = stored_label_fields(case)
+    config = case.make_config(**stored)
+    case.model_class(config).save_pretrained(tmp_path)
+    new = {
+        "fewer": {"num_labels": 3, **OTHER_LABELS},
+        "a number": {"num_labels": 3},
+        "renamed": label_names([f"another {name}" for name in config.id2label.values()]),
+    }[labels]
+    mismatched = {"ignore_mismatched_sizes": True}
+    for load, arguments in (
+        (case.model_class.from_pretrained, mismatched),
+        (case.auto_class.from_pretrained, mismatched),
+        (AutoConfig.from_pretrained, {}),
+    ):
+        caplog.clear()
+        loaded = load(tmp_path, **new, **arguments)
+        found = getattr(loaded, "config", loaded)
+        assert all(getattr(found, name, None) is None for name in LABEL_FIELDS)
+        assert found.num_labels == len(new.get("id2label", range(3)))
+        assert found.id2label == new.get("id2label", {i: f"LABEL_{i}" for i in range(3)})
+        warnings = [record.getMessage() for record in caplog.records if "are dropped" in record.getMessage()]
+        assert len(warnings) == 1 and all(f"`{name}`" in warnings[0] for name in stored)
+    # The same labels keep everything, and what is given wins.
+    caplog.clear()
+    same = case.auto_class.from_pretrained(tmp_path, num_labels=5, id2label=config.id2label).config
+    assert {name: getattr(same, name) for name in stored} == stored
+    assert not [record for record in caplog.records if "are dropped" in record.getMessage()]
+    given = {name: [value[0]] * 3 if isinstance(value, list) else 1.2 for name, value in stored.items()}
+    other = case.auto_class.from_pretrained(tmp_path, num_labels=3, **OTHER_LABELS, **given, **mismatched).config
+    assert {name: getattr(other, name) for name in stored} == given
+    assert not [record for record in caplog.records if "are dropped" in record.getMessage()]
+
+
+@each_case(NO_LABELS)
+def test_another_number_of_labels_set_on_a_config_drops_what_belongs_to_the_old(case: ModelCase, tmp_path, caplog):
+    stored = stored_label_fields(case)
+    case.model_class(case.make_config(**stored)).save_pretrained(tmp_path)
+    config = AutoConfig.from_pretrained(tmp_path)
+    config.num_labels = 5
+    assert {name: getattr(config, name) for name in stored} == stored
+    config.num_labels = 3
+    assert all(getattr(config, name, None) is None for name in LABEL_FIELDS)
+    assert len([record for record in caplog.records if "are dropped" in record.getMessage()]) == 1
+    model = case.auto_class.from_pretrained(tmp_path, config=config, ignore_mismatched_sizes=True)
+    model.save_pretrained(tmp_path / "new")
+    assert AutoConfig.from_pretrained(tmp_path / "new").num_labels == 3
 
 
 @pytest.fixture

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the configurations of the classifiers have in common."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from transformers import PreTrainedConfig
+from transformers.utils import logging
+
+
+logger = logging.get_logger(__name__)
+
+# Fields with a value for each label, and the temperature that was fitted to the logits of all.
+LABEL_FIELDS = ("class_counts", "class_weights", "thresholds", "calibration_temperature")
+
+
+class ClassifierFields:
+    """For configurations of classifiers, before their other bases: what belongs to labels does not outlive them."""
+
+    @classmethod
+    def from_dict(cls, config_dict: Mapping[str, Any], **kwargs):
+        """As of every configuration; `LABEL_FIELDS` of other labels are dropped with a warning, where none are given."""
+        cls.check_checkpoint(config_dict)
+        # Arguments of `from_pretrained` take part in the checks, which else see only what was saved.
+        given = {name: kwargs.pop(name) for name in list(kwargs) if name in (*cls.__dataclass_fields__, *LABEL_FIELDS)}
+        config_dict = dict(config_dict)
+        old = label_names(config_dict)
+        number = kwargs.get("num_labels", config_dict.get("num_labels"))
+        if given.get("id2label") is None and number not in (None, len(old)):
+            config_dict.pop("id2label", None)
+            config_dict.pop("label2id", None)
+        if label_names({**config_dict, **given, "num_labels": number}) != old:
+            stale = [name for name in LABEL_FIELDS if config_dict.pop(name, None) is not None and name not in given]
+            warn_of_dropped(stale)
+        return super().from_dict({**config_dict, **given}, **kwargs)
+
+    @classmethod
+    def check_checkpoint(cls, config_dict: Mapping[str, Any]) -> None:
+        """ValueError where the config.json of a checkpoint is of an architecture that the model is not built over."""
+
+    @property
+    def num_labels(self) -> int | None:
+        """As of every configuration; another number drops `LABEL_FIELDS` with a warning."""
+        return super().num_labels
+
+    @num_labels.setter
+    def num_labels(self, number: int):
+        old = self.num_labels
+        PreTrainedConfig.num_labels.fset(self, number)
+        if old not in (None, number):
+            stale = [name for name in LABEL_FIELDS if getattr(self, name, None) is not None]
+            for name in stale:
+                setattr(self, name, None)
+            warn_of_dropped(stale)
+
+
+def label_names(config_dict: Mapping[str, Any]) -> list[str]:
+    """The names of the labels of a config.json, which leaves them out where there are two without names."""
+    names = config_dict.get("id2label")
+    if names is None:
+        return [f"LABEL_{i}" for i in range(config_dict.get("num_labels") or 2)]
+    return [name for _, name in sorted((int(i), name) for i, name in names.items())]
+
+
+def warn_of_dropped(fields: list[str]) -> None:
+    if fields:
+        names = ", ".join(f"`{name}`" for name in fields)
+        logger.warning(
+            f"The labels are new: {names} of the old ones are dropped. Give the new labels theirs, if they need any."
+        )
+
+
+__all__ = ["ClassifierFields"]

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which checkpoints a model loads: others would leave its encoder at random values, with no more than a report."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from transformers import PreTrainedConfig
+
+
+_HUB_ARGUMENTS = ("cache_dir", "local_files_only", "proxies", "revision", "subfolder", "token")
+
+# Model types whose checkpoints have an encoder of BERT's, or of RoBERTa's architecture, by its names.
+BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")
+ROBERTA_TYPES = ("roberta", "xlm-roberta", "camembert", "roberta-esa")
+
+
+def refuse_other_checkpoints(config_dict: Mapping[str, Any], fitting: Sequence[str], remedy: str = "") -> None:
+    """ValueError unless a config.json, if it names its model type, is of a `fitting` one. `remedy`: what to do instead."""
+    found = config_dict.get("model_type", fitting[0])
+    if found not in fitting:
+        known = " or ".join(f'"{name}"' for name in fitting)
+        raise ValueError(f'the checkpoint must be one of {known}, got one of "{found}"{remedy and ": "}{remedy}.')
+
+
+def refuse_other_encoders(config_dict: Mapping[str, Any], fitting: Sequence[str]) -> None:
+    """The same for classifiers, saying which one fits."""
+    remedy = "AutoModelForSequenceClassification takes an encoder of any kind"
+    for model, types in (
+        ("BertForLabelAwareClassification", BERT_TYPES),
+        ("RobertaWithESAForSequenceClassification", ROBERTA_TYPES),
+    ):
+        if config_dict.get("model_type") in types:
+            remedy = f"{model} fits it"
+    refuse_other_checkpoints(config_dict, fitting, remedy)
+
+
+class OverEncoder:
+    """For base models and heads over a pretrained encoder, before their other bases: a `config` that fits the model is no proof."""
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path, *args, config=None, **kwargs):
+        """
+        As of every model of transformers.
+
+        Raises:
+            ValueError: a checkpoint of another architecture.
+        """
+        if isinstance(config, PreTrainedConfig) and pretrained_model_name_or_path is not None:
+            hub = {name: kwargs[name] for name in _HUB_ARGUMENTS if name in kwargs}
+            try:
+                config_dict, _ = cls.config_class.get_config_dict(pretrained_model_name_or_path, **hub)
+            except OSError:  # weights without a config.json
+                config_dict = {}
+            cls.config_class.check_checkpoint(config_dict)
+        return super().from_pretrained(pretrained_model_name_or_path, *args, config=config, **kwargs)
+
+
+__all__ = ["BERT_TYPES", "ROBERTA_TYPES", "OverEncoder", "refuse_other_checkpoints", "refuse_other_encoders"]
