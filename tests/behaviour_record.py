@@ -25,6 +25,7 @@ import io
 import json
 import logging
 import os
+import platform
 import re
 import sys
 import tempfile
@@ -73,6 +74,7 @@ JUDGE = ("mojitalk/judge_a", {"label_texts": "{✋: anger, 😂: joy, ❤: happy
 TIMES = re.compile(
     r"(?P<before>['\"]?\w*(?:runtime|per_second)['\"]?: ['\"]?)[\d.e+-]+"
     r"|\b\d+(?:\.\d+)?(?= ?(?:s|seconds?|min|minutes?|ms)\b)"
+    r"|(?<=per seed: )[\d.]+(?:, [\d.]+)*|(?P<seeds>│ \d+ +│ )\d+\.\d(?= +│)"  # of cards, and of tables: seeds, minutes
     r"|\b[\d.]+(?= times as fast)|(?<=quartiles )[\d.]+ and [\d.]+"
 )
 SIZES = re.compile(r"^ +[\d,]+(?=  \S)|\b[\d,]+(?= bytes\b)")
@@ -92,6 +94,7 @@ class Recorder:
         self.main: Callable[[], None] = entry.load()
         names = ("torch", "transformers", "huggingface_hub", "onnx", "onnxruntime", "hf-emotion")
         self.versions = {importlib.metadata.version(name): name for name in names}
+        self.versions[platform.python_version()] = "Python"
 
     def run(self, key: str, *arguments: object, stdin: str = "", reads: Path | None = None) -> None:
         """A command, as the console script runs it; `reads` is a file that it writes."""
@@ -129,7 +132,7 @@ class Recorder:
             text = text.replace(version, f"VERSION-OF-{name}")
         text = SIZES.sub("SIZE", DATE.sub("DATE", text))
         text = re.sub(r"data:image/[^\"' )]+", "PICTURE", text)
-        return TIMES.sub(lambda match: f"{match['before'] or ''}TIME", text)
+        return TIMES.sub(lambda match: f"{match['before'] or match['seeds'] or ''}TIME", text)
 
     def json(self, value: Any) -> Any:
         if isinstance(value, dict):
