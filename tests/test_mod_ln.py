@@ -450,7 +450,8 @@ def test_begun_replies_padded_on_the_left(family, settings):
         prefix = begun[row : row + 1, 1 + row :]
         # The same tokens are forbidden, or the replies would differ for that reason.
         alone = model.generate(**single, decoder_input_ids=prefix, **arguments)[0, prefix.shape[1] :]
-        assert replies[row].tolist() == alone.tolist()
+        assert replies[row, : len(alone)].tolist() == alone.tolist()
+        assert (replies[row, len(alone) :] == model.config.pad_token_id).all()
 
 
 # Loss
