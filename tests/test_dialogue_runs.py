@@ -752,11 +752,11 @@ class TestCorpora:
         [
             ("full_run", "quickstart", "the labels of quickstart and of the checkpoint differ"),
             ("own_run", "meld", "the labels of meld and of the checkpoint differ"),
-            ("own_run", "files", "the corpus has dialogues and the model knows none, or the other way round"),
+            ("own_run", "files", "the corpus files has no dialogues, and the model asks for them"),
             (
                 "single_run",
                 "dialogue_files",
-                "the corpus has dialogues and the model knows none, or the other way round",
+                "the corpus dialogue_files has dialogues, and the model knows none",
             ),
         ],
     )

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that users make: each ends in a message, or is said in a warning, where it once gave a wrong answer without a word."""
 
+import json
 import re
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,9 +21,10 @@ from hf_emotion.modeling.pipeline_emotional_response import emotion_vector
 from hf_emotion.modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
 from hf_emotion.modeling.target_texts import targets_in
 from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_
-from toolkit_helpers import write_csv
+from toolkit_helpers import recipe_for, write_csv
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
+import hf_emotion.runs.train as train_module
 from hf_emotion import (
     BertForLabelAwareClassification,
     DialoguePredictor,
@@ -37,8 +40,12 @@ from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.card import best_run
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.training.classification import EmotionTrainer
 from hf_emotion.training.dialogue import encode_dialogues
 from hf_emotion.training.fit import fit, training_arguments
+
+
+pytest_plugins = ["toolkit_fixtures"]
 
 
 # Metrics. 4 rows, 3 labels.
@@ -401,7 +408,7 @@ def test_warm_up_that_never_ends(tmp_path, caplog):
     case = BY_ID["label-aware"]
     rows = [{name: values[row] for name, values in case.make_inputs(8, 9, 5).items()} for row in range(8)]
     trainer = Trainer(case.build(), arguments, train_dataset=rows)
-    fit(trainer, recipe, 1, tmp_path, resume=False, recipe_file=None)
+    fit(trainer, recipe, 1, tmp_path, resume=False, recipe_file=None, data="")
     messages = [record.getMessage() for record in caplog.records if record.name.startswith("hf_emotion")]
     assert any("`warmup_steps`" in message and "100" in message and " 3 " in message for message in messages), messages
 
@@ -691,3 +698,102 @@ def test_one_file_has_no_parts(tmp_path, caplog):
     assert not caplog.records
     assert len(load_split("files", "validation", path)) == 8
     assert "mine.csv" in caplog.text and "whole" in caplog.text and "validation" in caplog.text
+
+
+# The command line, and runs that are continued.
+
+
+@pytest.mark.parametrize("command", [("predict",), ("explain",), ("generate", "-e", "joy")], ids=" ".join)
+def test_a_file_is_no_text(argv, single_run, tmp_path, command):
+    path = write_csv(tmp_path / "comments.csv", ["text"], [[HAPPY]])
+    name, *options = command
+    if name == "generate":  # a model that is not there: what is typed is looked at first
+        single_run = tmp_path / "nowhere"
+    done = argv(name, single_run, path, *options)
+    assert done.code == 1 and str(path) in done.err and "--input" in done.err
+    assert argv("predict", single_run, "comments.csv").code == (1 if name == "generate" else 0)  # no file here
+
+
+def test_the_folder_of_another_model_is_no_text(argv, single_run, tmp_path):
+    done = argv("predict", single_run, tmp_path, HAPPY)
+    assert done.code == 1 and "folder" in done.err
+
+
+def test_a_threshold_for_one_label_a_row(argv, single_run, single_label):
+    command = ("evaluate", single_run, "--dataset", "files", "--data-dir", single_label)
+    done = argv(*command, "--threshold", 0.9)
+    assert done.code == 1 and "`threshold` 0.9" in done.err and "one label" in done.err
+    assert argv(*command).code == 0
+
+
+def test_what_kind_of_labels_the_corpus_and_the_model_have(argv, single_run, feelings):
+    done = argv("evaluate", single_run, "--dataset", "files", "--data-dir", feelings, "--option", "label_separator=|")
+    assert done.code == 1 and re.search("corpus has several labels a row.* model gives one", done.err)
+
+
+@pytest.mark.parametrize("command", ["generate", "evaluate"])
+def test_no_file_is_written_over(argv, tmp_path, command):
+    source = write_csv(tmp_path / "mine.jsonl", ["context"], [["{}"]])
+    before = source.read_bytes()
+    # Refused before a model is loaded, let alone run.
+    if command == "generate":
+        done = argv("generate", tmp_path / "nowhere", "--input", source, "--output", source)
+    else:
+        done = argv("evaluate", tmp_path / "nowhere", "--dataset", "reply_files", "--replies", source)
+    assert done.code == 1 and f"{source} exists" in done.err
+    assert source.read_bytes() == before
+
+
+def resumed(run, output, data_dir) -> None:
+    train(load_recipe(run / "recipe.yaml"), output, data_dir=data_dir, resume=True)
+
+
+def test_a_finished_run_goes_not_on_with_other_rows(single_run, single_label, tmp_path, no_plots):
+    output, data = tmp_path / "run", tmp_path / "data"
+    shutil.copytree(single_run, output)
+    shutil.copytree(single_label, data)
+    resumed(single_run, output, data)  # the same rows, elsewhere
+    rows = (data / "train.csv").read_text(encoding="utf-8")
+    (data / "train.csv").write_text(rows.replace("home", "sun", 1), encoding="utf-8")
+    before = (output / "metrics.json").read_bytes()
+    with pytest.raises(ValueError, match="--resume.*other rows.*--data-dir"):
+        resumed(single_run, output, data)
+    assert (output / "metrics.json").read_bytes() == before
+
+
+def test_a_checkpoint_goes_not_on_with_other_rows(single_run, single_label, tmp_path, no_plots, monkeypatch):
+    class Stop(Exception):
+        pass
+
+    output, data = tmp_path / "run", tmp_path / "data"
+    shutil.copytree(single_label, data)
+    with monkeypatch.context() as patch:
+        save = EmotionTrainer._save_checkpoint
+
+        def save_and_stop(self, *arguments):
+            save(self, *arguments)
+            raise Stop
+
+        patch.setattr(EmotionTrainer, "_save_checkpoint", save_and_stop)
+        with pytest.raises(Stop):
+            train(load_recipe(single_run / "recipe.yaml"), output, data_dir=data)
+    rows = (data / "train.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (data / "train.csv").write_text("".join(rows[:-3]), encoding="utf-8")
+    with pytest.raises(ValueError, match="--resume.*other rows.*--data-dir"):
+        resumed(single_run, output, data)
+    (data / "train.csv").write_text("".join(rows), encoding="utf-8")
+    resumed(single_run, output, data)
+    assert json.loads((output / "metrics.json").read_text(encoding="utf-8"))["runs"][0]["resumed"]
+
+
+def test_many_seeds_are_counted(single_label, base_bert, tmp_path, caplog, monkeypatch):
+    """`--seeds 42` is 42 runs, and not the seed 42."""
+    recipe = recipe_for(base_bert, dataset="files", train_fraction=1.0, seeds=list(range(42, 84)))
+
+    def first(*arguments):
+        raise InterruptedError
+
+    monkeypatch.setattr(train_module, "train_classifier", first)
+    with pytest.raises(InterruptedError):
+        train(recipe, tmp_path / "run", data_dir=single_label)
+    assert "seed 42, 1 of 42" in caplog.text

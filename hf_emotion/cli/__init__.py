@@ -201,7 +201,10 @@ def evaluate(
     data_dir: DataDir = None,
     taxonomy: Taxonomy = None,
     option: Annotated[list[str] | None, typer.Option(help="Argument of the dataset's loader, key=value.")] = None,
-    threshold: Annotated[float, typer.Option(min=0, max=1, help="Fixed threshold, beside the tuned ones.")] = 0.3,
+    threshold: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Multi-label models: fixed threshold, beside the tuned ones; default: 0.3."),
+    ] = None,
     max_length: Annotated[int | None, typer.Option(help="Tokens per text; default: as many as in training.")] = None,
     dtype: Dtype = None,
     judge: Annotated[
@@ -228,6 +231,7 @@ def evaluate(
     from ..inference import ReplyGenerator, load_predictor
     from ..runs.evaluate import evaluate as run
 
+    _refuse_existing(replies)
     predictor = load_predictor(checkpoint, taxonomy, max_length, dtype=dtype)
     if isinstance(predictor, ReplyGenerator):
         from ..runs.evaluate_replies import evaluate_replies
@@ -324,6 +328,7 @@ def predict(
         raise typer.BadParameter("--engine ray goes with --input and --output.")
     if workers is not None and engine != "ray":
         raise typer.BadParameter("--workers goes with --engine ray; several processes: torchrun, accelerate launch.")
+    _refuse_files(texts)
     from ..runtime.exported import is_light
 
     _quiet(needs_transformers=not is_light(Path(checkpoint)))
@@ -383,7 +388,27 @@ def predict(
             print(f"{text}\t{found or '-'}")
 
 
+def _refuse_files(given: list[str] | None) -> None:
+    """A file's or folder's name among the texts is not what is to be read."""
+    for text in given or ():
+        if os.path.isfile(text):
+            raise ValueError(
+                f"{text} is a file, and texts are meant here: --input {text} --output FILE reads a table (where the command has it), "
+                f"< {text} a text for each line."
+            )
+        if "/" in text and os.path.isdir(text):
+            raise ValueError(f"{text} is a folder, and texts are meant here: give one checkpoint, then the texts.")
+
+
+def _refuse_existing(output: Path | None) -> None:
+    """Before the work begins: what lies there may be the input."""
+    if output is not None and output.exists():
+        raise FileExistsError(f"the output {output} exists: choose another name or remove it.")
+
+
 def _given_or_stdin(given: list[str] | None, what: str) -> list[str]:
+    if not given and sys.stdin.isatty():
+        print(f"reading {what}s from the keyboard, one a line; Ctrl+D ends them", file=sys.stderr)
     lines = given or [line for line in sys.stdin.read().removeprefix("\ufeff").split("\n") if line.strip()]
     if not lines:
         raise ValueError(f"no {what}: give {what}s as arguments, lines on stdin, or --input with --output.")
@@ -467,6 +492,8 @@ def generate(
         raise typer.BadParameter("give --emotion, once or several times, or --all-emotions.")
     if greedy and (top_k or top_p or (num_beams or 1) > 1):
         raise typer.BadParameter("--greedy goes without --top-k, --top-p and --num-beams.")
+    _refuse_files(contexts)
+    _refuse_existing(output)
     options: dict[str, Any] = {
         "top_k": top_k,
         "top_p": top_p,
@@ -570,6 +597,7 @@ def explain(
         format_ = output.suffix.lower()[1:]  # type: ignore[assignment]
     elif format_ in ("png", "html"):
         raise typer.BadParameter(f"--format {format_} goes with --output FILE.{format_}.")
+    _refuse_files(texts)
     _quiet()
     from ..inference.explain import explain as run
 

@@ -43,6 +43,7 @@ from .replies import (
 from .splits import (
     check_split,
     duplicates_between_splits,
+    fingerprint,
     is_multi_label,
     label_matrix,
     label_names,
@@ -172,6 +173,7 @@ __all__ = [
     "context_names",
     "dialogue_replies",
     "duplicates_between_splits",
+    "fingerprint",
     "fit_tfidf_gate",
     "flat_labels",
     "is_aspect_dataset",

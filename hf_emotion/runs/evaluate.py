@@ -30,7 +30,7 @@ def evaluate(
     split: str = "test",
     data_dir: str | Path | None = None,
     options: dict[str, Any] | None = None,
-    threshold: float = metrics.PUBLISHED_THRESHOLD,
+    threshold: float | None = None,
 ) -> dict[str, Any]:
     """
     Metrics of a classifier on one split. (Generators: `evaluate_replies`.)
@@ -38,14 +38,19 @@ def evaluate(
     Args:
         predictor: what `load_predictor` gives.
         dataset, split, data_dir, options: see `load_split`. Of a corpus of replies the replies are classified.
-        threshold: the fixed threshold, beside the stored ones.
+        threshold: of a multi-label model, the fixed threshold beside the stored ones; default: 0.3.
 
     Returns:
         {"rows" (of dialogues: utterances with a label), "labels", "metrics"}; `metrics` has "fixed" and "tuned" for multi-label data, "argmax" for single-label data.
 
     Raises:
-        ValueError: no such split; labels of the corpus and of the model that differ.
+        ValueError: no such split; labels of the corpus and of the model that differ; a threshold for a single-label model.
     """
+    multi_label = isinstance(predictor, Predictor) and predictor.multi_label
+    if threshold is not None and not multi_label:
+        raise ValueError(
+            f"`threshold` {threshold} is for multi-label models: this one gives one label a row, the most probable one. Leave it out."
+        )
     options = dict(options or {})
     known = options_of(dataset)
     if "taxonomy" in known and "taxonomy" not in options:
@@ -73,15 +78,22 @@ def evaluate(
             f"the labels of {dataset} and of the checkpoint differ: only in the corpus {sorted(set(names) - set(predictor.labels))}, "
             f"only in the model {sorted(set(predictor.labels) - set(names))}."
         )
-    multi_label = isinstance(predictor, Predictor) and predictor.multi_label
     if is_multi_label(rows) != multi_label:
-        raise ValueError("the corpus is multi-label and the model single-label, or the other way round.")
+        counts = ("several labels", "one label")
+        corpus, model = counts if is_multi_label(rows) else counts[::-1]
+        raise ValueError(
+            f"the corpus has {corpus} a row, and the model gives {model.replace('one label', 'one')}: measure it on a corpus of its own kind"
+            + (" (in files of your own `label_separator` separates labels)." if dataset == "files" else ".")
+        )
     for kind, in_corpus, predictor_class in (
         ("aspects", is_aspect_dataset(rows), TargetedPredictor),
         ("dialogues", is_dialogue_dataset(rows), DialoguePredictor),
     ):
         if in_corpus != isinstance(predictor, predictor_class):
-            raise ValueError(f"the corpus has {kind} and the model knows none, or the other way round.")
+            has, knows = ("has", "knows none") if in_corpus else ("has no", "asks for them")
+            raise ValueError(
+                f"the corpus {dataset} {has} {kind}, and the model {knows}: measure it on a corpus of its own kind."
+            )
     order = [predictor.labels.index(name) for name in names]
     gold = label_matrix(rows)
     decisions = None
@@ -96,7 +108,9 @@ def evaluate(
     probabilities = probabilities[:, order]
     if multi_label:
         results = {
-            "fixed": metrics.goemotions(gold, probabilities, threshold, names),
+            "fixed": metrics.goemotions(
+                gold, probabilities, metrics.PUBLISHED_THRESHOLD if threshold is None else threshold, names
+            ),
             "tuned": metrics.goemotions(gold, probabilities, label_names=names, decisions=decisions),
         }
         return {"rows": len(gold), "labels": names, "metrics": results}

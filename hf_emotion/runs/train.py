@@ -16,6 +16,7 @@ from datasets import DatasetDict
 
 from ..data import (
     duplicates_between_splits,
+    fingerprint,
     is_conversation_dataset,
     is_reply_dataset,
     load_dataset_for,
@@ -35,7 +36,7 @@ from ..training.classification import HeldOut, class_counts, contexts_of, train_
 from ..training.generation import train_generator
 from ..training.models import OUR_MODEL_TYPES
 from ..training.recipe_checks import check_parts
-from ..training.survive import explained, remove_leftovers
+from ..training.survive import check_same_data, explained, remove_leftovers
 
 
 logger = logging.getLogger(__name__)
@@ -125,11 +126,15 @@ def _train(
     check_data(splits, classifies=not generates)
     folders = {seed: output if len(recipe.seeds) == 1 else output / f"seed-{seed}" for seed in recipe.seeds}
     runs = []
-    for seed, folder in folders.items():
+    for number, (seed, folder) in enumerate(folders.items(), 1):
+        if main_process and len(folders) > 1:
+            logger.warning("seed %d, %d of %d", seed, number, len(folders))
         finished = folder / "metrics.json"
         if resume and finished.is_file():
             logger.warning("seed %d is finished already", seed)
-            runs.append(json.loads(finished.read_text(encoding="utf-8"))["runs"][0])
+            earlier = json.loads(finished.read_text(encoding="utf-8"))["runs"][0]
+            check_same_data(earlier.get("data"), fingerprint(splits), finished)
+            runs.append(earlier)
             continue
         arguments = (recipe, seed, folder, splits, resume, recipe_file if main_process else None)
         if generates:

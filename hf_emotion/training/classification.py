@@ -31,6 +31,7 @@ from ..data import (
     at_thresholds,
     context_names,
     corpus_of,
+    fingerprint,
     fit_tfidf_gate,
     is_aspect_dataset,
     is_conversation_dataset,
@@ -61,6 +62,7 @@ from .dialogue import (
 from .fit import fit, training_arguments
 from .models import build_classifier, load_base_tokenizer
 from .order import ExactTrainer
+from .survive import check_same_data
 
 
 logger = logging.getLogger(__name__)
@@ -229,7 +231,7 @@ def _fit(
         callbacks=callbacks,
     )
     trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
-    return trainer, fit(trainer, recipe, seed, checkpoints, resume, recipe_file)
+    return trainer, fit(trainer, recipe, seed, checkpoints, resume, recipe_file, fingerprint(splits))
 
 
 def _check_max_length(recipe: Recipe, limit: int) -> None:
@@ -308,6 +310,7 @@ def _fit_each_context(
             shutil.rmtree(context / "checkpoints", ignore_errors=True)
         else:
             parts.append(json.loads(finished.read_text(encoding="utf-8")))
+            check_same_data(parts[-1].get("data"), fingerprint(part), finished)
         if recipe_file is None:
             continue
         predictor = TargetedPredictor(str(context), max_length=recipe.max_length)
@@ -318,6 +321,7 @@ def _fit_each_context(
         "seed": seed,
         "train_minutes": sum(part["train_minutes"] for part in parts),
         "resumed": any(part["resumed"] for part in parts),
+        "data": fingerprint(splits),
         "epochs": parts[0]["epochs"],
         "best_dev_metric": float(np.mean([part["best_dev_metric"] for part in parts])),
         "best_step": None,

@@ -13,7 +13,7 @@ from transformers import Trainer, TrainingArguments
 from ..io.files import write_text
 from ..metrics import LOWER_IS_BETTER
 from ..recipes import Recipe
-from .survive import Survival, last_whole_checkpoint, stopped_at
+from .survive import Survival, check_same_data, last_whole_checkpoint, stopped_at, trained_on
 
 
 logger = logging.getLogger(__name__)
@@ -62,12 +62,14 @@ def training_arguments(
 
 
 def fit(
-    trainer: Trainer, recipe: Recipe, seed: int, checkpoints: Path, resume: bool, recipe_file: Path | None
+    trainer: Trainer, recipe: Recipe, seed: int, checkpoints: Path, resume: bool, recipe_file: Path | None, data: str
 ) -> dict[str, Any]:
     """
-    Train, from the last whole checkpoint if there is one to `resume`, and return what is known of the training.
+    Train, from the last whole checkpoint if there is one to `resume`, and return what is known of the training. `data` is the
+    fingerprint of the corpus.
 
     Raises:
+        ValueError: the last checkpoint was trained on other rows.
         SystemExit: the process was told to end (SIGTERM); the checkpoint is written.
         FloatingPointError: loss or weights are not finite.
     """
@@ -77,9 +79,11 @@ def fit(
     if resume and trainer.is_world_process_zero():
         found = [last_whole_checkpoint(checkpoints)]
     last = broadcast_object_list(found)[0]
+    if last is not None:
+        check_same_data(trained_on(last), data, last)
     state = None if last is None else stopped_at(last)
     if state is None:
-        survival = Survival(trainer)
+        survival = Survival(trainer, data)
         trainer.add_callback(survival)
         with survival.listening():
             result = trainer.train(resume_from_checkpoint=None if last is None else str(last))
@@ -92,6 +96,7 @@ def fit(
         "seed": seed,
         "train_minutes": minutes,
         "resumed": last is not None,
+        "data": data,
         "epochs": trainer.state.epoch,
         "best_dev_metric": trainer.state.best_metric,
         "selected_by": trainer.args.metric_for_best_model,

@@ -23,6 +23,7 @@ from transformers import (
     set_seed,
 )
 
+from ..data import fingerprint
 from ..io.files import filling
 from ..modeling import BertModLNForConditionalGeneration, GPT2ModLNForConditionalGeneration
 from ..modeling.pipeline_emotional_response import encode_contexts, pad_contexts
@@ -81,7 +82,7 @@ def train_generator(
         preprocess_logits_for_metrics=_shifted_token_losses if shifted else _token_losses,
         callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
     )
-    run = fit(trainer, recipe, seed, checkpoints, resume, recipe_file)
+    run = fit(trainer, recipe, seed, checkpoints, resume, recipe_file, fingerprint(splits))
     run["parameters"] = model.num_parameters()
     for split, rows in encoded.items():
         if split != "train":

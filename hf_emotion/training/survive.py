@@ -124,16 +124,18 @@ class Survival(TrainerCallback, ExportableState):
     """
     Saves a checkpoint and ends the process with status 143 when it gets SIGTERM; refuses to go on, and to save, once loss or
     weights are not finite; and keeps in a checkpoint what the Trainer forgets: the losses since they were last logged, the
-    patience of early stopping, and the number of processes.
+    patience of early stopping, the number of processes, and the fingerprint of the corpus.
     """
 
-    def __init__(self, trainer: Trainer):
+    def __init__(self, trainer: Trainer, data: str):
         self.trainer = trainer
+        self.data = data
         self.told_to_end = False
         self.unlogged = {"loss": 0.0, "since_step": 0}
 
     def state(self) -> dict:
-        return {"args": {}, "attributes": {**self.unlogged, "processes": self.trainer.args.world_size}}
+        own = {"processes": self.trainer.args.world_size, "data": self.data}
+        return {"args": {}, "attributes": {**self.unlogged, **own}}
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -228,6 +230,20 @@ class Survival(TrainerCallback, ExportableState):
             if not control.should_log:
                 loss = trainer.accelerator.gather(trainer._tr_loss.reshape(1)).mean().item()
                 self.unlogged = {"loss": loss, "since_step": trainer._globalstep_last_logged}
+
+
+def trained_on(checkpoint: Path) -> str | None:
+    """The fingerprint of the corpus that a checkpoint was trained on; None in those of earlier versions."""
+    return _saved(json.loads((checkpoint / STATE).read_text(encoding="utf-8"))).get("data")
+
+
+def check_same_data(before: str | None, now: str, what: Path) -> None:
+    """ValueError where what is to be continued was trained on other rows."""
+    if before not in (None, now):
+        raise ValueError(
+            f"--resume: {what} was trained on other rows than this command reads. Give the same files, --data-dir and options as before, "
+            "or another --output."
+        )
 
 
 def stopped_at(checkpoint: Path) -> TrainerState | None:
