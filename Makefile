@@ -37,10 +37,11 @@ endurance: .venv/installed
 	$(BIN)/python -m tests.endurance.fuzz --cases 5000
 
 # What `make test` runs in its smallest form: the faults in full, the oldest supported transformers beside the installed one (fetched once
-# into build/), and the benchmarks in their small sizes. benchmarks/RESULTS.md stays as it is.
+# into build/), the record of behaviour, and the benchmarks in their small sizes. benchmarks/RESULTS.md stays as it is.
 nightly: endurance
 	$(BIN)/python tests/compatibility.py build/compatibility
 	mkdir -p build/nightly
+	$(BIN)/python tests/behaviour_record.py record build/nightly/behaviour.json
 	$(BIN)/python benchmarks/run_all.py --results build/nightly/results.json
 
 lint: .venv/installed
