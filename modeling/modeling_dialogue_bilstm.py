@@ -23,6 +23,7 @@ from transformers.utils.output_capturing import capture_outputs
 from .checked_input import check_ids, check_labels, check_length
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
 from .padding import inverse_order, places_before_padding, real_positions, reordered
+from .renamed_weights import RenamedWeights
 from .sinusoidal_encoding import sinusoidal_encoding
 from .usable_positions import usable_positions
 
@@ -126,6 +127,12 @@ def eager_attention_forward(module, query, key, value, attention_mask, scaling, 
     return (weights @ value).transpose(1, 2).contiguous(), weights
 
 
+PROJECTIONS = ("query", "key", "value", "out_proj")  # of the attention
+
+# Attention and classifier hold their weights themselves: for token classification PEFT would attach LoRA to each nn.Linear, also
+# within the modules that it trains and saves whole, and could not load it again.
+
+
 class DialogueAttention(nn.Module):
     """Eqs. 4-6: multi-head self-attention over utterances, with residual connection and LayerNorm."""
 
@@ -137,11 +144,14 @@ class DialogueAttention(nn.Module):
         self.scaling = self.head_size**-0.5
         self.is_causal = config.causal
         self.dropout = config.attention_probs_dropout_prob
-        self.query = nn.Linear(size, size)
-        self.key = nn.Linear(size, size)
-        self.value = nn.Linear(size, size)
-        self.out_proj = nn.Linear(size, size)
+        for name in PROJECTIONS:
+            self.register_parameter(f"{name}_weight", nn.Parameter(torch.empty(size, size)))
+            self.register_parameter(f"{name}_bias", nn.Parameter(torch.empty(size)))
         self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps) if config.attention_residual else None
+
+    def project(self, name: str, states):
+        """(B, U, S) -> (B, U, S)."""
+        return F.linear(states, getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"))
 
     def additive_mask(self, mask, states):
         """The mask of any attention implementation as one to add to the scores, or None if everything is seen."""
@@ -154,9 +164,7 @@ class DialogueAttention(nn.Module):
     def forward(self, states, attention_mask, **kwargs):
         """(B, U, S) -> (B, U, S), attention (B, heads, U, U) or None."""
         shape = (*states.shape[:-1], -1, self.head_size)
-        query, key, value = (
-            projection(states).view(shape).transpose(1, 2) for projection in (self.query, self.key, self.value)
-        )
+        query, key, value = (self.project(name, states).view(shape).transpose(1, 2) for name in PROJECTIONS[:3])
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
         if kwargs.pop("output_attentions", None) or self.config.output_attentions:
             attend, attention_mask = eager_attention_forward, self.additive_mask(attention_mask, states)
@@ -170,8 +178,56 @@ class DialogueAttention(nn.Module):
             scaling=self.scaling,
             **kwargs,
         )
-        output = self.out_proj(output.reshape(states.shape))
+        output = self.project("out_proj", output.reshape(states.shape))
         return (output if self.LayerNorm is None else self.LayerNorm(states + output)), attention
+
+
+class UtteranceClassifier(nn.Module):
+    """A linear layer: (B, U, S) -> (B, U, C)."""
+
+    def __init__(self, config: DialogueBiLSTMConfig):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(config.num_labels, config.context_size))
+        self.bias = nn.Parameter(torch.empty(config.num_labels))
+
+    def forward(self, states):
+        return F.linear(states, self.weight, self.bias)
+
+
+class DialogueContext(nn.Module):
+    """Utterances in the context of the others: speakers, positions, BiLSTM layers, attention."""
+
+    def __init__(self, config: DialogueBiLSTMConfig):
+        super().__init__()
+        self.config = config
+        size = config.utterance_size
+        self.speaker_embeddings = nn.Embedding(config.num_speakers, size) if config.num_speakers else None
+        sizes = [size, *[config.context_size] * config.num_hidden_layers][: config.num_hidden_layers]
+        self.layers = nn.ModuleList(BiLSTM(size, config.hidden_size, config.causal) for size in sizes)
+        self.attention = DialogueAttention(config) if config.num_attention_heads else None
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, utterance_embeds, utterance_mask, speaker_ids, **kwargs):
+        """(B, U, D), (B, U), (B, U) or None -> (B, U, S)."""
+        states = utterance_embeds
+        if speaker_ids is not None:
+            states = states + self.speaker_embeddings(speaker_ids)
+        encoded_at = None if self.config.positional_encoding == "none" else self.config.positional_encoding_at
+        positions = real_positions(utterance_mask)  # (B, U)
+        if encoded_at == "input":
+            states = states + sinusoidal_encoding(*states.shape[1:], like=states)[positions]
+        states = self.dropout(states)
+        for layer in self.layers:
+            states = layer(states, utterance_mask)  # (B, U, S)
+        if self.attention is None:
+            return states
+        if encoded_at == "attention":
+            states = states + sinusoidal_encoding(*states.shape[1:], like=states)[positions]
+        if self.config.causal:
+            mask = create_causal_mask(self.config, states, utterance_mask, past_key_values=None)
+        else:
+            mask = create_bidirectional_mask(self.config, states, utterance_mask)
+        return self.attention(states, mask, **kwargs)[0]
 
 
 def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
@@ -182,7 +238,7 @@ def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
     return {"add_pooling_layer": False} if has_pooler else {}
 
 
-class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
+class DialogueBiLSTMPreTrainedModel(RenamedWeights, PreTrainedModel):
     config: DialogueBiLSTMConfig
     config_class = DialogueBiLSTMConfig
     base_model_prefix = "dialogue"
@@ -191,6 +247,14 @@ class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
     _supports_sdpa = True
     _supports_attention_backend = True
     _can_record_outputs = {"attentions": DialogueAttention}
+    _renamed_weights = {
+        **{f"^{name}.": f"score.{name}." for name in ("speaker_embeddings", "layers", "attention.LayerNorm")},
+        **{
+            f"^attention.{name}.{part}": f"score.attention.{name}_{part}"
+            for name in PROJECTIONS
+            for part in ("weight", "bias")
+        },
+    }
     _keys_to_ignore_on_load_unexpected = [
         r"utterance_encoder\.pooler\."
     ]  # nothing reads it, and old checkpoints hold one
@@ -202,6 +266,12 @@ class DialogueBiLSTMPreTrainedModel(PreTrainedModel):
             bound = module.hidden_size**-0.5
             for parameter in module.parameters():
                 init.uniform_(parameter, -bound, bound)
+        elif isinstance(module, DialogueAttention | UtteranceClassifier):
+            for name, parameter in module.named_parameters(recurse=False):
+                if name.endswith("bias"):
+                    init.zeros_(parameter)
+                else:
+                    init.normal_(parameter, mean=0.0, std=self.config.initializer_range)
 
     def freeze_encoder(self):
         """No gradients for the pretrained encoder, if the configuration says so."""
@@ -275,12 +345,8 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
                 )
         elif config.utterance_encoder == "bilstm":
             self.utterance_encoder = WordBiLSTM(config)
-        size = config.utterance_size
-        self.speaker_embeddings = nn.Embedding(config.num_speakers, size) if config.num_speakers else None
-        sizes = [size, *[config.context_size] * config.num_hidden_layers][: config.num_hidden_layers]
-        self.layers = nn.ModuleList(BiLSTM(size, config.hidden_size, config.causal) for size in sizes)
-        self.attention = DialogueAttention(config) if config.num_attention_heads else None
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        # All that is new over a pretrained encoder. PEFT trains and saves by itself what is named "score" or "classifier".
+        self.score = DialogueContext(config)
         self.supports_gradient_checkpointing = getattr(
             self.utterance_encoder, "supports_gradient_checkpointing", False
         )
@@ -375,7 +441,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         for name, value in (("utterance_mask", utterance_mask), ("speaker_ids", speaker_ids)):
             if value is not None and value.shape != shape:
                 raise ValueError(f"`{name}` must have shape {tuple(shape)}, got {tuple(value.shape)}.")
-        if (speaker_ids is None) != (self.speaker_embeddings is None):
+        if (speaker_ids is None) != (self.config.num_speakers == 0):
             raise ValueError(
                 f"`speaker_ids` {'are missing' if speaker_ids is None else 'are given'} and `num_speakers` is "
                 f"{self.config.num_speakers}: a model with speakers needs them, one without takes none."
@@ -386,24 +452,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         if not torch.compiler.is_compiling() and not all(shape):
             raise ValueError(f"there must be a dialogue and an utterance at least, got {tuple(shape)}.")
         check_ids("`speaker_ids`", speaker_ids, self.config.num_speakers)
-        states = utterance_embeds
-        if speaker_ids is not None:
-            states = states + self.speaker_embeddings(speaker_ids)
-        encoded_at = None if self.config.positional_encoding == "none" else self.config.positional_encoding_at
-        positions = real_positions(utterance_mask)  # (B, U)
-        if encoded_at == "input":
-            states = states + sinusoidal_encoding(*states.shape[1:], like=states)[positions]
-        states = self.dropout(states)
-        for layer in self.layers:
-            states = layer(states, utterance_mask)  # (B, U, S)
-        if self.attention is not None:
-            if encoded_at == "attention":
-                states = states + sinusoidal_encoding(*states.shape[1:], like=states)[positions]
-            if self.config.causal:
-                mask = create_causal_mask(self.config, states, utterance_mask, past_key_values=None)
-            else:
-                mask = create_bidirectional_mask(self.config, states, utterance_mask)
-            states, _ = self.attention(states, mask, **kwargs)
+        states = self.score(utterance_embeds, utterance_mask, speaker_ids, **kwargs)
         return DialogueBiLSTMModelOutput(last_hidden_state=states, utterance_embeds=utterance_embeds)
 
 
@@ -415,7 +464,7 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
         self.num_labels = config.num_labels
         self.dialogue = DialogueBiLSTMModel(config)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.classifier = nn.Linear(config.context_size, config.num_labels)
+        self.classifier = UtteranceClassifier(config)
         self.supports_gradient_checkpointing = self.dialogue.supports_gradient_checkpointing
         self.post_init()
 

@@ -28,6 +28,7 @@ from .checked_input import check_ids, check_input, check_length, warn_of_padding
 from .class_balanced_loss import classification_loss
 from .configuration_roberta_esa import RobertaESAConfig
 from .padding import first_real, real_positions
+from .renamed_weights import RenamedWeights
 from .sinusoidal_encoding import sinusoidal_encoding
 from .usable_positions import usable_positions
 
@@ -110,7 +111,7 @@ class EmotionSpecificAttention(nn.Module):
     def forward(self, hidden_states, attention_mask, key_bias, positions, output_attentions: bool, **kwargs):
         """
         E (B, L, d), mask of the attention implementation, additive mask of the keys (B, 1, 1, L) or None, positions (B, L) or
-        None -> Z_final (B, L, d), attention (B, h, L, L) or None.
+        None -> Z_final (B, L, d), attention (B, h, L, L) or None, S (d,).
         """
         vectors = self.position_vectors(hidden_states, positions)  # P
         states = hidden_states if vectors is None else hidden_states + vectors  # E_in
@@ -135,17 +136,18 @@ class EmotionSpecificAttention(nn.Module):
         if self.out_proj is not None:
             output = self.out_proj(output)
         if vectors is None:
-            return output * self.scale, attention
-        return torch.addcmul(vectors, output, self.scale), attention
+            return output * self.scale, attention, self.scale
+        return torch.addcmul(vectors, output, self.scale), attention, self.scale
 
 
-class RobertaESAPreTrainedModel(RobertaPreTrainedModel):
+class RobertaESAPreTrainedModel(RenamedWeights, RobertaPreTrainedModel):
     config: RobertaESAConfig
     config_class = RobertaESAConfig
     base_model_prefix = "roberta"
     _no_split_modules = ["RobertaEmbeddings", "RobertaLayer", "EmotionSpecificAttention"]
     # Parameters that weight decay would pull towards the origin although their place there means nothing.
-    _no_weight_decay_parameters = ("esa.scale", "esa.position_embeddings")
+    _no_weight_decay_parameters = ("score.scale", "score.position_embeddings")
+    _renamed_weights = {"esa.": "score."}
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -163,7 +165,8 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         super().__init__(config)
         self.embeddings = RobertaEmbeddings(config)
         self.encoder = RobertaEncoder(config)
-        self.esa = EmotionSpecificAttention(config)
+        # All that is new here. PEFT trains and saves by itself what is named "score" or "classifier".
+        self.score = EmotionSpecificAttention(config)
         self.post_init()
 
     def get_input_embeddings(self):
@@ -245,12 +248,12 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         if attention_mask is not None:
             key_bias = torch.zeros_like(attention_mask, dtype=hidden_states.dtype)
             key_bias = key_bias.masked_fill(attention_mask == 0, torch.finfo(key_bias.dtype).min)[:, None, None]
-        states, attention = self.esa(hidden_states, mask, key_bias, positions, output_attentions, **kwargs)
+        states, attention, scale = self.score(hidden_states, mask, key_bias, positions, output_attentions, **kwargs)
         return RobertaESAModelOutput(
             pooled_output=self.pool(states, attention_mask),
             last_hidden_state=states,
             esa_attentions=attention if output_attentions else None,
-            esa_scale=self.esa.scale if output_attentions else None,
+            esa_scale=scale if output_attentions else None,
         )
 
     def pool(self, states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The models under test. A family joins the shared suite by adding rows: cases, bad configurations, named lists."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -426,11 +427,11 @@ def context_guided_case(id: str, classes: tuple[type, type, type], num_contexts:
 def esa_case(id: str, multi_label: bool = False, **config) -> ModelCase:
     # The ids of the vocabulary above are BERT's: its padding is 0 and not RoBERTa's 1.
     tiny = {**TINY_BERT, "pad_token_id": 0, "type_vocab_size": 2}
-    starts: dict[str, Start] = {"roberta.esa.scale": 1.0}
+    starts: dict[str, Start] = {"roberta.score.scale": 1.0}
     if config.get("esa_position_embedding", "learned") == "learned":
-        starts["roberta.esa.position_embeddings"] = ("normal", 0.02)
+        starts["roberta.score.position_embeddings"] = ("normal", 0.02)
     projections = ["query", "key", "value"] + (["out_proj"] if config.get("esa_output_projection", True) else [])
-    layers = [f"roberta.esa.{name}" for name in projections]
+    layers = [f"roberta.score.{name}" for name in projections]
     head = ["classifier.1"] + (["classifier.4"] if config.get("head_hidden_size") else [])
     for name in (*layers, *head):
         starts[f"{name}.weight"] = "initializer_range"
@@ -449,8 +450,9 @@ def esa_case(id: str, multi_label: bool = False, **config) -> ModelCase:
         new_weights=frozenset(starts),
         starts=starts,
         unused_weights=frozenset({"pooler.dense.weight", "pooler.dense.bias"}),
-        no_decay=frozenset({"roberta.esa.scale", "roberta.esa.position_embeddings"} & set(starts)),
-        peft_modules_to_save=("classifier",),
+        no_decay=frozenset({"roberta.score.scale", "roberta.score.position_embeddings"} & set(starts)),
+        peft_modules_to_save=("classifier", "score"),
+        old_names={name: name.replace(".score.", ".esa.") for name in starts if ".score." in name},
         base_outputs=("pooled_output", "last_hidden_state"),
         head_outputs=("loss", "logits"),
         task="emotion-classification",
@@ -469,8 +471,15 @@ TINY_DIALOGUE: dict[str, Any] = {
 }
 
 
-def dialogue_case(id: str, overfit_steps: int = 150, **config) -> ModelCase:
+def dialogue_old_name(name: str) -> str:
+    return re.sub(r"(attention\.\w+)_(weight|bias)$", r"\1.\2", name.replace(".score.", "."))
+
+
+def dialogue_case(id: str, overfit_steps: int = 150, stacks: int = 1, **config) -> ModelCase:
     utterances, speakers = config.get("utterance_encoder", "vectors"), config.get("num_speakers", 0)
+    names = DialogueBiLSTMForEmotionRecognition(
+        DialogueBiLSTMConfig(**{**TINY_DIALOGUE, **LABEL_NAMES, **config})
+    ).state_dict()
     return ModelCase(
         id=id,
         config_class=DialogueBiLSTMConfig,
@@ -485,17 +494,19 @@ def dialogue_case(id: str, overfit_steps: int = 150, **config) -> ModelCase:
         starts={},
         unused_weights=frozenset(),
         no_decay=frozenset(),
-        peft_modules_to_save=("classifier",),
+        peft_modules_to_save=("classifier", "score"),
+        old_names={name: dialogue_old_name(name) for name in names if ".score." in name},
         base_outputs=("last_hidden_state", "utterance_embeds"),
         head_outputs=("loss", "logits"),
         task="dialogue-emotion",
         texts=TEXTS,
         overfit_steps=overfit_steps,
-        lora_targets=("attention.query", "attention.value"),
+        lora_targets=("query", "value"),
         mask="utterance_mask",
         logits_per_position=True,
         dropout="hidden_dropout_prob",
         attention_maps=1,
+        stacks=stacks,
     )
 
 
@@ -682,6 +693,14 @@ CASES: tuple[ModelCase, ...] = (
         utterance_size=TINY_BERT["hidden_size"],
         encoder_config=BertConfig(**TINY_BERT),
         num_speakers=2,
+    ),
+    dialogue_case(
+        "dialogue-model-trained",
+        utterance_encoder="model",
+        utterance_size=TINY_BERT["hidden_size"],
+        encoder_config=RobertaConfig(**{**TINY_BERT, "pad_token_id": 0}),
+        freeze_encoder=False,
+        stacks=TINY_BERT["num_hidden_layers"],  # over one layer of the dialogue
     ),
     dialogue_case("dialogue-words", utterance_encoder="bilstm", vocab_size=len(VOCABULARY)),
     mod_ln_case("gpt2-mod-ln", "gpt2"),
@@ -888,12 +907,17 @@ BAD_CONFIGS: tuple[tuple[type[PreTrainedConfig], dict[str, Any], str], ...] = tu
 DIALOGUE_CASES = tuple(case.id for case in CASES if case.config_class is DialogueBiLSTMConfig)
 MOD_LN_CASES = tuple(case.id for case in CASES if case.config_class in (GPT2ModLNConfig, BertModLNConfig))
 NO_FULLGRAPH_COMPILE: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "TorchDynamo traces no torch.nn.LSTM")
-NO_GRADIENT_CHECKPOINTING: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "no stack of Transformer layers")
+NO_GRADIENT_CHECKPOINTING: dict[str, str] = {
+    id: "no stack of Transformer layers that is trained" for id in DIALOGUE_CASES if id != "dialogue-model-trained"
+}
 NO_SDPA: dict[str, str] = {}
-NO_PEFT: dict[str, str] = {}
-ESA_CASES = tuple(case.id for case in CASES if case.config_class is RobertaESAConfig)
+NO_PEFT: dict[str, str] = {
+    id: "no pretrained encoder to adapt: all of it is trained anyway"
+    for id in DIALOGUE_CASES
+    if BY_ID[id].config.get("utterance_encoder") != "model"
+}
 NO_PEFT_DEFAULTS: dict[str, str] = {
-    **dict.fromkeys((*ESA_CASES, *DIALOGUE_CASES), "new weights outside of `classifier` and `score`"),
+    **dict.fromkeys(DIALOGUE_CASES, "no stock model has its weights: see test_dialogue_bilstm.py"),
     **dict.fromkeys(MOD_LN_CASES, "PEFT saves no further modules for SEQ_2_SEQ_LM"),
 }
 NO_CHECK_OF_ARCHITECTURE: dict[str, str] = {
@@ -908,7 +932,9 @@ NO_HIDDEN_STATES: dict[str, str] = {
     **dict.fromkeys(DIALOGUE_CASES, "returns none but the last"),
     **dict.fromkeys(MOD_LN_CASES, "has those of two sides: see test_mod_ln.py"),
 }
-NO_TOKEN_EMBEDDINGS: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "has none, or those of its utterance encoder")
+NO_TOKEN_EMBEDDINGS: dict[str, str] = {
+    id: "reads no tokens" for id in DIALOGUE_CASES if BY_ID[id].config.get("utterance_encoder") is None
+}
 NO_PLAIN_CHECKPOINT: dict[str, str] = {
     **dict.fromkeys(DIALOGUE_CASES, "no stock model has its weights"),
     **dict.fromkeys(MOD_LN_CASES, "refuses one: wrapped by `from_encoder_decoder_pretrained`, see test_mod_ln.py"),

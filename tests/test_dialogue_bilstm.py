@@ -105,6 +105,10 @@ def padding_replaced(model, inputs: dict, seed: int = 9) -> dict:
     return replaced
 
 
+def trained_names(model) -> set[str]:
+    return {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
 # The equations once more, in float64, one dialogue after the other without its padding. The recurrent part is torch's own
 # bidirectional LSTM, which the model does not use.
 
@@ -135,7 +139,7 @@ def naive_attention(w: dict, config, x: torch.Tensor) -> tuple[torch.Tensor, tor
     """Eqs. 4-6 for one row without padding, (U, S) -> (U, S), attention (heads, U, U)."""
     length, size = len(x), x.shape[1] // config.num_attention_heads
     q, k, v = (
-        [w[f"dialogue.attention.{name}.weight"] @ row + w[f"dialogue.attention.{name}.bias"] for row in x]
+        [w[f"dialogue.score.attention.{name}_weight"] @ row + w[f"dialogue.score.attention.{name}_bias"] for row in x]
         for name in ("query", "key", "value")
     )
     maps = torch.zeros(config.num_attention_heads, length, length, dtype=torch.float64)
@@ -149,12 +153,15 @@ def naive_attention(w: dict, config, x: torch.Tensor) -> tuple[torch.Tensor, tor
             for j in seen:
                 maps[head, i, j] = powers[j] / sum(powers.values())
             parts.append(sum(maps[head, i, j] * v[j][part] for j in seen))
-        row = w["dialogue.attention.out_proj.weight"] @ torch.cat(parts) + w["dialogue.attention.out_proj.bias"]
+        row = (
+            w["dialogue.score.attention.out_proj_weight"] @ torch.cat(parts)
+            + w["dialogue.score.attention.out_proj_bias"]
+        )
         if config.attention_residual:
             row = row + x[i]
             centred = row - row.mean()
             row = centred / ((centred**2).mean() + config.layer_norm_eps).sqrt()
-            row = row * w["dialogue.attention.LayerNorm.weight"] + w["dialogue.attention.LayerNorm.bias"]
+            row = row * w["dialogue.score.attention.LayerNorm.weight"] + w["dialogue.score.attention.LayerNorm.bias"]
         rows.append(row)
     return torch.stack(rows), maps
 
@@ -185,12 +192,12 @@ def naive_dialogue(model, inputs: dict, row: int) -> tuple[torch.Tensor, torch.T
     else:
         x = naive_utterances(model, w, inputs["input_ids"], inputs["attention_mask"])
     if config.num_speakers:
-        x = x + w["dialogue.speaker_embeddings.weight"][inputs["speaker_ids"]]
+        x = x + w["dialogue.score.speaker_embeddings.weight"][inputs["speaker_ids"]]
     encoded_at = config.positional_encoding_at if config.positional_encoding == "sinusoidal" else None
     if encoded_at == "input":
         x = x + naive_positions(*x.shape)
     for layer in range(config.num_hidden_layers):
-        x = naive_lstm(w, f"dialogue.layers.{layer}", x, config.causal)
+        x = naive_lstm(w, f"dialogue.score.layers.{layer}", x, config.causal)
     maps = None
     if config.num_attention_heads:
         if encoded_at == "attention":
@@ -298,9 +305,9 @@ def test_speakers_matter_and_their_vectors_are_added():
     other = {**inputs, "speaker_ids": (inputs["speaker_ids"] + 1) % 3}
     expected = model(**inputs).logits
     assert (model(**other).logits - expected).abs().max() > 1e-3
-    added = inputs["utterance_embeds"] + model.dialogue.speaker_embeddings(inputs["speaker_ids"])
+    added = inputs["utterance_embeds"] + model.dialogue.score.speaker_embeddings(inputs["speaker_ids"])
     same = {**inputs, "utterance_embeds": added}
-    model.dialogue.speaker_embeddings.weight.zero_()
+    model.dialogue.score.speaker_embeddings.weight.zero_()
     assert_close(model(**same).logits, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -571,7 +578,7 @@ def test_model_over_a_pretrained_encoder_takes_its_number_of_labels_and_precisio
     model = DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(
         str(encoders / "bert"), num_labels=7, dtype=torch.bfloat16, attn_implementation="eager"
     )
-    assert model.config.num_labels == model.classifier.out_features == 7
+    assert model.config.num_labels == len(model.classifier.weight) == 7
     assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
     assert model.config._attn_implementation == model.config.encoder_config._attn_implementation == "eager"
     assert model.config.freeze_encoder and not any(
@@ -736,6 +743,46 @@ def test_config_with_an_encoder_takes_its_size_and_survives_as_a_dictionary():
     again = DialogueBiLSTMConfig.from_dict(config.to_dict())
     assert type(again.encoder_config) is BertConfig
     assert again.encoder_config.to_diff_dict() == config.encoder_config.to_diff_dict()
+
+
+@OLD_CHECKPOINTING_NAMES
+@pytest.mark.parametrize("targets", [["query", "value"], "all-linear"], ids=["some", "all-linear"])
+@pytest.mark.parametrize("form", ["model", "model-causal-two-layers-speakers"])
+def test_lora_with_pefts_defaults_trains_and_keeps_all_that_is_new(form, targets, encoders, tmp_path):
+    """A new start of the layers over utterances must not take the place of the trained ones."""
+
+    def start(seed: int) -> DialogueBiLSTMForEmotionRecognition:
+        torch.manual_seed(seed)
+        fields = {**TINY_DIALOGUE, **LABEL_NAMES, **({} if form == "model" else FORMS["causal-two-layers-speakers"])}
+        return DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(encoders / "bert", **fields).eval()
+
+    model = get_peft_model(start(0), LoraConfig(task_type="TOKEN_CLS", r=2, target_modules=targets))
+    inputs = make_inputs(start(0), labels=True)
+    new = {name for name in start(0).state_dict() if "utterance_encoder" not in name}
+    before = model(**inputs).logits.detach()
+    assert_close(before, start(0)(**inputs).logits.detach(), rtol=1e-6, atol=1e-6)
+    assert (start(1)(**inputs).logits - before).abs().max() > 1e-3
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(**inputs).loss.backward()
+        optimizer.step()
+    expected = model(**inputs).logits.detach()
+    assert (expected - before).abs().max() > 0.1
+    trained = {
+        name.replace(".base_layer", "").replace(".modules_to_save.default", "") for name in trained_names(model)
+    }
+    assert {f"base_model.model.{name}" for name in new} <= trained
+    model.save_pretrained(tmp_path / "adapter")
+    loaded = PeftModel.from_pretrained(start(1), tmp_path / "adapter").eval()
+    assert_close(loaded(**inputs).logits, expected, rtol=1e-5, atol=1e-5)
+    merged = loaded.merge_and_unload()
+    assert set(merged.state_dict()) == set(start(0).state_dict())
+    assert_close(merged(**inputs).logits, expected, rtol=1e-4, atol=1e-4)
+    merged.save_pretrained(tmp_path / "merged")
+    again, info = AutoModelForTokenClassification.from_pretrained(tmp_path / "merged", output_loading_info=True)
+    assert not any(info.values())
+    assert_close(again(**inputs).logits, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_configuration_of_a_model_that_runs_is_copied(encoders):

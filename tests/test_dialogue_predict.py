@@ -555,7 +555,7 @@ class TestInterruption:
         elif change == "weights":
             model = AutoModelForTokenClassification.from_pretrained(folder)
             with torch.no_grad():
-                model.dialogue.speaker_embeddings.weight += 1e-3
+                model.dialogue.score.speaker_embeddings.weight += 1e-3
             other = DialoguePredictor(model, AutoTokenizer.from_pretrained(folder))
         with pytest.raises(FileExistsError, match="out.csv.parts holds parts of another job"):
             run_file(other, source, tmp_path / "out.csv", **options)

@@ -68,7 +68,7 @@ pytest_plugins = ["toolkit_fixtures"]
 
 CODE = {
     *("configuration_dialogue_bilstm.py", "modeling_dialogue_bilstm.py", "pipeline_dialogue_emotion.py"),
-    *("checked_input.py", "padding.py", "sinusoidal_encoding.py", "usable_positions.py"),
+    *("checked_input.py", "padding.py", "renamed_weights.py", "sinusoidal_encoding.py", "usable_positions.py"),
 }
 KINDS = ("utterance", "bilstm", "bilstm_attention", "bilstm_attention_pe")  # the recipes of MELD
 # The first dialogues of the parts for evaluation are of 3, 4, 5, 2 and of 5, 2, 3 turns: in no order of length.
@@ -241,8 +241,8 @@ class TestRunFolder:
         assert config.freeze_encoder is True and config.utterance_size == config.encoder_config.hidden_size == 16
         assert [config.id2label[i] for i in range(7)] == list(MELD_EMOTIONS)
         assert config.label2id == {name: i for i, name in enumerate(MELD_EMOTIONS)}
-        assert len(model.dialogue.layers) == (kind != "utterance")
-        assert (model.dialogue.attention is not None) == ("attention" in kind)
+        assert len(model.dialogue.score.layers) == (kind != "utterance")
+        assert (model.dialogue.score.attention is not None) == ("attention" in kind)
         assert config.positional_encoding == ("sinusoidal" if kind.endswith("_pe") else "none")
 
     @pytest.mark.parametrize("kind", KINDS)

@@ -78,6 +78,7 @@ ESA_CODE = PIPELINE_CODE | {
     "configuration_roberta_esa.py",
     "modeling_roberta_esa.py",
     "padding.py",
+    "renamed_weights.py",
     "sinusoidal_encoding.py",
 }
 

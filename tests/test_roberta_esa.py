@@ -77,7 +77,7 @@ def naive_positions(w: dict, config, length: int) -> list[torch.Tensor]:
     if config.esa_position_embedding == "none":
         return [torch.zeros(size, dtype=torch.float64)] * length
     if config.esa_position_embedding == "learned":
-        return [w["roberta.esa.position_embeddings"][j] for j in range(length)]
+        return [w["roberta.score.position_embeddings"][j] for j in range(length)]
     rows = []
     for j in range(length):
         angles = [j / 10000 ** (2 * (k // 2) / size) for k in range(size)]
@@ -99,7 +99,7 @@ def naive_esa(w: dict, config, e: torch.Tensor, real: list[bool]) -> tuple[torch
     for j in range(length):
         p.append(table[max(sum(real[: j + 1]) - 1, 0)])
     e_in = [e[j] + p[j] for j in range(length)]
-    q, k, v = ([naive_linear(w, f"roberta.esa.{name}", x) for x in e_in] for name in ("query", "key", "value"))
+    q, k, v = ([naive_linear(w, f"roberta.score.{name}", x) for x in e_in] for name in ("query", "key", "value"))
     heads = [slice(start, start + size) for start in range(0, config.hidden_size, size)]
     attention = torch.zeros(len(heads), length, length, dtype=torch.float64)
     rows = []
@@ -112,8 +112,8 @@ def naive_esa(w: dict, config, e: torch.Tensor, real: list[bool]) -> tuple[torch
             parts.append(sum(attention[number, i, j] * v[j][head] for j in range(length)))
         z = torch.cat(parts)
         if config.esa_output_projection:
-            z = naive_linear(w, "roberta.esa.out_proj", z)
-        rows.append(z * w["roberta.esa.scale"] + p[i])
+            z = naive_linear(w, "roberta.score.out_proj", z)
+        rows.append(z * w["roberta.score.scale"] + p[i])
     return torch.stack(rows), attention
 
 
@@ -167,7 +167,7 @@ def test_model_equals_the_formulas(form, head):
 @torch.no_grad()
 def test_attention_equals_torch_multihead_attention_from_the_same_weights(heads, implementation):
     model = build(implementation, esa_num_attention_heads=heads).double()
-    inputs, esa = masked_inputs(), model.roberta.esa
+    inputs, esa = masked_inputs(), model.roberta.score
     stock = nn.MultiheadAttention(16, heads, batch_first=True, dtype=torch.float64)
     stock.in_proj_weight.copy_(torch.cat([esa.query.weight, esa.key.weight, esa.value.weight]))
     stock.in_proj_bias.copy_(torch.cat([esa.query.bias, esa.key.bias, esa.value.bias]))
@@ -239,7 +239,7 @@ def test_maps_and_scale_are_there_on_request_only(implementation):
         assert not {"esa_attentions", "esa_scale"} & set(part(**inputs))
         outputs = part(**inputs, output_attentions=True)
         assert outputs.esa_attentions.shape == (4, 2, 6, 6)
-        assert outputs.esa_scale is model.roberta.esa.scale
+        assert outputs.esa_scale is model.roberta.score.scale
 
 
 def test_maps_asked_for_in_the_config_stay_out_of_predictions(tmp_path):
@@ -301,7 +301,7 @@ def test_padding_may_stand_on_either_side(form, order, pooling, implementation):
 
 def test_scale_starts_at_one_and_positions_are_small():
     torch.manual_seed(0)
-    esa = RobertaWithESA(make_config(initializer_range=0.3)).esa
+    esa = RobertaWithESA(make_config(initializer_range=0.3)).score
     assert_close(esa.scale, torch.ones(16), rtol=0, atol=0)
     assert esa.position_embeddings.shape == (32, 16)
     assert 0.015 < esa.position_embeddings.std() < 0.025
@@ -310,8 +310,8 @@ def test_scale_starts_at_one_and_positions_are_small():
 @pytest.mark.parametrize("position_embedding", ["sinusoidal", "none"])
 def test_without_a_table_there_is_none(position_embedding):
     names = set(RobertaWithESA(make_config(esa_position_embedding=position_embedding)).state_dict())
-    assert not [name for name in names if name.startswith("esa.position")]
-    assert "esa.scale" in names
+    assert not [name for name in names if name.startswith("score.position")]
+    assert "score.scale" in names
 
 
 def test_plain_checkpoint_gives_its_hidden_states(tmp_path):
@@ -320,12 +320,12 @@ def test_plain_checkpoint_gives_its_hidden_states(tmp_path):
     model, info = RobertaWithESAForSequenceClassification.from_pretrained(
         tmp_path, config=RobertaESAConfig.from_pretrained(tmp_path, **LABEL_NAMES), output_loading_info=True
     )
-    assert all(name.startswith(("roberta.esa.", "classifier.")) for name in info["missing_keys"])
+    assert all(name.startswith(("roberta.score.", "classifier.")) for name in info["missing_keys"])
     assert len(info["missing_keys"]) == 12
     inputs = masked_inputs()
     found = model.eval()(**inputs, output_hidden_states=True).hidden_states
     assert_close(found, stock(**inputs, output_hidden_states=True).hidden_states, rtol=1e-6, atol=1e-6)
-    assert_close(model.roberta.esa.scale, torch.ones(16), rtol=0, atol=0)
+    assert_close(model.roberta.score.scale, torch.ones(16), rtol=0, atol=0)
 
 
 def test_defaults():
@@ -344,7 +344,7 @@ def test_parameters_that_weight_decay_spares():
     spared = [
         name for name, _ in model.named_parameters() if any(part in name for part in model._no_weight_decay_parameters)
     ]
-    assert sorted(spared) == ["roberta.esa.position_embeddings", "roberta.esa.scale"]
+    assert sorted(spared) == ["roberta.score.position_embeddings", "roberta.score.scale"]
     assert model.accepts_loss_kwargs is False
 
 

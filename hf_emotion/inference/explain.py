@@ -644,7 +644,7 @@ def _attention_maps(
 
 def _scaled_dimensions(model) -> HeatMap:
     """Of the scaling vector S, which starts at 1, what lies farthest from 1."""
-    scale = _numpy(model.base_model.esa.scale.detach()) - 1
+    scale = _numpy(model.base_model.score.scale.detach()) - 1
     strongest = np.argsort(-np.abs(scale), kind="stable")[:DIMENSIONS_SHOWN]
     return HeatMap(
         f"the {len(strongest)} of {len(scale)} dimensions that are scaled most",
