@@ -904,6 +904,7 @@ BAD_CONFIGS: tuple[tuple[type[PreTrainedConfig], dict[str, Any], str], ...] = tu
 )
 
 # What a model does not support: {id: reason}. Each list skips visibly, with its reason.
+ESA_CASES = tuple(case.id for case in CASES if case.config_class is RobertaESAConfig)
 DIALOGUE_CASES = tuple(case.id for case in CASES if case.config_class is DialogueBiLSTMConfig)
 MOD_LN_CASES = tuple(case.id for case in CASES if case.config_class in (GPT2ModLNConfig, BertModLNConfig))
 NO_FULLGRAPH_COMPILE: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "TorchDynamo traces no torch.nn.LSTM")
