@@ -85,6 +85,10 @@ class ExportedTokenizer:
             raise ValueError(f"{folder / 'tokenizer.json'} is damaged ({error}): export the model again.") from error
         self._tokenizer.no_padding()
 
+    def __len__(self) -> int:
+        """Tokens that it knows, added ones too."""
+        return self._tokenizer.get_vocab_size()
+
     def __call__(
         self,
         texts: Sequence[str],
