@@ -193,7 +193,7 @@ class TestOversampling:
             oversample_minorities(Dataset.from_dict({"text": ["x", "y"], "labels": [[0], [1]]}, features=features))
 
     def test_own_files_are_parted_before(self, tmp_path):
-        write_csv(tmp_path / "train.csv", ["text", "label"], [[f"{i}", "ab"[i % 5 == 0]] for i in range(60)])
+        write_csv(tmp_path / "train.csv", ["text", "label"], [[f"text {i}", "ab"[i % 5 == 0]] for i in range(60)])
         plain = load_dataset_for("files", tmp_path, validation_fraction=0.25)
         sampled = load_dataset_for("files", tmp_path, validation_fraction=0.25, oversample=True)
         assert rows_of(sampled["validation"]) == rows_of(plain["validation"])

@@ -50,8 +50,8 @@ from hf_emotion.convert import bert_to_roberta
 from hf_emotion.inference import load_predictor
 from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.serving.bulk import predict_file
-from hf_emotion.study import leakage
 from hf_emotion.training.models import build_classifier
+from hf_emotion.training.recipe_checks import check_parts
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -641,9 +641,9 @@ class TestRefused:
 
     def test_gating_of_models_that_have_none(self, base_bert):
         with pytest.raises(ValueError, match="unknown recipe key `model_config.tfidf_gating`"):
-            recipe_for(base_bert, model_config={"tfidf_gating": "filter"})
+            check_parts(recipe_for(base_bert, model_config={"tfidf_gating": "filter"}))
         with pytest.raises(ValueError, match="tfidf_gating"):
-            esa_recipe(base_bert, model_config={"tfidf_gating": "filtre"})
+            check_parts(esa_recipe(base_bert, model_config={"tfidf_gating": "filtre"}))
 
     def test_oversampling_of_several_labels(self, base_roberta, tmp_path):
         recipe = esa_recipe(base_roberta, dataset="quickstart")
@@ -743,13 +743,15 @@ class TestRecipes:
 # What a leak would make of a score
 
 
-def test_splits_made_after_oversampling_share_rows(base_roberta, emotion6, tmp_path, capsys, no_plots):
-    """`python -m hf_emotion.study.leakage` in its smallest form."""
+def test_splits_made_after_oversampling_share_rows(base_roberta, emotion6, tmp_path, argv, no_plots):
+    """`hf-emotion study leakage` in its smallest form."""
     settings = ["max_steps=2", "use_cpu=true", "bf16=false", "per_device_train_batch_size=4", "max_length=16"]
-    leakage.main("emotion6/esa", tmp_path / "leaky", str(base_roberta), emotion6, seeds=1, set_=settings)
+    options = ["--output", tmp_path / "leaky", "--base-model", base_roberta, "--data-dir", emotion6]
+    options += [part for setting in settings for part in ("--set", setting)]
+    done = argv("study", "leakage", "emotion6/esa", *options)
     found = json.loads((tmp_path / "leaky" / "leakage.json").read_text(encoding="utf-8"))
     corpus = load_dataset_for("emotion6", emotion6)
     largest = Counter(label for part in corpus.values() for label in part["labels"]).most_common(1)[0][1]
     assert found["test_rows"] == 6 * largest // 10  # of classes that are all as large as the largest
     assert 0.3 < found["in_train"] <= 1 and 0 <= found["accuracy"]["mean"] <= 1
-    assert f"{found['in_train']:.1%} of {found['test_rows']} test rows stand in train" in capsys.readouterr().out
+    assert f"{found['in_train']:.1%} of {found['test_rows']} test rows stand in train" in done.out

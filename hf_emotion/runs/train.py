@@ -123,7 +123,8 @@ def _train(
         splits = replies_as_texts(splits)
     if recipe.train_fraction < 1:
         splits["train"] = share_of(splits["train"], recipe.train_fraction)
-    check_data(splits, classifies=not generates)
+    if main_process:  # said once
+        check_data(splits, classifies=not generates)
     folders = {seed: output if len(recipe.seeds) == 1 else output / f"seed-{seed}" for seed in recipe.seeds}
     runs = []
     for number, (seed, folder) in enumerate(folders.items(), 1):
