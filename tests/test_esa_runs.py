@@ -50,7 +50,6 @@ from hf_emotion.convert import bert_to_roberta
 from hf_emotion.inference import load_predictor
 from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.serving.bulk import predict_file
-from hf_emotion.study import leakage
 from hf_emotion.training.models import build_classifier
 
 
@@ -743,13 +742,16 @@ class TestRecipes:
 # What a leak would make of a score
 
 
-def test_splits_made_after_oversampling_share_rows(base_roberta, emotion6, tmp_path, capsys, no_plots):
-    """`python -m hf_emotion.study.leakage` in its smallest form."""
+def test_splits_made_after_oversampling_share_rows(base_roberta, emotion6, tmp_path, no_plots):
+    """`hf-emotion study leakage` in its smallest form."""
     settings = ["max_steps=2", "use_cpu=true", "bf16=false", "per_device_train_batch_size=4", "max_length=16"]
-    leakage.main("emotion6/esa", tmp_path / "leaky", str(base_roberta), emotion6, seeds=1, set_=settings)
+    options = ["--output", tmp_path / "leaky", "--base-model", base_roberta, "--data-dir", emotion6]
+    said = invoke(
+        "study", "leakage", "emotion6/esa", *options, *[word for option in settings for word in ("--set", option)]
+    )
     found = json.loads((tmp_path / "leaky" / "leakage.json").read_text(encoding="utf-8"))
     corpus = load_dataset_for("emotion6", emotion6)
     largest = Counter(label for part in corpus.values() for label in part["labels"]).most_common(1)[0][1]
     assert found["test_rows"] == 6 * largest // 10  # of classes that are all as large as the largest
     assert 0.3 < found["in_train"] <= 1 and 0 <= found["accuracy"]["mean"] <= 1
-    assert f"{found['in_train']:.1%} of {found['test_rows']} test rows stand in train" in capsys.readouterr().out
+    assert f"{found['in_train']:.1%} of {found['test_rows']} test rows stand in train" in said
