@@ -105,7 +105,7 @@ def _train(
             f"a training needs rows, and the part {empty[0]!r} has no rows: give some (`dedupe` takes out of the training part what "
             "is in validation or test)."
         )
-    corpus = OUR_MODEL_TYPES.get(recipe.model_type)
+    corpus = None if recipe.model_type is None else OUR_MODEL_TYPES.get(recipe.model_type)
     for kind, found in (("replies", is_reply_dataset), ("conversations", is_conversation_dataset)):
         if corpus == kind and not found(splits["train"]):
             raise ValueError(
