@@ -28,7 +28,7 @@ class RenamedWeights(_Model):
 
     @classmethod
     def _renaming_patterns(cls) -> dict[str, str]:
-        patterns = {}
+        patterns: dict[str, str] = {}
         for old, new in cls._renamed_weights.items():
             starts = [r"(?<!\w)"]
             if old.startswith("^"):
