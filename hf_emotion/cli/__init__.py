@@ -491,6 +491,10 @@ def generate(
         raise typer.BadParameter("give --emotion, once or several times, or --all-emotions.")
     if greedy and (top_k or top_p or (num_beams or 1) > 1):
         raise typer.BadParameter("--greedy goes without --top-k, --top-p and --num-beams.")
+    if (num_beams or 1) > 1 and (top_k or top_p):
+        raise typer.BadParameter(
+            "--num-beams takes the most probable replies and samples none: leave out --top-k and --top-p."
+        )
     _refuse_files(contexts)
     _refuse_existing(output)
     options: dict[str, Any] = {

@@ -72,7 +72,7 @@ class TargetedPredictor(Predictor):
                 for number, text in enumerate(texts)
             ]
         else:
-            of = [list(targets)] * len(texts)
+            of = [list(dict.fromkeys(targets))] * len(texts)
         results, truncated = self._predict(texts, of, progress)
         self.warn_truncated(truncated, len(results))
         return results
