@@ -47,6 +47,8 @@ nightly: endurance
 lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	mkdir -p build/types/hf_emotion && ln -sfn ../../../modeling build/types/hf_emotion/modeling
+	$(BIN)/python -m mypy
 
 format: .venv/installed
 	$(BIN)/ruff check --fix .

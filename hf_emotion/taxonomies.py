@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Label sets: GoEmotions' 28 labels (Demszky et al. 2020) and their groupings."""
 
+from typing import Literal
+
+
 GOEMOTIONS = (
     "admiration amusement anger annoyance approval caring confusion curiosity desire disappointment disapproval disgust "
     "embarrassment excitement fear gratitude grief joy love nervousness optimism pride realization relief remorse sadness "
@@ -35,6 +38,7 @@ TAXONOMIES: dict[str, dict[str, list[str]]] = {
     "ekman": EKMAN,
     "sentiment": SENTIMENT,
 }
+Taxonomy = Literal["goemotions", "ekman", "sentiment"]
 
 
 def groups_of(taxonomy: str) -> dict[str, list[str]]:

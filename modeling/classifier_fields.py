@@ -2,7 +2,7 @@
 """What the configurations of the classifiers have in common."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedConfig
 from transformers.utils import logging
@@ -13,8 +13,13 @@ logger = logging.get_logger(__name__)
 # Fields with a value for each label, and the temperature that was fitted to the logits of all.
 LABEL_FIELDS = ("class_counts", "class_weights", "thresholds", "calibration_temperature")
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig as _Config
+else:
+    _Config = object
 
-class ClassifierFields:
+
+class ClassifierFields(_Config):
     """For configurations of classifiers, before their other bases: what belongs to labels does not outlive them."""
 
     @classmethod
@@ -39,7 +44,7 @@ class ClassifierFields:
         """ValueError where the config.json of a checkpoint is of an architecture that the model is not built over."""
 
     @property
-    def num_labels(self) -> int | None:
+    def num_labels(self) -> int:
         """As of every configuration; another number drops `LABEL_FIELDS` with a warning."""
         return super().num_labels
 

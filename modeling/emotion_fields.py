@@ -80,17 +80,15 @@ def check_emotions(
         if can_look and not emotion_weights.isfinite().all():
             raise ValueError(f"`emotion_weights` must be finite, got {emotion_weights.tolist()}.")
         return emotion_weights
-    if emotion_ids.is_floating_point() or emotion_ids.dtype == torch.bool:
-        raise ValueError(
-            f"`emotion_ids` must be whole numbers, got {emotion_ids.dtype}: weights are `emotion_weights`."
-        )
+    if given.is_floating_point() or given.dtype == torch.bool:
+        raise ValueError(f"`emotion_ids` must be whole numbers, got {given.dtype}: weights are `emotion_weights`.")
     if can_look:
-        outside = (emotion_ids < 0) | (emotion_ids >= config.num_emotions)
+        outside = (given < 0) | (given >= config.num_emotions)
         if outside.any():
             raise ValueError(
-                f"`emotion_ids` must lie in [0, {config.num_emotions}), got {emotion_ids[outside].tolist()}.{known}"
+                f"`emotion_ids` must lie in [0, {config.num_emotions}), got {given[outside].tolist()}.{known}"
             )
-    return F.one_hot(emotion_ids.long(), config.num_emotions)
+    return F.one_hot(given.long(), config.num_emotions)
 
 
 __all__ = ["check_emotions", "set_emotion_defaults", "validate_emotion_fields"]

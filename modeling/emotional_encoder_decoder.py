@@ -4,7 +4,7 @@
 Shapes: B batch, L tokens of the context, T of the reply, E emotions, d hidden size, M modulated norms of a side, V vocabulary.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -17,6 +17,11 @@ from .checked_input import check_input, warn_of_padding
 from .emotion_fields import check_emotions
 from .modulated_layer_norm import ModulatedLayerNorm, modulations
 
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel as _Model
+else:
+    _Model = object
 
 HUB_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token")
 # Fields of a plain configuration that say nothing about its encoder.
@@ -36,7 +41,7 @@ def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, de
     return (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)[:, -length:]
 
 
-class ModulatedStack:
+class ModulatedStack(_Model):
     """Of encoders and decoders: γ and β of all their modulated norms, computed in one place for a whole row."""
 
     def post_init(self):
@@ -71,7 +76,7 @@ class ModulatedStack:
         return modulation.unbind(dim=1)
 
 
-class TwoSides:
+class TwoSides(_Model):
     """
     Of base models and heads: they refuse plain checkpoints, and adapters that would leave new weights as they are, and resize
     the embeddings of both sides. `modules_of_new_weights`: what PEFT's `modules_to_save` calls the modules that can be new.
@@ -196,20 +201,22 @@ class EncoderDecoder(TwoSides):
         ):  # looked at once for both sides
             emotion_weights = check_emotions(self.config, emotion_ids, emotion_weights, batch_size)
         if encoder_outputs is None:
-            encoder_outputs = self.encoder(
+            encoded = self.encoder(
                 input_ids=input_ids,
                 attention_mask=attention_mask,
                 inputs_embeds=inputs_embeds,
                 emotion_weights=emotion_weights,
                 **kwargs,
             )
-        elif not isinstance(encoder_outputs, BaseModelOutput):
+        elif isinstance(encoder_outputs, BaseModelOutput):
+            encoded = encoder_outputs
+        else:
             names = ("last_hidden_state", "hidden_states", "attentions")
-            encoder_outputs = BaseModelOutput(**dict(zip(names, encoder_outputs, strict=False)))
+            encoded = BaseModelOutput(**dict(zip(names, encoder_outputs, strict=False)))
         decoder_outputs = self.decoder(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
-            encoder_hidden_states=encoder_outputs.last_hidden_state,
+            encoder_hidden_states=encoded.last_hidden_state,
             encoder_attention_mask=attention_mask,
             inputs_embeds=decoder_inputs_embeds,
             emotion_weights=emotion_weights,
@@ -225,9 +232,9 @@ class EncoderDecoder(TwoSides):
             decoder_hidden_states=decoder_outputs.hidden_states,
             decoder_attentions=decoder_outputs.attentions,
             cross_attentions=decoder_outputs.cross_attentions,
-            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
-            encoder_hidden_states=encoder_outputs.hidden_states,
-            encoder_attentions=encoder_outputs.attentions,
+            encoder_last_hidden_state=encoded.last_hidden_state,
+            encoder_hidden_states=encoded.hidden_states,
+            encoder_attentions=encoded.attentions,
         )
 
 

@@ -4,7 +4,7 @@
 Shapes: B batch, L tokens of the context, T of the reply, d hidden size, M modulated norms of a side, V vocabulary.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -75,7 +75,7 @@ class BertModLNLayer(GradientCheckpointingLayer):
     def __init__(self, config: BertModLNConfig, layer_idx: int, decoder: bool, modulated: bool):
         super().__init__()
         names = ("attention", "crossattention", "output") if decoder else ("attention", "output")
-        used = [name for name in names if modulated and name in config.modulated_norms]
+        used = [name for name in names if modulated and name in config.modulated_norms]  # type: ignore[operator]  # the configuration fills it in
         self.slots = {name: used.index(name) if name in used else None for name in names}
 
         attention = BertSelfAttention(config, is_causal=decoder, layer_idx=layer_idx)
@@ -129,7 +129,7 @@ class BertModLNPreTrainedModel(BertPreTrainedModel):
     # A side computes γ and β of all its norms at once: they stay on one device, and FSDP gathers them together.
     _no_split_modules = ["BertModLNEncoder", "BertModLNDecoder"]
     _skip_keys_device_placement = ["past_key_values"]
-    _can_record_outputs = {}
+    _can_record_outputs: dict[str, Any] = {}
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -192,10 +192,10 @@ class BertModLNEncoder(BertModLNStack):
         """The arguments are those of [`BertModLNModel`]."""
         batch_size, length = check_input(self.config, input_ids, inputs_embeds, attention_mask)
         modulation = self.modulation_parts(batch_size, emotion_ids, emotion_weights)
-        position_ids = positions_of(
-            attention_mask, length, 0, (input_ids if inputs_embeds is None else inputs_embeds).device
-        )
-        states = self.embeddings(input_ids=input_ids, position_ids=position_ids, inputs_embeds=inputs_embeds)
+        if inputs_embeds is None:
+            inputs_embeds = self.embeddings.word_embeddings(input_ids)
+        position_ids = positions_of(attention_mask, length, 0, inputs_embeds.device)
+        states = self.embeddings(position_ids=position_ids, inputs_embeds=inputs_embeds)
         mask = create_bidirectional_mask(self.config, states, attention_mask)
         hidden_states = self.run(states, None, modulation, attention_mask=mask, **kwargs)
         return BaseModelOutput(last_hidden_state=hidden_states)
@@ -240,10 +240,11 @@ class BertModLNDecoder(BertModLNStack):
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         past = 0 if past_key_values is None else past_key_values.get_seq_length()
         check_length(past + length, self.config.max_position_embeddings)
+        if inputs_embeds is None:
+            inputs_embeds = self.embeddings.word_embeddings(input_ids)
         if position_ids is None:
-            device = (input_ids if inputs_embeds is None else inputs_embeds).device
-            position_ids = positions_of(attention_mask, length, past, device)
-        states = self.embeddings(input_ids=input_ids, position_ids=position_ids, inputs_embeds=inputs_embeds)
+            position_ids = positions_of(attention_mask, length, past, inputs_embeds.device)
+        states = self.embeddings(position_ids=position_ids, inputs_embeds=inputs_embeds)
         mask = create_causal_mask(
             self.config,
             states,

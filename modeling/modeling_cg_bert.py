@@ -249,7 +249,7 @@ class CGBertModel(CGBertPreTrainedModel):
 
     layer_class = CGBertLayer
     output_class = CGBertModelOutput
-    map_names = ("attentions", "context_gates")
+    map_names: tuple[str, ...] = ("attentions", "context_gates")
 
     def __init__(self, config: CGBertConfig):
         super().__init__(config)

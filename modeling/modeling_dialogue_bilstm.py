@@ -340,7 +340,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             )
             if self.utterance_encoder.main_input_name != "input_ids":
                 raise ValueError(
-                    f"`encoder_config` is of a {config.encoder_config.model_type!r} model, which reads "
+                    f"`encoder_config` is of a {self.utterance_encoder.config.model_type!r} model, which reads "
                     f"`{self.utterance_encoder.main_input_name}`: utterances need a text encoder, which reads `input_ids`."
                 )
         elif config.utterance_encoder == "bilstm":
@@ -356,7 +356,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
     def train(self, mode: bool = True):
         super().train(mode)
         # A frozen encoder has no dropout: its vectors can be computed once. One with adapters (LoRA) is trained.
-        if self.config.utterance_encoder == "model":
+        if self.utterance_encoder is not None and self.config.utterance_encoder == "model":
             self.utterance_encoder.train(mode and any(p.requires_grad for p in self.utterance_encoder.parameters()))
         return self
 
@@ -385,7 +385,9 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
                 "the model has no utterance encoder (`utterance_encoder='vectors'`): pass `utterance_embeds` instead of "
                 "`input_ids`."
             )
-        config = self.config if self.config.utterance_encoder == "bilstm" else self.config.encoder_config
+        config: PreTrainedConfig = (
+            self.config if self.config.utterance_encoder == "bilstm" else self.config.encoder_config
+        )
         length = input_ids.shape[-1]
         if not torch.compiler.is_compiling() and not len(input_ids):
             raise ValueError("there must be a dialogue and an utterance at least, got none.")
@@ -424,6 +426,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         if (input_ids is None) == (utterance_embeds is None):
             raise ValueError("Pass exactly one of `input_ids` and `utterance_embeds`.")
         if utterance_embeds is None:
+            assert input_ids is not None  # one of the two is
             if input_ids.dim() != 3:
                 raise ValueError(
                     f"`input_ids` must have shape (dialogues, utterances, tokens), got {tuple(input_ids.shape)}."

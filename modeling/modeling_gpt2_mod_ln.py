@@ -4,7 +4,7 @@
 Shapes: B batch, L tokens of the context, T of the reply, d hidden size, M modulated norms of a side, V vocabulary.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -47,7 +47,7 @@ class GPT2ModLNBlock(GradientCheckpointingLayer):
     def __init__(self, config: GPT2ModLNConfig, layer_idx: int, decoder: bool, modulated: bool):
         super().__init__()
         names = ("ln_1", "ln_cross_attn", "ln_2") if decoder else ("ln_1", "ln_2")
-        used = [name for name in names if modulated and name in config.modulated_norms]
+        used = [name for name in names if modulated and name in config.modulated_norms]  # type: ignore[operator]  # the configuration fills it in
         self.slots = {name: used.index(name) if name in used else None for name in names}
 
         self.ln_1 = layer_norm(config, "ln_1" in used)
@@ -98,7 +98,7 @@ class GPT2ModLNPreTrainedModel(GPT2PreTrainedModel):
     modules_of_new_weights = ("ln_1", "ln_cross_attn", "ln_2", "ln_f", "crossattention")
     # A side computes γ and β of all its norms at once: they stay on one device, and FSDP gathers them together.
     _no_split_modules = ["GPT2ModLNEncoder", "GPT2ModLNDecoder"]
-    _can_record_outputs = {}
+    _can_record_outputs: dict[str, Any] = {}
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -118,7 +118,7 @@ class GPT2ModLNStack(ModulatedStack, GPT2ModLNPreTrainedModel):
         self.h = nn.ModuleList(
             GPT2ModLNBlock(config, index, decoder, modulated) for index in range(config.num_hidden_layers)
         )
-        self.ln_f = layer_norm(config, modulated and "ln_f" in config.modulated_norms)
+        self.ln_f = layer_norm(config, modulated and "ln_f" in config.modulated_norms)  # type: ignore[operator]  # as above
         self.gradient_checkpointing = False
         self.post_init()
 

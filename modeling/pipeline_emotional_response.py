@@ -157,11 +157,12 @@ class EmotionalResponsePipeline(Pipeline):
 
 def _pair(inputs: Any) -> tuple[str, str | Mapping[str, float]]:
     """(context, emotion) of one input."""
-    context = emotion = None
+    pair: Any = (None, None)
     if isinstance(inputs, Mapping) and set(inputs) == {"context", "emotion"}:
-        context, emotion = inputs["context"], inputs["emotion"]
+        pair = inputs["context"], inputs["emotion"]
     elif isinstance(inputs, tuple) and len(inputs) == 2:
-        context, emotion = inputs
+        pair = inputs
+    context, emotion = pair
     if not is_readable(context):
         raise ValueError(
             "an input must be (context, emotion), or a dictionary with these keys, and the context a string that is not empty; "

@@ -2,9 +2,10 @@
 """What counts as a text. Needs neither torch nor transformers."""
 
 import unicodedata
+from typing import TypeGuard
 
 
-def is_readable(text) -> bool:
+def is_readable(text) -> TypeGuard[str]:
     """Whether it is a string with something to read: a character that can be seen, and no half of one, which is no text."""
     if not isinstance(text, str):
         return False

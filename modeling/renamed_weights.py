@@ -2,11 +2,18 @@
 """Weights that were renamed after checkpoints with them had been written."""
 
 import re
+from typing import TYPE_CHECKING
 
 from transformers.core_model_loading import WeightRenaming
 
 
-class RenamedWeights:
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel as _Model
+else:
+    _Model = object
+
+
+class RenamedWeights(_Model):
     """
     For base models and heads, before their other bases. Checkpoints have the old names: `from_pretrained` and `load_state_dict`
     take them and the new ones, `save_pretrained` writes them. So every version reads every checkpoint.
@@ -21,7 +28,7 @@ class RenamedWeights:
 
     @classmethod
     def _renaming_patterns(cls) -> dict[str, str]:
-        patterns = {}
+        patterns: dict[str, str] = {}
         for old, new in cls._renamed_weights.items():
             starts = [r"(?<!\w)"]
             if old.startswith("^"):
@@ -34,9 +41,12 @@ class RenamedWeights:
         return [WeightRenaming(*patterns) for patterns in cls._renaming_patterns().items()]
 
     @classmethod
-    def from_pretrained(cls, *args, key_mapping: dict[str, str] | None = None, **kwargs):
+    def from_pretrained(
+        cls, pretrained_model_name_or_path, *args, key_mapping: dict[str, str] | None = None, **kwargs
+    ):
         """As of every model of transformers."""
-        return super().from_pretrained(*args, key_mapping=cls._renaming_patterns() | (key_mapping or {}), **kwargs)
+        key_mapping = cls._renaming_patterns() | (key_mapping or {})
+        return super().from_pretrained(pretrained_model_name_or_path, *args, key_mapping=key_mapping, **kwargs)
 
     def save_pretrained(self, *args, **kwargs):
         """As of every model of transformers."""

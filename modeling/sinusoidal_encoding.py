@@ -4,7 +4,7 @@
 import torch
 
 
-def sinusoidal_encoding(length: int, size: int, like: torch.Tensor) -> torch.Tensor:
+def sinusoidal_encoding(length: int, size: int, *, like: torch.Tensor) -> torch.Tensor:
     """
     PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) the cosine: (length, size), computed in float32, with the dtype and
     on the device of `like`.

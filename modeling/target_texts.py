@@ -59,7 +59,7 @@ def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[st
                 f"the model has no targets, only the aspects {config.aspects}; got the target {target!r}."
             )
     else:
-        if target not in config.targets:
+        if target is None or target not in config.targets:
             raise ValueError(f"unknown target {target!r}: the model's targets are {config.targets}.")
         texts = _target_texts(config)
         context_id += config.targets.index(target) * len(config.aspects)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pyarrow
@@ -29,7 +30,7 @@ from toolkit_helpers import (
 import hf_emotion
 from hf_emotion import Predictor, load_dataset_for, load_recipe
 from hf_emotion.recipes import packaged_recipes, recipe_name
-from hf_emotion.taxonomies import GOEMOTIONS, SENTIMENT
+from hf_emotion.taxonomies import GOEMOTIONS, SENTIMENT, TAXONOMIES, Taxonomy
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -39,6 +40,10 @@ pytest_plugins = ["toolkit_fixtures"]
 def settings(own_verbosity):
     with one_thread():
         yield
+
+
+def test_every_taxonomy_can_be_asked_for():
+    assert get_args(Taxonomy) == tuple(TAXONOMIES)
 
 
 class TestExitCodes:

@@ -170,7 +170,7 @@ class TestMeld:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            (b"", "has no column 'Dialogue_ID'; the columns are None"),
+            (b"", r"has no column 'Dialogue_ID'; the columns are \[\]"),
             (b"Utterance,Speaker\na,b\n", r"has no column 'Dialogue_ID'; the columns are \['Utterance', 'Speaker'\]"),
             (",".join(MELD_HEADER).encode(), "has no rows"),
             (",".join(MELD_HEADER).encode() + b'\n1,"a"b,c', "line 2: malformed CSV"),

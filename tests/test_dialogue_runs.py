@@ -32,6 +32,7 @@ from toolkit_helpers import (
     one_thread,
     report_of,
     save_base_bert,
+    travelling,
     write_daily_dialog,
     write_dialogues,
     write_emorynlp,
@@ -66,10 +67,7 @@ from hf_emotion.training.dialogue import (
 
 pytest_plugins = ["toolkit_fixtures"]
 
-CODE = {
-    *("configuration_dialogue_bilstm.py", "modeling_dialogue_bilstm.py", "pipeline_dialogue_emotion.py"),
-    *("checked_input.py", "padding.py", "renamed_weights.py", "sinusoidal_encoding.py", "usable_positions.py"),
-}
+CODE = travelling("configuration_dialogue_bilstm", "modeling_dialogue_bilstm", "pipeline_dialogue_emotion")
 KINDS = ("utterance", "bilstm", "bilstm_attention", "bilstm_attention_pe")  # the recipes of MELD
 # The first dialogues of the parts for evaluation are of 3, 4, 5, 2 and of 5, 2, 3 turns: in no order of length.
 PARTS = {"train": (16, 0), "dev": (6, 17), "test": (7, 23)}

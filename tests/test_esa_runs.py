@@ -29,6 +29,7 @@ from toolkit_helpers import (
     report_of,
     save_base_bert,
     targeted_recipe,
+    travelling,
     write_csv,
 )
 from transformers import (
@@ -70,17 +71,8 @@ SHAPES = (
 )
 LONG = "I feel so happy and " + "the sun is not calm, " * 12 + "so very happy"  # longer than the model reads
 CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-PIPELINE_CODE = {
-    *("checked_input.py", "pipeline_emotion_classification.py", "tfidf_gate.py", "usable_positions.py"),
-}
-ESA_CODE = PIPELINE_CODE | {
-    "class_balanced_loss.py",
-    "configuration_roberta_esa.py",
-    "modeling_roberta_esa.py",
-    "padding.py",
-    "renamed_weights.py",
-    "sinusoidal_encoding.py",
-}
+PIPELINE_CODE = travelling("pipeline_emotion_classification")
+ESA_CODE = PIPELINE_CODE | travelling("configuration_roberta_esa", "modeling_roberta_esa")
 
 
 @pytest.fixture(autouse=True)

@@ -29,6 +29,7 @@ from hf_emotion import (
     BertForLabelAwareClassification,
     DialoguePredictor,
     Predictor,
+    TargetedPredictor,
     load_dataset_for,
     load_recipe,
     metrics,
@@ -40,6 +41,7 @@ from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.card import best_run
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.study.ensemble import ensemble
 from hf_emotion.training.classification import EmotionTrainer
 from hf_emotion.training.dialogue import encode_dialogues
 from hf_emotion.training.fit import fit, training_arguments
@@ -797,3 +799,46 @@ def test_many_seeds_are_counted(single_label, base_bert, tmp_path, caplog, monke
     with pytest.raises(InterruptedError):
         train(recipe, tmp_path / "run", data_dir=single_label)
     assert "seed 42, 1 of 42" in caplog.text
+
+
+def test_two_runs_in_one_folder(single_run, single_label, base_bert, tmp_path, no_plots, monkeypatch):
+    recipe = load_recipe(single_run / "recipe.yaml")
+    output = tmp_path / "run"
+
+    def meanwhile(*arguments):  # another process gives the same command
+        for resume in (False, True):
+            with pytest.raises(FileExistsError, match=re.escape(f"another process trains in {output}")):
+                train(recipe, output, data_dir=single_label, resume=resume)
+        raise InterruptedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train_module, "train_classifier", meanwhile)
+        with pytest.raises(InterruptedError):
+            train(recipe, output, data_dir=single_label)
+    assert not output.exists()
+    train(recipe, output, data_dir=single_label)
+    train(recipe, output, data_dir=single_label, resume=True)
+
+
+def test_one_run_is_no_ensemble(single_run):
+    with pytest.raises(ValueError, match=re.escape(f"{single_run} twice")):
+        ensemble([single_run, single_run.parent / "." / single_run.name])
+
+
+@pytest.mark.parametrize("label", ["['joy', 'anger']", "['joy' 'anger']", "{'joy': 1}", "[2, 5]"])
+def test_a_list_that_became_a_text(tmp_path, label):
+    rows = [["a day", "['joy']"], ["home", "['anger']"], ["the sun", label]] * 4  # what pandas writes of lists
+    with pytest.raises(ValueError, match=rf"{re.escape(repr(label))}.*label_separator"):
+        files_with(tmp_path, [["a day", "joy"], rows[2]] * 4)
+    with pytest.raises(ValueError, match="label_separator"):
+        files_with(tmp_path, rows, label_separator=",")
+
+
+def test_beams_do_not_sample(argv, tmp_path):
+    done = argv("generate", tmp_path / "nowhere", HAPPY, "-e", "joy", "--num-beams", 4, "--top-k", 5)
+    assert done.code == 2 and "--num-beams" in done.err and "--top-k" in done.err
+
+
+def test_a_target_asked_for_twice(tokenizer):
+    predictor = TargetedPredictor(BY_ID["qacg"].build(), tokenizer)
+    assert predictor([HAPPY], targets=["sun", "sun"]) == predictor([HAPPY], targets=["sun"])

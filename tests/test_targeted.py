@@ -41,6 +41,7 @@ from toolkit_helpers import (
     sentihood_gold,
     sentihood_sentences,
     targeted_recipe,
+    travelling,
     write_csv,
     write_jsonl,
 )
@@ -74,15 +75,9 @@ pytest_plugins = ["toolkit_fixtures"]
 
 CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 CODE = {
-    "qacg": {
-        *("configuration_cg_bert.py", "configuration_qacg_bert.py", "modeling_cg_bert.py", "modeling_qacg_bert.py"),
-        *("checked_input.py", "pipeline_targeted_sentiment.py", "usable_positions.py"),
-    },
-    "cg": {
-        *("configuration_cg_bert.py", "modeling_cg_bert.py"),
-        *("checked_input.py", "pipeline_targeted_sentiment.py", "usable_positions.py"),
-    },
-    "stock": {"checked_input.py", "pipeline_targeted_sentiment.py", "usable_positions.py"},
+    "qacg": travelling("configuration_qacg_bert", "modeling_qacg_bert", "pipeline_targeted_sentiment"),
+    "cg": travelling("configuration_cg_bert", "modeling_cg_bert", "pipeline_targeted_sentiment"),
+    "stock": travelling("pipeline_targeted_sentiment"),
 }
 LOCATIONS = ["LOCATION1", "LOCATION2"]
 LOCATION_TEXTS = ["location - 1", "location - 2"]

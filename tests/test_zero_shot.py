@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
-from toolkit_helpers import one_thread, recipe_for
+from toolkit_helpers import invoke, one_thread, recipe_for
 from torch.testing import assert_close
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -93,7 +93,7 @@ def test_models_that_labels_cannot_be_added_to(kind, request):
         zero_shot(request.getfixturevalue(kind), dataset="quickstart", max_length=32)
 
 
-def test_the_command_prints_and_writes_the_table(result, tied_run, tmp_path, monkeypatch, capsys):
+def test_the_command_prints_and_writes_the_table(result, tied_run, tmp_path, monkeypatch):
     found, _ = result
     given = []
 
@@ -102,10 +102,8 @@ def test_the_command_prints_and_writes_the_table(result, tied_run, tmp_path, mon
         return found
 
     monkeypatch.setattr(module, "zero_shot", study)
-    command = ["zero_shot", tied_run, "--dataset", "quickstart", "--epochs", 1, "--output", tmp_path / "labels.json"]
-    monkeypatch.setattr("sys.argv", [str(word) for word in command])
-    module.main()
+    options = ["--dataset", "quickstart", "--epochs", 1, "--output", tmp_path / "labels.json"]
+    header, *rows = invoke("study", "zero-shot", tied_run, *options).splitlines()
     assert (given[0]["run"], given[0]["dataset"], given[0]["epochs"]) == (str(tied_run), "quickstart", 1)
-    header, *rows = capsys.readouterr().out.splitlines()
     assert [row.split()[0] for row in rows] == [*GOEMOTIONS, "mean"] and "by name" in header
     assert json.loads((tmp_path / "labels.json").read_text()) == json.loads(json.dumps(found))

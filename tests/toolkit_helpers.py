@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+import hf_emotion.modeling
 import torch
 from model_cases import SPECIAL_TOKENS, TINY_BERT, WORDS, asymmetric_
 from transformers import BertConfig, BertModel, BertTokenizerFast
@@ -399,3 +400,15 @@ def write_dialogues(folder: Path, parts: Mapping[str, tuple[int, int]] = DIALOGU
         ]
         write_csv(folder / f"{part}.csv", ["dialogue", "speaker", "utterance", "label"], rows)
     return folder
+
+
+def travelling(*names: str) -> set[str]:
+    """The files of modeling/ that a checkpoint needs beside it: these, and whatever they import."""
+    folder, found, new = Path(hf_emotion.modeling.__file__).parent, set(), {f"{name}.py" for name in names}
+    while new:
+        found |= new
+        imports = {
+            match for name in new for match in re.findall(r"^ *from \.(\w+) import", (folder / name).read_text(), re.M)
+        }
+        new = {f"{name}.py" for name in imports} - found
+    return found

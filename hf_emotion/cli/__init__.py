@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from .. import taxonomies
 from ..data import LABELLED
 from ..study.published import TABLES
-from ..taxonomies import TAXONOMIES
 from .study import app as study
 
 
@@ -30,7 +30,7 @@ DataDir = Annotated[
     Path | None, typer.Option(help="Folder with the corpora; default: $HF_EMOTION_DATA, else the Hub.")
 ]
 Taxonomy = Annotated[
-    Literal[tuple(TAXONOMIES)] | None,  # type: ignore[valid-type]
+    taxonomies.Taxonomy | None,
     typer.Option(help="Roll the 28 GoEmotions labels up."),
 ]
 Dtype = Annotated[
@@ -332,14 +332,13 @@ def predict(
     from ..runtime.exported import is_light
 
     _quiet(needs_transformers=not is_light(Path(checkpoint)))
-    from ..inference import DialoguePredictor, TargetedPredictor, load_predictor
-    from ..runtime.checkpoints import is_generator
+    from ..inference import DialoguePredictor, Predictor, TargetedPredictor, load_predictor
 
     state = _processes() if input_ is not None else None
     if state is not None and engine == "ray":
         raise typer.BadParameter("--engine ray starts its processes itself: without torchrun or accelerate launch.")
     predictor = load_predictor(checkpoint, taxonomy, max_length, _device_of(state), dtype)
-    if is_generator(predictor.model.config):
+    if not isinstance(predictor, Predictor | DialoguePredictor):
         raise ValueError(f"{checkpoint} generates replies: use `hf-emotion generate`.")
     targeted = isinstance(predictor, TargetedPredictor)
     if targeted and top_k is not None:
@@ -371,8 +370,8 @@ def predict(
 
         _print_dialogue(predictor([[speaker_and_utterance(line) for line in lines]])[0], top_k or 1, as_json)
         return
-    if targeted:
-        _print_sentiments(lines, predictor(lines, targets=target, progress=len(lines) > 1000), as_json)  # type: ignore[call-arg]
+    if isinstance(predictor, TargetedPredictor):
+        _print_sentiments(lines, predictor(lines, targets=target, progress=len(lines) > 1000), as_json)
         return
     results = predictor(lines, top_k=top_k, progress=len(lines) > 1000)
     if as_json:
@@ -492,6 +491,10 @@ def generate(
         raise typer.BadParameter("give --emotion, once or several times, or --all-emotions.")
     if greedy and (top_k or top_p or (num_beams or 1) > 1):
         raise typer.BadParameter("--greedy goes without --top-k, --top-p and --num-beams.")
+    if (num_beams or 1) > 1 and (top_k or top_p):
+        raise typer.BadParameter(
+            "--num-beams takes the most probable replies and samples none: leave out --top-k and --top-p."
+        )
     _refuse_files(contexts)
     _refuse_existing(output)
     options: dict[str, Any] = {
@@ -513,10 +516,10 @@ def generate(
         from ..data.text import read_rows
 
         rows = []
-        for line, row in read_rows(input_):
+        for number, row in read_rows(input_):
             if not all(isinstance(row.get(name), str) and row[name].strip() for name in ("context", "emotion")):
                 raise ValueError(
-                    f"{input_}, line {line}: `context` and `emotion` must be texts that are not empty, got {row}."
+                    f"{input_}, line {number}: `context` and `emotion` must be texts that are not empty, got {row}."
                 )
             rows.append((row["context"], _emotion(row["emotion"])))
         replies = generator([row[0] for row in rows], [row[1] for row in rows], seed=seed, progress=True, **options)
@@ -594,7 +597,7 @@ def explain(
     if output is not None:
         if output.suffix.lower() not in endings or format_ not in (None, output.suffix.lower()[1:]):
             raise typer.BadParameter(f"--output must end in {', '.join(endings)}, the same as --format; got {output}.")
-        format_ = output.suffix.lower()[1:]  # type: ignore[assignment]
+        format_ = output.suffix.lower()[1:]  # type: ignore[assignment]  # one of `endings`, as was checked
     elif format_ in ("png", "html"):
         raise typer.BadParameter(f"--format {format_} goes with --output FILE.{format_}.")
     _refuse_files(texts)
@@ -821,10 +824,10 @@ def analyze(
     from ..reports.analyze import analyze_pair
 
     if len(runs) == 2:
-        result = analyze_pair(*runs, split, data_dir)
+        result = analyze_pair(runs[0], runs[1], split, data_dir)
         _print_json(result) if as_json else _print_pair(result)
         return
-    result = run_one(*runs, split, data_dir)
+    result = run_one(runs[0], split, data_dir)
     if as_json:
         _print_json(result)
         return
@@ -1035,7 +1038,7 @@ def export(
         for kind, values in ((kind, report[kind]) for kind in ("float32", quantize) if kind in report)
     ]
     _print_table(["weights", "texts", "rows", "logits per row", "largest difference", "other decisions"], rows)
-    if "metrics" in report:
+    if quantize is not None and "metrics" in report:
         rows = [
             [name, f"{values['torch']:.4f}", f"{values[quantize]:.4f}", f"{values[quantize] - values['torch']:+.4f}"]
             for name, values in report["metrics"].items()

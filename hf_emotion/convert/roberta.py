@@ -68,7 +68,7 @@ def bert_to_roberta(checkpoint: str | Path, output: str | Path | None = None) ->
     if set(state_dict) != expected:
         raise ValueError(f"{checkpoint} has other parameters than BERT: {sorted(set(state_dict) ^ expected)}.")
     model.load_state_dict(state_dict, strict=False)  # all but the buffers of positions
-    if output is not None:
+    if output is not None and tokenizer is not None:
         with filling(Path(output)) as folder:
             model.save_pretrained(folder)
             tokenizer.save_pretrained(folder)

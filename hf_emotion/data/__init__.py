@@ -130,7 +130,7 @@ def check_dataset(name: str, options: dict) -> None:
         parameters = inspect.signature(CORPORA[name].loader, eval_str=True).parameters
         hint = parameters[option].annotation if option in parameters else bool
         if not _fits(options[option], hint):
-            what = getattr(hint, "__name__", None) if isinstance(hint, type) else str(hint).replace("typing.", "")
+            what = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
             raise ValueError(
                 f"the option {option!r} for the dataset {name!r} must be {what.replace('collections.abc.', '')}, got "
                 f"{options[option]!r}."

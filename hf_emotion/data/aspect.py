@@ -200,7 +200,7 @@ def _semeval2014_opinions(sentence: ElementTree.Element) -> dict[str, str]:
         if category.tag != "aspectCategory":
             raise BadRow(f"<aspectCategories> must hold <aspectCategory> alone, got <{category.tag}>")
         _check_keys(category, ("category", "polarity"), "an aspectCategory")
-        name, polarity = category.get("category"), category.get("polarity")
+        name, polarity = category.attrib["category"], category.attrib["polarity"]
         _check_known(name, list(SEMEVAL2014_CATEGORIES), "category")
         _check_known(polarity, SEMEVAL2014_LABELS[:-1], "polarity")
         _add_opinion(opinions, SEMEVAL2014_CATEGORIES[name], polarity, name)
@@ -288,7 +288,7 @@ def to_aspect_dataset(
         raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
     for row in rows.rows:
         target, aspect = row["target"] if targets else None, row["aspect"]
-        row["id"] = "/".join([row["id"], *([target] if targets else []), aspect])
+        row["id"] = "/".join([row["id"], *(() if target is None else (target,)), aspect])
         row["text"] = row["text"].strip()
         if targets:
             row["text"] = replace_targets(row["text"])

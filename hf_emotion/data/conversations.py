@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .corpus import Corpus
@@ -13,7 +13,7 @@ from .replies import load_empathetic_conversations, load_mojitalk, load_reply_fi
 from .rows import OnBadRows
 
 
-CONVERSATION_LOADERS = {
+CONVERSATION_LOADERS: dict[str, Callable[..., datasets.DatasetDict]] = {
     "daily_dialog": load_daily_dialog,
     "empathetic_dialogues": load_empathetic_conversations,
     "meld": load_meld,

@@ -187,18 +187,19 @@ def _load_csv(
 
 def _read_csv(rows: Rows, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """(line, {column: value}) of the file that the rows come from, whose name may lack an ending (a download's does)."""
-    reader = csv.DictReader(io.StringIO(decode(rows.source.read_bytes(), rows.source), newline=""), strict=True)
+    reader = csv.DictReader(io.StringIO(decode(Path(rows.source).read_bytes(), rows.source), newline=""), strict=True)
     try:
-        missing = [name for name in columns if name not in (reader.fieldnames or [])]
+        header = reader.fieldnames or []
+        missing = [name for name in columns if name not in header]
         if missing:
             raise ValueError(
-                f"{rows.source} has no column {missing[0]!r}; the columns are {reader.fieldnames}: use the corpus' own file."
+                f"{rows.source} has no column {missing[0]!r}; the columns are {header}: use the corpus' own file."
             )
         for row in reader:
             if None in row or None in row.values():
                 rows.reject(
                     reader.line_num,
-                    f"the header has {len(reader.fieldnames)} columns and the row has {'more' if None in row else 'fewer'}",
+                    f"the header has {len(header)} columns and the row has {'more' if None in row else 'fewer'}",
                 )
             else:
                 yield reader.line_num, row
@@ -244,9 +245,9 @@ def load_daily_dialog(
                 f"{source} and {label_source} must have one line per dialogue each, got {len(lines)} and "
                 f"{len(label_lines)}: use the two files of one release."
             )
-        for number, (line, labels) in enumerate(zip(lines, label_lines, strict=True), 1):
+        for number, (line, label_line) in enumerate(zip(lines, label_lines, strict=True), 1):
             *utterances, rest = line.split("__eou__")
-            labels = labels.split()
+            labels = label_line.split()
             if rest.strip():
                 rows.reject(number, f"the last utterance does not end in __eou__: {rest.strip()!r}")
             elif (split, number, len(utterances), len(labels)) == DAILY_DIALOG_FAULT:
@@ -275,12 +276,12 @@ def _lines(content: bytes, source: Path | str) -> list[str]:
     return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
 
 
-def _daily_dialog_files(data_dir: str | Path | None) -> dict[str, list[tuple[Path | str, bytes]]]:
+def _daily_dialog_files(data_dir: str | Path | None) -> dict[str, Sequence[tuple[Path | str, bytes]]]:
     """For each split the name and the content of the two files."""
     if data_dir is not None:
         paths = _paths("daily_dialog", data_dir)
         return {split: [(path, path.read_bytes()) for path in pair] for split, pair in paths.items()}
-    files = {}
+    files: dict[str, Sequence[tuple[Path | str, bytes]]] = {}
     for split, sums in FILES["daily_dialog"].items():
         address = f"{DOWNLOAD_FROM['daily_dialog']}/{split}.zip"
         files[split] = _members(download(address), address, sums)
@@ -406,8 +407,10 @@ def _read_iemocap(path: Path, rows: Rows) -> None:
             continue
         turn = IEMOCAP_TURN.fullmatch(line)
         try:
-            start = float(turn[3])
-        except (TypeError, ValueError):  # no match; no number
+            start = float(turn[3]) if turn else None
+        except ValueError:
+            start = None
+        if turn is None or start is None:
             rows.reject(number, f"expected `Ses01F_impro01_F000 [start-end]: text`, got {line!r}")
             continue
         label = labels.get(line.split(" ", 1)[0], -1)
@@ -540,7 +543,7 @@ def _turn(
 ) -> tuple[str, str, str | None]:
     """Utterance, speaker ("" where there is none) and label (None where there is none), one of `names` where there are any."""
     text, speaker, label = (turn.get(columns[name]) for name in ("utterance", "speaker", "label"))
-    if not readable.is_readable(text):
+    if not isinstance(text, str) or not readable.is_readable(text):
         raise BadRow(f"the utterance in {columns['utterance']!r} is empty or no string: {text!r}")
     speaker = "" if speaker is None or speaker == "" else _name(speaker, columns["speaker"])
     label = None if label is None or not str(label).strip() else _name(label, columns["label"])

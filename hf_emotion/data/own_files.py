@@ -82,6 +82,12 @@ def check_label_column(rows: Rows, names: Sequence[str], text_column: str, label
     that are texts or numbers, texts that are numbers.
     """
     known = set(names)
+    for name in names:
+        if re.search(r"^[\[{]|['\"\d][\]}]$", name):
+            raise ValueError(
+                f"{rows.source}: the label {name!r} is a list that became a text: write the labels with a separator between them, joy|anger, and "
+                "dataset_options.label_separator='|', or lists in JSONL or Parquet. To keep such labels, list all in dataset_options.labels."
+            )
     for separator in ("|", ";", ",", "/"):
         for name in names:
             parts = [part.strip() for part in name.split(separator)]

@@ -365,8 +365,10 @@ def _member(archive: Path, name: str) -> tuple[str, bytes]:
     try:
         with tarfile.open(archive) as file:
             for member in file:
-                if member.isfile() and PurePosixPath(member.name).name == name:
-                    return f"{EMPATHETIC_ARCHIVE}/{name}", file.extractfile(member).read()
+                if not member.isfile() or PurePosixPath(member.name).name != name:
+                    continue
+                if content := file.extractfile(member):
+                    return f"{EMPATHETIC_ARCHIVE}/{name}", content.read()
     except (tarfile.TarError, zlib.error, EOFError) as error:
         raise OSError(
             f"{EMPATHETIC_ARCHIVE} is no whole TAR file ({error}): delete {archive}, or {DOWNLOAD_REMEDY}"

@@ -311,13 +311,14 @@ def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator
     if kind == "csv":
         with open_file(source, "r", encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, delimiter=_delimiter(source), strict=True)
+            columns: list[str] = []
             unnamed = None
             while True:
                 try:
                     if unnamed is None:
                         header = reader.fieldnames or []
-                        reader.fieldnames = _named_columns(header, path)
-                        unnamed = len(header) - len(reader.fieldnames)
+                        reader.fieldnames = columns = _named_columns(header, path)
+                        unnamed = len(header) - len(columns)
                     row = next(reader)
                 except StopIteration:
                     return
@@ -332,7 +333,7 @@ def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator
                 if None in row or None in row.values():
                     row = MalformedRow(
                         {column: value or "" for column, value in row.items() if column is not None},
-                        f"the header has {len(reader.fieldnames)} columns and the row has "
+                        f"the header has {len(columns)} columns and the row has "
                         f"{'more' if None in row else 'fewer'}; quote values that contain the separator.",
                     )
                 elif len(row) > 1 and list(row) == list(row.values()):
@@ -427,7 +428,8 @@ def load_files(
     _check_aspect_options(aspect_column, target_column, aspects, targets, fill_none, label_columns, label_separator)
     given = {"aspect": aspects} if aspect_column else {}
     given |= {"target": targets} if target_column else {}
-    context_columns = {"aspect": aspect_column, "target": target_column}
+    both = ("aspect", aspect_column), ("target", target_column)
+    context_columns = {name: column for name, column in both if column}
     if data_dir is None:
         raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
     files = _split_files(Path(data_dir))
@@ -450,9 +452,9 @@ def load_files(
                 )
             if label_columns is not None:
                 flags = {name: str(row[name]).strip() for name in label_columns}
-                wrong = {name: flag for name, flag in flags.items() if flag not in ("0", "1", "True", "False")}
-                if wrong:
-                    rows.reject(line, f"label columns must hold 0 or 1, got {wrong}")
+                no_flags = {name: flag for name, flag in flags.items() if flag not in ("0", "1", "True", "False")}
+                if no_flags:
+                    rows.reject(line, f"label columns must hold 0 or 1, got {no_flags}")
                     continue
                 value = [name for name, flag in flags.items() if flag in ("1", "True")]
             else:

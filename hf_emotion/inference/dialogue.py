@@ -152,6 +152,7 @@ class DialoguePredictor:
             (N, C) float32 for N turns in all, and (N,) bool: which utterances were cut.
         """
         if self.model.config.num_speakers and not self._said:  # a file comes in many parts
+            given: Sequence[Sequence[str | None]]
             given = [[None] * len(dialogue) for dialogue in utterances] if speakers is None else speakers
             names = [speaker for dialogue in given for speaker in dialogue]
             self._said = dialogue_turns.warn_of_speakers(names, self.model.config.num_speakers)
@@ -166,8 +167,9 @@ class DialoguePredictor:
                 speaker_ids = None
                 if self.model.config.num_speakers:
                     limit = self.model.config.num_speakers
-                    names = [speakers[i] if speakers else [None] * len(rows[i]) for i in batch]
-                    speaker_ids = [dialogue_turns.number_speakers(dialogue, limit) for dialogue in names]
+                    named: list[Sequence[str | None]]
+                    named = [speakers[i] if speakers else [None] * len(rows[i]) for i in batch]
+                    speaker_ids = [dialogue_turns.number_speakers(dialogue, limit) for dialogue in named]
                 scores = self._forward([vectors[rows[i]] for i in batch], speaker_ids)
                 for i, dialogue in zip(batch, scores, strict=True):
                     output[starts[i] : starts[i + 1]] = dialogue[: len(rows[i])]

@@ -185,9 +185,7 @@ def explain(
         ModuleNotFoundError: a method that needs captum, where that is not installed.
         ValueError: an unknown name (with the nearest ones); an argument or method that does not fit the model.
     """
-    predictor = checkpoint
-    if isinstance(checkpoint, str | Path):
-        predictor = load_predictor(checkpoint, max_length=max_length)
+    predictor = load_predictor(checkpoint, max_length=max_length) if isinstance(checkpoint, str | Path) else checkpoint
     if not isinstance(predictor.model, PreTrainedModel):
         raise ValueError(
             "an exported model shows neither attention nor gradients: explain the checkpoint that it was exported from."
@@ -288,11 +286,8 @@ def _contexts(
         check_names("targets", targets, config.targets)
     elif config.targets is not None:
         targets = predictor._targets_in(text, 0)
-    return [
-        targeted_context(config, text, target, aspect)
-        for target in targets or [None]
-        for aspect in aspects or config.aspects
-    ]
+    asked: Sequence[str | None] = targets or [None]
+    return [targeted_context(config, text, target, aspect) for target in asked for aspect in aspects or config.aspects]
 
 
 def targeted_context(config, text: str, target: str | None, aspect: str) -> Context:

@@ -41,7 +41,7 @@ class TargetedPredictor(Predictor):
         super().__init__(checkpoint, tokenizer, device, max_length, dtype=dtype)
         check_room(self.tokenizer, self.model.config, self.max_length)
 
-    def __call__(  # type: ignore[override]
+    def __call__(  # type: ignore[override]  # asked for targets, it answers with entries: a predictor of its own kind
         self,
         texts: Sequence[str] | str,
         targets: Sequence[str] | None = None,
@@ -72,7 +72,7 @@ class TargetedPredictor(Predictor):
                 for number, text in enumerate(texts)
             ]
         else:
-            of = [list(targets)] * len(texts)
+            of = [list(dict.fromkeys(targets))] * len(texts)
         results, truncated = self._predict(texts, of, progress)
         self.warn_truncated(truncated, len(results))
         return results
@@ -104,7 +104,7 @@ class TargetedPredictor(Predictor):
 
     # What `predict_file` calls. A row whose text names no target has no predictions.
 
-    def _label_probabilities(self, texts, progress: bool = False):  # type: ignore[override]
+    def _label_probabilities(self, texts, progress: bool = False):
         config = self.model.config
         targets = [[None] if config.targets is None else target_texts.targets_in(config, text) for text in texts]
         return self._predict(list(texts), targets, progress)
@@ -145,7 +145,7 @@ class TargetedPredictor(Predictor):
         inputs = [target_texts.model_inputs(config, text, *pair) for text, pair in zip(texts, pairs, strict=True)]
         return self._run(
             [text for text, _, _ in inputs],
-            [auxiliary for _, auxiliary, _ in inputs] if config.auxiliary_sentence else None,
+            [auxiliary for _, auxiliary, _ in inputs if auxiliary is not None] or None,
             [context_id for _, _, context_id in inputs] if hasattr(config, "num_contexts") else None,
             progress,
         )

@@ -11,6 +11,12 @@ from pathlib import Path
 from typing import Any
 
 
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; it takes the place of `path` when the block ends without an error."""
@@ -56,6 +62,33 @@ def creating(folder: Path) -> Iterator[Path]:
         os.replace(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def locking(folder: Path, taken: str) -> Iterator[None]:
+    """
+    Hold the lock of a folder. On Windows, and on file systems without locks, there is none.
+
+    Args:
+        taken: the message where another process has it.
+
+    Raises:
+        FileExistsError: another process has it.
+    """
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FileExistsError(taken) from error
+        except OSError:  # some network file systems
+            pass
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -579,7 +579,8 @@ def reply_metrics(
     if ngram_model is not None:
         result |= {"perplexity": ngram_model.perplexity(replies), "perplexity_backend": ngram_model.backend}
     if encoder is not None:
-        scores = bertscore(replies, references, *encoder, progress=progress)
+        model, tokenizer, *layer = encoder
+        scores = bertscore(replies, references, model, tokenizer, layer[0] if layer else None, progress)
         result |= {f"bertscore_{name}": value for name, value in scores.items()}
     return result
 

@@ -47,12 +47,12 @@ def goemotions(
     num_labels = labels.shape[1]
     names = _names(label_names, num_labels)
     if decisions is None:
-        thresholds = np.asarray(thresholds, dtype=np.float64)
-        if thresholds.shape not in ((), (num_labels,)):
-            raise ValueError(f"`thresholds` must be one number or {num_labels}, got shape {thresholds.shape}.")
-        if not ((thresholds >= 0) & (thresholds <= 1)).all():
-            raise ValueError(f"`thresholds` are probabilities and must lie in [0, 1], got {thresholds.tolist()}.")
-        predicted = (probabilities > thresholds).astype(np.int8)
+        limits = np.asarray(thresholds, dtype=np.float64)
+        if limits.shape not in ((), (num_labels,)):
+            raise ValueError(f"`thresholds` must be one number or {num_labels}, got shape {limits.shape}.")
+        if not ((limits >= 0) & (limits <= 1)).all():
+            raise ValueError(f"`thresholds` are probabilities and must lie in [0, 1], got {limits.tolist()}.")
+        predicted = (probabilities > limits).astype(np.int8)
     else:
         decisions = np.asarray(decisions)
         if decisions.shape != labels.shape:

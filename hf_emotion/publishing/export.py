@@ -120,12 +120,11 @@ def export_onnx(
         logger.warning(
             "replies have no metric here: %s is compared with torch by logits and greedy replies alone", quantize
         )
-    model: Predictor | DialoguePredictor | _TorchReplies
-    model = _TorchReplies(checkpoint) if generator else load_predictor(checkpoint)
+    model: Any = _TorchReplies(checkpoint) if generator else load_predictor(checkpoint)
     model.model.float().cpu().eval()
     if texts is None:
         texts = _corpus_texts(model, dataset, split, data_dir, options)
-    compare = _compare_replies if generator else _compare
+    compare: Callable[..., dict[str, Any]] = _compare_replies if generator else _compare
     with creating(output) as folder:
         graphs = _export_generator(model.model, folder) if generator else _export_classifier(model, folder)
         _write_rest(model, folder)
@@ -240,7 +239,8 @@ def _corpus_texts(model, dataset: str | None, split: str, data_dir, options: dic
     if not dialogues:
         return found
     # One after the other as dialogues of 1, 2, ... 12 turns, and again.
-    texts, made = iter(found), []
+    texts = iter(found)
+    made: list[Turns] = []
     while turns := [(("A", "B")[i % 2], text) for i, text in zip(range(len(made) % 12 + 1), texts, strict=False)]:
         made.append(turns)
     return made
@@ -525,7 +525,7 @@ def _quantize(path: Path, quantize: Literal["int8", "uint8"]) -> None:
 
 # Generators
 
-GREEDY = {"do_sample": False, "max_new_tokens": NEW_TOKENS}
+GREEDY: dict[str, Any] = {"do_sample": False, "max_new_tokens": NEW_TOKENS}
 
 
 class _TorchReplies:
@@ -632,7 +632,8 @@ def _replies(model: _TorchReplies, sequences: torch.Tensor) -> list[list[int]]:
 
 def _compare_replies(model: _TorchReplies, exported: OnnxReplyGenerator, contexts: Sequence[str]) -> dict[str, Any]:
     """Greedy replies of both in batches of 1, 2, ... 32, and the logits of each token of torch's replies."""
-    start, shapes, magnitudes, largest, tokens, others = 0, [], [], [], 0, 0
+    shapes: list[torch.Size] = []
+    start, magnitudes, largest, tokens, others = 0, [], [], 0, 0
     with tqdm(total=len(contexts), unit="contexts", disable=None) as bar:
         while start < len(contexts):
             batch = _reply_batch(model, contexts[start : start + len(shapes) % 32 + 1], start)

@@ -80,11 +80,11 @@ def release(
     Returns:
         name -> {path in the folder: bytes}.
     """
-    runs, output = [Path(run) for run in runs], Path(output)
+    output = Path(output)
     if is_taken(output):
         raise FileExistsError(f"{output} exists and is not empty: choose another with --output.")
     sources: dict[str, Path] = {}
-    for run in runs:
+    for run in map(Path, runs):
         name = _report_of(run)["name"]
         if namespace is not None:
             validate_repo_id(f"{namespace}/{name}")

@@ -357,7 +357,8 @@ def _threshold_curves(run: Path, report: dict[str, Any], left_out: dict[str, str
         left_out[what] = str(error)
         return None
     tuned = best_run(report["runs"])["thresholds"]
-    labels, sums = {}, {}
+    labels: dict[str, dict[str, Any]] = {}
+    sums: dict[str, np.ndarray] = {}
     for column, name in enumerate(dev.names):
         gold, scores = dev.gold[:, column], dev.probabilities[:, column]
         curve = metrics.threshold_curve(gold, scores, GRID)

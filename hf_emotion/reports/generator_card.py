@@ -110,7 +110,12 @@ def _about(recipe: Recipe, base: str) -> str:
     if recipe.model_type == "gpt2":
         start = "trained from the start" if base == SCRATCH else f"trained further from `{base}`"
         return f"A stock causal language model of transformers, {start}. `<|endoftext|>` stands between turns. Configuration: {config}."
-    fields = {"modulate_encoder": True, "modulate_decoder": True, "modulation": "residual"} | recipe.model_config
+    fields: dict[str, Any] = {
+        "modulate_encoder": True,
+        "modulate_decoder": True,
+        "modulation": "residual",
+        **recipe.model_config,
+    }
     sides = [side for side in ("encoder", "decoder") if fields[f"modulate_{side}"]]
     told = "No part of the model is told the emotion."
     if sides:

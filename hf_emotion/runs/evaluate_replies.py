@@ -149,7 +149,7 @@ def evaluate_replies(
 def sample_rows(dataset: Dataset, contexts: int) -> Dataset:
     """The rows that are measured: drawn at a fixed seed, no context twice."""
     seen: set[str] = set()
-    rows = []
+    rows: list[int] = []
     texts = dataset["context"]
     for row in np.random.default_rng(SAMPLE_SEED).permutation(len(dataset)).tolist():
         if len(rows) < contexts and texts[row] not in seen:

@@ -7,6 +7,8 @@ import logging
 import os
 import platform
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from ..data import (
     replies_as_texts,
     share_of,
 )
-from ..io.files import filling, is_taken, write_json
+from ..io.files import filling, is_taken, locking, write_json
 from ..metrics.significance import over_seeds
 from ..recipes import Recipe
 from ..reports import classification, plots
@@ -68,7 +70,7 @@ def train(
         the content of `metrics.json`.
 
     Raises:
-        FileExistsError: `output` holds something and `resume` is not set.
+        FileExistsError: `output` holds something and `resume` is not set; another process trains in it.
         ValueError: `resume` with another recipe than the one in `output`.
         OSError, MemoryError: no room or no right to write, no memory; the message says what to do.
         FloatingPointError: the training diverged.
@@ -80,8 +82,25 @@ def train(
             "hf_emotion.recipes.make_recipe({...}) for fields."
         )
     output = Path("runs") / recipe.name if output is None else Path(output)
-    with explained(output):
+    with explained(output), _alone_in(output):
         return _train(recipe, output, data_dir, resume, splits)
+
+
+@contextmanager
+def _alone_in(output: Path) -> Iterator[None]:
+    """The run folder, new or old, is this training's alone (of several processes, that of the first); a new one goes if it stays empty."""
+    if int(os.environ.get("RANK", "0")) or output.is_file():
+        yield
+        return
+    new = not output.exists()
+    output.mkdir(parents=True, exist_ok=True)
+    taken = f"another process trains in {output}: wait until it has finished, or choose another --output."
+    with locking(output, taken):
+        try:
+            yield
+        finally:
+            if new and not any(output.iterdir()):
+                output.rmdir()
 
 
 def _train(
@@ -105,7 +124,7 @@ def _train(
             f"a training needs rows, and the part {empty[0]!r} has no rows: give some (`dedupe` takes out of the training part what "
             "is in validation or test)."
         )
-    corpus = OUR_MODEL_TYPES.get(recipe.model_type)
+    corpus = None if recipe.model_type is None else OUR_MODEL_TYPES.get(recipe.model_type)
     for kind, found in (("replies", is_reply_dataset), ("conversations", is_conversation_dataset)):
         if corpus == kind and not found(splits["train"]):
             raise ValueError(

@@ -68,7 +68,7 @@ def check_max_length(max_length: int | None, limit: int, of: str, default: int |
 
 
 def encode_texts(
-    tokenizer, segments: list[Sequence[str]], max_length: int, gate: "tfidf_gate.TfidfGate | None", config
+    tokenizer, segments: Sequence[Sequence[str]], max_length: int, gate: "tfidf_gate.TfidfGate | None", config
 ) -> tuple[dict[str, list], np.ndarray]:
     """
     Texts as a model reads them, for training and prediction alike.
@@ -100,7 +100,7 @@ def encode_texts(
             for name, values in shorter.items():
                 for row, value in zip(rows, values, strict=True):
                     encoded[name][row] = value
-    if scaled:
+    if gate is not None and scaled:
         offsets = encoded.pop("offset_mapping")
         encoded["token_gates"] = [gate.token_gates(*pair) for pair in zip(texts, offsets, strict=True)]
     return dict(encoded), cut

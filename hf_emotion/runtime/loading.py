@@ -20,7 +20,9 @@ import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
-def read_config(checkpoint: str | Path, config_class: type = AutoConfig, **fields: Any) -> PreTrainedConfig:
+def read_config(
+    checkpoint: str | Path, config_class: type[PreTrainedConfig] = AutoConfig, **fields: Any
+) -> PreTrainedConfig:
     """
     The configuration of a checkpoint.
 

@@ -63,10 +63,10 @@ def load_weights(
             )
         tokenizer = read_tokenizer(checkpoint)
     check_vocabulary(config, tokenizer)
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"`device` is {str(device)!r}, but torch finds no GPU: leave it out, or write 'cpu'.")
-    return model.to(device, None if dtype is None else getattr(torch, dtype)), tokenizer
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"`device` is {str(place)!r}, but torch finds no GPU: leave it out, or write 'cpu'.")
+    return model.to(place, None if dtype is None else getattr(torch, dtype)), tokenizer
 
 
 @torch.inference_mode()

@@ -47,8 +47,8 @@ from ..runtime.plain import readable
 
 try:
     import fcntl
-except ModuleNotFoundError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+except ModuleNotFoundError:
+    fcntl = None  # type: ignore[assignment]  # Windows
 
 if TYPE_CHECKING:
     from accelerate import PartialState
@@ -503,8 +503,9 @@ def _identity(source: str | Path) -> dict[str, Any]:
 def _fingerprint(predictor: Predictor | DialoguePredictor) -> str:
     """Tells models apart: configuration, TF-IDF gate, and the sum of every parameter or the files of an exported model."""
     digest = hashlib.sha256(predictor.model.config.to_json_string().encode())
-    if getattr(predictor, "gate", None) is not None:
-        digest.update(predictor.gate.to_json().encode())
+    gate = getattr(predictor, "gate", None)
+    if gate is not None:
+        digest.update(gate.to_json().encode())
     if isinstance(predictor.model, OnnxClassifier):
         for path in predictor.model.files:
             with path.open("rb") as file:
@@ -602,6 +603,7 @@ def write_rows(rows: Iterator[dict], target: Path, layout: _Layout) -> None:
                 writer.writerow(row)
     else:
         schema = layout.schema
+        assert schema is not None  # `_check_rows` found it
         for prediction in PREDICTION_SCHEMA:
             schema = schema.append(prediction)
         with pyarrow.parquet.ParquetWriter(target, schema) as writer:

@@ -234,7 +234,7 @@ def _warnings_shown() -> Iterator[None]:
     """What the library warns of, such as a text that was cut, becomes a message on the page, once."""
     messages: dict[str, None] = {}
     handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: messages.setdefault(record.getMessage())  # type: ignore[method-assign]
+    handler.emit = lambda record: messages.setdefault(record.getMessage())  # type: ignore[method-assign]  # of this one handler
     library = logging.getLogger("hf_emotion")
     library.addHandler(handler)
     try:
@@ -248,7 +248,7 @@ def _warnings_shown() -> Iterator[None]:
 def _table(predictor: AnyPredictor, text: str, emotions: Sequence[str], seed: float | None) -> dict[str, list]:
     """Names of columns, and rows: labels, aspects of targets, turns, or replies."""
     if isinstance(predictor, ReplyGenerator):
-        options = {"seed": None if seed is None else int(seed)}
+        options: dict[str, Any] = {"seed": None if seed is None else int(seed)}
         if emotions:
             replies = predictor([text] * len(emotions), list(emotions), **options)
         else:

@@ -81,6 +81,7 @@ def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str
             score = single_label(recipe.dataset, gold["validation"], dev, names)["macro_f1"]
         if best is None or score > best[0]:
             best = score, strength, models, dev
+    assert best is not None
     _, strength, models, dev = best
     result: dict[str, Any] = {"C": strength, "rows": {split: len(rows) for split, rows in splits.items()}}
     test = _probabilities(models, features["test"], contexts["test"], len(names))

@@ -65,7 +65,7 @@ def read_replies(paths: Sequence[str | Path]) -> tuple[dict[str, list[str]], lis
             raise FileNotFoundError(f"{path} does not exist: give one JSONL file of replies per source.")
         if path.stem in replies_by_source:
             raise ValueError(f"two files are called {path.stem!r}, the name of the source: rename one.")
-        rows = []
+        rows: list[dict[str, str]] = []
         for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
             if not line.strip():
                 continue

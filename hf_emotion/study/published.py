@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the papers printed: every row of their tables, with the standard deviations where they give them (mean, std), as fractions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..data.replies import MOJITALK_PUBLISHED
@@ -25,7 +26,7 @@ class Table:
     title: str
     recipes: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
-    published: dict[str, dict[str, Figure]] = field(default_factory=dict)
+    published: Mapping[str, Mapping[str, Figure]] = field(default_factory=dict)
     encoder: str = ""
 
 

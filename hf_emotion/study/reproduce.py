@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +207,7 @@ def changed_settings(name: str, recipe: Recipe) -> dict[str, Any]:
 
 
 def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    flat = {}
+    flat: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, dict):
             flat |= {f"{key}.{inner}": item for inner, item in value.items()}
@@ -268,13 +268,13 @@ def _run_baseline(name: str, first: str, recipe: Recipe, folder: Path, data_dir)
 def _evaluate_generator(
     folder: Path, recipe: Recipe, data_dir, judges, contexts: int, bertscore_model: str | None
 ) -> None:
-    from ..inference import load_predictor
+    from ..inference import ReplyGenerator
     from ..runs.evaluate_replies import evaluate_replies
 
     path = folder / "evaluation.json"
     if not path.is_file():
         evaluation = evaluate_replies(
-            load_predictor(folder),
+            ReplyGenerator(folder),
             recipe.dataset,
             data_dir=data_dir,
             judges=judges,
@@ -293,7 +293,7 @@ def _lacks_replies(record: Path) -> bool:
 
 def _flat_replies(evaluation: dict[str, Any]) -> dict[str, Any]:
     model = evaluation["rows"]["model"]
-    flat = {name: value for name, value in model.items() if isinstance(value, float)}
+    flat: dict[str, Any] = {name: value for name, value in model.items() if isinstance(value, float)}
     for number, (judge, kinds) in enumerate(model["judges"].items(), 1):
         for name, value in kinds["all_emotions"].items():
             if isinstance(value, float):
@@ -386,7 +386,7 @@ def _column_name(table: Table, kind: str, metric: str) -> str:
     return f"{metric} ({kind.replace('_', ' ')})" if several else metric
 
 
-def _published(table: Table, column: tuple[str, str], figures: dict[str, Figure]) -> str:
+def _published(table: Table, column: tuple[str, str], figures: Mapping[str, Figure]) -> str:
     first = next(kind for kind, metric in table.columns if metric == column[1])
     value = figures.get(column[1]) if column[0] == first else None
     if value is None:
@@ -407,7 +407,7 @@ def markdown(table: str, records: str | Path) -> str:
     header, rows = table_rows(table, records)
     lines = [f"{TABLES[table].title}.", "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    notes = {}
+    notes: dict[str, list[str]] = {}
     for record in read_records(table, records):
         changes = _short(record["changed"])
         if changes:

@@ -2,6 +2,7 @@
 """What is to be known of a corpus before a model is trained on it."""
 
 import logging
+from collections.abc import Sequence
 
 import numpy as np
 from datasets import Dataset, DatasetDict
@@ -67,8 +68,9 @@ def _labelled(dataset: Dataset) -> np.ndarray:
 
 
 def _check_aspects(train: Dataset, names: list[str], has_label: np.ndarray) -> None:
-    targets, aspects = context_names(train)
-    contexts = [auxiliary_sentence(target, aspect) for target in targets or [None] for aspect in aspects]
+    names_of_targets, aspects = context_names(train)
+    targets: Sequence[str | None] = names_of_targets or [None]
+    contexts = [auxiliary_sentence(target, aspect) for target in targets for aspect in aspects]
     asked = set(zip(train["text"], train["context_id"], strict=True))
     untrained = sorted(set(range(len(contexts))) - {context for _, context in asked})
     if untrained:

@@ -136,7 +136,6 @@ def train_classifier(
     thresholds = None
     if multi_label:
         thresholds = metrics.tune_thresholds(gold["validation"], probabilities["validation"])
-        model.config.thresholds = thresholds
         run["thresholds"] = dict(zip(names, thresholds, strict=True))
     labelled = (gold["validation"] >= 0) if not multi_label else slice(None)  # of a dialogue not every turn is
     if len(gold["validation"][labelled]):
@@ -146,6 +145,8 @@ def train_classifier(
     if model is not None:
         # Not `temperature`, which transformers takes for an argument of `generate` and drops.
         model.config.calibration_temperature = run.get("temperature")
+        if thresholds is not None:
+            model.config.thresholds = thresholds
     for split, scores in probabilities.items():
         run[split] = at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, thresholds)
     with filling(folder) as temporary:
@@ -331,7 +332,7 @@ def _fit_each_context(
     return run, probabilities
 
 
-def contexts_of(dataset: Dataset) -> dict[str, list[str] | None] | None:
+def contexts_of(dataset: Dataset) -> dict[str, Any] | None:
     """`aspects`, `targets` and `target_texts` of targeted sentiment data, for the model's config; None for other data."""
     if not is_aspect_dataset(dataset):
         return None

@@ -75,7 +75,7 @@ def fit(
     """
     if recipe_file is not None:  # not before everything that can be wrong with the input has been read
         write_text(recipe_file, recipe.to_yaml())
-    found = [None]
+    found: list[Path | None] = [None]
     if resume and trainer.is_world_process_zero():
         found = [last_whole_checkpoint(checkpoints)]
     last = broadcast_object_list(found)[0]

@@ -36,7 +36,10 @@ from .order import ExactTrainer
 
 logger = logging.getLogger(__name__)
 
-GENERATORS = {"gpt2-mod-ln": GPT2ModLNForConditionalGeneration, "bert-mod-ln": BertModLNForConditionalGeneration}
+GENERATORS: dict[str, type[PreTrainedModel]] = {
+    "gpt2-mod-ln": GPT2ModLNForConditionalGeneration,
+    "bert-mod-ln": BertModLNForConditionalGeneration,
+}
 END_OF_TEXT = "<|endoftext|>"  # of GPT-2: stands between turns, and at the ends of a conversation
 
 
@@ -49,6 +52,7 @@ def train_generator(
     of the tokenizer, the end of each reply included.
     """
     set_seed(seed)
+    collate: Callable[[list[dict]], dict[str, Any]]
     if recipe.model_type == "gpt2":
         model, tokenizer = build_language_model(recipe, splits["train"]["turns"])
         encoded = {split: encode_conversations(rows, tokenizer, recipe.max_length) for split, rows in splits.items()}
@@ -111,6 +115,7 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
     """
     path = resolve_base_model(recipe.base_model)
     tokenizer = load_base_tokenizer(recipe.base_model)
+    assert recipe.model_type is not None  # `train` comes here for generators only
     model_class = GENERATORS[recipe.model_type]
     fields = dict(recipe.model_config)
     for name in ("num_emotions", "emotions", "emotion_token_ids"):

@@ -147,7 +147,7 @@ def build_classifier(
         "problem_type": "multi_label_classification" if multi_label else "single_label_classification",
     }
     corpus = "texts" if contexts is None else "texts with aspects"
-    if OUR_MODEL_TYPES.get(model_type, corpus) != corpus:
+    if model_type in OUR_MODEL_TYPES and OUR_MODEL_TYPES[model_type] != corpus:
         fitting = [name for name, kind in OUR_MODEL_TYPES.items() if kind == corpus]
         raise ValueError(
             f"`model_type` {model_type!r} reads {OUR_MODEL_TYPES[model_type]}, and the corpus holds {corpus}: {fitting} fit."
@@ -233,7 +233,7 @@ def _stock_classifier(
 ) -> PreTrainedModel:
     """The stock classifier of a base model; contexts and gate are kept in its config, which does not know them."""
     base = read_config(path)
-    kept = {} if contexts is None else {**contexts, "auxiliary_sentence": False}
+    kept: dict[str, Any] = {} if contexts is None else {**contexts, "auxiliary_sentence": False}
     kept["tfidf_gating"] = "none"
     kept |= {name: fields.pop(name) for name in kept if name in fields}
     if kept["tfidf_gating"] != "none" and contexts is not None:

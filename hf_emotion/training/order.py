@@ -21,11 +21,11 @@ class EpochOrder(Sampler[int]):
         self.epoch = epoch
 
     def __len__(self) -> int:
-        return len(self.sampler)  # type: ignore[arg-type]
+        return len(self.sampler)
 
     def __iter__(self) -> Iterator[int]:
         # The factor: epoch 1 of a seed is not epoch 0 of the next.
-        self.sampler.generator = torch.Generator().manual_seed(1_000_003 * self.seed + self.epoch)  # type: ignore[attr-defined]
+        self.sampler.generator = torch.Generator().manual_seed(1_000_003 * self.seed + self.epoch)
         return iter(self.sampler)
 
 

@@ -30,7 +30,9 @@ def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
     try:
         check_dataset(recipe.dataset, recipe.dataset_options)
         known = model_config_fields(recipe.model_type)
-        for key, value in recipe.model_config.items() if known is not None else ():
+        for key, value in recipe.model_config.items():
+            if known is None:
+                break
             check_key(key, known, "model_config.")
             try:
                 type_validator(f"model_config.{key}", value, known[key])
