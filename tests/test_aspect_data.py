@@ -16,7 +16,6 @@ from datasets import ClassLabel, Dataset, DatasetDict, Value
 from toolkit_helpers import write_csv, write_jsonl
 
 import hf_emotion.data.aspect as aspect_module
-import hf_emotion.data.rows as rows_module
 from hf_emotion import load_dataset_for
 from hf_emotion.data import (
     TARGET_TEXTS,
@@ -472,7 +471,7 @@ class TestDownload:
             for corpus, names in aspect_module.FILES.items()
         }
         monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
-        monkeypatch.setattr(rows_module, "DownloadManager", FromFolder)
+        monkeypatch.setattr("datasets.DownloadManager", FromFolder)
         monkeypatch.setattr(aspect_module, "FILES", files)
         return asked
 
@@ -512,7 +511,7 @@ class TestDownload:
                 def download(self, address, error=error):
                     raise error
 
-            monkeypatch.setattr(rows_module, "DownloadManager", Unreachable)
+            monkeypatch.setattr("datasets.DownloadManager", Unreachable)
             message = f"cannot download {self.BASE}/semeval2014/Restaurants_Train.xml .*`data_dir` or HF_EMOTION_DATA"
             with pytest.raises(OSError, match=message):
                 load_dataset_for("semeval2014")
