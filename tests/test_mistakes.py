@@ -41,7 +41,6 @@ from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.card import best_run
 from hf_emotion.serving.bulk import predict_file
-from hf_emotion.study.ensemble import ensemble
 from hf_emotion.training.classification import EmotionTrainer
 from hf_emotion.training.dialogue import encode_dialogues
 from hf_emotion.training.fit import fit, training_arguments
@@ -818,11 +817,6 @@ def test_two_runs_in_one_folder(single_run, single_label, base_bert, tmp_path, n
     assert not output.exists()
     train(recipe, output, data_dir=single_label)
     train(recipe, output, data_dir=single_label, resume=True)
-
-
-def test_one_run_is_no_ensemble(single_run):
-    with pytest.raises(ValueError, match=re.escape(f"{single_run} twice")):
-        ensemble([single_run, single_run.parent / "." / single_run.name])
 
 
 @pytest.mark.parametrize("label", ["['joy', 'anger']", "['joy' 'anger']", "{'joy': 1}", "[2, 5]"])

@@ -108,6 +108,8 @@ def _train(
 ) -> dict[str, Any]:
     check_parts(recipe)
     main_process = int(os.environ.get("RANK", "0")) == 0
+    if not main_process:  # of several processes the first one speaks
+        logging.getLogger("hf_emotion").setLevel(logging.ERROR)
     recipe_file = output / "recipe.yaml"
     if splits is not None:
         splits, recipe = splits.copy(), dataclasses.replace(recipe, dataset_options={})  # which are not applied

@@ -35,14 +35,11 @@ def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:
 
     Raises:
         FileNotFoundError: no finished run folder, or one without predictions.
-        ValueError: fewer than two; one of them twice; runs of different corpora, labels or rows.
+        ValueError: fewer than two; runs of different corpora, labels or rows.
     """
     folders = [Path(run) for run in runs]
     if len(folders) < 2:
         raise ValueError(f"`runs` must name two run folders or more, got {len(folders)}.")
-    for number, folder in enumerate(folders):
-        if folder.resolve() in [other.resolve() for other in folders[:number]]:
-            raise ValueError(f"`runs` name {folder} twice: a run adds nothing to itself, leave it out.")
     reports = [read_report(folder) for folder in folders]
     if is_generator_run(reports[0]) or reports[0]["contexts"] is not None:
         raise ValueError(

@@ -75,7 +75,7 @@ def _check_aspects(train: Dataset, names: list[str], has_label: np.ndarray) -> N
     untrained = sorted(set(range(len(contexts))) - {context for _, context in asked})
     if untrained:
         logger.warning(
-            "no training row asks about %s%s, and the model answers for each of them all the same.",
+            "no training row asks about %s%s: the model will answer for them without having learnt to.",
             [contexts[i] for i in untrained[:10]],
             f" and {len(untrained) - 10} more" if len(untrained) > 10 else "",
         )
