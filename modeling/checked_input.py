@@ -50,7 +50,7 @@ def check_length(length: int, positions: int) -> None:
 def warn_of_padding(config, input_ids: torch.Tensor | None, attention_mask: torch.Tensor | None) -> None:
     """Said once: ids (B, L) that begin or end with padding, which a model without a mask reads as words."""
     pad = config.pad_token_id
-    if input_ids is None or attention_mask is not None or pad is None or not _can_look(input_ids):
+    if input_ids is None or attention_mask is not None or pad is None or not can_look(input_ids):
         return
     ends = [getattr(config, f"{name}_token_id", None) for name in ("bos", "eos", "sep", "context_separator")]
     if pad not in ends and (input_ids[:, [0, -1]] == pad).any():
@@ -60,7 +60,7 @@ def warn_of_padding(config, input_ids: torch.Tensor | None, attention_mask: torc
         )
 
 
-def _can_look(values: torch.Tensor) -> bool:
+def can_look(values: torch.Tensor) -> bool:
     """Whether looking at values neither waits for a device nor breaks a graph."""
     return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
@@ -69,7 +69,7 @@ def check_labels(labels: torch.Tensor, num_labels: int, multi_label: bool = Fals
     """ValueError unless all are class ids in [0, num_labels), or -100 for none; of several labels a row, probabilities."""
     if not multi_label and labels.is_floating_point():
         raise ValueError(f"`labels` must be whole numbers, the class ids, got {labels.dtype}.")
-    if not _can_look(labels):
+    if not can_look(labels):
         return
     if multi_label:
         wrong = labels[~((labels >= 0) & (labels <= 1))]  # NaN is neither
@@ -83,7 +83,7 @@ def check_labels(labels: torch.Tensor, num_labels: int, multi_label: bool = Fals
 
 def check_ids(name: str, ids: torch.Tensor | None, size: int) -> None:
     """ValueError unless all ids lie in [0, size)."""
-    if ids is None or not _can_look(ids):
+    if ids is None or not can_look(ids):
         return
     if ids.is_floating_point():
         raise ValueError(f"{name} must be whole numbers, got {ids.dtype}.")
@@ -104,6 +104,7 @@ def check_finite(logits: torch.Tensor) -> None:
 
 
 __all__ = [
+    "can_look",
     "check_finite",
     "check_ids",
     "check_input",

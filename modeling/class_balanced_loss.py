@@ -12,8 +12,8 @@ def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool
     The inverse of the effective number of samples, w_c = (1−β) / (1−β^{n_c}).
 
     Args:
-        class_counts: training rows n_c of each class. A class without any counts as one with a single row, whose
-            weight 1 is the largest there is (the formula has no value at 0).
+        class_counts: training rows n_c of each class. The formula has no value at 0: a class without rows takes the weight of
+            the class with the fewest, the largest among those that have any, so that it does not outweigh them all.
         beta: β in [0, 1).
         normalize: divide by the mean, so that the weights have mean 1.
 
@@ -25,7 +25,8 @@ def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool
     """
     if not 0 <= beta < 1:
         raise ValueError(f"`beta` must lie in [0, 1), got {beta}.")
-    counts = torch.tensor(class_counts, dtype=torch.float64).clamp(min=1)
+    fewest = min((count for count in class_counts if count > 0), default=1)
+    counts = torch.tensor([count or fewest for count in class_counts], dtype=torch.float64)
     weights = (1 - beta) / (1 - torch.pow(torch.tensor(beta, dtype=torch.float64), counts))
     if normalize:
         weights = weights / weights.mean()
@@ -61,6 +62,7 @@ def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> t
             "set `problem_type` in the config to what the labels are."
         )
     check_labels(labels, logits.shape[1], config.problem_type == "multi_label_classification")
+    labels = labels.to(logits.device)
     weights = None
     if config.class_balanced_beta is not None:
         if config.class_counts is None:

@@ -31,6 +31,7 @@ from transformers.utils.output_capturing import capture_outputs
 from .checked_input import check_ids, check_input, check_labels, warn_of_padding
 from .configuration_cg_bert import CGBertConfig
 from .fitting_checkpoints import OverEncoder
+from .padding import additive_mask, first_real, may_begin_with_padding, positions_from_first_real, real_tokens
 from .renamed_weights import RenamedWeights
 
 
@@ -148,7 +149,7 @@ class CGBertSelfAttention(BertSelfAttention):
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
         """
         Hidden states (B, L, d), mask of the attention implementation, E_c (B, d), additive mask of the keys (B, 1, L) or
-        None, and a list for (attention, gates), which needs the explicit computation -> (B, L, d), attention or None.
+        (B, L, L) or None, and a list for (attention, gates), which needs the explicit computation -> (B, L, d), attention or None.
         """
         input_shape = hidden_states.shape[:-1]
         hidden_shape = (*input_shape, -1, self.attention_head_size)
@@ -281,21 +282,25 @@ class CGBertModel(CGBertPreTrainedModel):
     ) -> ModelOutput:
         r"""
         Args:
-            input_ids, token_type_ids, position_ids, inputs_embeds: as in [`BertModel`].
-            attention_mask: (B, L), 1 for real tokens, 0 for padding.
+            input_ids, token_type_ids, position_ids, inputs_embeds: as in [`BertModel`]; positions count from the first real token.
+            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side; or of four dimensions, see `real_tokens`.
             context_ids: (B,), the context of each row, in [0, `num_contexts`).
             output_attentions: return the attentions and the gates of every layer; they are computed explicitly then,
                 whatever the attention implementation.
 
         Raises:
-            ValueError: see `check_input`; no `context_ids`, another shape, or an id out of range.
+            ValueError: see `check_input` and `real_tokens`; no `context_ids`, another shape, or an id out of range.
         """
-        batch_size, _ = check_input(self.config, input_ids, inputs_embeds, attention_mask)
+        batch_size, length = check_input(self.config, input_ids, inputs_embeds)
         warn_of_padding(self.config, input_ids, attention_mask)
         check_ids("`token_type_ids`", token_type_ids, self.config.type_vocab_size)
         self._check_context_ids(context_ids, batch_size)
         if output_attentions is None:
             output_attentions = self.config.output_attentions
+        token_mask = real_tokens(attention_mask, batch_size, length)  # (B, L)
+        leading = token_mask if may_begin_with_padding(token_mask) else None
+        if position_ids is None and leading is not None:
+            position_ids = positions_from_first_real(leading)
         embedding_output = self.embeddings(
             input_ids=input_ids,
             token_type_ids=token_type_ids,
@@ -304,8 +309,9 @@ class CGBertModel(CGBertPreTrainedModel):
         )
         key_bias = None
         if attention_mask is not None:
-            key_bias = torch.zeros_like(attention_mask, dtype=embedding_output.dtype)
-            key_bias = key_bias.masked_fill(attention_mask == 0, torch.finfo(key_bias.dtype).min)[:, None]  # (B, 1, L)
+            bias = additive_mask(attention_mask, embedding_output.dtype)
+            key_bias = bias[:, None] if bias.dim() == 2 else bias[:, 0]  # (B, 1, L) or (B, L, L)
+            attention_mask = attention_mask if bias.dim() == 2 else bias
         maps: list | None = [] if output_attentions else None
         hidden_states = self.encoder(
             embedding_output,
@@ -317,9 +323,10 @@ class CGBertModel(CGBertPreTrainedModel):
             maps=maps,
             **kwargs,
         )  # (B, L, d)
+        sentence = first_real(hidden_states, leading)  # (B, d)
         return self.output_class(
             last_hidden_state=hidden_states,
-            pooler_output=hidden_states[:, 0] if self.pooler is None else self.pooler(hidden_states),
+            pooler_output=sentence if self.pooler is None else self.pooler(sentence[:, None]),
             **({} if maps is None else dict(zip(self.map_names, zip(*maps, strict=True), strict=True))),
         )
 
@@ -401,7 +408,7 @@ class CGBertForSequenceClassification(CGBertPreTrainedModel):
             if tuple(labels.shape) != tuple(logits.shape[:1]):
                 raise ValueError(f"`labels` must have shape ({len(logits)},), got {tuple(labels.shape)}.")
             check_labels(labels, logits.shape[1])
-            loss = F.cross_entropy(logits, labels)
+            loss = F.cross_entropy(logits, labels.to(logits.device))
         return self.output_class(
             loss=loss,
             logits=logits,

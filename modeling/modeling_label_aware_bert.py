@@ -30,6 +30,7 @@ from .checked_input import check_ids, check_input, warn_of_padding
 from .class_balanced_loss import classification_loss
 from .configuration_label_aware_bert import LabelAwareBertConfig
 from .fitting_checkpoints import OverEncoder
+from .padding import additive_mask, first_real, may_begin_with_padding, positions_from_first_real, real_tokens
 from .renamed_weights import RenamedWeights
 
 
@@ -77,6 +78,11 @@ class LabelAwareClassifierOutput(ModelOutput):
 # quantizers take every nn.Linear for one, and weights that are read outside their module's `forward` cannot be offloaded.
 
 
+def exact_dtype(states: torch.Tensor) -> torch.dtype:
+    """Float32 for half precision, which would round the scores of an attention by more than one part in a hundred."""
+    return torch.promote_types(states.dtype, torch.float32)
+
+
 class LabelAwarePooling(nn.Module):
     """
     Section 3.2: α^{(i)} = softmax_j(e^{(i)ᵀ} W h_j) over the real tokens, h̃^{(i)} = Σ_j α_j^{(i)} h_j.
@@ -92,11 +98,13 @@ class LabelAwarePooling(nn.Module):
 
     def forward(self, hidden_states, token_mask):
         """Hidden states (B, L, d), mask (B, L) or None -> h̃ (B, C, d), α (B, C, L)."""
-        scores = F.linear(hidden_states, F.linear(self.label_embeddings, self.weight))  # (B, L, C)
+        exact = exact_dtype(hidden_states)
+        queries = F.linear(self.label_embeddings.to(exact), self.weight.to(exact))  # (C, d)
+        scores = F.linear(hidden_states.to(exact), queries)  # (B, L, C)
         if token_mask is not None:
             scores = scores.masked_fill(~token_mask[..., None], torch.finfo(scores.dtype).min)
-        attentions = scores.softmax(dim=1).transpose(1, 2)  # (B, C, L)
-        attentions = attentions.to(hidden_states.dtype)  # autocast leaves the softmax in float32
+        attentions = scores.softmax(dim=1, dtype=exact).transpose(1, 2)  # (B, C, L)
+        attentions = attentions.to(hidden_states.dtype)
         return attentions @ hidden_states, attentions
 
     @torch.no_grad()
@@ -123,17 +131,18 @@ class LeamPooling(nn.Module):
     def forward(self, hidden_states, token_mask):
         """Hidden states (B, L, d), mask (B, L) or None -> z (B, d), attention (B, 1, L)."""
         batch_size, length, _ = hidden_states.shape
-        labels = F.normalize(self.label_embeddings, dim=-1)
-        similarity = F.linear(F.normalize(hidden_states, dim=-1), labels)  # (B, L, C)
+        exact = exact_dtype(hidden_states)
+        labels = F.normalize(self.label_embeddings.to(exact), dim=-1)
+        similarity = F.linear(F.normalize(hidden_states.to(exact), dim=-1), labels)  # (B, L, C)
         if token_mask is not None:  # the window of the last real token must not see padding
             similarity = similarity * token_mask[..., None]
         similarity = similarity.transpose(1, 2).reshape(-1, 1, length)  # (B·C, 1, L)
-        matches = F.relu(F.conv1d(similarity, self.weight, self.bias, padding=self.radius))  # (B·C, 1, L)
-        matches = matches.view(batch_size, -1, length).amax(dim=1)  # (B, L)
+        matches = F.conv1d(similarity, self.weight.to(exact), self.bias.to(exact), padding=self.radius)  # (B·C, 1, L)
+        matches = F.relu(matches).view(batch_size, -1, length).amax(dim=1)  # (B, L)
         scores = self.scale * matches
         if token_mask is not None:
             scores = scores.masked_fill(~token_mask, torch.finfo(scores.dtype).min)
-        attentions = scores.softmax(dim=-1).to(hidden_states.dtype)[:, None]  # (B, 1, L)
+        attentions = scores.softmax(dim=-1, dtype=exact).to(hidden_states.dtype)[:, None]  # (B, 1, L)
         return (attentions @ hidden_states).squeeze(1), attentions
 
 
@@ -240,21 +249,27 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
     ) -> LabelAwareModelOutput:
         r"""
         Args:
-            input_ids, token_type_ids, position_ids, inputs_embeds: as in [`BertModel`].
-            attention_mask: (B, L), 1 for real tokens, 0 for padding.
+            input_ids, token_type_ids, position_ids, inputs_embeds: as in [`BertModel`]; positions count from the first real token.
+            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side; or of four dimensions, see `real_tokens`.
 
         Raises:
-            ValueError: see `check_input`.
+            ValueError: see `check_input` and `real_tokens`.
         """
-        check_input(self.config, input_ids, inputs_embeds, attention_mask)
+        batch_size, length = check_input(self.config, input_ids, inputs_embeds)
         warn_of_padding(self.config, input_ids, attention_mask)
         check_ids("`token_type_ids`", token_type_ids, self.config.type_vocab_size)
+        token_mask = real_tokens(attention_mask, batch_size, length)  # (B, L)
+        leading = token_mask if may_begin_with_padding(token_mask) else None
+        if position_ids is None and leading is not None:
+            position_ids = positions_from_first_real(leading)
         embedding_output = self.embeddings(
             input_ids=input_ids,
             token_type_ids=token_type_ids,
             position_ids=position_ids,
             inputs_embeds=inputs_embeds,
         )
+        if attention_mask is not None and attention_mask.dim() == 4:
+            attention_mask = additive_mask(attention_mask, embedding_output.dtype)
         hidden_states = self.encoder(
             embedding_output,
             attention_mask=create_bidirectional_mask(
@@ -263,10 +278,11 @@ class LabelAwareBertModel(LabelAwareBertPreTrainedModel):
             **kwargs,
         ).last_hidden_state  # (B, L, d)
 
-        token_mask = None if attention_mask is None else attention_mask.bool()
         representations, label_attentions = self.score(hidden_states, token_mask)
         if self.config.label_attention == "bilinear":
-            sentence = hidden_states[:, 0] if self.pooler is None else self.pooler(hidden_states)  # (B, d)
+            sentence = first_real(hidden_states, leading)  # (B, d)
+            if self.pooler is not None:
+                sentence = self.pooler(sentence[:, None])
             sentence = sentence[:, None].expand_as(representations)
             representations = torch.cat([representations, sentence], dim=-1)  # (B, C, 2d)
         return LabelAwareModelOutput(
@@ -401,7 +417,7 @@ class BertForLabelAwareClassification(LabelAwareBertPreTrainedModel):
         logits of the old labels do not change.
 
         The config is extended with the model: `id2label` and `label2id`; `thresholds` by the mean of the present ones
-        where there are any; `class_counts` by 0, rows seen in training.
+        where there are any; `class_counts` by 0, rows seen in training, which the class-balanced loss takes for the smallest count.
 
         Args:
             names: new label names, each different from the present ones.

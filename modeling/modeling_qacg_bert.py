@@ -114,7 +114,7 @@ class QACGBertSelfAttention(BertSelfAttention):
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
         """
         Hidden states (B, L, d), mask of the attention implementation, E_c (B, d), additive mask of the keys (B, 1, L) or
-        None, and a list for (A_self, A_quasi, λ_A, Â), which needs the explicit computation -> (B, L, d), A_self or None.
+        (B, L, L) or None, and a list for (A_self, A_quasi, λ_A, Â), which needs the explicit computation -> (B, L, d), A_self or None.
         """
         input_shape = hidden_states.shape[:-1]
         hidden_shape = (*input_shape, -1, self.attention_head_size)
@@ -164,7 +164,9 @@ class QACGBertSelfAttention(BertSelfAttention):
         length = context_query.shape[1]
         bias = context_query.new_zeros(1, 1, 1)
         if key_bias is not None:
-            bias = key_bias.repeat_interleave(1 if self.shared else self.num_attention_heads, dim=0)  # (B·g, 1, L)
+            bias = key_bias.repeat_interleave(
+                1 if self.shared else self.num_attention_heads, dim=0
+            )  # (B·g, 1 or L, L)
         if dropout > 0:
             dropped = torch.rand(len(context_query), length, length, device=context_query.device) < dropout
             bias = torch.where(dropped, torch.finfo(bias.dtype).min, bias)  # (B·g, L, L)

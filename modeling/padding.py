@@ -3,6 +3,8 @@
 
 import torch
 
+from .checked_input import can_look
+
 
 def real_positions(mask: torch.Tensor) -> torch.Tensor:
     """(B, L), 0 at padding -> (B, L) of int64: the position of each real token among those of its row; some valid one at padding."""
@@ -35,4 +37,65 @@ def first_real(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     return states.gather(1, first[:, None, None].expand(-1, 1, states.shape[-1]))[:, 0]
 
 
-__all__ = ["first_real", "inverse_order", "places_before_padding", "real_positions", "reordered"]
+def may_begin_with_padding(mask: torch.Tensor | None) -> bool:
+    """Whether the real tokens of some row may begin behind its first place; where looking costs too much: of every mask."""
+    return mask is not None and not (can_look(mask) and bool(mask[:, 0].all()))
+
+
+def positions_from_first_real(mask: torch.Tensor) -> torch.Tensor:
+    """(B, L), 0 at padding -> (B, L) of int64: places counted from the first real token; 0 before it."""
+    first = (mask != 0).int().argmax(dim=-1, keepdim=True)
+    return (torch.arange(mask.shape[1], device=mask.device) - first).clamp(min=0)
+
+
+def real_tokens(attention_mask: torch.Tensor | None, batch_size: int, length: int) -> torch.Tensor | None:
+    """
+    (B, L) of bool, which tokens are real, or None without a mask. Of a mask of four dimensions: those that any token sees.
+
+    Args:
+        attention_mask: (B, L), (B, 1, 1, L) or (B, 1, L, L), whose last axes are the tokens that see and those that are seen: 1 and
+            0, or True and False; or, as floating point numbers in four dimensions, what is added to the scores, 0 or negative.
+
+    Raises:
+        ValueError: another shape; four dimensions with numbers above 0.
+    """
+    if attention_mask is None:
+        return None
+    shapes = [(batch_size, length), (batch_size, 1, 1, length), (batch_size, 1, length, length)]
+    if tuple(attention_mask.shape) not in shapes:
+        raise ValueError(
+            f"`attention_mask` must have shape (batch_size, sequence_length) = {shapes[0]}, 1 for real tokens and 0 for padding, or "
+            f"{shapes[1]} or {shapes[2]}; got {tuple(attention_mask.shape)}."
+        )
+    if attention_mask.dim() == 2:
+        return attention_mask.bool()
+    seen = attention_mask[:, 0]
+    if not attention_mask.is_floating_point():
+        return seen.bool().any(dim=1)
+    if can_look(seen) and (seen > 0).any():
+        raise ValueError(
+            "`attention_mask` of floating point numbers in four dimensions is added to the scores: 0 where a token is seen, negative "
+            f"where not, got {seen.max().item()}. Pass one of {shapes[0]}, or whole numbers, 1 and 0."
+        )
+    return (seen == 0).any(dim=1)
+
+
+def additive_mask(attention_mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A mask that `real_tokens` takes, as it is added to scores: 0, and the lowest number where nothing is seen; the same shape."""
+    lowest = torch.finfo(dtype).min
+    if attention_mask.dim() == 4 and attention_mask.is_floating_point():
+        return attention_mask.to(dtype).clamp(min=lowest)
+    return torch.zeros_like(attention_mask, dtype=dtype).masked_fill(attention_mask == 0, lowest)
+
+
+__all__ = [
+    "additive_mask",
+    "first_real",
+    "inverse_order",
+    "may_begin_with_padding",
+    "places_before_padding",
+    "positions_from_first_real",
+    "real_positions",
+    "real_tokens",
+    "reordered",
+]

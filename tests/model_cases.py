@@ -777,6 +777,7 @@ BAD_CG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"hidden_size": "16"}, "'hidden_size'"),
     ({"is_decoder": True}, "`is_decoder`"),
     ({"add_cross_attention": True}, "`add_cross_attention`"),
+    ({"problem_type": "multi_label_classification"}, "`problem_type` must be 'single_label_classification', .* got"),
     ({"num_contexts": 0}, "`num_contexts` must be at least 1, got 0"),
     ({"targets": ["LOCATION1"]}, "`targets` need `aspects`"),
     ({"num_contexts": 3, "aspects": ["price", "safety"]}, "`num_contexts` is 3, .* 1 targets × 2 aspects"),
@@ -927,6 +928,10 @@ NO_CHECK_OF_ARCHITECTURE: dict[str, str] = {
     **dict.fromkeys(MOD_LN_CASES, "refuses plain checkpoints of any kind, see test_mod_ln.py"),
 }
 NO_LABELS: dict[str, str] = dict.fromkeys(MOD_LN_CASES, "has no labels")
+NO_LEFT_PADDING: dict[str, str] = {}
+FOUR_DIMENSIONAL_MASKS: dict[str, str] = {
+    case.id: "takes masks of four dimensions" for case in CASES if type(case.plain_config) is BertConfig
+}
 NO_OLD_NAMES: dict[str, str] = {case.id: "no weight was renamed" for case in CASES if not case.old_names}
 NO_INPUTS_EMBEDS: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "takes `utterance_embeds`, which are something else")
 NO_HIDDEN_STATES: dict[str, str] = {
@@ -950,6 +955,8 @@ NO_GENERATION: dict[str, str] = {case.id: "classifies" for case in CASES if case
 UNSUPPORTED = (
     NO_CHECK_OF_ARCHITECTURE,
     NO_LABELS,
+    NO_LEFT_PADDING,
+    FOUR_DIMENSIONAL_MASKS,
     NO_GENERATION,
     NO_OFFLOAD,
     NO_FULLGRAPH_COMPILE,

@@ -192,7 +192,8 @@ def naive_model(family: str, w: dict, config, word_vectors: torch.Tensor, inputs
         e_c = w["bert.score.weight"][inputs["context_ids"][b]]
         x = []
         for j in range(len(real)):
-            vector = word_vectors[b, j] + w[f"{prefix}.position_embeddings.weight"][j]
+            position = max(j - real.index(True), 0)  # counted from the first real token
+            vector = word_vectors[b, j] + w[f"{prefix}.position_embeddings.weight"][position]
             vector = vector + w[f"{prefix}.token_type_embeddings.weight"][inputs["token_type_ids"][b, j]]
             x.append(naive_layer_norm(w, f"{prefix}.LayerNorm", vector, eps))
         hidden_states, maps = [torch.stack(x)], []
@@ -207,7 +208,8 @@ def naive_model(family: str, w: dict, config, word_vectors: torch.Tensor, inputs
                 output = naive_linear(w, f"{name}.output.dense", output)
                 x[j] = naive_layer_norm(w, f"{name}.output.LayerNorm", output + middle, eps)
             hidden_states.append(torch.stack(x))
-        pooled = naive_tanh(naive_linear(w, "bert.pooler.dense", x[0])) if config.use_pooler else x[0]
+        first = x[real.index(True)]
+        pooled = naive_tanh(naive_linear(w, "bert.pooler.dense", first)) if config.use_pooler else first
         rows.append((naive_linear(w, "classifier", pooled), hidden_states, maps, pooled))
     logits, hidden_states, maps, pooled = zip(*rows, strict=True)
     return (

@@ -42,12 +42,16 @@ def build(**config) -> BertForLabelAwareClassification:
 
 
 def stock_hidden_states(model: BertForLabelAwareClassification, inputs: dict) -> np.ndarray:
-    """H of transformers' own BERT with the model's weights, (B, L, d)."""
+    """H of transformers' own BERT with the model's weights, (B, L, d). Positions count from the first real token."""
     bert = BertModel(BertConfig(**TINY_BERT), add_pooling_layer=False).double().eval()
     names = set(bert.state_dict())
     bert.load_state_dict({name: value for name, value in model.bert.state_dict().items() if name in names})
+    position_ids = torch.zeros_like(inputs["input_ids"])
+    for b, mask in enumerate(inputs["attention_mask"].tolist()):
+        for j in range(len(mask)):
+            position_ids[b, j] = max(j - mask.index(1), 0)
     with torch.no_grad():
-        return bert(**inputs).last_hidden_state.numpy()
+        return bert(**inputs, position_ids=position_ids).last_hidden_state.numpy()
 
 
 def naive_softmax(scores: list[float]) -> list[float]:
@@ -76,11 +80,12 @@ def naive_label_aware(model, hidden: np.ndarray, mask: np.ndarray) -> tuple[np.n
     attentions = np.zeros((rows, labels, length))
     for b in range(rows):
         h = hidden[b]
+        first = h[list(mask[b]).index(1)]
         if config.sentence_representation == "pooler":
             dense, bias = weights["bert.pooler.dense.weight"], weights["bert.pooler.dense.bias"]
-            sentence = [math.tanh(dot(dense[k], h[0]) + bias[k]) for k in range(size)]
+            sentence = [math.tanh(dot(dense[k], first) + bias[k]) for k in range(size)]
         else:
-            sentence = list(h[0])
+            sentence = list(first)
         real = [j for j in range(length) if mask[b, j]]
         for i in range(labels):
             scores = [sum(e[i, p] * w[p, q] * h[j, q] for p in range(len(w)) for q in range(size)) for j in real]
@@ -282,8 +287,44 @@ def test_the_beta_of_the_paper_hardly_weights_goemotions():
     assert 0.0500 <= frequent < rare <= 0.0510
 
 
-def test_a_class_without_rows_counts_as_one_row():
-    assert class_balanced_weights([0, 1, 5], 0.9).tolist()[:2] == pytest.approx([1.0, 1.0])
+def test_a_class_without_rows_weighs_as_much_as_the_one_with_the_fewest():
+    for beta in (0.0, 0.9, 0.999):
+        weights = class_balanced_weights([200, 0, 350, 0], beta)
+        assert_close(weights, class_balanced_weights([200, 200, 350, 200], beta), rtol=0, atol=0)
+        assert weights.max() == weights[0]
+        assert_close(class_balanced_weights([0, 0], beta), torch.ones(2))
+    normalized = class_balanced_weights([200, 350, 0], 0.999, normalize=True)
+    assert normalized.mean().item() == pytest.approx(1) and normalized.max() < 1.3  # as a single row it had 2.99 of 3
+
+
+def test_an_added_label_does_not_outweigh_the_others_in_the_loss(tokenizer):
+    model = build(class_counts=[200, 350, 500, 220, 300], class_balanced_beta=0.999, class_balanced_normalize=True)
+    model.add_labels(["nostalgia"], tokenizer)
+    assert model.config.class_counts == [200, 350, 500, 220, 300, 0]  # rows seen in training
+    logits, labels = torch.zeros(1, 6), torch.zeros(1, 6)
+    logits.requires_grad_()
+    classification_loss(logits, labels, model.config).backward()
+    weights = logits.grad[0]
+    assert_close(weights[5], weights[0], rtol=1e-6, atol=0)
+    assert weights.max() == weights[0] < 3 * weights.min()
+
+
+@pytest.mark.parametrize("label_attention", ["bilinear", "leam"])
+@torch.no_grad()
+def test_label_attention_of_half_precision_is_that_of_its_numbers(label_attention):
+    """Scores of some size, rounded to bfloat16, would move the attention by more than one part in a hundred."""
+    model = build(label_attention=label_attention)
+    (model.bert.score.scale if label_attention == "leam" else model.bert.score.label_embeddings).mul_(9)
+    model.bfloat16()
+    outputs = model.bert(**masked_inputs())
+    exact = copy.deepcopy(model.bert.score).double()
+    mask = masked_inputs()["attention_mask"].bool()
+    _, expected = exact(outputs.last_hidden_state.double(), mask)
+    assert expected.max() > 0.6  # or there is little to round
+    assert outputs.label_attentions.dtype == torch.bfloat16
+    assert_close(
+        outputs.label_attentions.double(), expected, rtol=0, atol=2.5e-3
+    )  # half a step of bfloat16 below 1, and some
 
 
 def naive_loss(logits, labels, config) -> float:

@@ -19,6 +19,7 @@ from model_cases import (
     BAD_CONFIGS,
     BY_ID,
     CASES,
+    FOUR_DIMENSIONAL_MASKS,
     HUB_CASES,
     NO_CHECK_OF_ARCHITECTURE,
     NO_FULLGRAPH_COMPILE,
@@ -27,6 +28,7 @@ from model_cases import (
     NO_HIDDEN_STATES,
     NO_INPUTS_EMBEDS,
     NO_LABELS,
+    NO_LEFT_PADDING,
     NO_OFFLOAD,
     NO_OLD_NAMES,
     NO_PEFT,
@@ -592,6 +594,40 @@ def test_padding_changes_nothing(case: ModelCase, implementation):
     assert_close(real(case, model(**padded).logits, padded), expected, rtol=1e-9, atol=1e-9)
 
 
+def padding_in_front(case: ModelCase, inputs: dict) -> dict:
+    """The same rows with their padding before them, the second row's on both sides."""
+    order = torch.argsort(inputs[case.mask], dim=1, stable=True)
+    order[1] = order[1].roll(-1)
+    assert inputs[case.mask][1].sum() < order.shape[1]
+    moved = dict(inputs)
+    for name in along_tokens(case, inputs):
+        places = order.reshape(*order.shape, *[1] * (inputs[name].dim() - 2)).expand_as(inputs[name])
+        moved[name] = inputs[name].gather(1, places)
+    return moved
+
+
+@each_case(NO_LEFT_PADDING)
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_padding_may_stand_on_either_side(case: ModelCase, implementation):
+    model = case.build(attn_implementation=implementation).double()
+    inputs = as_double(case.make_inputs(3, 9, 3))
+    moved = padding_in_front(case, inputs)
+    assert not torch.equal(moved[case.mask], inputs[case.mask])
+    expected, found = model(**inputs), model(**moved)
+    assert_close(real(case, found.logits, moved), real(case, expected.logits, inputs), rtol=1e-9, atol=1e-9)
+    assert_close(found.loss, expected.loss, rtol=1e-6, atol=0)  # of replies always in float32
+
+
+@each_case({**NO_LEFT_PADDING, **NO_INPUTS_EMBEDS})
+def test_padding_may_stand_on_either_side_of_embeddings_too(case: ModelCase):
+    model = case.build().double()
+    inputs = as_double(case.make_inputs(3, 9, 3))
+    expected = model(**inputs).logits
+    moved = padding_in_front(case, inputs)
+    moved["inputs_embeds"] = model.get_input_embeddings()(moved.pop("input_ids"))
+    assert_close(real(case, model(**moved).logits, moved), real(case, expected, inputs), rtol=1e-9, atol=1e-9)
+
+
 @each_case()
 def test_batch_equals_single_rows_without_padding(case: ModelCase):
     model = case.build().double()
@@ -763,6 +799,14 @@ def test_bfloat16_autocast_trains_like_float32(case: ModelCase):
         assert value.dtype == torch.float32 and value.isfinite().all(), name
 
 
+@each_case(NO_LABELS)
+def test_labels_follow_the_logits_to_their_device(case: ModelCase):
+    """As with a model that is spread over several: "meta" is the other device that every machine has."""
+    model = case.build()
+    model.classifier.register_forward_hook(lambda module, given, output: output.to("meta"))
+    assert model(**case.make_inputs(3, 9, 6)).loss.is_meta
+
+
 @each_case()
 def test_bfloat16_model(case: ModelCase):
     inputs = case.make_inputs(4, 9, 12)
@@ -918,6 +962,10 @@ def test_compiled_whole_equals_eager_with_few_recompilations(case: ModelCase):
                 inputs = case.make_inputs(3, length, length)
                 expected, outputs = model(**inputs), compiled(**inputs)
                 assert_close(outputs.logits, expected.logits, rtol=1e-4, atol=1e-4)
+                if case.id not in NO_LEFT_PADDING:  # whose side a graph cannot look at
+                    moved = padding_in_front(case, inputs)
+                    found = real(case, compiled(**moved).logits, moved)
+                    assert_close(found, real(case, expected.logits, inputs), rtol=1e-4, atol=1e-4)
                 assert_close(outputs.loss, expected.loss, rtol=1e-4, atol=1e-4)
         assert 1 <= torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 3
     finally:
@@ -1049,12 +1097,63 @@ def test_token_embeddings_of_the_base_model_can_be_resized(case: ModelCase, tmp_
     assert_close(AutoModel.from_pretrained(tmp_path)(**inputs)[0], expected, rtol=1e-6, atol=1e-6)
 
 
-@each_case()
+@each_case(FOUR_DIMENSIONAL_MASKS)
 def test_mask_must_be_two_dimensional(case: ModelCase):
     inputs = case.make_inputs(2, 5, 17)
     inputs[case.mask] = inputs[case.mask][:, None, None]
     with pytest.raises(ValueError, match=rf"`{case.mask}` must have shape .* got \(2, 1, 1, 5\)"):
         case.build()(**inputs)
+
+
+FOUR_DIMENSIONS = each_case({case.id: "takes two" for case in CASES if case.id not in FOUR_DIMENSIONAL_MASKS})
+
+
+@FOUR_DIMENSIONS
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_four_dimensional_mask_means_the_same(case: ModelCase, implementation):
+    model = case.build(attn_implementation=implementation).double()
+    right = as_double(case.make_inputs(3, 9, 17))
+    for inputs in (right, padding_in_front(case, right)):
+        expected = model(**inputs, output_attentions=implementation == "eager").to_tuple()
+        mask = inputs["attention_mask"][:, None, None]
+        additive = torch.zeros(mask.shape).masked_fill(mask == 0, torch.finfo(torch.float32).min)
+        for given in (mask, mask.bool(), additive, additive.clamp(min=-10_000), mask.bool().expand(-1, -1, 9, -1)):
+            found = model(
+                **{**inputs, "attention_mask": given}, output_attentions=implementation == "eager"
+            ).to_tuple()
+            assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@FOUR_DIMENSIONS
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_four_dimensional_mask_hides_a_token_from_some_others(case: ModelCase, implementation):
+    model = case.build(attn_implementation=implementation).double()
+    inputs = case.make_inputs(2, 5, 17)
+    base = without_labels({**inputs, "attention_mask": torch.ones(2, 5, dtype=torch.long)})
+    mask = torch.ones(2, 1, 5, 5, dtype=torch.bool)
+    mask[:, :, 3, :3] = mask[:, :, :3, 3] = False  # two tokens that do not see each other
+    everything = model(**base, output_hidden_states=True)
+    outputs = model(**{**base, "attention_mask": mask}, output_hidden_states=True)
+    assert (outputs.logits - everything.logits).abs().max() > 1e-3
+    assert_close(outputs.hidden_states[0], everything.hidden_states[0], rtol=0, atol=0)
+    # A token does not change what does not see it: neither itself nor by way of the last one, after one layer.
+    other = {**base, "input_ids": base["input_ids"].clone(), "attention_mask": mask}
+    other["input_ids"][:, 3] = (other["input_ids"][:, 3] + 1).clamp(min=5)
+    changed = model(**other, output_hidden_states=True).hidden_states[1]
+    assert_close(changed[:, :3], outputs.hidden_states[1][:, :3], rtol=1e-9, atol=1e-9)
+    assert (changed[:, 4] - outputs.hidden_states[1][:, 4]).abs().max() > 1e-6
+
+
+@FOUR_DIMENSIONS
+def test_mask_of_another_shape_or_meaning_is_refused(case: ModelCase):
+    model = case.build()
+    inputs = case.make_inputs(2, 5, 17)
+    for shape in ((2, 4), (2, 1, 5), (2, 1, 4, 5), (2, 2, 5, 5), (3, 1, 1, 5), (2, 1, 5, 4)):
+        with pytest.raises(ValueError, match="`attention_mask` must have shape .*2, 5.* got ") as error:
+            model(**{**inputs, "attention_mask": torch.ones(shape, dtype=torch.long)})
+        assert str(shape) in str(error.value)
+    with pytest.raises(ValueError, match="`attention_mask` .* 0 .* negative .* got 1.0"):
+        model(**{**inputs, "attention_mask": inputs["attention_mask"][:, None, None].float()})
 
 
 @each_case()

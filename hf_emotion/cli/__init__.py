@@ -549,9 +549,9 @@ def generate(
     repeated = [line for line in lines for _ in asked]
     flat, unread = generator.predict(repeated, asked * len(lines), seed=seed, progress=len(repeated) > 1000, **options)
     if as_json:
-        found = zip(repeated, asked * len(lines), flat, strict=True)
+        answers = zip(repeated, asked * len(lines), flat, strict=True)
         _print_json_lines(
-            [{"context": line, "emotion": mixture, "reply": reply} for line, mixture, reply in found], unread
+            [{"context": line, "emotion": mixture, "reply": reply} for line, mixture, reply in answers], unread
         )
         return
     names = list(emotion or generator.emotions)

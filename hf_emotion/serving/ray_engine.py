@@ -98,8 +98,8 @@ def predict_with_ray(
             num_gpus=1 if gpus else 0,
         ).iter_batches(batch_size=None, batch_format="pyarrow")
         counts = {"rows": 0, "skipped": 0}
-        unread = _write(iter(blocks), source, output, counts, nested)
-    predictor.warn_unread(*unread, counts["rows"])
+        truncated, unknown = _write(iter(blocks), source, output, counts, nested)
+    predictor.warn_unread(truncated, unknown, counts["rows"])
     return counts
 
 
