@@ -77,10 +77,8 @@ class Recipe:
 
     def __post_init__(self):
         if self.dataset == "files" and self.model_type in ("cg-bert", "qacg-bert"):
-            self.model_config = {
-                "context_initializer_range": OWN_CONTEXT_INITIALIZER_RANGE,
-                **self.model_config,
-            }
+            self.model_config = dict(self.model_config)
+            self.model_config.setdefault("context_initializer_range", OWN_CONTEXT_INITIALIZER_RANGE)
         known = {field.name: field for field in dataclasses.fields(_training_arguments_class())}
         types = {name: field.type for name, field in known.items()}
         for key, value in self.training_arguments.items():

@@ -79,7 +79,7 @@ TIMES = re.compile(
 )
 SIZES = re.compile(r"^ +[\d,]+(?=  \S)|\b[\d,]+(?= bytes\b)")
 DATE = re.compile(r"\b20\d\d-\d\d-\d\d(?:[T ][\d:.]+Z?)?\b")
-TIMED_KEYS = re.compile(r"runtime|per_second|minutes|seconds$|^speed$")
+TIMED_KEYS = re.compile(r"_runtime|per_second|minutes|seconds$|^speed$")
 
 
 # Recording

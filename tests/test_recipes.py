@@ -482,3 +482,10 @@ class TestOverrides:
     def test_a_value_that_is_no_yaml(self):
         with pytest.raises(ValueError, match=r"name=\[a"):
             load_recipe("quickstart", ["name=[a"])
+
+
+def test_a_given_start_of_context_weights_keeps_its_place():
+    """--resume compares the text of the recipe with that of the run, which another version may have written."""
+    given = {"initializer_range": 1.0, "context_initializer_range": 0.5}
+    recipe = make_recipe({"name": "own", "dataset": "files", "model_type": "cg-bert", "model_config": given})
+    assert list(recipe.model_config.items()) == list(given.items())
