@@ -68,7 +68,15 @@ pytest_plugins = ["toolkit_fixtures"]
 
 CODE = {
     *("configuration_dialogue_bilstm.py", "modeling_dialogue_bilstm.py", "pipeline_dialogue_emotion.py"),
-    *("checked_input.py", "padding.py", "renamed_weights.py", "sinusoidal_encoding.py", "usable_positions.py"),
+    *(
+        "checked_input.py",
+        "classifier_fields.py",
+        "dialogue_turns.py",
+        "fitting_checkpoints.py",
+        "padding.py",
+        "readable.py",
+    ),
+    *("renamed_weights.py", "sinusoidal_encoding.py", "usable_positions.py"),
 }
 KINDS = ("utterance", "bilstm", "bilstm_attention", "bilstm_attention_pe")  # the recipes of MELD
 # The first dialogues of the parts for evaluation are of 3, 4, 5, 2 and of 5, 2, 3 turns: in no order of length.
