@@ -7,6 +7,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 from .classifier_fields import ClassifierFields
+from .fitting_checkpoints import refuse_other_checkpoints
 
 
 @strict
@@ -112,6 +113,12 @@ class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
         if self.num_hidden_layers == 0:
             return self.utterance_size
         return self.hidden_size if self.causal else 2 * self.hidden_size
+
+    @classmethod
+    def check_checkpoint(cls, config_dict):
+        refuse_other_checkpoints(
+            config_dict, [cls.model_type], "`from_encoder_pretrained` makes a new model over a text encoder"
+        )
 
     def get_text_config(self, decoder=None, encoder=None):
         """The configuration that holds the vocabulary: that of the pretrained encoder where there is one."""

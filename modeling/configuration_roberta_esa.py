@@ -8,12 +8,13 @@ from transformers import RobertaConfig
 
 from .class_balanced_loss import validate_label_fields
 from .classifier_fields import ClassifierFields
+from .fitting_checkpoints import ROBERTA_TYPES, refuse_other_encoders
 
 
 @strict
 class RobertaESAConfig(ClassifierFields, RobertaConfig):
     r"""
-    Everything of [`RobertaConfig`], and:
+    Everything of [`RobertaConfig`], whose checkpoints it takes, and those of XLM-RoBERTa and CamemBERT; and:
 
     Args:
         esa_position_embedding (`"learned"`, `"sinusoidal"` or `"none"`, defaults to `"learned"`):
@@ -90,6 +91,10 @@ class RobertaESAConfig(ClassifierFields, RobertaConfig):
             # A RoBERTa says null where nobody chose; our own default holds then.
             config_dict = {name: value for name, value in config_dict.items() if name != "classifier_dropout"}
         return super().from_dict(config_dict, **kwargs)
+
+    @classmethod
+    def check_checkpoint(cls, config_dict):
+        refuse_other_encoders(config_dict, ROBERTA_TYPES)
 
     def validate_encoder_only(self):
         if self.is_decoder or self.add_cross_attention:

@@ -22,6 +22,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from .checked_input import check_ids, check_labels, check_length
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
+from .fitting_checkpoints import OverEncoder
 from .padding import inverse_order, places_before_padding, real_positions, reordered
 from .renamed_weights import RenamedWeights
 from .sinusoidal_encoding import sinusoidal_encoding
@@ -238,7 +239,7 @@ def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
     return {"add_pooling_layer": False} if has_pooler else {}
 
 
-class DialogueBiLSTMPreTrainedModel(RenamedWeights, PreTrainedModel):
+class DialogueBiLSTMPreTrainedModel(OverEncoder, RenamedWeights, PreTrainedModel):
     config: DialogueBiLSTMConfig
     config_class = DialogueBiLSTMConfig
     base_model_prefix = "dialogue"

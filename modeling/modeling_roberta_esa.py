@@ -27,6 +27,7 @@ from transformers.utils.output_capturing import capture_outputs
 from .checked_input import check_ids, check_input, check_length, warn_of_padding
 from .class_balanced_loss import classification_loss
 from .configuration_roberta_esa import RobertaESAConfig
+from .fitting_checkpoints import OverEncoder
 from .padding import first_real, real_positions
 from .renamed_weights import RenamedWeights
 from .sinusoidal_encoding import sinusoidal_encoding
@@ -140,7 +141,7 @@ class EmotionSpecificAttention(nn.Module):
         return torch.addcmul(vectors, output, self.scale), attention, self.scale
 
 
-class RobertaESAPreTrainedModel(RenamedWeights, RobertaPreTrainedModel):
+class RobertaESAPreTrainedModel(OverEncoder, RenamedWeights, RobertaPreTrainedModel):
     config: RobertaESAConfig
     config_class = RobertaESAConfig
     base_model_prefix = "roberta"

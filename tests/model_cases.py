@@ -905,7 +905,6 @@ BAD_CONFIGS: tuple[tuple[type[PreTrainedConfig], dict[str, Any], str], ...] = tu
 )
 
 # What a model does not support: {id: reason}. Each list skips visibly, with its reason.
-ESA_CASES = tuple(case.id for case in CASES if case.config_class is RobertaESAConfig)
 DIALOGUE_CASES = tuple(case.id for case in CASES if case.config_class is DialogueBiLSTMConfig)
 MOD_LN_CASES = tuple(case.id for case in CASES if case.config_class in (GPT2ModLNConfig, BertModLNConfig))
 NO_FULLGRAPH_COMPILE: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "TorchDynamo traces no torch.nn.LSTM")
@@ -923,8 +922,7 @@ NO_PEFT_DEFAULTS: dict[str, str] = {
     **dict.fromkeys(MOD_LN_CASES, "PEFT saves no further modules for SEQ_2_SEQ_LM"),
 }
 NO_CHECK_OF_ARCHITECTURE: dict[str, str] = {
-    **dict.fromkeys(ESA_CASES, "takes the weights that it finds"),
-    **dict.fromkeys(DIALOGUE_CASES, "no stock model has its weights"),
+    **dict.fromkeys(DIALOGUE_CASES, "no stock model has its weights: see test_dialogue_bilstm.py"),
     **dict.fromkeys(MOD_LN_CASES, "refuses plain checkpoints of any kind, see test_mod_ln.py"),
 }
 NO_LABELS: dict[str, str] = dict.fromkeys(MOD_LN_CASES, "has no labels")

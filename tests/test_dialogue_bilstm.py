@@ -626,6 +626,21 @@ def test_encoders_that_do_not_fit(encoders, tmp_path):
         DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(encoders / "bert", utterance_encoder="bilstm")
 
 
+def test_plain_checkpoint_is_no_dialogue_model(encoders):
+    config = make_config(**MODEL)  # which says nothing of the weights
+    for load, arguments in (
+        *((part.from_pretrained, {}) for part in (DialogueBiLSTMForEmotionRecognition, DialogueBiLSTMConfig)),
+        *(
+            (part.from_pretrained, {"config": config})
+            for part in (DialogueBiLSTMModel, AutoModelForTokenClassification)
+        ),
+    ):
+        with pytest.raises(
+            ValueError, match='must be one of "dialogue-bilstm", got one of "bert": .*from_encoder_pretrained'
+        ):
+            load(encoders / "bert", **arguments)
+
+
 def test_checkpoint_with_an_unused_pooler_loads_in_silence(tmp_path, caplog):
     """As models over BERT were saved once."""
     model = build(**MODEL)

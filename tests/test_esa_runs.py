@@ -19,6 +19,7 @@ import torch
 from datasets import DatasetDict
 from hf_emotion.modeling import EmotionClassificationPipeline, RobertaWithESAForSequenceClassification
 from hf_emotion.modeling.tfidf_gate import TfidfGate, load_gate
+from model_cases import TINY_BERT, WORDS, asymmetric_
 from toolkit_helpers import (
     MAX_LENGTH,
     RESULTS,
@@ -33,9 +34,15 @@ from toolkit_helpers import (
     write_csv,
 )
 from transformers import (
+    AutoModel,
     AutoModelForSequenceClassification,
     AutoTokenizer,
+    CamembertConfig,
+    CamembertTokenizer,
     RobertaForSequenceClassification,
+    XLMRobertaConfig,
+    XLMRobertaForSequenceClassification,
+    XLMRobertaTokenizer,
     pipeline,
 )
 
@@ -601,6 +608,70 @@ def class_counts_by_hand(folder: Path) -> dict[str, int]:
     return {label: labels.count(label) for label in EMOTIONS}
 
 
+KIN = {"xlm-roberta": (XLMRobertaConfig, XLMRobertaTokenizer), "camembert": (CamembertConfig, CamembertTokenizer)}
+
+
+@pytest.fixture(scope="module")
+def robertas_kin(tmp_path_factory) -> dict[str, Path]:
+    """Tiny encoders with weights far from zero, and their tokenizers, which know whole words."""
+    folders = {}
+    for name, (config_class, tokenizer_class) in KIN.items():
+        folder = folders[name] = tmp_path_factory.mktemp("kin") / f"tiny-{name}"
+        special = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+        pieces = [
+            *special,
+            *(f"▁{word}" for word in sorted({*WORDS, *CUES.values()})),
+            *"abcdefghijklmnopqrstuvwxyz,.!:",
+        ]
+        tokenizer = tokenizer_class(vocab=[(piece, 0.0 if piece in special else -2.0) for piece in pieces])
+        config = config_class(
+            **{**TINY_BERT, "vocab_size": len(tokenizer), "max_position_embeddings": 42, "type_vocab_size": 1},
+            **{"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
+        )
+        asymmetric_(AutoModel.from_config(config), seed=4).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    return folders
+
+
+class TestRobertasKin:
+    @pytest.mark.parametrize("name", list(KIN))
+    def test_train_and_predict(self, robertas_kin, name, emotion6, tmp_path, no_plots):
+        base, run = robertas_kin[name], tmp_path / "run"
+        recipe = esa_recipe(base, {"num_train_epochs": 2}, model_config={"tfidf_gating": "scale"})
+        train(recipe, run, data_dir=emotion6)
+        config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+        assert config["model_type"] == "roberta-esa" and config["type_vocab_size"] == 1 and config["pad_token_id"] == 1
+        predictor = Predictor(run)
+        assert type(predictor.model) is RobertaWithESAForSequenceClassification
+        texts = texts_of(emotion6, "test")
+        stored = pyarrow.parquet.read_table(run / "predictions.parquet").to_pylist()
+        expected = [row["probabilities"] for row in stored if row["split"] == "test"]
+        np.testing.assert_allclose(predictor.probabilities(texts), expected, atol=1e-5)
+        assert np.std(expected, axis=0).mean() > 1e-3  # an order that is lost would show
+        assert predictor(["so sad"])[0][0]["label"] in EMOTIONS
+
+    @pytest.mark.parametrize("name", list(KIN))
+    def test_the_encoder_is_that_of_the_checkpoint(self, robertas_kin, name):
+        base = robertas_kin[name]
+        names = [f"label {number}" for number in range(3)]
+        model = build_classifier(
+            str(base), "roberta-esa", {}, AutoTokenizer.from_pretrained(base), names, False, [1] * 3
+        )
+        weights = AutoModel.from_pretrained(base, add_pooling_layer=False).state_dict()
+        found = model.roberta.state_dict()
+        assert len(weights) > 20 and all(torch.equal(found[part], value) for part, value in weights.items())
+
+    def test_a_trained_classifier_gives_its_encoder(self, robertas_kin, tmp_path):
+        base = robertas_kin["xlm-roberta"]
+        trained = XLMRobertaForSequenceClassification.from_pretrained(base, num_labels=4)
+        trained.save_pretrained(tmp_path)
+        model = build_classifier(
+            str(tmp_path), "roberta-esa", {}, AutoTokenizer.from_pretrained(base), ["a", "b"], False, [1, 1]
+        )
+        expected = trained.roberta.encoder.state_dict()
+        assert all(torch.equal(value, expected[part]) for part, value in model.roberta.encoder.state_dict().items())
+
+
 class TestRefused:
     @pytest.mark.parametrize("gating", ["scale", "filtre", True])
     def test_stock_models_filter_or_do_not(self, base_roberta, emotion6, tmp_path, gating):
@@ -611,12 +682,16 @@ class TestRefused:
         assert not (tmp_path / "run" / "recipe.yaml").exists()
 
     def test_a_base_of_another_architecture(self, base_bert, emotion6, tmp_path):
-        with pytest.raises(ValueError, match="is a 'bert' model; 'roberta-esa' is built over 'roberta' models"):
+        with pytest.raises(
+            ValueError, match='`base_model` .*\'roberta-esa\'.*"xlm-roberta".*got one of "bert": BertForLabelAware'
+        ):
             train(esa_recipe(base_bert), tmp_path / "run", data_dir=emotion6)
 
     def test_roberta_under_a_bert_model(self, base_roberta, emotion6, tmp_path):
         recipe = esa_recipe(base_roberta, model_type="label-aware-bert")
-        with pytest.raises(ValueError, match="is a 'roberta' model; 'label-aware-bert' is built over 'bert' models"):
+        with pytest.raises(
+            ValueError, match="`base_model` .*'label-aware-bert'.*got one of \"roberta\": RobertaWithESA"
+        ):
             train(recipe, tmp_path / "run", data_dir=emotion6)
 
     def test_texts_with_aspects(self, base_roberta, corpora, tmp_path):

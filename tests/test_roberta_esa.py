@@ -23,7 +23,18 @@ from model_cases import (
 )
 from torch import nn
 from torch.testing import assert_close
-from transformers import RobertaConfig, RobertaModel, Trainer, TrainingArguments, pipeline
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    CamembertConfig,
+    RobertaConfig,
+    RobertaModel,
+    Trainer,
+    TrainingArguments,
+    XLMRobertaConfig,
+    pipeline,
+)
 
 
 # The padding of the tests' vocabulary is 0.
@@ -326,6 +337,29 @@ def test_plain_checkpoint_gives_its_hidden_states(tmp_path):
     found = model.eval()(**inputs, output_hidden_states=True).hidden_states
     assert_close(found, stock(**inputs, output_hidden_states=True).hidden_states, rtol=1e-6, atol=1e-6)
     assert_close(model.roberta.score.scale, torch.ones(16), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("saved", ["base", "with-a-head"])
+@pytest.mark.parametrize("kin", [XLMRobertaConfig, CamembertConfig], ids=lambda config: config.model_type)
+def test_checkpoints_of_robertas_kin_fit(kin, saved, tmp_path):
+    config = kin(**{**TINY_ROBERTA, "pad_token_id": 1, "type_vocab_size": 1})
+    stock = asymmetric_((AutoModel if saved == "base" else AutoModelForMaskedLM).from_config(config), seed=3).eval()
+    stock.save_pretrained(tmp_path / "stock")
+    model, info = RobertaWithESAForSequenceClassification.from_pretrained(
+        tmp_path / "stock", **LABEL_NAMES, output_loading_info=True
+    )
+    assert all(name.startswith(("roberta.score.", "classifier.")) for name in info["missing_keys"])
+    assert len(info["missing_keys"]) == 12
+    assert model.config.pad_token_id == 1 and model.config.num_labels == 5
+    inputs = {"input_ids": torch.randint(5, 40, (2, 7), generator=torch.Generator().manual_seed(1))}
+    inputs["attention_mask"] = torch.tensor([[1] * 7, [0] * 3 + [1] * 4])
+    inputs["input_ids"][1, :3] = 1
+    expected = stock(**inputs, output_hidden_states=True).hidden_states
+    assert_close(model.eval()(**inputs, output_hidden_states=True).hidden_states, expected, rtol=1e-6, atol=1e-6)
+    model.save_pretrained(tmp_path / "tuned")
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "tuned")
+    assert type(loaded) is RobertaWithESAForSequenceClassification
+    assert_close(loaded(**inputs).logits, model(**inputs).logits, rtol=1e-6, atol=1e-6)
 
 
 def test_defaults():

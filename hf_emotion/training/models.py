@@ -164,11 +164,12 @@ def build_classifier(
                 return model
             base = read_config(path)
             config_class = CONFIG_MAPPING[model_type]
-            expected = _stock_config_class(config_class).model_type
-            if base.model_type not in (expected, model_type):
+            try:
+                config_class.check_checkpoint({"model_type": base.model_type})
+            except ValueError as error:
                 raise ValueError(
-                    f"`base_model` {base_model!r} is a {base.model_type!r} model; {model_type!r} is built over {expected!r} models."
-                )
+                    f"`base_model` {base_model!r} does not fit `model_type` {model_type!r}: {error}"
+                ) from error
             fields |= {"class_counts": class_counts} if contexts is None else contexts
             if hasattr(config_class(), "tfidf_gating"):  # the gate of a trained base model is not that of this corpus
                 fields.setdefault("tfidf_gating", "none")
