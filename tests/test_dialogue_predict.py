@@ -241,6 +241,15 @@ class TestLongUtterances:
         messages = [record.getMessage() for record in caplog.records if "cut" in record.getMessage()]
         assert messages == ["3 of 5 utterances are longer than 40 tokens and were cut"]
 
+    def test_unknown_words_with_one_counted_warning(self, predictor, caplog):
+        """Utterances are counted, the same one each time that it comes."""
+        strange = "zzz 日本"
+        results, unread = predictor.predict([["a day", strange], [strange, "so happy", strange]])
+        messages = [record.getMessage() for record in caplog.records if "does not know" in record.getMessage()]
+        assert len(messages) == 1 and messages[0].startswith("3 of 5 utterances hold much")
+        assert unread.unknown.tolist() == [0, 1, 1, 0, 1] and not unread.truncated.any()
+        assert results == predictor([["a day", strange], [strange, "so happy", strange]])
+
     def test_what_is_cut_is_the_end(self, folder, caplog):
         words = ["sun", "rain", "day", "happy"] * 5
         predictor = DialoguePredictor(folder, device="cpu", max_length=12)  # [CLS], ten words, [SEP]
@@ -369,7 +378,7 @@ def source(tmp_path) -> Path:
 def asked(predictor, monkeypatch) -> SimpleNamespace:
     """Dialogues that the model was asked for, call by call, and after how many calls it fails."""
     state = SimpleNamespace(calls=[], fail_at=None)
-    original = predictor.probabilities
+    original = predictor._probabilities
 
     def watched(utterances, *arguments):
         if state.fail_at is not None and len(state.calls) >= state.fail_at:
@@ -377,7 +386,7 @@ def asked(predictor, monkeypatch) -> SimpleNamespace:
         state.calls.append([list(turns) for turns in utterances])
         return original(utterances, *arguments)
 
-    monkeypatch.setattr(predictor, "probabilities", watched)
+    monkeypatch.setattr(predictor, "_probabilities", watched)
     return state
 
 
@@ -487,6 +496,36 @@ class TestFiles:
         run_file(predictor, write_jsonl(tmp_path / "in.jsonl", [{"turns": turns}]), tmp_path / "out.jsonl")
         messages = [record.getMessage() for record in caplog.records if "cut" in record.getMessage()]
         assert messages == ["3 of 4 utterances are longer than 40 tokens and were cut"]
+
+    @pytest.mark.parametrize("to", ["jsonl", "parquet", "csv"])
+    def test_what_cannot_be_read(self, predictor, tmp_path, caplog, to):
+        """A value for each turn, in rows with turns a list of them."""
+        texts = ["sun " * 60, "zzz 日本", "so happy"]
+        rows = [[f"t{number // 2}", "Ann", text, ""] for number, text in enumerate(texts)]
+        run_file(predictor, write_csv(tmp_path / "in.csv", HEADER, rows), tmp_path / f"flat.{to}")
+        turns = [
+            {"turns": [{"utterance": text} for text in texts]},
+            {"turns": [{"utterance": "a day"}]},
+            {"turns": []},
+        ]
+        write_jsonl(tmp_path / "in.jsonl", turns)
+        run_file(predictor, tmp_path / "in.jsonl", tmp_path / f"nested.{to}", on_bad_rows="skip")
+        messages = [record.getMessage() for record in caplog.records if "does not know" in record.getMessage()]
+        assert [message.partition(" hold")[0] for message in messages] == ["1 of 3 utterances", "1 of 4 utterances"]
+        if to == "csv":
+            lines = (tmp_path / "flat.csv").read_text(encoding="utf-8").splitlines()
+            assert [line.split(",")[-2:] for line in lines[1:]] == [
+                ["true", "0.0000"], ["false", "1.0000"], ["false", "0.0000"],
+            ]  # fmt: skip
+            lines = (tmp_path / "nested.csv").read_text(encoding="utf-8").splitlines()
+            assert lines[1].endswith(",true|false|false,0.0000|1.0000|0.0000")
+            assert lines[2].endswith(",false,0.0000") and lines[3].endswith(",,")
+            return
+        flat, nested = (read_rows(tmp_path / f"{name}.{to}") for name in ("flat", "nested"))
+        assert [(row["truncated"], row["unknown"]) for row in flat] == [(True, 0), (False, 1), (False, 0)]
+        assert [(row["truncated"], row["unknown"]) for row in nested] == [
+            ([True, False, False], [0, 1, 0]), ([False], [0]), (None, None),
+        ]  # fmt: skip
 
 
 class TestInterruption:
@@ -671,9 +710,9 @@ class TestCommand:
     def test_json_of_stdin(self, folder, predictor):
         printed = invoke("predict", folder, "--json", stdin="Ann: so happy today\n\nBo: the rain\n  \na day\n")
         found = [json.loads(line) for line in printed.splitlines()]
-        (expected,) = predictor([[("Ann", "so happy today"), ("Bo", "the rain"), "a day"]])
+        (expected,), _ = predictor.predict([[("Ann", "so happy today"), ("Bo", "the rain"), "a day"]])
         assert [{**entry, "score": 0, "scores": 0} for entry in found] == [
-            {**entry, "score": 0, "scores": 0} for entry in expected
+            {**entry, "score": 0, "scores": 0, "truncated": False, "unknown": 0} for entry in expected
         ]
         np.testing.assert_allclose(scores_of([found]), scores_of([expected]), atol=1e-6)
 

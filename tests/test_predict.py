@@ -387,7 +387,7 @@ class TestFiles:
         output = tmp_path / f"out.{ending}"
         assert run_file(predictor, source, output) == {"rows": 25, "skipped": 0}
         rows = read_table(output, delimiter)
-        assert list(rows[0]) == [*HEADER, "predicted_labels", "predicted_scores"]
+        assert list(rows[0]) == [*HEADER, "predicted_labels", "predicted_scores", "truncated", "unknown"]
         for row, labels, original in zip(rows, expected, ROWS, strict=True):
             assert [row[name] for name in HEADER] == original
             assert row["predicted_labels"] == "|".join(item["label"] for item in labels)
@@ -436,7 +436,7 @@ class TestFiles:
         write_jsonl(tmp_path / "in.jsonl", rows)
         run_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl")
         found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-        assert [{k: v for k, v in row.items() if not k.startswith("predicted")} for row in found] == rows
+        assert [{k: v for k, v in row.items() if k not in bulk.PREDICTED} for row in found] == rows
 
     def test_top_k_and_another_column(self, predictor, tmp_path):
         write_jsonl(tmp_path / "in.jsonl", [{"comment": "sun", "text": ""}, {"comment": "rain day", "text": None}])
@@ -502,10 +502,10 @@ class TestFiles:
         )
         run_file(predictor, tmp_path / "in.parquet", tmp_path / f"out.{ending}")
         if ending == "csv":
-            assert (tmp_path / "out.csv").read_text().strip() == "text,predicted_labels,predicted_scores"
+            assert (tmp_path / "out.csv").read_text().strip() == ",".join(["text", *bulk.PREDICTED])
         else:
             names = pyarrow.parquet.read_schema(tmp_path / "out.parquet").names
-            assert names == ["text", "predicted_labels", "predicted_scores"]
+            assert names == ["text", *bulk.PREDICTED]
 
     def test_nameless_columns_of_csv(self, predictor, tmp_path):
         (tmp_path / "in.csv").write_text("text,x,,\nsun,1,,\nrain,2,,\n")

@@ -65,6 +65,7 @@ from hf_emotion.recipes import (
 )
 from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.runs.evaluate_replies import evaluate_replies, sample_rows
+from hf_emotion.runtime.unread import Unread
 from hf_emotion.training.generation import (
     build_generator,
     build_language_model,
@@ -1423,9 +1424,9 @@ class TestGenerateCommand:
             def __init__(self, checkpoint):
                 calls.append(checkpoint)
 
-            def __call__(self, contexts, emotions, seed=None, progress=False, **options):
+            def predict(self, contexts, emotions, seed=None, progress=False, **options):
                 calls.append((list(contexts), list(emotions), seed, options))
-                return ["so"] * len(contexts)
+                return ["so"] * len(contexts), Unread.nothing(len(contexts))
 
         monkeypatch.setattr("hf_emotion.inference.ReplyGenerator", Recorder)
         assert invoke("generate", "folder", "the sun", "-e", "joy", "--seed", 7, *arguments) == "so\n"
@@ -1459,6 +1460,23 @@ class TestGenerateCommand:
             (context, emotion) for context in ("the sun", "so sad") for emotion in asked.values()
         ]
         assert [row["reply"] for row in rows] == [reply for name, reply in expected if name != "emotion"]
+        assert {(row["truncated"], row["unknown"]) for row in rows} == {(False, 0)}
+
+    def test_contexts_that_cannot_be_read(self, mod_run, tmp_path, caplog):
+        """A context is counted once, whatever the number of its replies; each row says what was not read."""
+        contexts = ["the sun", "日本 😂", "sun " * 200]
+        options = ("-e", "joy", "-e", "fear", *self.SHORT, "--json")
+        rows = [
+            json.loads(line)
+            for line in invoke("generate", mod_run, *contexts, *options).splitlines()
+            if line[0] == "{"
+        ]
+        assert [row["truncated"] for row in rows] == [False, False, False, False, True, True]
+        assert [row["unknown"] for row in rows] == [0, 0, 1, 1, 0, 0]
+        ReplyGenerator(mod_run)([contexts[1], contexts[1], contexts[2]], "joy", **self.OPTIONS)
+        messages = [record.getMessage() for record in caplog.records][-2:]
+        assert messages[0].startswith("1 of 2 contexts are longer than") and "were cut" in messages[0]
+        assert messages[1].startswith("1 of 2 contexts hold much that the tokenizer does not know")
 
     @pytest.mark.parametrize("ending", ["csv", "jsonl"])
     def test_files(self, mod_run, tmp_path, ending):
@@ -1477,7 +1495,7 @@ class TestGenerateCommand:
         rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
         replies = ReplyGenerator(mod_run)([row[0] for row in asked], [row[2] for row in asked], **self.OPTIONS)
         assert rows == [
-            {"context": context, "emotion": emotion, "reply": reply}
+            {"context": context, "emotion": emotion, "reply": reply, "truncated": False, "unknown": 0}
             for (context, _, emotion), reply in zip(asked, replies, strict=True)
         ]
         assert [entry.name for entry in output.parent.iterdir()] == ["replies.jsonl"]

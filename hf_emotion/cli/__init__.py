@@ -5,8 +5,9 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,6 +16,9 @@ from ..data import LABELLED
 from ..study.published import TABLES
 from .study import app as study
 
+
+if TYPE_CHECKING:
+    from ..runtime.unread import Unread
 
 # Everything heavier is imported inside the commands: `--help` must not wait for torch.
 
@@ -368,15 +372,22 @@ def predict(
     if isinstance(predictor, DialoguePredictor):
         from ..inference.dialogue import speaker_and_utterance
 
-        _print_dialogue(predictor([[speaker_and_utterance(line) for line in lines]])[0], top_k or 1, as_json)
+        (turns,), unread = predictor.predict([[speaker_and_utterance(line) for line in lines]])
+        if as_json:
+            _print_json_lines(turns, unread)
+        else:
+            _print_dialogue(turns, top_k or 1)
         return
+    results: list[list[dict[str, Any]]]
     if isinstance(predictor, TargetedPredictor):
-        _print_sentiments(lines, predictor(lines, targets=target, progress=len(lines) > 1000), as_json)
-        return
-    results = predictor(lines, top_k=top_k, progress=len(lines) > 1000)
+        results, unread = predictor.predict(lines, targets=target, progress=len(lines) > 1000)
+    else:
+        results, unread = predictor.predict(lines, top_k=top_k, progress=len(lines) > 1000)
     if as_json:
-        for text, labels in zip(lines, results, strict=True):
-            print(json.dumps({"text": text, "labels": labels}, ensure_ascii=False))
+        name = "sentiments" if targeted else "labels"
+        _print_json_lines([{"text": text, name: items} for text, items in zip(lines, results, strict=True)], unread)
+    elif targeted:
+        _print_sentiments(lines, results)
     elif len(lines) == 1:
         _print_table(["label", "probability"], [[item["label"], f"{item['score']:.3f}"] for item in results[0]])
         if not results[0]:
@@ -414,11 +425,18 @@ def _given_or_stdin(given: list[str] | None, what: str) -> list[str]:
     return lines
 
 
-def _print_dialogue(turns: list[dict[str, Any]], top_k: int, as_json: bool) -> None:
-    if as_json:
-        for turn in turns:
-            print(json.dumps(turn, ensure_ascii=False))
-        return
+def _with_unread(rows: list[dict[str, Any]], unread: "Unread") -> Iterator[dict[str, Any]]:
+    """Rows with `truncated` and `unknown`, what the model cannot read of each text."""
+    for row, *own in zip(rows, *(values.tolist() for values in unread), strict=True):
+        yield row | dict(zip(unread._fields, own, strict=True))
+
+
+def _print_json_lines(rows: list[dict[str, Any]], unread: "Unread") -> None:
+    for row in _with_unread(rows, unread):
+        print(json.dumps(row, ensure_ascii=False))
+
+
+def _print_dialogue(turns: list[dict[str, Any]], top_k: int) -> None:
     rows = []
     for turn in turns:
         best = sorted(turn["scores"].items(), key=lambda item: -item[1])[:top_k]
@@ -426,12 +444,9 @@ def _print_dialogue(turns: list[dict[str, Any]], top_k: int, as_json: bool) -> N
     _print_table(["speaker", "utterance", "emotion"], rows)
 
 
-def _print_sentiments(texts: list[str], results: list[list[dict[str, Any]]], as_json: bool) -> None:
+def _print_sentiments(texts: list[str], results: list[list[dict[str, Any]]]) -> None:
     """A target × aspect table for each text."""
     for text, items in zip(texts, results, strict=True):
-        if as_json:
-            print(json.dumps({"text": text, "sentiments": items}, ensure_ascii=False))
-            continue
         if len(texts) > 1:
             print(text)
         aspects = list(dict.fromkeys(item["aspect"] for item in items))
@@ -522,35 +537,33 @@ def generate(
                     f"{input_}, line {number}: `context` and `emotion` must be texts that are not empty, got {row}."
                 )
             rows.append((row["context"], _emotion(row["emotion"])))
-        replies = generator([row[0] for row in rows], [row[1] for row in rows], seed=seed, progress=True, **options)
-        _write_jsonl(
-            output,
-            [
-                {"context": context, "emotion": mixture, "reply": reply}
-                for (context, mixture), reply in zip(rows, replies, strict=True)
-            ],
+        replies, unread = generator.predict(
+            [row[0] for row in rows], [row[1] for row in rows], seed=seed, progress=True, **options
         )
+        found = [
+            {"context": context, "emotion": mixture, "reply": reply}
+            for (context, mixture), reply in zip(rows, replies, strict=True)
+        ]
+        _write_jsonl(output, list(_with_unread(found, unread)))
         print(f"{len(rows)} replies written to {output}")
         return
     lines = _given_or_stdin(contexts, "context")
     asked = [_emotion(name) for name in emotion or generator.emotions]
-    flat = generator(
-        [line for line in lines for _ in asked],
-        asked * len(lines),
-        seed=seed,
-        progress=len(lines) * len(asked) > 1000,
-        **options,
-    )
+    repeated = [line for line in lines for _ in asked]
+    flat, unread = generator.predict(repeated, asked * len(lines), seed=seed, progress=len(repeated) > 1000, **options)
+    if as_json:
+        each = zip(repeated, asked * len(lines), flat, strict=True)
+        _print_json_lines(
+            [{"context": line, "emotion": mixture, "reply": reply} for line, mixture, reply in each], unread
+        )
+        return
     names = list(emotion or generator.emotions)
     for number, line in enumerate(lines):
-        own = list(zip(asked, names, flat[number * len(asked) : (number + 1) * len(asked)], strict=True))
-        if as_json:
-            for mixture, _, reply in own:
-                print(json.dumps({"context": line, "emotion": mixture, "reply": reply}, ensure_ascii=False))
-        elif len(asked) == 1 and len(lines) == 1:
+        if len(asked) == 1 and len(lines) == 1:
             print(flat[0])
         else:
-            _print_table(["emotion", line], [[name, reply] for _, name, reply in own])
+            replies = flat[number * len(asked) : (number + 1) * len(asked)]
+            _print_table(["emotion", line], [list(row) for row in zip(names, replies, strict=True)])
 
 
 @app.command()

@@ -19,6 +19,7 @@ from ..runtime.batching import (
 )
 from ..runtime.checkpoints import is_dialogue_model, load_checkpoint, model_probabilities
 from ..runtime.plain import dialogue_turns
+from ..runtime.unread import Unread, warn_unknown
 from .predictor import Predictor
 
 
@@ -92,6 +93,12 @@ class DialoguePredictor:
         Raises:
             ValueError: an empty dialogue or utterance; one dialogue instead of a list of them.
         """
+        return self.predict(dialogues, progress)[0]
+
+    def predict(
+        self, dialogues: Sequence[Sequence[Any]], progress: bool = False
+    ) -> tuple[list[list[dict[str, Any]]], Unread]:
+        """As a call, and what the model cannot read of each utterance, one dialogue after the other."""
         dialogues = list(dialogues)
         dialogue_turns.refuse_turns(dialogues)
         for number, dialogue in enumerate(dialogues, 1):
@@ -110,8 +117,8 @@ class DialoguePredictor:
         ]
         utterances = [[utterance for _, utterance in dialogue] for dialogue in turns]
         speakers = [[speaker for speaker, _ in dialogue] for dialogue in turns]
-        probabilities, cut = self.probabilities(utterances, speakers, progress)
-        self.warn_truncated(int(cut.sum()), len(cut))
+        probabilities, unread = self._probabilities(utterances, speakers, progress)
+        self.warn_unread(*unread.counts)
         rows = iter(probabilities.tolist())
         results = []
         for dialogue in turns:
@@ -122,7 +129,7 @@ class DialoguePredictor:
                 entry = {"speaker": speaker, "utterance": utterance, "label": self.labels[best], "score": scores[best]}
                 entries.append({**entry, "scores": dict(zip(self.labels, scores, strict=True))})
             results.append(entries)
-        return results
+        return results, unread
 
     def rank(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[dict]]:
         """(N, C) -> for each turn the most probable label, or the `top_k` most probable, as {"label", "score"}."""
@@ -138,7 +145,7 @@ class DialoguePredictor:
         utterances: Sequence[Sequence[str]],
         speakers: Sequence[Sequence[str | None]] | None = None,
         progress: bool = False,
-        encode: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None,
+        encode: Callable[..., tuple[np.ndarray, Unread]] | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """
         Probabilities of every turn of every dialogue, one after the other.
@@ -151,13 +158,24 @@ class DialoguePredictor:
         Returns:
             (N, C) float32 for N turns in all, and (N,) bool: which utterances were cut.
         """
+        output, unread = self._probabilities(utterances, speakers, progress, encode)
+        return output, unread.truncated
+
+    def _probabilities(
+        self,
+        utterances: Sequence[Sequence[str]],
+        speakers: Sequence[Sequence[str | None]] | None = None,
+        progress: bool = False,
+        encode: Callable[..., tuple[np.ndarray, Unread]] | None = None,
+    ) -> tuple[np.ndarray, Unread]:
+        """As `probabilities`, with all that the model cannot read of the utterances."""
         if self.model.config.num_speakers and not self._said:  # a file comes in many parts
             given: Sequence[Sequence[str | None]]
             given = [[None] * len(dialogue) for dialogue in utterances] if speakers is None else speakers
             names = [speaker for dialogue in given for speaker in dialogue]
             self._said = dialogue_turns.warn_of_speakers(names, self.model.config.num_speakers)
         texts = list(dict.fromkeys(text for dialogue in utterances for text in dialogue))
-        vectors, cut = (encode or utterance_vectors)(self.model, self.tokenizer, texts, self.max_length, progress)
+        vectors, unread = (encode or utterance_vectors)(self.model, self.tokenizer, texts, self.max_length, progress)
         row_of = {text: row for row, text in enumerate(texts)}
         rows = [np.array([row_of[text] for text in dialogue]) for dialogue in utterances]
         starts = np.cumsum([0, *map(len, rows)])
@@ -175,16 +193,18 @@ class DialoguePredictor:
                     output[starts[i] : starts[i + 1]] = dialogue[: len(rows[i])]
                 if bar is not None:
                     bar.update(len(batch))
-        return output, np.concatenate([cut[dialogue] for dialogue in rows] or [cut])
+        turns = np.concatenate([np.empty(0, int), *rows])
+        return output, Unread(unread.truncated[turns], unread.unknown[turns])
 
     check_top_k = staticmethod(Predictor.check_top_k)
 
-    def warn_truncated(self, truncated: int, total: int) -> None:
-        """One counted warning for the utterances that were cut."""
+    def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
+        """A counted warning for the utterances that were cut, and one for those that the tokenizer does not know."""
         if truncated:
             logger.warning(
                 "%d of %d utterances are longer than %d tokens and were cut", truncated, total, self.max_length
             )
+        warn_unknown(unknown, total, "utterances")
 
     def _forward(self, vectors: list[np.ndarray], speaker_ids: list[list[int]] | None) -> np.ndarray:
         return model_probabilities(self.model, pad_dialogues(vectors, speaker_ids), multi_label=False)
@@ -220,8 +240,8 @@ def utterance_vectors(
     texts: Sequence[str],
     max_length: int,
     progress: bool = False,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The utterance encoder's vectors (N, D) float32 of N texts, and (N,) bool: which were cut."""
+) -> tuple[np.ndarray, Unread]:
+    """The utterance encoder's vectors (N, D) float32 of N texts, and what it cannot read of them."""
     model.eval()
     if getattr(model, "takes_arrays", False):
         encode = model.encode_utterances
@@ -230,12 +250,13 @@ def utterance_vectors(
 
         encode = torch_utterance_encoder(model)
     output = np.empty((len(texts), model.config.utterance_size), np.float32)
-    cut = np.zeros(len(texts), bool)
+    unread = Unread.nothing(len(texts))
     budget = TOKENS_PER_BATCH * (1 if model.device.type == "cpu" else 16)
     with progress_bar(progress, total=len(texts), unit="utterances") as bar:
         for start in range(0, len(texts), CHUNK):
             part = slice(start, start + CHUNK)
-            encoded, cut[part] = encode_texts(tokenizer, [list(texts[part])], max_length, None, model.config)
+            encoded, found = encode_texts(tokenizer, [list(texts[part])], max_length, None, model.config)
+            unread.truncated[part], unread.unknown[part] = found
             for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], budget):
                 batch = {"input_ids": [encoded["input_ids"][row] for row in rows]}
                 # Graphs that were exported before padding could stand in front expect it behind.
@@ -243,4 +264,4 @@ def utterance_vectors(
                 output[[start + row for row in rows]] = encode(inputs["input_ids"], inputs["attention_mask"])
                 if bar is not None:
                     bar.update(len(rows))
-    return output, cut
+    return output, unread

@@ -15,10 +15,11 @@ import torch
 from transformers import PreTrainedModel
 
 from ..modeling.dialogue_turns import number_speakers, read_turn
-from ..modeling.pipeline_emotional_response import emotion_ids_of, emotion_vector, encode_contexts
+from ..modeling.pipeline_emotional_response import emotion_ids_of, emotion_vector
 from ..modeling.target_texts import model_inputs
 from ..runtime.batching import as_texts, encode_texts, pad_rows
 from ..runtime.torch_models import to_tensors
+from ..runtime.unread import Unread
 from . import (
     DialoguePredictor,
     Predictor,
@@ -27,7 +28,7 @@ from . import (
     load_predictor,
 )
 from .dialogue import speaker_and_utterance, utterance_vectors
-from .replies import Emotion
+from .replies import Emotion, unread_contexts
 
 
 logger = logging.getLogger(__name__)
@@ -301,15 +302,15 @@ def targeted_context(config, text: str, target: str | None, aspect: str) -> Cont
     )
 
 
-def read_text(predictor: Predictor, context: Context, merge: Merge = "sum") -> tuple[Reading, bool]:
-    """A text as the model reads it, and whether it was cut."""
+def read_text(predictor: Predictor, context: Context, merge: Merge = "sum") -> tuple[Reading, Unread]:
+    """A text as the model reads it, and what it cannot read of it."""
     tokenizer, config = predictor.tokenizer, predictor.model.config
     if not tokenizer.is_fast:
         raise ValueError(
             f"{type(tokenizer).__name__} does not tell which characters a token stands for: use a fast tokenizer."
         )
     segments = [[context.text]] if context.auxiliary is None else [[context.text], [context.auxiliary]]
-    encoded, cut = encode_texts(tokenizer, segments, predictor.max_length, predictor.gate, config)
+    encoded, unread = encode_texts(tokenizer, segments, predictor.max_length, predictor.gate, config)
     if context.context_id is not None:
         encoded["context_ids"] = [context.context_id]
     text = context.text
@@ -326,7 +327,7 @@ def read_text(predictor: Predictor, context: Context, merge: Merge = "sum") -> t
     if not words:
         raise ValueError(f"the tokenizer finds no word in {context.text!r}.")
     inputs = to_tensors(pad_rows(tokenizer, encoded), predictor.model)
-    return Reading(inputs, words, word_of), bool(cut[0])
+    return Reading(inputs, words, word_of), unread
 
 
 def _words(text: str, tokens, merge: str) -> tuple[list[str], np.ndarray]:
@@ -354,8 +355,8 @@ def _explain_text(
     layer: int,
     head: int,
 ) -> tuple[list[HeatMap], list[str]]:
-    readings, cuts = zip(*(read_text(predictor, context, merge) for context in contexts), strict=True)
-    predictor.warn_truncated(int(any(cuts)), 1)
+    readings, unread = zip(*(read_text(predictor, context, merge) for context in contexts), strict=True)
+    predictor.warn_unread(*np.max([each.counts for each in unread], axis=0))
     # A longer auxiliary sentence leaves less room for the text: what all contexts have is shown.
     words = min((reading.words for reading in readings), key=len)
     notes = [_merge_note(merge, method)]
@@ -718,8 +719,8 @@ def _explain_dialogue(
     as_texts([utterance for _, utterance in turns])
     if not turns:
         raise ValueError("a dialogue must have at least one turn.")
-    vectors, cut = utterance_vectors(model, predictor.tokenizer, [turn for _, turn in turns], predictor.max_length)
-    predictor.warn_truncated(int(cut.sum()), len(cut))
+    vectors, unread = utterance_vectors(model, predictor.tokenizer, [turn for _, turn in turns], predictor.max_length)
+    predictor.warn_unread(*unread.counts)
     embeds = torch.from_numpy(vectors).to(model.device, model.dtype)[None]  # (1, U, D)
     names, others = [], []
     if config.num_speakers:
@@ -802,17 +803,7 @@ def _explain_reply(
     tokenizer, config = generator.tokenizer, generator.model.config
     notes = []
     weights = [emotion_vector(emotion, config) for emotion in emotions]
-    read = encode_contexts(
-        tokenizer,
-        [context],
-        config,
-        generator.max_length,
-        emotion_ids_of(weights[:1], config) or ([0] if config.emotion_token_ids else None),
-    )
-    text_tokens = len(tokenizer(context, add_special_tokens=False, verbose=False)["input_ids"])
-    special = 1 + (config.context_start_token_id is not None) + (config.emotion_token_ids is not None)
-    if text_tokens > len(read[0]) - special:
-        logger.warning("1 of 1 texts is longer than %d tokens and was cut", generator.max_length)
+    emotion_ids_of(weights[:1], config)  # refuses mixtures where the model reads a token
     if reply is None:
         if not emotions:
             raise ValueError("`emotions` must name one, which the reply is generated in, or `reply` must be given.")
@@ -822,6 +813,8 @@ def _explain_reply(
             raise ValueError(f"the model's reply in {_emotion_name(emotions[0])} is empty: give one as `reply`.")
     elif not reply.strip():
         raise ValueError(f"`reply` must be a text that is not empty, got {reply!r}.")
+    else:
+        unread_contexts(tokenizer, config, [context], generator.max_length)
     asked = emotions if len(emotions) > 1 else list(generator.emotions)
     if not tokenizer.is_fast:
         raise ValueError(

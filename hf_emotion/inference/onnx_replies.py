@@ -21,6 +21,7 @@ from ..modeling.pipeline_emotional_response import (
 )
 from ..runtime.loading import read_config, read_tokenizer, reading
 from ..runtime.onnx import DECODER, ENCODER, Session
+from .replies import unread_contexts
 
 
 class OnnxReplyGenerator:
@@ -65,6 +66,7 @@ class OnnxReplyGenerator:
         weights = [emotion_vector(emotion, self.config) for _, emotion in inputs]
         contexts = [context for context, _ in inputs]
         emotion_ids = emotion_ids_of(weights, self.config)
+        unread_contexts(self.tokenizer, self.config, contexts, max_length or self.config.max_position_embeddings)
         rows = encode_contexts(self.tokenizer, contexts, self.config, max_length, emotion_ids)
         batch = pad_contexts(rows, self.config)
         sequences = self.generate(**batch, emotion_weights=torch.tensor(weights), **settings)

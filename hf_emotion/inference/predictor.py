@@ -21,6 +21,7 @@ from ..runtime.batching import (
 )
 from ..runtime.checkpoints import is_dialogue_model, is_generator, is_targeted, load_checkpoint, model_probabilities
 from ..runtime.plain import tfidf_gate, usable_positions
+from ..runtime.unread import Unread, warn_unknown
 from ..taxonomies import NO_ROLL_UP, group_index
 
 
@@ -130,8 +131,16 @@ class Predictor:
             for each text a list of {"label", "score"}; empty where no label passes its threshold. A single-label model
             gives the most probable label.
         """
+        return self.predict(texts, top_k, progress)[0]
+
+    def predict(
+        self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False
+    ) -> tuple[list[list[dict]], Unread]:
+        """As a call, and what the model cannot read of each text."""
         self.check_top_k(top_k)
-        return self.rank(self.label_probabilities(texts, progress), top_k)
+        probabilities, unread = self._label_probabilities(texts, progress)
+        self.warn_unread(*unread.counts)
+        return self.rank(probabilities, top_k), unread
 
     def rank(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[dict]]:
         """(N, C) probabilities of the model's labels -> for each row what `__call__` returns."""
@@ -149,8 +158,8 @@ class Predictor:
 
     def label_probabilities(self, texts: Sequence[str] | str, progress: bool = False) -> np.ndarray:
         """As `probabilities`, but always of the model's own labels: (N, C)."""
-        probabilities, truncated = self._label_probabilities(texts, progress)
-        self.warn_truncated(truncated, len(probabilities))
+        probabilities, unread = self._label_probabilities(texts, progress)
+        self.warn_unread(*unread.counts)
         return probabilities
 
     def roll_up(self, probabilities: np.ndarray) -> np.ndarray:
@@ -179,8 +188,8 @@ class Predictor:
         if top_k is not None and top_k < 1:
             raise ValueError(f"`top_k` must be at least 1, got {top_k}.")
 
-    def warn_truncated(self, truncated: int, total: int) -> None:
-        """One counted warning for the texts that were cut."""
+    def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
+        """A counted warning for the texts that were cut, and one for those that the tokenizer does not know."""
         if truncated:
             logger.warning(
                 "%d of %d texts are longer than %d tokens (`max_length`) and were cut",
@@ -188,11 +197,11 @@ class Predictor:
                 total,
                 self.max_length,
             )
+        warn_unknown(unknown, total)
 
-    def _label_probabilities(self, texts: Sequence[str] | str, progress: bool = False) -> tuple[np.ndarray, int]:
-        """Probabilities of the model's labels (N, C) float32, and the number of texts that were cut."""
-        probabilities, cut = self._run(as_texts(texts), progress=progress)
-        return probabilities, int(cut.sum())
+    def _label_probabilities(self, texts: Sequence[str] | str, progress: bool = False) -> tuple[np.ndarray, Unread]:
+        """Probabilities of the model's labels (N, C) float32, and what it cannot read of the texts."""
+        return self._run(as_texts(texts), progress=progress)
 
     def _run(
         self,
@@ -200,9 +209,9 @@ class Predictor:
         auxiliaries: Sequence[str] | None = None,
         context_ids: Sequence[int] | None = None,
         progress: bool = False,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, Unread]:
         """
-        Probabilities (N, C) float32 of rows in any order of lengths, and which of them were cut, (N,) bool.
+        Probabilities (N, C) float32 of rows in any order of lengths, and what the model cannot read of their texts.
 
         Args:
             texts: N texts.
@@ -210,13 +219,14 @@ class Predictor:
             context_ids: the context of each row.
         """
         self.model.eval()  # it may be in training
-        cut = np.zeros(len(texts), dtype=bool)
+        unread = Unread.nothing(len(texts))
         output = np.empty((len(texts), self.model.config.num_labels), dtype=np.float32)
         with progress_bar(progress, total=len(texts), unit="texts") as bar:
             for start in range(0, len(texts), CHUNK):
                 part = slice(start, start + CHUNK)
                 pairs = [texts[part]] if auxiliaries is None else [texts[part], auxiliaries[part]]
-                encoded, cut[part] = encode_texts(self.tokenizer, pairs, self.max_length, self.gate, self.model.config)
+                encoded, found = encode_texts(self.tokenizer, pairs, self.max_length, self.gate, self.model.config)
+                unread.truncated[part], unread.unknown[part] = found
                 budget = TOKENS_PER_BATCH * (1 if self.model.device.type == "cpu" else 16)
                 for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], budget):
                     names = [name for name in INPUT_NAMES if name in encoded]
@@ -226,7 +236,7 @@ class Predictor:
                     output[[start + row for row in rows]] = self._forward(batch)
                     if bar is not None:
                         bar.update(len(rows))
-        return output, cut
+        return output, unread
 
     def _forward(self, batch: dict[str, list]) -> np.ndarray:
         return model_probabilities(self.model, pad_rows(self.tokenizer, batch), self.multi_label)

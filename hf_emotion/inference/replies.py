@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replies in chosen emotions, for lists of contexts, from a checkpoint of our generators."""
 
+import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,10 @@ from ..modeling.pipeline_emotional_response import (
 from ..runtime.batching import as_texts, check_max_length
 from ..runtime.checkpoints import is_generator, load_checkpoint
 from ..runtime.torch_models import use_one_thread_after_fork
+from ..runtime.unread import Unread, unknown_shares, warn_unknown
 
+
+logger = logging.getLogger(__name__)
 
 Emotion = str | Mapping[str, float]
 
@@ -108,6 +112,19 @@ class ReplyGenerator:
             ValueError: an empty context, an unknown emotion (with the nearest names), numbers of both that differ, more new
                 tokens than the model has positions.
         """
+        return self.predict(contexts, emotions, batch_size, seed, progress, **generate_kwargs)[0]
+
+    @torch.no_grad()
+    def predict(
+        self,
+        contexts: Sequence[str] | str,
+        emotions: Sequence[Emotion] | Emotion,
+        batch_size: int = 64,
+        seed: int | None = None,
+        progress: bool = False,
+        **generate_kwargs: Any,
+    ) -> tuple[list[Any], Unread]:
+        """As a call, and what the model cannot read of each context."""
         contexts = as_texts(contexts)
         if isinstance(emotions, str | Mapping):
             emotions = [emotions] * len(contexts)
@@ -127,7 +144,8 @@ class ReplyGenerator:
         use_one_thread_after_fork()
         with _sampling:
             ids = encode_contexts(self.tokenizer, contexts, config, self.max_length, emotion_ids_of(weights, config))
-            return self._generate(ids, weights, batch_size, seed, progress, generate_kwargs)
+            unread = unread_contexts(self.tokenizer, config, contexts, self.max_length)
+            return self._generate(ids, weights, batch_size, seed, progress, generate_kwargs), unread
 
     def _generate(
         self,
@@ -222,3 +240,23 @@ class ReplyGenerator:
 
     def _padded(self, rows: list[list[int]]) -> dict[str, torch.Tensor]:
         return {name: tensor.to(self.model.device) for name, tensor in pad_contexts(rows, self.model.config).items()}
+
+
+def unread_contexts(
+    tokenizer: PreTrainedTokenizerBase, config: Any, contexts: Sequence[str], max_length: int
+) -> Unread:
+    """What a model cannot read of each context; the warnings count a context once, however many replies it gets."""
+    if not contexts:  # of no texts, tokenizers make an error
+        return Unread.nothing(0)
+    distinct = list(dict.fromkeys(contexts))
+    special = 1 + sum(token is not None for token in (config.context_start_token_id, config.emotion_token_ids))
+    encoded = tokenizer(distinct, add_special_tokens=False, verbose=False)
+    cut = np.array([len(ids) + special > max_length for ids in encoded["input_ids"]], dtype=bool)
+    unread = Unread(cut, unknown_shares(tokenizer, distinct, encoded))
+    truncated, unknown, total = unread.counts
+    if truncated:
+        logger.warning("%d of %d contexts are longer than %d tokens and were cut", truncated, total, max_length)
+    warn_unknown(unknown, total, "contexts")
+    number = {context: row for row, context in enumerate(distinct)}
+    rows = [number[context] for context in contexts]
+    return Unread(unread.truncated[rows], unread.unknown[rows])

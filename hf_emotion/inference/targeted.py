@@ -9,6 +9,7 @@ import numpy as np
 
 from ..runtime.batching import as_texts
 from ..runtime.plain import target_texts
+from ..runtime.unread import Unread
 from .predictor import Predictor
 
 
@@ -62,6 +63,15 @@ class TargetedPredictor(Predictor):
         Raises:
             ValueError: an empty text, a text that names none of the model's targets, an unknown target.
         """
+        return self.predict(texts, targets, progress)[0]
+
+    def predict(  # type: ignore[override]
+        self,
+        texts: Sequence[str] | str,
+        targets: Sequence[str] | None = None,
+        progress: bool = False,
+    ) -> tuple[list[list[dict[str, Any]]], Unread]:
+        """As a call, and what the model cannot read of each text."""
         config = self.model.config
         texts = as_texts(texts)
         if targets is not None and (isinstance(targets, str) or not targets):
@@ -73,9 +83,9 @@ class TargetedPredictor(Predictor):
             ]
         else:
             of = [list(dict.fromkeys(targets))] * len(texts)
-        results, truncated = self._predict(texts, of, progress)
-        self.warn_truncated(truncated, len(results))
-        return results
+        results, unread = self._predict(texts, of, progress)
+        self.warn_unread(*unread.counts)
+        return results, unread
 
     def _targets_in(self, text: str, number: int) -> list[str]:
         found = target_texts.targets_in(self.model.config, text)
@@ -86,21 +96,24 @@ class TargetedPredictor(Predictor):
             )
         return found
 
-    def _predict(self, texts: list[str], targets: list[list], progress: bool) -> tuple[list[list[dict]], int]:
+    def _predict(self, texts: list[str], targets: list[list], progress: bool) -> tuple[list[list[dict]], Unread]:
         pairs = [
             (number, target, aspect)
             for number, names in enumerate(targets)
             for target in names
             for aspect in self.model.config.aspects
         ]
-        probabilities, cut = self._pair_probabilities(
-            [texts[number] for number, _, _ in pairs], [pair[1:] for pair in pairs], progress
+        numbers = np.array([number for number, _, _ in pairs], dtype=int)
+        probabilities, found = self._pair_probabilities(
+            [texts[number] for number in numbers], [pair[1:] for pair in pairs], progress
         )
-        truncated = len({number for (number, _, _), is_cut in zip(pairs, cut, strict=True) if is_cut})
+        unread = Unread.nothing(len(texts))
+        for of_texts, of_pairs in zip(unread, found, strict=True):
+            np.maximum.at(of_texts, numbers, of_pairs)
         results: list[list[dict[str, Any]]] = [[] for _ in texts]
         for (number, target, aspect), row in zip(pairs, probabilities.tolist(), strict=True):
             results[number].append(target_texts.entry(target, aspect, self.labels, row))
-        return results, truncated
+        return results, unread
 
     # What `predict_file` calls. A row whose text names no target has no predictions.
 
@@ -136,8 +149,10 @@ class TargetedPredictor(Predictor):
         targets, aspects = context_names(rows)
         names = [aspects[i] for i in rows["aspect"]]
         of = [None] * len(rows) if targets is None else [targets[i] for i in rows["target"]]
-        probabilities, cut = self._pair_probabilities(list(rows["text"]), list(zip(of, names, strict=True)), progress)
-        self.warn_truncated(int(cut.sum()), len(rows))
+        probabilities, unread = self._pair_probabilities(
+            list(rows["text"]), list(zip(of, names, strict=True)), progress
+        )
+        self.warn_unread(*unread.counts)
         return probabilities
 
     def _pair_probabilities(self, texts: list[str], pairs: list[tuple], progress: bool):

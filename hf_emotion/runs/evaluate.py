@@ -98,8 +98,8 @@ def evaluate(
     gold = label_matrix(rows)
     decisions = None
     if isinstance(predictor, DialoguePredictor):
-        probabilities, cut = predictor.probabilities(rows["utterances"], rows["speakers"], progress=True)
-        predictor.warn_truncated(int(cut.sum()), len(cut))
+        probabilities, unread = predictor._probabilities(rows["utterances"], rows["speakers"], progress=True)
+        predictor.warn_unread(*unread.counts)
     elif isinstance(predictor, TargetedPredictor):
         probabilities = predictor.row_probabilities(rows, progress=True)
     else:

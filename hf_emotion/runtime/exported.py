@@ -56,6 +56,12 @@ def _read_json(path: Path) -> dict[str, Any]:
     return values
 
 
+class _Encoded(dict):
+    """{name: N lists}, and in `encodings` what the tokenizer tells of the words, as transformers' BatchEncoding has it."""
+
+    encodings: list
+
+
 class ExportedTokenizer:
     """
     The tokenizer in an exported folder, as the predictors call one of transformers. For batches of texts only.
@@ -108,7 +114,8 @@ class ExportedTokenizer:
         rows = self._tokenizer.encode_batch(
             list(texts) if pairs is None else list(zip(texts, pairs, strict=True)),
         )
-        encoded: dict[str, list] = {"input_ids": [row.ids for row in rows]}
+        encoded = _Encoded(input_ids=[row.ids for row in rows])
+        encoded.encodings = rows
         if return_token_type_ids:
             encoded["token_type_ids"] = [row.type_ids for row in rows]
         if return_offsets_mapping:

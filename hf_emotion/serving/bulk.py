@@ -20,6 +20,7 @@ import pyarrow
 import pyarrow.parquet
 import torch
 import torch.distributed
+from pyarrow import compute
 from tqdm.auto import tqdm
 
 from ..data.own_files import is_number
@@ -43,6 +44,7 @@ from ..io.paths import (
 )
 from ..runtime.onnx import OnnxClassifier
 from ..runtime.plain import readable
+from ..runtime.unread import MUCH
 
 
 try:
@@ -59,7 +61,7 @@ ROWS_PER_PART = 4096  # what an interruption costs at most, of each process
 ROWS_PER_CHUNK = 20_000  # read or written at once
 LINES_SHOWN = 10
 any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predicted keeps its place
-LABELS, SCORES = "predicted_labels", "predicted_scores"
+LABELS, SCORES, TRUNCATED, UNKNOWN = PREDICTED = ("predicted_labels", "predicted_scores", "truncated", "unknown")
 CSV_SEPARATOR = "|"
 
 
@@ -77,12 +79,13 @@ def predict_file(
     state: "PartialState | None" = None,
 ) -> dict[str, int]:
     """
-    Predict every row of a CSV, TSV, JSONL or Parquet file; the output has its columns and `predicted_labels` and
-    `predicted_scores` (lists; in CSV joined by "|").
+    Predict every row of a CSV, TSV, JSONL or Parquet file; the output has its columns, `predicted_labels` and
+    `predicted_scores` (lists; in CSV joined by "|"), `truncated` (whether the text was cut) and `unknown` (the share of it that the
+    tokenizer does not know, see `hf_emotion.runtime.unread`).
 
     A file of dialogues has one row for each utterance, those of a dialogue one after the other; or, in JSONL and Parquet, one
-    row for each dialogue with the column `turns`, a list of {"speaker", "utterance"}: its predictions are then one label
-    and score for each turn.
+    row for each dialogue with the column `turns`, a list of {"speaker", "utterance"}: each new column then has a list with
+    one value for each turn.
 
     Predictions are kept in parts in the folder `OUTPUT.parts` until the whole is written; the same call after an
     interruption predicts the parts that are missing, in any number of processes.
@@ -128,7 +131,7 @@ def predict_file(
         if isinstance(predictor, DialoguePredictor):
             columns.dialogue, columns.speaker = dialogue_column, speaker_column
             first = next((row for _, row in any_rows(source) if not isinstance(row, MalformedRow)), {})
-            columns.nested = TURNS in first and columns.text not in first
+            columns.nested = layout.nested = TURNS in first and columns.text not in first
             if columns.nested and top_k is not None:
                 raise ValueError(
                     "`top_k` needs one row for each utterance: rows with `turns` have one label for each turn."
@@ -139,6 +142,7 @@ def predict_file(
             "model": _fingerprint(predictor),
             "labels": predictor.labels,
             "columns": asdict(columns),
+            "predicted": list(PREDICTED),
             "top_k": top_k,
             "on_bad_rows": on_bad_rows,
             "rows_per_part": rows_per_part,
@@ -169,7 +173,6 @@ def predict_file(
     plan = _by_first(group, start)
     columns = _Columns(**plan["columns"])
     processes, mine = (1, 0) if state is None else (state.num_processes, state.process_index)
-    truncated = 0
     if not plan["complete"]:
         finished, missing = set(plan["finished"]), itertools.count()
         rows = (row for _, row in any_rows(source))
@@ -178,18 +181,14 @@ def predict_file(
             for number, part in enumerate(_split_rows(rows, columns, rows_per_part)):
                 if number in finished or next(missing) % processes != mine:
                     continue
-                table, cut = predict_rows(predictor, part, columns, top_k, bar.update)
+                table = predict_rows(predictor, part, columns, top_k, bar.update)
                 with writing(f"{parts.folder}/{number:06d}.parquet") as temporary:
                     pyarrow.parquet.write_table(table, temporary)
-                truncated += cut
     if group is not None:
-        counts = [0] * processes
-        torch.distributed.all_gather_object(counts, truncated, group=group)  # waits for all
-        truncated = sum(counts)
-    if mine == 0:
-        predictor.warn_truncated(truncated, plan["texts"])
+        torch.distributed.barrier(group)
 
     def finish() -> None:
+        predictor.warn_unread(*parts.unread_counts(), plan["texts"])
         if not plan["complete"]:
             parts.join(source, output, layout)
         parts.remove()
@@ -295,11 +294,21 @@ class _Parts:
         }
         return {int(name): names[name] for name in sorted(filter(str.isdecimal, names), key=int)}
 
-    def predictions(self) -> Iterator[tuple[list[str] | None, list[float] | None]]:
+    def predictions(self) -> Iterator[dict[str, Any]]:
         for path in self._paths().values():
             with self.fs.open(path) as file:
                 columns = pyarrow.parquet.read_table(file).to_pydict()
-            yield from zip(columns[LABELS], columns[SCORES], strict=True)
+            for values in zip(*columns.values(), strict=True):
+                yield dict(zip(columns, values, strict=True))
+
+    def unread_counts(self) -> tuple[int, int]:
+        """Those of all parts, see `unread_counts`."""
+        counts = [(0, 0)]
+        for path in self._paths().values():
+            with self.fs.open(path) as file:
+                counts.append(unread_counts(pyarrow.parquet.read_table(file, columns=[TRUNCATED, UNKNOWN])))
+        truncated, unknown = zip(*counts, strict=True)
+        return sum(truncated), sum(unknown)
 
     def join(self, source: str | Path, output: str | Path, layout: "_Layout") -> None:
         """Write the output."""
@@ -385,6 +394,7 @@ class _Layout:
 
     columns: list[str] = field(default_factory=list)
     schema: pyarrow.Schema | None = None
+    nested: bool = False  # the predictions of a row are those of its turns
 
 
 def _check_rows(
@@ -472,7 +482,7 @@ def check_columns(row: dict, columns: _Columns, where: str) -> None:
     for name in columns.needed:
         if name not in row:
             raise ValueError(f"{where}: no column {name!r}; the columns are {sorted(row)}.")
-    for name in (LABELS, SCORES):
+    for name in PREDICTED:
         if name in row:
             raise ValueError(f"{where}: the file has a column {name!r} already: rename it first.")
 
@@ -522,26 +532,30 @@ def predict_rows(
     columns: _Columns,
     top_k: int | None,
     advance: Callable[[int], Any] = lambda rows: None,
-) -> tuple[pyarrow.Table, int]:
-    """Predictions of some rows (null for those without a valid text), and the number of texts that were cut."""
-    truncated = 0
+) -> pyarrow.Table:
+    """The columns `PREDICTED` of some rows, null for those without a valid text."""
     usable = [number for number, row in enumerate(rows) if columns.usable(row)]
-    labels: list[list[str] | None] = [None] * len(rows)
-    scores: list[list[float] | None] = [None] * len(rows)
+    found: list[tuple] = [(None,) * len(PREDICTED)] * len(rows)
     if isinstance(predictor, DialoguePredictor):
-        truncated = _predict_dialogues(predictor, rows, usable, columns, top_k, labels, scores)
+        _predict_dialogues(predictor, rows, usable, columns, top_k, found)
         advance(len(usable))
     else:
         for start in range(0, len(usable), 2048):
             numbers = usable[start : start + 2048]
-            probabilities, cut = predictor._label_probabilities([rows[number][columns.text] for number in numbers])
-            truncated += cut
-            for number, found in zip(numbers, predictor.rank(probabilities, top_k), strict=True):
-                labels[number] = [item["label"] for item in found]
-                scores[number] = [item["score"] for item in found]
+            probabilities, unread = predictor._label_probabilities([rows[number][columns.text] for number in numbers])
+            items = predictor.rank(probabilities, top_k)
+            for number, *own in zip(numbers, items, *(values.tolist() for values in unread), strict=True):
+                found[number] = _predicted(*own)
             advance(len(numbers))
     advance(len(rows) - len(usable))
-    return pyarrow.table({LABELS: labels, SCORES: scores}, schema=PREDICTION_SCHEMA), truncated
+    schema = prediction_schema(columns.nested)
+    values = zip(*found, strict=True) if found else [[]] * len(PREDICTED)
+    return pyarrow.table(dict(zip(PREDICTED, map(list, values), strict=True)), schema=schema)
+
+
+def _predicted(items: list[dict], truncated, unknown) -> tuple:
+    """The values of `PREDICTED` for a row with these labels and scores."""
+    return [item["label"] for item in items], [item["score"] for item in items], truncated, unknown
 
 
 def _predict_dialogues(
@@ -550,10 +564,9 @@ def _predict_dialogues(
     usable: list[int],
     columns: _Columns,
     top_k: int | None,
-    labels: list,
-    scores: list,
-) -> int:
-    """Fill in labels and scores of the usable rows; the number of utterances that were cut."""
+    found: list[tuple],
+) -> None:
+    """Fill in the values of `PREDICTED` for the usable rows."""
     if columns.nested:
         turns = [rows[number][TURNS] for number in usable]
         utterances = [[turn["utterance"] for turn in dialogue] for dialogue in turns]
@@ -562,24 +575,36 @@ def _predict_dialogues(
         groups = [list(group) for _, group in itertools.groupby(usable, key=lambda i: columns.dialogue_of(rows[i]))]
         utterances = [[rows[number][columns.text] for number in group] for group in groups]
         speakers = [[rows[number].get(columns.speaker) for number in group] for group in groups]
-    probabilities, cut = predictor.probabilities(utterances, speakers)
-    found = iter(predictor.rank(probabilities, top_k))
+    probabilities, unread = predictor._probabilities(utterances, speakers)
+    each = zip(predictor.rank(probabilities, top_k), *(values.tolist() for values in unread), strict=True)
     for position, number in enumerate(usable):
-        # A row with turns has one label for each of them.
-        items = [next(found)[0] for _ in utterances[position]] if columns.nested else next(found)
-        labels[number] = [item["label"] for item in items]
-        scores[number] = [item["score"] for item in items]
-    return int(cut.sum())
+        if columns.nested:  # one label for each turn
+            items, *own = zip(*itertools.islice(each, len(utterances[position])), strict=True)
+            found[number] = _predicted([label for (label,) in items], *map(list, own))
+        else:
+            found[number] = _predicted(*next(each))
 
 
-PREDICTION_SCHEMA = pyarrow.schema({LABELS: pyarrow.list_(pyarrow.string()), SCORES: pyarrow.list_(pyarrow.float32())})
+def prediction_schema(nested: bool) -> pyarrow.Schema:
+    """Of the columns `PREDICTED`, those of a row, or `nested` those of its turns."""
+    truncated, unknown = pyarrow.bool_(), pyarrow.float64()
+    if nested:
+        truncated, unknown = pyarrow.list_(truncated), pyarrow.list_(unknown)
+    types = pyarrow.list_(pyarrow.string()), pyarrow.list_(pyarrow.float32()), truncated, unknown
+    return pyarrow.schema(list(zip(PREDICTED, types, strict=True)))
+
+
+def unread_counts(table: pyarrow.Table) -> tuple[int, int]:
+    """How many texts (turns) of a table were cut, and how many hold much that is unknown."""
+    truncated, unknown = (
+        compute.list_flatten(table[name]) if pyarrow.types.is_list(table[name].type) else table[name]
+        for name in (TRUNCATED, UNKNOWN)
+    )
+    return compute.sum(truncated).as_py() or 0, compute.sum(compute.greater(unknown, MUCH)).as_py() or 0
 
 
 def _merge(source: str | Path, parts: _Parts, target: Path, layout: _Layout) -> None:
-    rows = (
-        {**row, LABELS: labels, SCORES: scores}
-        for (_, row), (labels, scores) in zip(any_rows(source), parts.predictions(), strict=True)
-    )
+    rows = ({**row, **found} for (_, row), found in zip(any_rows(source), parts.predictions(), strict=True))
     write_rows(rows, target, layout)
 
 
@@ -595,18 +620,24 @@ def write_rows(rows: Iterator[dict], target: Path, layout: _Layout) -> None:
         # "\r\n", as RFC 4180 has it: with "\n" the csv module would leave a lone carriage return unquoted.
         with target.open("w", encoding="utf-8", newline="") as file:
             delimiter = "\t" if target.suffix.lower() == ".tsv" else ","
-            writer = csv.DictWriter(file, [*layout.columns, LABELS, SCORES], delimiter=delimiter)
+            writer = csv.DictWriter(file, [*layout.columns, *PREDICTED], delimiter=delimiter)
             writer.writeheader()
             for row in rows:
-                for name, form in ((LABELS, str), (SCORES, "{:.4f}".format)):
-                    row[name] = "" if row[name] is None else CSV_SEPARATOR.join(form(value) for value in row[name])
-                writer.writerow(row)
+                writer.writerow(row | {name: _csv_cell(row[name]) for name in PREDICTED})
     else:
         schema = layout.schema
         assert schema is not None  # `_check_rows` found it
-        for prediction in PREDICTION_SCHEMA:
+        for prediction in prediction_schema(layout.nested):
             schema = schema.append(prediction)
         with pyarrow.parquet.ParquetWriter(target, schema) as writer:
             while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
                 columns = {name: [row.get(name) for row in chunk] for name in schema.names}
                 writer.write_table(pyarrow.table(columns, schema=schema))
+
+
+def _csv_cell(value: Any) -> str:
+    if isinstance(value, list):
+        return CSV_SEPARATOR.join(map(_csv_cell, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else f"{value:.4f}" if isinstance(value, float) else value

@@ -28,7 +28,6 @@ from . import bulk
 
 
 ROWS_PER_BLOCK = 4096
-CUT = "_cut_texts"  # of a block, in its first row
 ERROR = "_error"  # all that a block with a bad row holds: Ray does not hand over what an actor raises
 
 
@@ -99,8 +98,8 @@ def predict_with_ray(
             num_gpus=1 if gpus else 0,
         ).iter_batches(batch_size=None, batch_format="pyarrow")
         counts = {"rows": 0, "skipped": 0}
-        cut = _write(iter(blocks), source, output, counts)
-    predictor.warn_truncated(cut, counts["rows"])
+        truncated, unknown = _write(iter(blocks), source, output, counts, nested)
+    predictor.warn_unread(truncated, unknown, counts["rows"])
     return counts
 
 
@@ -117,7 +116,7 @@ class _Worker:
         self.on_bad_rows, self.source = on_bad_rows, source
 
     def __call__(self, block: pyarrow.Table) -> pyarrow.Table:
-        names = [name for name in block.column_names if name in (*self.columns.needed, bulk.LABELS, bulk.SCORES)]
+        names = [name for name in block.column_names if name in (*self.columns.needed, *bulk.PREDICTED)]
         rows = block.select(names).to_pylist()
         try:
             for row in rows:
@@ -126,10 +125,10 @@ class _Worker:
                     raise bulk.bad_row(row, self.columns, self.source)
         except ValueError as error:
             return pyarrow.table({ERROR: [str(error)]})
-        found, cut = bulk.predict_rows(self.predictor, rows, self.columns, self.top_k)
+        found = bulk.predict_rows(self.predictor, rows, self.columns, self.top_k)
         for name in found.column_names:
             block = block.append_column(found.schema.field(name), found[name])
-        return block.append_column(CUT, pyarrow.array([cut, *[0] * (len(rows) - 1)][: len(rows)], pyarrow.int64()))
+        return block
 
 
 def _read(data: Any, source: str | Path) -> Any:
@@ -170,23 +169,26 @@ def _checked(block: pyarrow.Table) -> pyarrow.Table:
     return block
 
 
-def _write(blocks: Iterator[pyarrow.Table], source: str | Path, output: str | Path, counts: dict[str, int]) -> int:
-    """Write the rows and count them; the number of texts that were cut."""
+def _write(
+    blocks: Iterator[pyarrow.Table], source: str | Path, output: str | Path, counts: dict[str, int], nested: bool
+) -> tuple[int, int]:
+    """Write the rows and count them; see `bulk.unread_counts`."""
     blocks = map(_checked, blocks)
     first = next(blocks, None)
-    own = pyarrow.schema([]) if first is None else first.drop_columns([*bulk.PREDICTION_SCHEMA.names, CUT]).schema
-    layout = bulk._Layout(own.names or columns_of(source), own)
-    cut = 0
+    own = pyarrow.schema([]) if first is None else first.drop_columns(list(bulk.PREDICTED)).schema
+    layout = bulk._Layout(own.names or columns_of(source), own, nested)
+    truncated = unknown = 0
 
     def rows() -> Iterator[dict]:
-        nonlocal cut
+        nonlocal truncated, unknown
         for block in itertools.chain([] if first is None else [first], blocks):
+            of_block = bulk.unread_counts(block)
+            truncated, unknown = truncated + of_block[0], unknown + of_block[1]
             for row in block.to_pylist():
-                cut += row.pop(CUT)
                 counts["rows"] += 1
                 counts["skipped"] += row[bulk.LABELS] is None
                 yield row
 
     with bulk.writing(output) as temporary:
         bulk.write_rows(rows(), temporary, layout)
-    return cut
+    return truncated, unknown

@@ -53,6 +53,7 @@ from ..modeling.usable_positions import usable_positions
 from ..recipes import Recipe
 from ..runtime.batching import INPUT_NAMES, encode_texts, pad_rows
 from ..runtime.checkpoints import is_dialogue_model, is_targeted
+from ..runtime.unread import Unread, warn_unknown
 from .dialogue import (
     build_dialogue_model,
     cached_vectors,
@@ -368,26 +369,26 @@ def tokenize(
 ) -> Dataset:
     """
     Columns `length`, `labels`, and what the model reads: those of `encode_texts`, with the auxiliary sentence as second segment
-    where the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, with one counted warning.
+    where the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, with one counted warning;
+    so are counted those that the tokenizer does not know.
     """
     auxiliary = ["auxiliary"] if getattr(config, "auxiliary_sentence", False) else []
 
     def encode(batch: dict) -> dict:
-        encoded, cut = encode_texts(
+        encoded, unread = encode_texts(
             tokenizer, [batch[name] for name in ("text", *auxiliary)], max_length, gate, config
         )
         if hasattr(config, "num_contexts"):
             encoded["context_ids"] = batch["context_id"]
-        return {**encoded, "length": [len(ids) for ids in encoded["input_ids"]], "cut": cut}
+        return {**encoded, "length": [len(ids) for ids in encoded["input_ids"]], **unread._asdict()}
 
     columns = [name for name in dataset.column_names if name != "labels"]
     dataset = dataset.map(encode, batched=True, remove_columns=columns, desc="tokenizing")
-    cut = sum(dataset["cut"])
+    cut, unknown, total = Unread(*(np.array(dataset[name][:]) for name in Unread._fields)).counts
     if cut:
-        logger.warning(
-            "%d of %d texts are longer than %d tokens (`max_length`) and are cut", cut, len(dataset), max_length
-        )
-    return dataset.remove_columns("cut")
+        logger.warning("%d of %d texts are longer than %d tokens (`max_length`) and are cut", cut, total, max_length)
+    warn_unknown(unknown, total)
+    return dataset.remove_columns(list(Unread._fields))
 
 
 def make_collator(

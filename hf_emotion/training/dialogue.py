@@ -19,6 +19,7 @@ from ..modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
 from ..modeling.dialogue_turns import number_speakers
 from ..runtime.batching import encode_texts
 from ..runtime.loading import read_config, read_model
+from ..runtime.unread import Unread, warn_unknown
 from .models import base_to_build_on, not_found
 
 
@@ -123,18 +124,20 @@ def encode_dialogues(
         }
     )
     if is_frozen(config):
-        vectors, cut = cached_vectors(model, tokenizer, texts, max_length)
+        vectors, unread = cached_vectors(model, tokenizer, texts, max_length)
         inputs_of = lambda rows: {  # noqa: E731
             name: torch.from_numpy(array)
             for name, array in pad_dialogues([vectors[row["utterances"]] for row in rows]).items()
         }
     else:
-        columns, cut = encode_texts(tokenizer, [texts], max_length, None, config)
+        columns, unread = encode_texts(tokenizer, [texts], max_length, None, config)
         tokens = columns["input_ids"]
         inputs_of = lambda rows: pad_tokens([[tokens[i] for i in row["utterances"]] for row in rows], tokenizer)  # noqa: E731
 
-    if cut.any():
-        logger.warning("%d of %d utterances are longer than %d tokens and are cut", cut.sum(), len(cut), max_length)
+    cut, unknown, total = unread.counts
+    if cut:
+        logger.warning("%d of %d utterances are longer than %d tokens and are cut", cut, total, max_length)
+    warn_unknown(unknown, total, "utterances")
 
     def collate(rows: list[dict]) -> dict[str, torch.Tensor]:
         pad = torch.nn.utils.rnn.pad_sequence
@@ -175,12 +178,12 @@ def cached_vectors(
     texts: Sequence[str],
     max_length: int,
     progress: bool = True,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, Unread]:
     """
     As `utterance_vectors` under a frozen encoder, but computed once for these texts, encoder and `max_length`, and kept in the
     cache of `datasets`.
     """
-    digest = hashlib.sha256(f"vector, cut\n{max_length}\n{len(texts)}\n".encode())  # the columns first
+    digest = hashlib.sha256(f"vector, truncated, unknown\n{max_length}\n{len(texts)}\n".encode())  # the columns first
     digest.update(model.config.encoder_config.to_json_string().encode())
     for name, tensor in sorted(model.dialogue.utterance_encoder.state_dict().items()):
         digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
@@ -199,8 +202,8 @@ def cached_vectors(
     cache.parent.mkdir(parents=True, exist_ok=True)
 
     def encode(batch: dict) -> dict:
-        vectors, cut = utterance_vectors(model, tokenizer, batch["text"], max_length)
-        return {"vector": vectors, "cut": cut}
+        vectors, unread = utterance_vectors(model, tokenizer, batch["text"], max_length)
+        return {"vector": vectors, **unread._asdict()}
 
     rows = Dataset.from_dict({"text": list(texts)}).map(
         encode,
@@ -209,11 +212,12 @@ def cached_vectors(
         remove_columns="text",
         features=Features(
             vector=List(Value("float32"), length=model.config.utterance_size),
-            cut=Value("bool"),
+            truncated=Value("bool"),
+            unknown=Value("float64"),
         ),
         cache_file_name=str(cache),
         new_fingerprint=fingerprint,
         desc="utterance vectors",
     )
     columns = rows.with_format("numpy")[:]
-    return columns["vector"].reshape(len(texts), -1), columns["cut"]
+    return columns["vector"].reshape(len(texts), -1), Unread(columns["truncated"], columns["unknown"])

@@ -29,6 +29,7 @@ from ..modeling import BertModLNForConditionalGeneration, GPT2ModLNForConditiona
 from ..modeling.pipeline_emotional_response import encode_contexts, pad_contexts
 from ..recipes import SCRATCH, Recipe
 from ..runtime.loading import read_config, read_model, reading
+from ..runtime.unread import MUCH, unknown_shares, warn_unknown
 from .fit import fit, training_arguments
 from .models import load_base_tokenizer, not_found, resolve_base_model
 from .order import ExactTrainer
@@ -174,10 +175,10 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
         contexts = encode_contexts(tokenizer, batch["context"], config, max_length, batch["labels"])
         replies = tokenizer(batch["reply"], add_special_tokens=False)["input_ids"]
         replies = [[*ids, end] for ids in replies]
-        texts = tokenizer(batch["context"], add_special_tokens=False)["input_ids"]
+        texts = tokenizer(batch["context"], add_special_tokens=False)
         cut = [
             len(text) + special > len(context) or len(reply) > max_length
-            for text, context, reply in zip(texts, contexts, replies, strict=True)
+            for text, context, reply in zip(texts["input_ids"], contexts, replies, strict=True)
         ]
         return {
             "input_ids": contexts,
@@ -187,6 +188,7 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
                 len(context) + min(len(ids), max_length) for context, ids in zip(contexts, replies, strict=True)
             ],
             "cut": cut,
+            "unknown": unknown_shares(tokenizer, batch["context"], texts),
         }
 
     end = config.eos_token_id
@@ -204,7 +206,8 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
             len(dataset),
             max_length,
         )
-    return dataset.remove_columns("cut")
+    warn_unknown(int((np.array(dataset["unknown"][:]) > MUCH).sum()), len(dataset), "contexts")
+    return dataset.remove_columns(["cut", "unknown"])
 
 
 def make_reply_collator(model: PreTrainedModel) -> Callable[[list[dict]], dict[str, torch.Tensor]]:
