@@ -378,8 +378,11 @@ def predict(
         else:
             _print_dialogue(turns, top_k or 1)
         return
-    options = {"targets": target} if targeted else {"top_k": top_k}
-    results, unread = predictor.predict(lines, progress=len(lines) > 1000, **options)
+    results: list[list[dict[str, Any]]]
+    if isinstance(predictor, TargetedPredictor):
+        results, unread = predictor.predict(lines, targets=target, progress=len(lines) > 1000)
+    else:
+        results, unread = predictor.predict(lines, top_k=top_k, progress=len(lines) > 1000)
     if as_json:
         name = "sentiments" if targeted else "labels"
         _print_json_lines([{"text": text, name: items} for text, items in zip(lines, results, strict=True)], unread)
@@ -549,9 +552,9 @@ def generate(
     repeated = [line for line in lines for _ in asked]
     flat, unread = generator.predict(repeated, asked * len(lines), seed=seed, progress=len(repeated) > 1000, **options)
     if as_json:
-        answers = zip(repeated, asked * len(lines), flat, strict=True)
+        each = zip(repeated, asked * len(lines), flat, strict=True)
         _print_json_lines(
-            [{"context": line, "emotion": mixture, "reply": reply} for line, mixture, reply in answers], unread
+            [{"context": line, "emotion": mixture, "reply": reply} for line, mixture, reply in each], unread
         )
         return
     names = list(emotion or generator.emotions)

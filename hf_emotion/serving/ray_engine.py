@@ -171,17 +171,19 @@ def _checked(block: pyarrow.Table) -> pyarrow.Table:
 
 def _write(
     blocks: Iterator[pyarrow.Table], source: str | Path, output: str | Path, counts: dict[str, int], nested: bool
-) -> list[int]:
+) -> tuple[int, int]:
     """Write the rows and count them; see `bulk.unread_counts`."""
     blocks = map(_checked, blocks)
     first = next(blocks, None)
     own = pyarrow.schema([]) if first is None else first.drop_columns(list(bulk.PREDICTED)).schema
     layout = bulk._Layout(own.names or columns_of(source), own, nested)
-    unread = [0, 0]
+    truncated = unknown = 0
 
     def rows() -> Iterator[dict]:
+        nonlocal truncated, unknown
         for block in itertools.chain([] if first is None else [first], blocks):
-            unread[:] = map(sum, zip(unread, bulk.unread_counts(block), strict=True))
+            of_block = bulk.unread_counts(block)
+            truncated, unknown = truncated + of_block[0], unknown + of_block[1]
             for row in block.to_pylist():
                 counts["rows"] += 1
                 counts["skipped"] += row[bulk.LABELS] is None
@@ -189,4 +191,4 @@ def _write(
 
     with bulk.writing(output) as temporary:
         bulk.write_rows(rows(), temporary, layout)
-    return unread
+    return truncated, unknown
