@@ -54,10 +54,11 @@ def build(family: str, implementation: str = "sdpa", **config):
     return asymmetric_(fresh(family, implementation, **config))
 
 
-def masked_inputs() -> dict[str, torch.Tensor]:
-    """Rows with padding on the right, on the left and within, each with a context of its own."""
+def masked_inputs(left: bool = True) -> dict[str, torch.Tensor]:
+    """Rows with padding on the right, on the left (which moves stock BERT) and within, each with a context of its own."""
     inputs = encoder_inputs(4, 6, seed=21)
-    inputs["attention_mask"][2] = torch.tensor([0, 0, 1, 1, 1, 1])
+    if left:
+        inputs["attention_mask"][2] = torch.tensor([0, 0, 1, 1, 1, 1])
     inputs["attention_mask"][3] = torch.tensor([1, 1, 0, 1, 0, 1])
     return {**inputs, "context_ids": torch.tensor([4, 0, 6, 3])}
 
@@ -419,7 +420,7 @@ def test_cg_with_closed_gates_is_bert(gate_heads, implementation):
     for name, parameter in model.named_parameters():
         if "gate" in name:
             torch.nn.init.zeros_(parameter)
-    inputs = masked_inputs()
+    inputs = masked_inputs(left=False)
     outputs = model(**inputs, output_attentions=True)
     assert all((gates == 0).all() for gates in outputs.context_gates)
     plain = model(**inputs).logits
@@ -433,7 +434,7 @@ def test_cg_with_closed_gates_is_bert(gate_heads, implementation):
 )
 def test_qacg_without_its_quasi_part_is_bert(config, implementation):
     model = build("qacg", implementation, quasi_alpha=0, **config)
-    inputs = masked_inputs()
+    inputs = masked_inputs(left=False)
     logits = model(**inputs).logits
     del inputs["context_ids"]
     # Not to the last bit: BERT's eager attention may sum in another order.
@@ -448,7 +449,7 @@ def test_new_weights_follow_the_range_of_the_config_and_without_any_the_model_is
     for name, parameter in model.bert.named_parameters():
         if name not in bert:
             assert (parameter == 0).all(), name
-    inputs = masked_inputs()
+    inputs = masked_inputs(left=False)
     logits = model(**inputs).logits
     del inputs["context_ids"]
     assert_close(logits, stock_bert(model, "sdpa")(**inputs).logits, rtol=0, atol=1e-6)

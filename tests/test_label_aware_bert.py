@@ -51,7 +51,7 @@ def stock_hidden_states(model: BertForLabelAwareClassification, inputs: dict) ->
         for j in range(len(mask)):
             position_ids[b, j] = max(j - mask.index(1), 0)
     with torch.no_grad():
-        return bert(**inputs, position_ids=position_ids).last_hidden_state.numpy()
+        return bert(**{"position_ids": position_ids, **inputs}).last_hidden_state.numpy()
 
 
 def naive_softmax(scores: list[float]) -> list[float]:
