@@ -825,7 +825,7 @@ class TestVectors:
         for _ in range(2):  # computed, and from the cache
             vectors, cut = cached_vectors(model, tokenizer, texts, 12)
             assert vectors.shape == (4, 16) and vectors.dtype == np.float32
-            assert cut.tolist() == [False, True, False, False] and cut.dtype == bool
+            assert cut.truncated.tolist() == [False, True, False, False] and cut.truncated.dtype == bool
         for text, vector in zip(texts, vectors, strict=True):
             inputs = tokenizer(text, return_tensors="pt", truncation=True, max_length=12)
             with torch.no_grad():

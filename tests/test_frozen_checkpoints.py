@@ -63,7 +63,8 @@ def assert_agrees(found, expected, path: str = "") -> None:
     if isinstance(expected, float):
         assert found == pytest.approx(expected, abs=TOLERANCE), path
     elif isinstance(expected, dict):
-        assert isinstance(found, dict) and set(found) == set(expected), path
+        # Since then the lines also tell what was cut and what the tokenizer does not know.
+        assert isinstance(found, dict) and set(found) - {"truncated", "unknown"} == set(expected), path
         for key, value in expected.items():
             assert_agrees(found[key], value, f"{path}/{key}")
     elif isinstance(expected, list):

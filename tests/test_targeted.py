@@ -744,7 +744,7 @@ class TestFiles:
         for line, items in zip(lines[1:], expected, strict=True):
             assert "|".join(name for name, _ in items) in line
             assert "|".join(f"{score:.4f}" for _, score in items) in line
-        assert lines[2].endswith(",,")
+        assert ",,," in lines[2]  # no labels and no scores
         assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv"]
 
     def test_aspects_alone(self, cg_run, tmp_path):
@@ -841,7 +841,7 @@ class TestPredictCommand:
         lines = [json.loads(line) for line in invoke("predict", qacg_run, *self.TEXTS, "--json").splitlines()]
         assert [line["text"] for line in lines] == list(self.TEXTS)
         for line, items in zip(lines, expected, strict=True):
-            assert set(line) == {"text", "sentiments"}
+            assert set(line) == {"text", "sentiments", "truncated", "unknown"}
             assert_same_entries(line["sentiments"], items)
 
     def test_a_file(self, qacg_run, tmp_path):
@@ -981,7 +981,7 @@ class TestEvaluate:
         assert result.code == 1
         write_csv(tmp_path / "dev.csv", ["text", "aspect", "label"], [["a day", "sun", "joy"]] * 3)
         result = argv("evaluate", single_run, *options)
-        assert result.code == 1 and "the corpus has aspects and the model knows none" in result.err
+        assert result.code == 1 and "has aspects" in result.err and "the model knows none" in result.err
 
 
 class TestCompare:

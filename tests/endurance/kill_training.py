@@ -68,6 +68,8 @@ def make_training(folder: Path, **arguments: Any) -> list[str]:
 def half_written(checkpoints: Path) -> dict[str, list[str]]:
     """Checkpoints newer than all whole ones that lack their last file, or have it cut off, and what they hold."""
     found, whole = {}, 0
+    if not checkpoints.is_dir():  # killed before the first one
+        return found
     for path in checkpoints.glob("checkpoint-*"):
         step = int(path.name.split("-")[1])
         try:
