@@ -25,7 +25,8 @@ def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool
     """
     if not 0 <= beta < 1:
         raise ValueError(f"`beta` must lie in [0, 1), got {beta}.")
-    fewest = min((count for count in class_counts if count > 0), default=1)
+    present = [count for count in class_counts if count > 0]
+    fewest = min(present) if present else 1
     counts = torch.tensor([count or fewest for count in class_counts], dtype=torch.float64)
     weights = (1 - beta) / (1 - torch.pow(torch.tensor(beta, dtype=torch.float64), counts))
     if normalize:

@@ -93,13 +93,6 @@ class CGBertConfig(ClassifierFields, BertConfig):
                 "context-guided BERT is an encoder: `is_decoder` and `add_cross_attention` must be False."
             )
 
-    def validate_problem_type(self):
-        if self.problem_type != "single_label_classification":
-            raise ValueError(
-                "`problem_type` must be 'single_label_classification', for a text has one sentiment towards a context; got "
-                f"{self.problem_type!r}: pass that value, or none."
-            )
-
     def validate_contexts(self):
         if self.num_contexts < 1:
             raise ValueError(f"`num_contexts` must be at least 1, got {self.num_contexts}.")

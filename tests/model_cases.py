@@ -777,7 +777,6 @@ BAD_CG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"hidden_size": "16"}, "'hidden_size'"),
     ({"is_decoder": True}, "`is_decoder`"),
     ({"add_cross_attention": True}, "`add_cross_attention`"),
-    ({"problem_type": "multi_label_classification"}, "`problem_type` must be 'single_label_classification', .* got"),
     ({"num_contexts": 0}, "`num_contexts` must be at least 1, got 0"),
     ({"targets": ["LOCATION1"]}, "`targets` need `aspects`"),
     ({"num_contexts": 3, "aspects": ["price", "safety"]}, "`num_contexts` is 3, .* 1 targets × 2 aspects"),
