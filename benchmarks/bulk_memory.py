@@ -17,7 +17,7 @@ from measuring import parse, peak_memory, result, save
 from texts import save_untrained, synthetic_texts
 from transformers import BertConfig, BertModel
 
-from hf_emotion.training.models import load_base_tokenizer
+from hf_emotion.runtime.base_models import load_base_tokenizer
 
 
 def save_small_base(folder: Path, tokenizer_of: str) -> Path:

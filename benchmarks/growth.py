@@ -19,7 +19,7 @@ from reply_generation import PLAIN, train_step
 from texts import save_untrained, synthetic_texts
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, BertConfig, pipeline
 
-from hf_emotion.inference.predictor import Predictor
+from hf_emotion.tasks.emotion_classification.predictor import Predictor
 
 
 matplotlib.use("Agg")

@@ -17,14 +17,10 @@ from datasets import ClassLabel, Dataset
 from measuring import interleaved, parse, ratio, save
 from texts import save_untrained, synthetic_texts
 
-from hf_emotion.data import (
-    auxiliary_sentence,
-    context_names,
-    load_dataset_for,
-    replace_targets,
-)
-from hf_emotion.inference.targeted import TargetedPredictor
-from hf_emotion.training.classification import contexts_of
+from hf_emotion.tasks.loading import load_dataset_for
+from hf_emotion.tasks.sequence_classification import contexts_of
+from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
+from hf_emotion.tasks.targeted_sentiment.rows import auxiliary_sentence, context_names, replace_targets
 
 
 TARGETS = ["LOCATION1", "LOCATION2"]

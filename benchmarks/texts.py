@@ -7,8 +7,9 @@ from pathlib import Path
 import torch
 from datasets import ClassLabel, Dataset, Features, List, Value
 
-from hf_emotion.data import load_dataset_for
-from hf_emotion.training.models import build_classifier, load_base_tokenizer
+from hf_emotion.runtime.base_models import load_base_tokenizer
+from hf_emotion.tasks.loading import load_dataset_for
+from hf_emotion.tasks.sequence_classification import build_classifier
 
 
 # Rows of GoEmotions' training part (43,410) with 3, 4, 5, ... tokens, [CLS] and [SEP] among them, in the vocabulary of

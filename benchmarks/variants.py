@@ -28,12 +28,14 @@ from hf_emotion import (
     load_recipe,
     metrics,
 )
-from hf_emotion.data import label_matrix, label_names, share_of
+from hf_emotion.data.splits import label_names, share_of
 from hf_emotion.io.files import write_json
 from hf_emotion.recipes import Recipe
-from hf_emotion.training.classification import EmotionTrainer, class_counts, make_collator, tokenize
+from hf_emotion.runtime.base_models import load_base_tokenizer
+from hf_emotion.tasks.rows import class_counts, label_matrix
+from hf_emotion.tasks.sequence_classification import build_classifier, make_collator, tokenize
+from hf_emotion.training.classification import EmotionTrainer
 from hf_emotion.training.fit import training_arguments
-from hf_emotion.training.models import build_classifier, load_base_tokenizer
 
 
 RECIPE = "goemotions/laa_ce"

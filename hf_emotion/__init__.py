@@ -55,13 +55,7 @@ __all__ = [*_HOMES, *_MODULES]
 
 if TYPE_CHECKING:
     from . import convert, metrics  # noqa: F401
-    from .data import load_dataset_for  # noqa: F401
-    from .inference.dialogue import DialoguePredictor  # noqa: F401
     from .inference.explain import explain  # noqa: F401
-    from .inference.onnx_replies import OnnxReplyGenerator  # noqa: F401
-    from .inference.predictor import Predictor  # noqa: F401
-    from .inference.replies import ReplyGenerator  # noqa: F401
-    from .inference.targeted import TargetedPredictor  # noqa: F401
     from .modeling import (  # noqa: F401
         BertForLabelAwareClassification,
         BertModLNConfig,
@@ -95,6 +89,12 @@ if TYPE_CHECKING:
     from .runs.train import train  # noqa: F401
     from .serving.threads import BatchingPredictor  # noqa: F401
     from .study.faithfulness import faithfulness  # noqa: F401
+    from .tasks.dialogue_emotion.predictor import DialoguePredictor  # noqa: F401
+    from .tasks.emotion_classification.predictor import Predictor  # noqa: F401
+    from .tasks.emotional_response.onnx_replies import OnnxReplyGenerator  # noqa: F401
+    from .tasks.emotional_response.predictor import ReplyGenerator  # noqa: F401
+    from .tasks.loading import load_dataset_for  # noqa: F401
+    from .tasks.targeted_sentiment.predictor import TargetedPredictor  # noqa: F401
     from .training.recipe_checks import load_recipe  # noqa: F401
 
 

@@ -47,18 +47,13 @@ from hf_emotion import (
     TargetedPredictor,
 )
 from hf_emotion.cli import app, main
-from hf_emotion.data import (
-    CORPORA as KNOWN,
-)
-from hf_emotion.data import (
-    check_dataset,
-    load_dataset_for,
-    options_of,
-    read_rows,
-)
+from hf_emotion.data.files import read_rows
 from hf_emotion.inference import load_predictor
-from hf_emotion.inference.onnx_replies import OnnxReplyGenerator
 from hf_emotion.recipes import Recipe, recipe_folder
+from hf_emotion.tasks import options_of
+from hf_emotion.tasks.emotion_classification.corpora import CORPORA as KNOWN
+from hf_emotion.tasks.emotional_response.onnx_replies import OnnxReplyGenerator
+from hf_emotion.tasks.loading import check_dataset, load_dataset_for
 from hf_emotion.training.recipe_checks import load_recipe
 
 

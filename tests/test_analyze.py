@@ -23,12 +23,12 @@ from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from toolkit_helpers import files_in, invoke, one_thread, report_of, write_csv, write_dialogues
 
 from hf_emotion import Predictor, load_dataset_for, metrics
-from hf_emotion.data import label_matrix
 from hf_emotion.reports import analyze as module
 from hf_emotion.reports.analyze import analyze, analyze_pair
 from hf_emotion.reports.compare import compare
 from hf_emotion.reports.context_guidance import histogram
 from hf_emotion.reports.finished_runs import read_predictions
+from hf_emotion.tasks.rows import label_matrix
 from hf_emotion.training.classification import _write_predictions
 
 

@@ -11,21 +11,19 @@ import re
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
+import hf_emotion.data.aspect as aspect_module
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Value
 from toolkit_helpers import write_csv, write_jsonl
 
-import hf_emotion.data.aspect as aspect_module
 from hf_emotion import load_dataset_for
-from hf_emotion.data import (
+from hf_emotion.data.splits import label_names
+from hf_emotion.tasks.rows import duplicates_between_splits, is_multi_label, remove_duplicates
+from hf_emotion.tasks.targeted_sentiment.rows import (
     TARGET_TEXTS,
     auxiliary_sentence,
     context_names,
-    duplicates_between_splits,
     is_aspect_dataset,
-    is_multi_label,
-    label_names,
-    remove_duplicates,
     replace_targets,
 )
 

@@ -18,7 +18,7 @@ from endurance.small_model import draw_texts, save_small_classifier
 from toolkit_helpers import one_thread, write_csv, write_jsonl
 
 from hf_emotion import Predictor
-from hf_emotion.data import read_rows
+from hf_emotion.data.files import read_rows
 from hf_emotion.io.paths import shown
 from hf_emotion.serving.bulk import predict_file
 

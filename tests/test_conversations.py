@@ -34,16 +34,16 @@ from toolkit_helpers import (
 from transformers import AutoTokenizer
 
 from hf_emotion import load_dataset_for
-from hf_emotion.data import duplicates_between_splits, is_conversation_dataset
-from hf_emotion.data.conversations import CONVERSATION_LOADERS, load_conversations
-from hf_emotion.data.replies import load_empathetic_conversations
-from hf_emotion.data.splits import row_texts
-from hf_emotion.training.generation import (
+from hf_emotion.tasks.emotional_response.loading import load_empathetic_conversations
+from hf_emotion.tasks.language_modeling.building import (
     END_OF_TEXT,
     _collate_blocks,
     encode_conversations,
     train_tokenizer,
 )
+from hf_emotion.tasks.language_modeling.loading import CONVERSATION_LOADERS, load_conversations
+from hf_emotion.tasks.language_modeling.rows import is_conversation_dataset
+from hf_emotion.tasks.rows import duplicates_between_splits, row_texts
 
 
 PARTS = {"train": "train", "validation": "dev", "test": "test"}

@@ -12,7 +12,10 @@ import pytest
 
 import hf_emotion
 from hf_emotion import metrics
-from hf_emotion.data import CORPORA, LABELLED, corpus_of, load_dataset_for, options_of, single_label
+from hf_emotion.tasks import LABELLED, corpus_of, options_of
+from hf_emotion.tasks.emotion_classification.corpora import CORPORA
+from hf_emotion.tasks.loading import load_dataset_for
+from hf_emotion.tasks.measures import single_label
 
 
 SOURCE = Path(hf_emotion.__file__).parent

@@ -16,15 +16,9 @@ from datasets import ClassLabel, Dataset, DatasetDict
 from toolkit_helpers import write_csv, write_jsonl
 
 from hf_emotion import load_dataset_for
-from hf_emotion.data import (
-    duplicates_between_splits,
-    is_multi_label,
-    label_matrix,
-    label_names,
-    read_rows,
-    remove_duplicates,
-)
-from hf_emotion.data.text import columns_of
+from hf_emotion.data.files import columns_of, read_rows
+from hf_emotion.data.splits import label_names
+from hf_emotion.tasks.rows import duplicates_between_splits, is_multi_label, label_matrix, remove_duplicates
 from hf_emotion.taxonomies import (
     EKMAN,
     GOEMOTIONS,
@@ -242,7 +236,7 @@ class TestRegistry:
             load_dataset_for("quickstart", zzz=1)
 
     def test_data_dir_is_no_option(self):
-        from hf_emotion.data import check_dataset
+        from hf_emotion.tasks.loading import check_dataset
 
         with pytest.raises(ValueError, match="unknown option 'data_dir'"):
             check_dataset("goemotions", {"data_dir": "x"})

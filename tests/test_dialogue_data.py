@@ -9,6 +9,7 @@ import re
 import zipfile
 from pathlib import Path
 
+import hf_emotion.data.dialogue as dialogue_module
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -26,17 +27,15 @@ from toolkit_helpers import (
     write_meld,
 )
 
-import hf_emotion.data.dialogue as dialogue_module
-from hf_emotion.data.dialogue import (
+from hf_emotion.tasks.dialogue_emotion.loading import (
     detokenize,
-    flat_labels,
-    is_dialogue_dataset,
     load_daily_dialog,
-    load_dialogue_files,
     load_emorynlp,
     load_iemocap,
     load_meld,
 )
+from hf_emotion.tasks.dialogue_emotion.own_files import load_dialogue_files
+from hf_emotion.tasks.dialogue_emotion.rows import flat_labels, is_dialogue_dataset
 
 
 MELD_NAMES = ["neutral", "joy", "surprise", "anger", "sadness", "disgust", "fear"]

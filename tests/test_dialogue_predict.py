@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import hf_emotion.inference.dialogue as dialogue_module
 import numpy as np
 import pyarrow
 import pyarrow.parquet
@@ -31,7 +32,6 @@ from toolkit_helpers import (
 )
 from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer, pipeline
 
-import hf_emotion.inference.dialogue as dialogue_module
 import hf_emotion.serving.bulk as bulk
 from hf_emotion import (
     DialogueBiLSTMConfig,
@@ -41,8 +41,8 @@ from hf_emotion import (
     TargetedPredictor,
 )
 from hf_emotion.inference import load_predictor
-from hf_emotion.inference.dialogue import speaker_and_utterance
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.tasks.dialogue_emotion.predictor import speaker_and_utterance
 
 
 pytest_plugins = ["toolkit_fixtures"]

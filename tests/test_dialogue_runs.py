@@ -56,13 +56,13 @@ from hf_emotion.inference import load_predictor
 from hf_emotion.recipes import Recipe, packaged_recipes, recipe_name
 from hf_emotion.reports.compare import compare
 from hf_emotion.runs.evaluate import evaluate
-from hf_emotion.training.classification import EmotionTrainer
-from hf_emotion.training.dialogue import (
+from hf_emotion.tasks.dialogue_emotion.building import (
     build_dialogue_model,
     cached_vectors,
     encode_dialogues,
     pad_tokens,
 )
+from hf_emotion.training.classification import EmotionTrainer
 
 
 pytest_plugins = ["toolkit_fixtures"]

@@ -11,13 +11,8 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from toolkit_helpers import feelings_rows, write_csv, write_meld
 
 from hf_emotion import load_dataset_for
-from hf_emotion.data import (
-    duplicates_between_splits,
-    is_multi_label,
-    label_names,
-    oversample_minorities,
-    remove_duplicates,
-)
+from hf_emotion.data.splits import label_names, oversample_minorities
+from hf_emotion.tasks.rows import duplicates_between_splits, is_multi_label, remove_duplicates
 
 
 EMOTIONS = ["sadness", "joy", "love", "anger", "fear", "surprise"]

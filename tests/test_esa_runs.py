@@ -58,7 +58,7 @@ from hf_emotion.convert import bert_to_roberta
 from hf_emotion.inference import load_predictor
 from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.serving.bulk import predict_file
-from hf_emotion.training.models import build_classifier
+from hf_emotion.tasks.sequence_classification import build_classifier
 from hf_emotion.training.recipe_checks import check_parts
 
 

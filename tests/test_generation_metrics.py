@@ -15,7 +15,6 @@ from nltk.util import everygrams
 from transformers import BertConfig, BertModel
 
 from hf_emotion import metrics
-from hf_emotion.data.replies import MOJITALK_PUBLISHED
 from hf_emotion.metrics import generation
 from hf_emotion.metrics.generation import (
     NgramPerplexity,
@@ -23,6 +22,7 @@ from hf_emotion.metrics.generation import (
     hits_at_k,
     words,
 )
+from hf_emotion.tasks.emotional_response.published import MOJITALK_PUBLISHED
 
 
 # Some words more than twice, some twice, and in each list some once, which stand for the rare ones.

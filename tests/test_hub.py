@@ -30,8 +30,6 @@ from torch.testing import assert_close
 from transformers import BertConfig, BertForSequenceClassification, pipeline
 
 import hf_emotion.publishing.hub as hub_module
-from hf_emotion.data import CORPORA
-from hf_emotion.data.corpus import OWN_TERMS
 from hf_emotion.publishing.hub import push
 from hf_emotion.publishing.release import (
     SUMS,
@@ -39,6 +37,8 @@ from hf_emotion.publishing.release import (
     release,
     stage,
 )
+from hf_emotion.tasks.base import OWN_TERMS
+from hf_emotion.tasks.emotion_classification.corpora import CORPORA
 
 
 pytest_plugins = ["toolkit_fixtures"]

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
 
 from hf_emotion import metrics
-from hf_emotion.data import single_label
+from hf_emotion.tasks.measures import single_label
 from hf_emotion.taxonomies import GOEMOTIONS
 
 

@@ -44,7 +44,7 @@ from transformers import BertConfig, BertModel
 
 import hf_emotion
 from hf_emotion import cli
-from hf_emotion.data import MOJITALK_EMOJIS
+from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
 from hf_emotion.taxonomies import GOEMOTIONS
 
 
@@ -94,7 +94,7 @@ def small_minilm(folder: Path) -> Iterator[None]:
     digest = hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
-        patch.setattr("hf_emotion.training.models.MINILM_SHA256", digest)
+        patch.setattr("hf_emotion.runtime.base_models.MINILM_SHA256", digest)
         yield
 
 

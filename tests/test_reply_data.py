@@ -11,6 +11,7 @@ import tarfile
 import unicodedata
 from pathlib import Path
 
+import hf_emotion.data.replies as replies_module
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -24,25 +25,20 @@ from toolkit_helpers import (
     write_jsonl,
 )
 
-import hf_emotion.data.replies as replies_module
-from hf_emotion.data import (
-    CORPORA,
-    duplicates_between_splits,
-    load_dataset_for,
-    remove_duplicates,
-)
-from hf_emotion.data.replies import (
+from hf_emotion.tasks.emotion_classification.corpora import CORPORA
+from hf_emotion.tasks.emotional_response.emojis import strip_emojis
+from hf_emotion.tasks.emotional_response.loading import (
     MOJITALK_EMOJIS,
     dialogue_replies,
-    is_reply_dataset,
     load_daily_dialog_replies,
     load_empathetic_replies,
     load_mojitalk,
-    load_reply_files,
     mojitalk_part,
-    strip_emojis,
 )
-from hf_emotion.data.splits import row_texts
+from hf_emotion.tasks.emotional_response.own_files import load_reply_files
+from hf_emotion.tasks.emotional_response.rows import is_reply_dataset
+from hf_emotion.tasks.loading import load_dataset_for
+from hf_emotion.tasks.rows import duplicates_between_splits, remove_duplicates, row_texts
 
 
 ZWJ, VS16, VS15 = "\u200d", "\ufe0f", "\ufe0e"

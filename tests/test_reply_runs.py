@@ -52,8 +52,6 @@ from hf_emotion import (
     load_recipe,
     train,
 )
-from hf_emotion.data import MOJITALK_EMOJIS, replies_as_texts
-from hf_emotion.data.replies import MOJITALK_PUBLISHED
 from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import without_nan
 from hf_emotion.metrics.generation import words
@@ -64,14 +62,13 @@ from hf_emotion.recipes import (
     recipe_name,
 )
 from hf_emotion.runs.evaluate import evaluate
-from hf_emotion.runs.evaluate_replies import evaluate_replies, sample_rows
 from hf_emotion.runtime.unread import Unread
-from hf_emotion.training.generation import (
-    build_generator,
-    build_language_model,
-    encode_replies,
-    make_reply_collator,
-)
+from hf_emotion.tasks.emotional_response.building import build_generator, encode_replies, make_reply_collator
+from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
+from hf_emotion.tasks.emotional_response.measuring import evaluate_replies, sample_rows
+from hf_emotion.tasks.emotional_response.published import MOJITALK_PUBLISHED
+from hf_emotion.tasks.emotional_response.rows import replies_as_texts
+from hf_emotion.tasks.language_modeling.building import build_language_model
 
 
 pytest_plugins = ["toolkit_fixtures"]

@@ -28,7 +28,7 @@ from hf_emotion.publishing.release import check, release, stage
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.card import plain, write_card
 from hf_emotion.runtime.loading import read_config, read_model, read_tokenizer
-from hf_emotion.training.models import build_classifier
+from hf_emotion.tasks.sequence_classification import build_classifier
 
 
 pytest_plugins = ["toolkit_fixtures"]

@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
+import hf_emotion.inference.predictor as predictor_module
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -52,7 +53,6 @@ from transformers import (
     pipeline,
 )
 
-import hf_emotion.inference.predictor as predictor_module
 import hf_emotion.training.classification as run_module
 from hf_emotion import (
     CGBertForSequenceClassification,
@@ -68,7 +68,8 @@ from hf_emotion.reports.analyze import analyze
 from hf_emotion.reports.card import write_card
 from hf_emotion.reports.context_guidance import context_guidance
 from hf_emotion.serving.bulk import predict_file
-from hf_emotion.training.classification import EmotionTrainer, make_collator, tokenize
+from hf_emotion.tasks.sequence_classification import make_collator, tokenize
+from hf_emotion.training.classification import EmotionTrainer
 
 
 pytest_plugins = ["toolkit_fixtures"]

@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import hf_emotion.training.models as models_module
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -46,7 +47,6 @@ from transformers import (
 )
 
 import hf_emotion.runs.train as run_module
-import hf_emotion.training.models as models_module
 from hf_emotion import (
     BertForLabelAwareClassification,
     Predictor,
@@ -57,8 +57,9 @@ from hf_emotion import (
 )
 from hf_emotion.io.files import filling, replacing, write_json
 from hf_emotion.runs.train import summarize
+from hf_emotion.tasks.sequence_classification import tokenize
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS
-from hf_emotion.training.classification import EmotionTrainer, tokenize
+from hf_emotion.training.classification import EmotionTrainer
 
 
 pytest_plugins = ["toolkit_fixtures"]

@@ -14,10 +14,10 @@ from toolkit_helpers import invoke, one_thread, write_csv, write_jsonl
 from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerFast
 
 from hf_emotion import Predictor, load_dataset_for
+from hf_emotion.runtime.base_models import load_base_tokenizer
 from hf_emotion.runtime.exported import ExportedTokenizer, write_tokenizer_facts
 from hf_emotion.runtime.unread import MUCH, Unread, unknown_shares
 from hf_emotion.serving.bulk import predict_file
-from hf_emotion.training.models import load_base_tokenizer
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -279,8 +279,8 @@ class TestPredictors:
         assert [row["unknown"] for row in rows] == pytest.approx([*UNKNOWN, 0], abs=1e-4)
 
     def test_training(self, base_bert, tmp_path, caplog):
-        from hf_emotion.data import load_dataset_for as load
-        from hf_emotion.training.classification import tokenize
+        from hf_emotion.tasks.loading import load_dataset_for as load
+        from hf_emotion.tasks.sequence_classification import tokenize
 
         rows = [["sun", "joy"], ["zzz zzz", "anger"], ["日本", "joy"]]
         for part in ("train", "dev", "test"):

@@ -16,8 +16,8 @@ from transformers import BertConfig, BertModel, BertTokenizerFast
 from typer.testing import CliRunner
 
 from hf_emotion.cli import app
-from hf_emotion.data import load_dataset_for
 from hf_emotion.recipes import Recipe, make_recipe
+from hf_emotion.tasks.loading import load_dataset_for
 
 
 MAX_LENGTH = 32

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from .. import taxonomies
-from ..data import LABELLED
 from ..study.published import TABLES
+from ..tasks import LABELLED
 from .study import app as study
 
 
@@ -232,13 +232,14 @@ def evaluate(
     as in Tables 1-3 of its paper.
     """
     _quiet()
-    from ..inference import ReplyGenerator, load_predictor
+    from ..inference import load_predictor
     from ..runs.evaluate import evaluate as run
+    from ..tasks.emotional_response.predictor import ReplyGenerator
 
     _refuse_existing(replies)
     predictor = load_predictor(checkpoint, taxonomy, max_length, dtype=dtype)
     if isinstance(predictor, ReplyGenerator):
-        from ..runs.evaluate_replies import evaluate_replies
+        from ..tasks.emotional_response.measuring import evaluate_replies
 
         result = evaluate_replies(
             predictor,
@@ -336,7 +337,10 @@ def predict(
     from ..runtime.exported import is_light
 
     _quiet(needs_transformers=not is_light(Path(checkpoint)))
-    from ..inference import DialoguePredictor, Predictor, TargetedPredictor, load_predictor
+    from ..inference import load_predictor
+    from ..tasks.dialogue_emotion.predictor import DialoguePredictor
+    from ..tasks.emotion_classification.predictor import Predictor
+    from ..tasks.targeted_sentiment.predictor import TargetedPredictor
 
     state = _processes() if input_ is not None else None
     if state is not None and engine == "ray":
@@ -370,7 +374,7 @@ def predict(
         return
     lines = _given_or_stdin(texts, "text")
     if isinstance(predictor, DialoguePredictor):
-        from ..inference.dialogue import speaker_and_utterance
+        from ..tasks.dialogue_emotion.predictor import speaker_and_utterance
 
         (turns,), unread = predictor.predict([[speaker_and_utterance(line) for line in lines]])
         if as_json:
@@ -524,11 +528,11 @@ def generate(
     if top_p is not None and top_k is None:
         options["top_k"] = 0  # else the checkpoint's would cut first
     _quiet()
-    from ..inference import ReplyGenerator
+    from ..tasks.emotional_response.predictor import ReplyGenerator
 
     generator = ReplyGenerator(checkpoint)
     if input_ is not None and output is not None:
-        from ..data.text import read_rows
+        from ..data.files import read_rows
 
         rows = []
         for number, row in read_rows(input_):

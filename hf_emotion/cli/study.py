@@ -69,9 +69,10 @@ def transfer(
     split: Annotated[str, typer.Option(help="Part of the corpora.")] = "test",
 ) -> None:
     """Measure a classifier on other corpora, with the labels mapped to Ekman's emotions, or on terms of identity; JSON, one line each."""
-    from ..inference import Predictor, load_predictor
+    from ..inference import load_predictor
     from ..study.transfer import identity_terms
     from ..study.transfer import transfer as run
+    from ..tasks.emotion_classification.predictor import Predictor
 
     predictor = load_predictor(checkpoint)
     if type(predictor) is not Predictor:

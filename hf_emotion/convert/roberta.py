@@ -7,8 +7,8 @@ import torch
 from transformers import AutoModel, BertModel, RobertaConfig, RobertaModel
 
 from ..io.files import filling, is_taken
+from ..runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
 from ..runtime.loading import read_model
-from ..training.models import load_base_tokenizer, not_found, resolve_base_model
 
 
 SHARED_FIELDS = (

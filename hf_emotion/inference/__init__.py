@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.checkpoints import is_dialogue_model, is_generator, is_targeted, load_checkpoint
-from .dialogue import DialoguePredictor
-from .predictor import Predictor
-from .targeted import TargetedPredictor
+from ..tasks.dialogue_emotion.predictor import DialoguePredictor
+from ..tasks.emotion_classification.predictor import Predictor
+from ..tasks.targeted_sentiment.predictor import TargetedPredictor
 
 
 if TYPE_CHECKING:
-    from .replies import ReplyGenerator
+    from ..tasks.emotional_response.predictor import ReplyGenerator
 
 
 def __getattr__(name: str) -> Any:
     if name == "ReplyGenerator":  # needs torch, which a prediction by an exported model does not
-        from .replies import ReplyGenerator
+        from ..tasks.emotional_response.predictor import ReplyGenerator
 
         return ReplyGenerator
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -43,7 +43,7 @@ def load_predictor(
         if taxonomy is not None and found(model.config):
             raise ValueError(f"`taxonomy` {taxonomy!r} rolls emotions up: {checkpoint} is {kind}.")
     if is_generator(model.config):
-        from .replies import ReplyGenerator
+        from ..tasks.emotional_response.predictor import ReplyGenerator
 
         return ReplyGenerator(model, tokenizer, max_length=max_length)
     if is_dialogue_model(model.config):

@@ -20,15 +20,11 @@ from ..modeling.target_texts import model_inputs
 from ..runtime.batching import as_texts, encode_texts, pad_rows
 from ..runtime.torch_models import to_tensors
 from ..runtime.unread import Unread
-from . import (
-    DialoguePredictor,
-    Predictor,
-    ReplyGenerator,
-    TargetedPredictor,
-    load_predictor,
-)
-from .dialogue import speaker_and_utterance, utterance_vectors
-from .replies import Emotion, unread_contexts
+from ..tasks.dialogue_emotion.predictor import DialoguePredictor, speaker_and_utterance, utterance_vectors
+from ..tasks.emotion_classification.predictor import Predictor
+from ..tasks.emotional_response.predictor import Emotion, ReplyGenerator, unread_contexts
+from ..tasks.targeted_sentiment.predictor import TargetedPredictor
+from . import load_predictor
 
 
 logger = logging.getLogger(__name__)

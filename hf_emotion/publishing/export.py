@@ -23,21 +23,7 @@ from torch import nn
 from tqdm.auto import tqdm
 from transformers import DynamicCache, EncoderDecoderCache
 
-from ..data import (
-    PACKAGED,
-    is_aspect_dataset,
-    is_dialogue_dataset,
-    is_reply_dataset,
-    load_split,
-)
-from ..inference import (
-    DialoguePredictor,
-    Predictor,
-    TargetedPredictor,
-    load_predictor,
-)
-from ..inference.dialogue import speaker_and_utterance
-from ..inference.onnx_replies import OnnxReplyGenerator
+from ..inference import load_predictor
 from ..io.files import (
     creating,
     is_taken,
@@ -50,6 +36,15 @@ from ..runtime.checkpoints import is_dialogue_model, is_generator, load_checkpoi
 from ..runtime.exported import write_tokenizer_facts
 from ..runtime.loading import read_config
 from ..runtime.onnx import DECODER, ENCODER, MODEL, is_exported
+from ..tasks import PACKAGED
+from ..tasks.dialogue_emotion.predictor import DialoguePredictor, speaker_and_utterance
+from ..tasks.dialogue_emotion.rows import is_dialogue_dataset
+from ..tasks.emotion_classification.predictor import Predictor
+from ..tasks.emotional_response.onnx_replies import OnnxReplyGenerator
+from ..tasks.emotional_response.rows import is_reply_dataset
+from ..tasks.loading import load_split
+from ..tasks.targeted_sentiment.predictor import TargetedPredictor
+from ..tasks.targeted_sentiment.rows import is_aspect_dataset
 
 
 TOLERANCE = 1e-4  # of logits in float32, or, where logits are larger than 1, of the largest

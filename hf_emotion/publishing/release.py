@@ -27,7 +27,6 @@ from huggingface_hub.utils import validate_repo_id
 
 import hf_emotion.modeling
 
-from ..data.corpus import OWN_TERMS
 from ..io.files import (
     filling,
     is_taken,
@@ -40,6 +39,7 @@ from ..reports.card import (
     best_run,
     write_collection_card,
 )
+from ..tasks.base import OWN_TERMS
 
 
 # Nothing else leaves the machine, but the code that config.json names. Logs, training arguments, optimizers, predictions and

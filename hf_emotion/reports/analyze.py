@@ -19,16 +19,13 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 from .. import metrics
-from ..data import (
-    corpus_of,
-    is_aspect_dataset,
-    is_dialogue_dataset,
-    is_reply_dataset,
-    load_dataset_for,
-    replies_as_texts,
-)
 from ..io.files import filling, write_json, write_text
 from ..metrics.significance import over_seeds
+from ..tasks import corpus_of
+from ..tasks.dialogue_emotion.rows import is_dialogue_dataset
+from ..tasks.emotional_response.rows import is_reply_dataset, replies_as_texts
+from ..tasks.loading import load_dataset_for
+from ..tasks.targeted_sentiment.rows import is_aspect_dataset
 from .card import best_run
 from .classification import count_pairs
 from .compare import check_same_rows, compare, run_names

@@ -9,12 +9,13 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from .. import __version__
-from ..data import CORPORA, corpus_of
-from ..data.corpus import Corpus
 from ..io.files import write_text
 from ..metrics import LOWER_IS_BETTER
 from ..metrics.significance import mean_std
 from ..recipes import SCRATCH, Recipe
+from ..tasks import corpus_of
+from ..tasks.base import Corpus
+from ..tasks.emotion_classification.corpora import CORPORA
 
 
 MODEL = "PATH_OR_REPO"  # how a card calls its model until it is published

@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from ..data import context_names, label_names, load_split
-from ..inference.targeted import TargetedPredictor
+from ..data.splits import label_names
 from ..modeling.target_texts import model_inputs
+from ..tasks.loading import load_split
+from ..tasks.targeted_sentiment.predictor import TargetedPredictor
+from ..tasks.targeted_sentiment.rows import context_names
 
 
 BINS = 50  # of a histogram

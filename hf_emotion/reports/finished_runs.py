@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 
-from ..data import multi_hot
+from ..data.splits import multi_hot
 
 
 @dataclass(frozen=True)

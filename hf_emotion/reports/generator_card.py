@@ -7,11 +7,11 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from ..data import corpus_of
-from ..data.conversations import DEFAULT_CORPORA
 from ..io.files import write_text
 from ..metrics.significance import mean_std
 from ..recipes import SCRATCH, Recipe
+from ..tasks import corpus_of
+from ..tasks.language_modeling.loading import DEFAULT_CORPORA
 from .card import (
     MODEL,
     _citation,

@@ -5,22 +5,19 @@ from pathlib import Path
 from typing import Any
 
 from .. import metrics
-from ..data import (
-    FOUR_CLASSES,
-    corpus_of,
-    is_aspect_dataset,
-    is_conversation_dataset,
-    is_dialogue_dataset,
-    is_multi_label,
-    is_reply_dataset,
-    label_matrix,
-    label_names,
-    load_split,
-    options_of,
-    replies_as_texts,
-    single_label,
-)
-from ..inference import DialoguePredictor, Predictor, TargetedPredictor
+from ..data.splits import label_names
+from ..tasks import corpus_of, options_of
+from ..tasks.dialogue_emotion.loading import FOUR_CLASSES
+from ..tasks.dialogue_emotion.predictor import DialoguePredictor
+from ..tasks.dialogue_emotion.rows import is_dialogue_dataset
+from ..tasks.emotion_classification.predictor import Predictor
+from ..tasks.emotional_response.rows import is_reply_dataset, replies_as_texts
+from ..tasks.language_modeling.rows import is_conversation_dataset
+from ..tasks.loading import load_split
+from ..tasks.measures import single_label
+from ..tasks.rows import is_multi_label, label_matrix
+from ..tasks.targeted_sentiment.predictor import TargetedPredictor
+from ..tasks.targeted_sentiment.rows import is_aspect_dataset
 from ..taxonomies import NO_ROLL_UP, TAXONOMIES
 
 

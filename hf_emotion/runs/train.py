@@ -16,15 +16,7 @@ import torch
 import transformers
 from datasets import DatasetDict
 
-from ..data import (
-    duplicates_between_splits,
-    fingerprint,
-    is_conversation_dataset,
-    is_reply_dataset,
-    load_dataset_for,
-    replies_as_texts,
-    share_of,
-)
+from ..data.splits import fingerprint, share_of
 from ..io.files import filling, is_taken, locking, write_json
 from ..metrics.significance import over_seeds
 from ..recipes import Recipe
@@ -33,11 +25,15 @@ from ..reports.card import best_run, write_card
 from ..reports.finished_runs import is_generator_run
 from ..reports.generator_card import write_generator_card
 from ..reports.html_report import write_report
+from ..tasks.emotional_response.rows import is_reply_dataset, replies_as_texts
+from ..tasks.language_modeling.rows import is_conversation_dataset
+from ..tasks.loading import load_dataset_for
+from ..tasks.rows import class_counts, duplicates_between_splits
+from ..tasks.sequence_classification import contexts_of
 from ..training.check_data import check_data
-from ..training.classification import HeldOut, class_counts, contexts_of, train_classifier
+from ..training.classification import HeldOut, train_classifier
 from ..training.generation import train_generator
-from ..training.models import OUR_MODEL_TYPES
-from ..training.recipe_checks import check_parts
+from ..training.recipe_checks import OUR_MODEL_TYPES, check_parts
 from ..training.survive import check_same_data, explained, remove_leftovers
 
 

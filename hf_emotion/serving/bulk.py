@@ -23,15 +23,8 @@ import torch.distributed
 from pyarrow import compute
 from tqdm.auto import tqdm
 
+from ..data.files import FORMATS, MalformedRow, all_rows, columns_of
 from ..data.own_files import is_number
-from ..data.text import (
-    FORMATS,
-    MalformedRow,
-    all_rows,
-    columns_of,
-)
-from ..inference.dialogue import DialoguePredictor
-from ..inference.predictor import Predictor
 from ..io.files import replacing, without_nan
 from ..io.paths import (
     as_path,
@@ -45,6 +38,8 @@ from ..io.paths import (
 from ..runtime.onnx import OnnxClassifier
 from ..runtime.plain import readable
 from ..runtime.unread import MUCH
+from ..tasks.dialogue_emotion.predictor import DialoguePredictor
+from ..tasks.emotion_classification.predictor import Predictor
 
 
 try:

@@ -16,15 +16,12 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedModel
 
-from ..inference import (
-    DialoguePredictor,
-    Predictor,
-    ReplyGenerator,
-    TargetedPredictor,
-    load_predictor,
-)
-from ..inference.dialogue import speaker_and_utterance
+from ..inference import load_predictor
 from ..modeling.target_texts import targets_in
+from ..tasks.dialogue_emotion.predictor import DialoguePredictor, speaker_and_utterance
+from ..tasks.emotion_classification.predictor import Predictor
+from ..tasks.emotional_response.predictor import ReplyGenerator
+from ..tasks.targeted_sentiment.predictor import TargetedPredictor
 
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported: nothing is sent anywhere

@@ -13,9 +13,7 @@ import pyarrow.csv
 import pyarrow.json
 import torch
 
-from ..data.text import FORMATS, columns_of
-from ..inference.dialogue import DialoguePredictor
-from ..inference.predictor import Predictor
+from ..data.files import FORMATS, columns_of
 from ..io.paths import (
     as_path,
     ending,
@@ -24,6 +22,8 @@ from ..io.paths import (
     name_of,
     shown,
 )
+from ..tasks.dialogue_emotion.predictor import DialoguePredictor
+from ..tasks.emotion_classification.predictor import Predictor
 from . import bulk
 
 

@@ -15,22 +15,17 @@ from tqdm.auto import tqdm
 from transformers import AutoModel
 
 from .. import metrics
-from ..data import (
-    at_thresholds,
-    is_aspect_dataset,
-    is_dialogue_dataset,
-    is_multi_label,
-    label_matrix,
-    label_names,
-    load_dataset_for,
-    share_of,
-    single_label,
-)
+from ..data.splits import label_names, share_of
 from ..recipes import Recipe
+from ..runtime.base_models import load_base_tokenizer, resolve_base_model
 from ..runtime.batching import TOKENS_PER_BATCH, pad_rows, token_budget_batches
 from ..runtime.loading import read_model
 from ..runtime.torch_models import to_tensors
-from ..training.models import load_base_tokenizer, resolve_base_model
+from ..tasks.dialogue_emotion.rows import is_dialogue_dataset
+from ..tasks.loading import load_dataset_for
+from ..tasks.measures import at_thresholds, single_label
+from ..tasks.rows import is_multi_label, label_matrix
+from ..tasks.targeted_sentiment.rows import is_aspect_dataset
 
 
 STRENGTHS = (1.0, 10.0, 30.0, 100.0, 300.0)  # C, the inverse of the penalty

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from .. import metrics
-from ..data import at_thresholds
 from ..reports.finished_runs import (
     is_generator_run,
     is_multi_label_run,
     read_predictions,
     read_report,
 )
+from ..tasks.measures import at_thresholds
 
 
 def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:

@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..data import (
-    context_names,
-    is_conversation_dataset,
-    is_reply_dataset,
-    label_names,
-    load_split,
-    replies_as_texts,
-)
-from ..inference import Predictor, TargetedPredictor, load_predictor
+from ..data.splits import label_names
+from ..inference import load_predictor
 from ..inference.explain import (
     METHODS,
     Context,
@@ -27,6 +20,12 @@ from ..inference.explain import (
     word_scores,
 )
 from ..runtime.batching import TOKENS_PER_BATCH, token_budget_batches
+from ..tasks.emotion_classification.predictor import Predictor
+from ..tasks.emotional_response.rows import is_reply_dataset, replies_as_texts
+from ..tasks.language_modeling.rows import is_conversation_dataset
+from ..tasks.loading import load_split
+from ..tasks.targeted_sentiment.predictor import TargetedPredictor
+from ..tasks.targeted_sentiment.rows import context_names
 
 
 BINS = (0.01, 0.05, 0.10, 0.20, 0.50)  # shares of the words, as in ERASER

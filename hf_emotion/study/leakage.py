@@ -12,10 +12,11 @@ from typing import Any
 
 from datasets import DatasetDict, concatenate_datasets
 
-from ..data import load_dataset_for, oversample_minorities
+from ..data.splits import oversample_minorities
 from ..io.files import write_json
 from ..recipes import Recipe
 from ..runs.train import train
+from ..tasks.loading import load_dataset_for
 
 
 def leaky_splits(splits: DatasetDict, seed: int = 0) -> DatasetDict:

@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..data.replies import MOJITALK_PUBLISHED
+from ..tasks.emotional_response.published import MOJITALK_PUBLISHED
 
 
 Figure = float | tuple[float, float]

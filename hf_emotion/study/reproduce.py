@@ -268,8 +268,8 @@ def _run_baseline(name: str, first: str, recipe: Recipe, folder: Path, data_dir)
 def _evaluate_generator(
     folder: Path, recipe: Recipe, data_dir, judges, contexts: int, bertscore_model: str | None
 ) -> None:
-    from ..inference import ReplyGenerator
-    from ..runs.evaluate_replies import evaluate_replies
+    from ..tasks.emotional_response.measuring import evaluate_replies
+    from ..tasks.emotional_response.predictor import ReplyGenerator
 
     path = folder / "evaluation.json"
     if not path.is_file():

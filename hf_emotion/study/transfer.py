@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..data import (
-    is_dialogue_dataset,
-    label_matrix,
-    label_names,
-    load_split,
-)
-from ..inference import Predictor
+from ..data.splits import label_names
 from ..metrics import classification
+from ..tasks.dialogue_emotion.rows import is_dialogue_dataset
+from ..tasks.emotion_classification.predictor import Predictor
+from ..tasks.loading import load_split
+from ..tasks.rows import label_matrix
 from ..taxonomies import EKMAN
 
 

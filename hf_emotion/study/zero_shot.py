@@ -23,12 +23,14 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 from transformers import AutoModel
 
-from ..data import label_matrix, label_names, load_dataset_for
-from ..inference.predictor import Predictor
+from ..data.splits import label_names
 from ..modeling import BertForLabelAwareClassification
+from ..runtime.base_models import resolve_base_model
 from ..runtime.batching import token_budget_batches
 from ..runtime.loading import read_model, read_tokenizer
-from ..training.models import resolve_base_model
+from ..tasks.emotion_classification.predictor import Predictor
+from ..tasks.loading import load_dataset_for
+from ..tasks.rows import label_matrix
 from .baselines import mean_vectors
 
 

@@ -7,16 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from datasets import Dataset, DatasetDict
 
-from ..data import (
-    auxiliary_sentence,
-    context_names,
-    is_aspect_dataset,
-    is_conversation_dataset,
-    is_multi_label,
-    label_matrix,
-    label_names,
-    none_label,
-)
+from ..data.splits import label_names
+from ..tasks.language_modeling.rows import is_conversation_dataset
+from ..tasks.rows import is_multi_label, label_matrix
+from ..tasks.targeted_sentiment.rows import auxiliary_sentence, context_names, is_aspect_dataset, none_label
 
 
 logger = logging.getLogger(__name__)

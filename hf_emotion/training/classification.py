@@ -14,36 +14,18 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import torch
-from datasets import ClassLabel, Dataset, DatasetDict
+from datasets import ClassLabel, DatasetDict
 from torch.utils.data import SequentialSampler, WeightedRandomSampler
 from transformers import (
     EarlyStoppingCallback,
-    PreTrainedConfig,
-    PreTrainedTokenizerBase,
     Trainer,
     TrainingArguments,
     set_seed,
 )
 
 from .. import metrics
-from ..data import (
-    TARGET_TEXTS,
-    at_thresholds,
-    context_names,
-    corpus_of,
-    fingerprint,
-    fit_tfidf_gate,
-    is_aspect_dataset,
-    is_conversation_dataset,
-    is_dialogue_dataset,
-    is_multi_label,
-    label_matrix,
-    label_names,
-    multi_hot,
-    single_label,
-)
-from ..inference import DialoguePredictor, Predictor, TargetedPredictor
-from ..inference.targeted import check_room
+from ..data import fit_tfidf_gate
+from ..data.splits import fingerprint, label_names
 from ..io.files import filling, write_json
 from ..modeling.dialogue_turns import encoder_positions
 from ..modeling.pipeline_emotion_classification import EmotionClassificationPipeline
@@ -51,17 +33,18 @@ from ..modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
 from ..modeling.tfidf_gate import TfidfGate
 from ..modeling.usable_positions import usable_positions
 from ..recipes import Recipe
-from ..runtime.batching import INPUT_NAMES, encode_texts, pad_rows
+from ..runtime.base_models import load_base_tokenizer
 from ..runtime.checkpoints import is_dialogue_model, is_targeted
-from ..runtime.unread import Unread, warn_unknown
-from .dialogue import (
-    build_dialogue_model,
-    cached_vectors,
-    encode_dialogues,
-    is_frozen,
-)
+from ..tasks import corpus_of
+from ..tasks.dialogue_emotion.building import build_dialogue_model, cached_vectors, encode_dialogues, is_frozen
+from ..tasks.dialogue_emotion.predictor import DialoguePredictor
+from ..tasks.dialogue_emotion.rows import is_dialogue_dataset
+from ..tasks.emotion_classification.predictor import Predictor
+from ..tasks.measures import at_thresholds, single_label
+from ..tasks.rows import class_counts, is_multi_label, label_matrix
+from ..tasks.sequence_classification import build_classifier, contexts_of, make_collator, tokenize
+from ..tasks.targeted_sentiment.predictor import TargetedPredictor, check_room
 from .fit import fit, training_arguments
-from .models import build_classifier, load_base_tokenizer
 from .order import ExactTrainer
 from .survive import check_same_data
 
@@ -333,80 +316,10 @@ def _fit_each_context(
     return run, probabilities
 
 
-def contexts_of(dataset: Dataset) -> dict[str, Any] | None:
-    """`aspects`, `targets` and `target_texts` of targeted sentiment data, for the model's config; None for other data."""
-    if not is_aspect_dataset(dataset):
-        return None
-    targets, aspects = context_names(dataset)
-    texts = None if targets is None else [TARGET_TEXTS.get(name, name) for name in targets]
-    return {"aspects": aspects, "targets": targets, "target_texts": texts}
-
-
-def class_counts(dataset: Dataset) -> dict[str, int]:
-    """Rows (utterances) of each label, in label order; nothing of data without labels."""
-    if is_conversation_dataset(dataset):
-        return {}
-    gold, names = label_matrix(dataset), label_names(dataset)
-    if is_multi_label(dataset):
-        counts = gold.sum(axis=0, dtype=np.int64)
-    else:
-        counts = np.bincount(gold[gold >= 0], minlength=len(names))
-    return dict(zip(names, counts.tolist(), strict=True))
-
-
 def _training_arguments(recipe: Recipe, checkpoints: Path, seed: int) -> TrainingArguments:
     # The metrics of a corpus take the rows of all contexts together.
     metric = "accuracy" if recipe.one_model_per_context else corpus_of(recipe.dataset).selection_metric
     return training_arguments(TrainingArguments, recipe, checkpoints, seed, metric_for_best_model=metric)
-
-
-def tokenize(
-    dataset: Dataset,
-    tokenizer: PreTrainedTokenizerBase,
-    max_length: int,
-    config: PreTrainedConfig,
-    gate: TfidfGate | None = None,
-) -> Dataset:
-    """
-    Columns `length`, `labels`, and what the model reads: those of `encode_texts`, with the auxiliary sentence as second segment
-    where the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, with one counted warning;
-    so are counted those that the tokenizer does not know.
-    """
-    auxiliary = ["auxiliary"] if getattr(config, "auxiliary_sentence", False) else []
-
-    def encode(batch: dict) -> dict:
-        encoded, unread = encode_texts(
-            tokenizer, [batch[name] for name in ("text", *auxiliary)], max_length, gate, config
-        )
-        if hasattr(config, "num_contexts"):
-            encoded["context_ids"] = batch["context_id"]
-        return {**encoded, "length": [len(ids) for ids in encoded["input_ids"]], **unread._asdict()}
-
-    columns = [name for name in dataset.column_names if name != "labels"]
-    dataset = dataset.map(encode, batched=True, remove_columns=columns, desc="tokenizing")
-    cut, unknown, total = Unread(*(np.array(dataset[name][:]) for name in Unread._fields)).counts
-    if cut:
-        logger.warning("%d of %d texts are longer than %d tokens (`max_length`) and are cut", cut, total, max_length)
-    warn_unknown(unknown, total)
-    return dataset.remove_columns(list(Unread._fields))
-
-
-def make_collator(
-    tokenizer: PreTrainedTokenizerBase, num_labels: int, multi_label: bool
-) -> Callable[[list[dict]], dict]:
-    """A collator that pads to the longest row of the batch and makes labels (B, C) float, or (B,) int64 for single-label data."""
-
-    def collate(rows: list[dict]) -> dict:
-        names = [name for name in (*INPUT_NAMES, "context_ids") if name in rows[0]]
-        arrays = pad_rows(tokenizer, {name: [row[name] for row in rows] for name in names})
-        batch: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        labels = [row["labels"] for row in rows]
-        batch["labels"] = (
-            torch.from_numpy(multi_hot(labels, num_labels)).float() if multi_label else torch.tensor(labels)
-        )
-        return batch
-
-    return collate
 
 
 def _dev_metrics(recipe: Recipe, names: list[str], multi_label: bool, order: np.ndarray) -> Callable:

@@ -1,46 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recipes whose corpus and model are checked, too: the schema alone (`hf_emotion.recipes`) knows neither."""
+"""From a recipe to a model and its tokenizer."""
 
-from collections.abc import Iterable
-from pathlib import Path
+from typing import Any
 
-from huggingface_hub.dataclasses import type_validator
+from transformers import (
+    CONFIG_MAPPING,
+)
 
-from ..data import check_dataset
-from ..recipes import Recipe, check_key, find_recipe, read_recipe
-from .models import model_config_fields
+import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 
-def load_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
+def model_config_fields(model_type: str | None) -> dict[str, Any] | None:
     """
-    Read and check a recipe.
-
-    Args:
-        name: a path, or the name of a packaged recipe.
-        overrides: "key=value", see `hf_emotion.recipes.read_recipe`.
+    The configuration fields that a recipe may set for a model type, and their types; None where the type is the base
+    model's own.
 
     Raises:
-        ValueError: an unknown or mistyped key, with the nearest valid one; a value of the wrong type; an unknown corpus or model.
+        ValueError: a model type without a classifier here.
     """
-    return check_parts(read_recipe(name, overrides), source=str(find_recipe(name)))
+    if model_type is None:
+        return None
+    if model_type not in OUR_MODEL_TYPES:
+        raise ValueError(
+            f"unknown `model_type` {model_type!r}: None (the base model's own) or one of {list(OUR_MODEL_TYPES)}."
+        )
+    return {name: field.type for name, field in CONFIG_MAPPING[model_type].__dataclass_fields__.items()}
 
 
-def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
-    """The recipe; ValueError, which names the source, unless its corpus, its model and the options of both are known."""
-    try:
-        check_dataset(recipe.dataset, recipe.dataset_options)
-        known = model_config_fields(recipe.model_type)
-        for key, value in recipe.model_config.items():
-            if known is None:
-                break
-            check_key(key, known, "model_config.")
-            try:
-                type_validator(f"model_config.{key}", value, known[key])
-            except TypeError as error:
-                raise ValueError(str(error)) from error
-    except ValueError as error:
-        raise ValueError(f"{source}: {error}") from error
-    return recipe
-
-
-__all__ = ["check_parts", "load_recipe"]
+# The model types of recipes, and the kind of corpus that each reads; the base model's own stock classifier reads texts and aspects.
+OUR_MODEL_TYPES = {
+    "label-aware-bert": "texts",
+    "roberta-esa": "texts",
+    "cg-bert": "texts with aspects",
+    "qacg-bert": "texts with aspects",
+    "dialogue-bilstm": "dialogues",
+    "gpt2-mod-ln": "replies",
+    "bert-mod-ln": "replies",
+    "gpt2": "conversations",  # the stock language model
+}

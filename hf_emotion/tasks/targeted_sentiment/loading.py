@@ -11,37 +11,34 @@ aspect), `context_id` (int64: target · number of aspects + aspect) and `labels`
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
-
-from ..runtime.plain import target_texts
-from .corpus import Corpus
-from .lazily import datasets
-from .own_files import draw_units
-from .rows import (
-    BadRow,
-    OnBadRows,
-    Rows,
-    download,
-    local_files,
-    read_json,
-)
+from ...data.lazily import datasets
+from ...data.rows import BadRow, OnBadRows, Rows, download, local_files, read_json
+from .rows import TARGET_TEXTS, split_by_text, to_aspect_dataset
 
 
 logger = logging.getLogger(__name__)
 
-TARGET_TEXTS = {"LOCATION1": "location - 1", "LOCATION2": "location - 2"}  # what a model reads for a placeholder
 
 SENTIHOOD_ASPECTS = ["general", "price", "safety", "transit-location"]
+
+
 SENTIHOOD_OTHER_ASPECTS = "dining green-nature live multicultural nightlife quiet shopping touristy".split()
+
+
 SENTIHOOD_LABELS = ["none", "positive", "negative"]
+
+
 SENTIHOOD_SENTIMENTS = {"Positive": "positive", "Negative": "negative"}
 
+
 SEMEVAL2014_ASPECTS = ["price", "anecdotes", "food", "ambience", "service"]
+
+
 SEMEVAL2014_CATEGORIES = {
     "price": "price",
     "anecdotes/miscellaneous": "anecdotes",
@@ -49,10 +46,15 @@ SEMEVAL2014_CATEGORIES = {
     "ambience": "ambience",
     "service": "service",
 }
+
+
 SEMEVAL2014_LABELS = ["positive", "neutral", "negative", "conflict", "none"]
+
 
 # Neither corpus is on the Hub under its authors' name. A commit is fixed, and so are the files in it: {file: SHA-256}.
 DOWNLOAD_FROM = "https://raw.githubusercontent.com/HSLCY/ABSA-BERT-pair/7d238eb8c772946b9e572373c144b11151e4187f/data"
+
+
 FILES = {
     "sentihood": {
         "sentihood-train.json": "46bb48d007dc35e07e93bd44e007579396336a17ba7d5d2cf1343e4d6a27d376",
@@ -259,125 +261,3 @@ def _paths(corpus: str, data_dir: str | Path | None) -> list[Path]:
     if data_dir is None:
         return [download(f"{DOWNLOAD_FROM}/{corpus}/{name}", sha256) for name, sha256 in FILES[corpus].items()]
     return local_files(data_dir, corpus, list(FILES[corpus]))
-
-
-def replace_targets(text: str) -> str:
-    """
-    Placeholders as a model reads them: LOCATION1 becomes "location - 1", LOCATION2 "location - 2", wherever they stand.
-
-    Where one is glued to a letter, digit or other placeholder, a blank comes between ("xLOCATION1" -> "x location - 1").
-    """
-    return target_texts.mark_targets(text, TARGET_TEXTS)
-
-
-def auxiliary_sentence(target: str | None, aspect: str) -> str:
-    """The second segment that tells a model what is asked: "location - 1 - price", or the aspect alone without a target."""
-    return target_texts.auxiliary_sentence(target and TARGET_TEXTS.get(target, target), aspect)
-
-
-def to_aspect_dataset(
-    rows: Rows, names: Sequence[str], aspects: Sequence[str], targets: Sequence[str] | None = None
-) -> datasets.Dataset:
-    """
-    Rows with sentence id, `aspect`, `target` (where there are `targets`) and `labels` by name -> the columns of this module.
-
-    Raises:
-        ValueError: no rows.
-    """
-    if not rows.rows:
-        raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
-    for row in rows.rows:
-        target, aspect = row["target"] if targets else None, row["aspect"]
-        row["id"] = "/".join([row["id"], *(() if target is None else (target,)), aspect])
-        row["text"] = row["text"].strip()
-        if targets:
-            row["text"] = replace_targets(row["text"])
-        row["auxiliary"] = auxiliary_sentence(target, aspect)
-        row["context_id"] = (targets.index(target) if targets else 0) * len(aspects) + aspects.index(aspect)
-    columns = {"target": datasets.ClassLabel(names=list(targets))} if targets else {}
-    columns |= {
-        "aspect": datasets.ClassLabel(names=list(aspects)),
-        "auxiliary": datasets.Value("string"),
-        "context_id": datasets.Value("int64"),
-    }
-    return rows.to_dataset(names, columns=columns)
-
-
-def none_label(names: Iterable[str]) -> str | None:
-    """The label that says that a text does not name an aspect, "none" in the spelling of the corpus; None where there is none."""
-    return next((name for name in names if name.casefold() == "none"), None)
-
-
-def add_none_rows(rows: Rows, aspects: Sequence[str], label: str) -> None:
-    """
-    Give each text (and target) a row with the label for every aspect that no row of it names. The rows of a text and target then
-    stand together, in the order of the aspects.
-    """
-    asked: dict[tuple, list[dict[str, Any]]] = {}
-    for row in rows.rows:
-        asked.setdefault((row["text"].strip(), row.get("target")), []).append(row)
-    before = len(rows.rows)
-    rows.rows = [
-        row
-        for own in asked.values()
-        for aspect in aspects
-        for row in [row for row in own if row["aspect"] == aspect] or [{**own[0], "aspect": aspect, "labels": [label]}]
-    ]
-    logger.warning(
-        "%s: %d rows with the label %r for aspects that no row names", rows.source, len(rows.rows) - before, label
-    )
-
-
-def split_by_text(
-    dataset: datasets.Dataset, fraction: float, seed: int = 0, column: str = "text"
-) -> tuple[datasets.Dataset, datasets.Dataset]:
-    """
-    Set aside a share of the distinct texts of a column, drawn at the seed by `draw_units`, with all their rows; both parts keep
-    the order of the rows.
-
-    Returns:
-        (the rest, what is set aside).
-    """
-    texts = list(dataset[column])
-    total = len(set(texts))
-    count = round(fraction * total) if 0 < fraction < 1 else 0
-    if not 0 < count < total:
-        raise ValueError(
-            f"`validation_fraction` must lie between 0 and 1 and leave texts in both parts, got {fraction} of "
-            f"{total} distinct texts."
-        )
-    drawn = set(draw_units(dataset, texts, count, seed)[1])
-    aside = np.array([text in drawn for text in texts])
-    return dataset.select(np.flatnonzero(~aside)), dataset.select(np.flatnonzero(aside))
-
-
-def is_aspect_dataset(dataset: datasets.Dataset) -> bool:
-    """Whether the rows ask about aspects: the columns `aspect`, `auxiliary` and `context_id` are there."""
-    return {"aspect", "auxiliary", "context_id"} <= set(dataset.column_names)
-
-
-def context_names(dataset: datasets.Dataset) -> tuple[list[str] | None, list[str]]:
-    """The names of the targets (None where there are none) and of the aspects, in the order of their ids."""
-    target = dataset.features.get("target")
-    return (None if target is None else list(target.names)), list(dataset.features["aspect"].names)
-
-
-# The metric that selects covers aspect and sentiment.
-CORPORA = (
-    Corpus(
-        name="sentihood",
-        loader=load_sentihood,
-        terms="no licence stated for the data: research use; Saeidi et al. 2016",
-        metrics="sentihood",
-        selection_metric="strict_accuracy",
-        example="LOCATION1 is safe, but far too expensive.",
-    ),
-    Corpus(
-        name="semeval2014",
-        loader=load_semeval2014,
-        terms="terms of the organisers of SemEval-2014 task 4; Pontiki et al. 2014",
-        metrics="semeval2014",
-        selection_metric="accuracy",
-        example="The food was great, but we waited an hour for it.",
-    ),
-)

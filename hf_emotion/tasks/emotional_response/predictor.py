@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..modeling.pipeline_emotional_response import (
+from ...modeling.pipeline_emotional_response import (
     DEFAULT_NEW_TOKENS,
     emotion_ids_of,
     emotion_vector,
@@ -22,15 +22,17 @@ from ..modeling.pipeline_emotional_response import (
     limit_length,
     pad_contexts,
 )
-from ..runtime.batching import as_texts, check_max_length
-from ..runtime.checkpoints import is_generator, load_checkpoint
-from ..runtime.torch_models import use_one_thread_after_fork
-from ..runtime.unread import Unread, unknown_shares, warn_unknown
+from ...runtime.batching import as_texts, check_max_length
+from ...runtime.checkpoints import is_generator, load_checkpoint
+from ...runtime.torch_models import use_one_thread_after_fork
+from ...runtime.unread import Unread, unknown_shares, warn_unknown
 
 
 logger = logging.getLogger(__name__)
 
+
 Emotion = str | Mapping[str, float]
+
 
 _sampling = threading.RLock()  # all threads draw from one generator of random numbers, which a seed sets
 

@@ -11,17 +11,17 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from ..modeling.emotion_fields import check_emotions
-from ..modeling.pipeline_emotional_response import (
+from ...modeling.emotion_fields import check_emotions
+from ...modeling.pipeline_emotional_response import (
     DEFAULT_NEW_TOKENS,
     emotion_ids_of,
     emotion_vector,
     encode_contexts,
     pad_contexts,
 )
-from ..runtime.loading import read_config, read_tokenizer, reading
-from ..runtime.onnx import DECODER, ENCODER, Session
-from .replies import unread_contexts
+from ...runtime.loading import read_config, read_tokenizer, reading
+from ...runtime.onnx import DECODER, ENCODER, Session
+from .predictor import unread_contexts
 
 
 class OnnxReplyGenerator:
@@ -169,6 +169,3 @@ def _run(session: Session, inputs: Mapping[str, torch.Tensor]) -> dict[str, torc
     """The outputs of a graph by their names."""
     outputs = session({name: tensor.numpy() for name, tensor in inputs.items()})
     return {name: torch.from_numpy(output) for name, output in zip(session.outputs(), outputs, strict=True)}
-
-
-__all__ = ["OnnxReplyGenerator"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .registry import corpus_of
+from . import corpus_of
 
 
 def single_label(corpus: str, labels: np.ndarray, probabilities: np.ndarray, label_names: Sequence[str]) -> dict:
@@ -15,7 +15,7 @@ def single_label(corpus: str, labels: np.ndarray, probabilities: np.ndarray, lab
     Raises:
         ValueError: see `classification`; no row has a label.
     """
-    from .. import metrics  # here: the corpora are listed without scikit-learn
+    from .. import metrics
 
     own = corpus_of(corpus).metrics
     if own == "dialogue":

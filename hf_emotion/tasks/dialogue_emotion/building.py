@@ -14,13 +14,13 @@ import torch
 from datasets import Dataset, DatasetDict, Features, List, Value
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..inference.dialogue import pad_dialogues, utterance_vectors
-from ..modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
-from ..modeling.dialogue_turns import number_speakers
-from ..runtime.batching import encode_texts
-from ..runtime.loading import read_config, read_model
-from ..runtime.unread import Unread, warn_unknown
-from .models import base_to_build_on, not_found
+from ...modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
+from ...modeling.dialogue_turns import number_speakers
+from ...runtime.base_models import base_to_build_on, not_found
+from ...runtime.batching import encode_texts
+from ...runtime.loading import read_config, read_model
+from ...runtime.unread import Unread, warn_unknown
+from .predictor import pad_dialogues, utterance_vectors
 
 
 logger = logging.getLogger(__name__)

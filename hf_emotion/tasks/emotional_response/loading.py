@@ -9,50 +9,56 @@ which the speaker tells of).
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import logging
 import re
 import tarfile
 import unicodedata
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any
 
-from ..runtime.plain import readable
-from .aspect import split_by_text
-from .corpus import OWN_TERMS, Corpus
-from .dialogue import _lines, _name, load_daily_dialog
-from .lazily import datasets
-from .own_files import known_names
-from .rows import (
-    DOWNLOAD_REMEDY,
-    BadRow,
-    OnBadRows,
-    Rows,
-    download,
-)
-from .text import SPLIT_STEMS, _split_files, valid_rows
+from ...data.files import valid_rows
+from ...data.lazily import datasets
+from ...data.rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, download
+from ..dialogue_emotion.loading import _lines, load_daily_dialog
+from ..dialogue_emotion.own_files import _name
+from .emojis import _bare, strip_emojis
+from .rows import _add, _features, _to_dataset
 
 
 logger = logging.getLogger(__name__)
 
+
 MOJITALK_ADDRESS = "https://github.com/zlinao/Variational-Transformer (data/mojitalk_data)"
+
+
 # In the order of the ids, that of emoji-test.txt of github.com/claude-zhou/MojiTalk.
 MOJITALK_EMOJIS = list(
     "😁😂😄😅😉😊😋😎😍😘☺😐😑😏😣😪😫😴😌😜😒😓😔😕😖😞😤😢😭😩😬😳😡😠😷😈💀🙈🙊🙅💁💪✌✋👌👍👊👏🙌🙏👀❤💔💕💖💙💜💟✨♥🎶🎧🔫💯"
 )
+
+
 PERCENT_OF_PART = {"generator": 60, "judge_a": 15, "judge_b": 15, "validation": 10}  # of MojiTalk's dev part
+
 
 EMPATHETIC_EMOTIONS = (  # in the order of the ids
     "afraid angry annoyed anticipating anxious apprehensive ashamed caring confident content devastated disappointed "
     "disgusted embarrassed excited faithful furious grateful guilty hopeful impressed jealous joyful lonely nostalgic "
     "prepared proud sad sentimental surprised terrified trusting"
 ).split()
+
+
 EMPATHETIC_STEMS = {"train": "train", "validation": "valid", "test": "test"}
+
+
 EMPATHETIC_ARCHIVE = "https://dl.fbaipublicfiles.com/parlai/empatheticdialogues/empatheticdialogues.tar.gz"
+
+
 EMPATHETIC_SHA256 = "56f234d77b7dd1f005fd365bb17769cfe346c3c84295b69bc069c8ccb83be03d"
+
+
 EMPATHETIC_COLUMNS = ["conv_id", "utterance_idx", "context", "prompt", "speaker_idx", "utterance", "selfeval", "tags"]
 
 
@@ -182,57 +188,6 @@ def _read_mojitalk(
             _add(rows, number, context, stripped, ids[_bare(emoji)], f"{stem}-{number}")
     rows.source = posts_path
     return _to_dataset(rows, emojis), dropped
-
-
-VARIANTS = "\ufe0e\ufe0f\U0001f3fb-\U0001f3ff"  # variation selectors and skin tones
-PICTOGRAPHS = f"\u2190-\u2bff\U0001f000-\U0001faff{VARIANTS}"  # of what joined emojis are made
-
-
-def _bare(emoji: str) -> str:
-    return re.sub(f"[{VARIANTS}]", "", emoji)
-
-
-def strip_emojis(text: str, emojis: Iterable[str]) -> str:
-    """
-    The text without these emojis, with whatever variation selectors and skin tones, and with the blanks around them made one;
-    none stays at the ends of the text. All other characters stay as they are.
-
-    Of emojis joined by U+200D a man's or a woman's variant of one of the emojis (it, U+200D and ♂ or ♀) goes too; other joined
-    emojis, such as the heart on fire, are emojis of their own and stay whole.
-
-    Args:
-        text: a reply.
-        emojis: a list of emojis, such as the label names of MojiTalk.
-
-    Raises:
-        ValueError: a string or an empty list instead of a list of emojis.
-    """
-    if isinstance(emojis, str):
-        raise ValueError(f"`emojis` must be a list of emojis, got the string {emojis!r}: write list(...) or [...].")
-    return _emoji_run(tuple(emojis)).sub(_gap, text).strip()
-
-
-def _gap(found: re.Match) -> str:
-    before, after = found.string[: found.start()][-1:], found.string[found.end() :][:1]
-    if not before or not after:
-        return ""
-    return " " if re.search(r"\s", found[0]) or (before.isalnum() and after.isalnum()) else ""
-
-
-@functools.lru_cache(maxsize=8)
-def _emoji_run(emojis: tuple[str, ...]) -> re.Pattern:
-    """Matches a run of the emojis, with the blanks around and between them."""
-    names = sorted({_bare(emoji) for emoji in emojis}, key=len, reverse=True)
-    if not all(names) or not names:
-        raise ValueError(
-            f"`emojis` must be a list of emojis, at least one and none of them empty, got {list(emojis)}."
-        )
-    # Possessive, so that no shorter match is tried where a joined emoji is to stay whole.
-    one = f"(?:{'|'.join(map(re.escape, names))})[{VARIANTS}]*+"
-    joined = (
-        f"(?<![{PICTOGRAPHS}]\u200d){one}(?:\u200d(?:{one}|[♀♂][{VARIANTS}]*+))*+(?!\u200d[{PICTOGRAPHS}])\u200d*+"
-    )
-    return re.compile(rf"\s*(?:{joined}\s*+)+")
 
 
 def load_daily_dialog_replies(
@@ -443,154 +398,3 @@ def _empathetic_text(text: Any) -> str:
     if not isinstance(text, str) or not text.strip():
         raise BadRow(f"the text of the turn is empty or no string: {text!r}")
     return text.replace("_comma_", ",").strip()
-
-
-def load_reply_files(
-    data_dir: str | Path | None = None,
-    context_column: str = "context",
-    reply_column: str = "reply",
-    label_column: str = "emotion",
-    labels: Sequence[str] | None = None,
-    id_column: str | None = None,
-    validation_fraction: float = 0.1,
-    on_bad_rows: OnBadRows = "error",
-) -> datasets.DatasetDict:
-    """
-    One's own pairs of context and reply in CSV, TSV, JSONL or Parquet files. The texts stay as they are: see `strip_emojis`.
-
-    Args:
-        data_dir: a folder with `train.*` and, where there are any, `validation.*` (also valid, val, dev) and `test.*`; or
-            one file, which is then the training part.
-        context_column, reply_column, label_column, id_column: column names.
-        labels: the label names in their order. None: those of the training part, sorted.
-        validation_fraction: share of the distinct training contexts, with all their replies, set aside at a fixed seed where
-            there is no validation file; 0: none.
-        on_bad_rows: "error", or "skip" to drop, count and list rows without context or reply, or without a known label.
-
-    Raises:
-        FileNotFoundError, ValueError: no file, no such column, an empty context or reply, an id that occurs twice in a file,
-            an unknown label, such as one that no training row has (with the nearest one).
-    """
-    if data_dir is None:
-        raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
-    if isinstance(labels, str):
-        raise ValueError(f"`labels` must be a list of names, got the string {labels!r}: write [{labels}].")
-    parsed: dict[str, Rows] = {}
-    for split, path in _split_files(Path(data_dir)).items():
-        parsed[split] = rows = Rows(path, on_bad_rows)
-        seen: set[str] = set()
-        for line, row in valid_rows(path, rows):
-            _check_columns(path, line, row, [context_column, reply_column, label_column, id_column])
-            try:
-                label = _name(row[label_column], label_column)
-                row_id = f"{split}-{line}" if id_column is None else _name(row[id_column], id_column)
-                if row_id in seen:
-                    raise BadRow(f"a row before it has the id {row_id!r} too")
-            except BadRow as reason:
-                rows.reject(line, str(reason))
-                continue
-            seen.add(row_id)
-            _add(rows, line, row[context_column], row[reply_column], label, row_id)
-    names = known_names(parsed, "labels", labels)
-    ids = {name: number for number, name in enumerate(names)}
-    splits = {}
-    for split, rows in parsed.items():
-        for row in rows.rows:
-            row["labels"] = ids[row["labels"]]
-        splits[split] = _to_dataset(rows, names)
-    if "validation" not in splits and validation_fraction != 0:
-        splits["train"], splits["validation"] = split_by_text(splits["train"], validation_fraction, column="context")
-        logger.warning("no validation file: %d training rows set aside for validation", len(splits["validation"]))
-    return datasets.DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
-
-
-def _check_columns(path: Path, line: int, row: Mapping[str, Any], columns: Iterable[str | None]) -> None:
-    missing = [name for name in columns if name is not None and name not in row]
-    if missing:
-        raise ValueError(
-            f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with context_column, "
-            "reply_column, label_column or id_column."
-        )
-
-
-def _add(rows: Rows, line: int, context: Any, reply: Any, label: Any, row_id: str) -> None:
-    for name, text in (("context", context), ("reply", reply)):
-        if not readable.is_readable(text):
-            rows.reject(line, f"the {name} is empty or no string: {text!r}")
-            return
-    context, reply = (unicodedata.normalize("NFC", text).strip() for text in (context, reply))
-    rows.rows.append({"id": row_id, "context": context, "reply": reply, "labels": label, "line": line})
-
-
-def _to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
-    if not rows.rows:
-        raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
-    rows.log_bad()
-    features = _features(names)
-    return datasets.Dataset.from_dict({name: [row[name] for row in rows.rows] for name in features}, features=features)
-
-
-def _features(names: Sequence[str]) -> datasets.Features:
-    text = datasets.Value("string")
-    return datasets.Features(
-        {"id": text, "context": text, "reply": text, "labels": datasets.ClassLabel(names=list(names))}
-    )
-
-
-def is_reply_dataset(dataset: datasets.Dataset) -> bool:
-    """Whether a row is a reply: the columns `context` and `reply` are there."""
-    return {"context", "reply"} <= set(dataset.column_names)
-
-
-Splits = TypeVar("Splits", "datasets.Dataset", "datasets.DatasetDict")
-
-
-def replies_as_texts(splits: Splits) -> Splits:
-    """The replies as the texts of a classifier, such as a judge of emotional replies: columns `id`, `text`, `labels`."""
-    return splits.remove_columns("context").rename_column("reply", "text")
-
-
-def _row(
-    hits: Sequence[float] | None, ttr: Sequence[float], length: float, stop: float, scores: Sequence[float] | None
-) -> dict[str, float]:
-    row = {f"hits@{k}": value / 100 for k, value in zip((1, 3, 5), hits or (), strict=False)}
-    row |= {"ttr_1": ttr[0], "ttr_2": ttr[1], "average_length": length, "stop_words": stop / 100}
-    if scores is not None:
-        row["perplexity"] = scores[0]
-        names = ("bertscore_precision", "bertscore_recall", "bertscore_f1")
-        row |= {name: value / 100 for name, value in zip(names, scores[1:], strict=True)}
-    return {name: round(value, 4) for name, value in row.items()}
-
-
-# Tables 1-3 of Liu et al. (2021); the human replies stand in Table 2 alone. The names are those of `reply_metrics`.
-MOJITALK_PUBLISHED: dict[str, dict[str, float]] = {
-    "human": _row(None, (0.059, 0.43), 11.7, 50.4, None),
-    "R-CVAE, 10 %": _row((13.4, 27.1, 33.6), (0.034, 0.24), 8.6, 60.1, (121.18, 74.9, 83.0, 76.7)),
-    "R-CVAE, 100 %": _row((26.2, 44.2, 53.4), (0.051, 0.33), 9.2, 59.3, (92.64, 80.8, 80.8, 80.8)),
-    "Mod-LN BERT, 10 %": _row((20.5, 47.4, 59.1), (0.054, 0.43), 18.2, 49.3, (79.24, 78.4, 80.1, 78.8)),
-    "Mod-LN BERT, 100 %": _row((33.6, 56.8, 72.2), (0.059, 0.39), 14.3, 49.2, (50.72, 82.9, 84.1, 83.5)),
-    "Mod-LN GPT-2, 10 %": _row((27.9, 43.4, 64.1), (0.056, 0.38), 15.9, 48.7, (51.55, 83.7, 80.7, 83.2)),
-    "Mod-LN GPT-2, 100 %": _row((34.4, 60.3, 82.5), (0.057, 0.40), 12.5, 48.5, (36.31, 84.7, 86.2, 85.4)),
-}
-
-CORPORA = (
-    Corpus(
-        name="mojitalk",
-        loader=load_mojitalk,
-        terms="no licence stated for the tweets, terms of Twitter: research use; Zhou and Wang 2018",
-        clean_reply=strip_emojis,
-        published=MOJITALK_PUBLISHED,
-    ),
-    Corpus(
-        name="daily_dialog_replies",
-        loader=load_daily_dialog_replies,
-        terms="CC BY-NC-SA 4.0; Li et al. 2017",
-    ),
-    Corpus(
-        name="empathetic_dialogues",
-        loader=load_empathetic_replies,
-        hub_id="facebook/empathetic_dialogues",
-        terms="CC BY-NC 4.0; Rashkin et al. 2019",
-    ),
-    Corpus(name="reply_files", loader=load_reply_files, languages=(), terms=OWN_TERMS, own_files=True),
-)

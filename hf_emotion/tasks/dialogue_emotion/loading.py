@@ -15,57 +15,56 @@ import hashlib
 import io
 import logging
 import re
-import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-import numpy as np
-
-from ..runtime.plain import readable
-from .corpus import OWN_TERMS, Corpus
-from .lazily import datasets
-from .own_files import draw_units, training_names, unknown_name
-from .rows import (
-    DOWNLOAD_REMEDY,
-    BadRow,
-    OnBadRows,
-    Rows,
-    decode,
-    download,
-    local_files,
-)
-from .text import SPLIT_STEMS, _split_files, valid_rows
+from ...data.lazily import datasets
+from ...data.rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, decode, download, local_files
+from .rows import _set_aside, _to_dataset
 
 
 logger = logging.getLogger(__name__)
+
 
 EMOTIONS = {  # in the order of the ids, ours and those of DailyDialog's files
     "meld": ["neutral", "joy", "surprise", "anger", "sadness", "disgust", "fear"],
     "emorynlp": ["neutral", "joyful", "peaceful", "powerful", "scared", "mad", "sad"],
     "daily_dialog": ["neutral", "anger", "disgust", "fear", "happiness", "sadness", "surprise"],
 }
+
+
 FOUR_CLASSES = ["angry", "happy", "neutral", "sad"]
+
+
 FOUR_OF = {  # the emotions that become these classes
     "meld": ["anger", "joy", "neutral", "sadness"],
     "emorynlp": ["mad", "joyful", "neutral", "sad"],
     "daily_dialog": ["anger", "happiness", "neutral", "sadness"],
 }
+
+
 IEMOCAP_EMOTIONS = {"ang": 0, "hap": 1, "exc": 1, "neu": 2, "sad": 3} | dict.fromkeys(
     ("fru", "fea", "sur", "dis", "oth", "xxx"), -1
 )
+
+
 IEMOCAP_ADDRESS = "https://sail.usc.edu/iemocap/"
+
 
 # A commit is fixed, and so are the files in it: {split: {file: SHA-256}}.
 MELD_REPOSITORY = "https://raw.githubusercontent.com/declare-lab/MELD/2d2011b409d3ca2d7e94460cd007d434b1d0a102/data"
+
+
 DOWNLOAD_FROM = {
     "meld": f"{MELD_REPOSITORY}/MELD",
     "emorynlp": f"{MELD_REPOSITORY}/emorynlp",
     "daily_dialog": "https://raw.githubusercontent.com/TaWeiYeh/Emotional-Dialogue/"
     "e21dabcc3888782a3f2b7122b4556fe834e95f32/data",
 }
+
+
 FILES = {
     "meld": {
         "train": {"train_sent_emo.csv": "d2fa2d6529cf03cac2989efec05c9b27d8fd2f4c8fc5974c7ae88aa537fa02db"},
@@ -92,6 +91,8 @@ FILES = {
         },
     },
 }
+
+
 # The one dialogue of DailyDialog with a label too few: split, line, utterances, labels.
 DAILY_DIALOG_FAULT = ("train", 7852, 12, 11)
 
@@ -387,6 +388,8 @@ def _iemocap_transcriptions(folder: Path) -> list[Path]:
 
 # Ses01F_impro01_F000 [006.2901-008.2357]: ...; lines of other speech have no such id: "M: ..."
 IEMOCAP_TURN = re.compile(r"(Ses\d\d)[FM]_\w+_([FM])[^\W_]* \[(-?[\d.]+) ?- ?(-?[\d.]+)\]: ?(.*)")
+
+
 # [6.2901 - 8.2357]	Ses01F_impro01_F000	neu	[2.5000, 2.5000, 2.5000]; below it what each annotator chose
 IEMOCAP_EVALUATION = re.compile(r"\[[^]]*\]\t(\S+)\t(\w+)\t")
 
@@ -426,138 +429,6 @@ def _latin_lines(path: Path) -> list[str]:
     return [line.strip() for line in text.split("\n")]
 
 
-def load_dialogue_files(
-    data_dir: str | Path | None = None,
-    dialogue_column: str = "dialogue",
-    utterance_column: str = "utterance",
-    speaker_column: str = "speaker",
-    label_column: str = "label",
-    labels: Sequence[str] | None = None,
-    validation_fraction: float = 0.1,
-    on_bad_rows: OnBadRows = "error",
-) -> datasets.DatasetDict:
-    """
-    One's own dialogues in CSV, TSV, JSONL or Parquet files, in one of two layouts.
-
-    A row is an utterance: its columns name its dialogue, the utterance, its label and, where there is such a column, the
-    speaker; the rows of a dialogue are in the order of its turns. Or a row of JSONL or Parquet is a dialogue: the column
-    `turns` holds a list of objects with utterance, speaker and label, and the column `id`, where there is one, its name. An
-    utterance whose label is empty or null has none, and is context alone.
-
-    Args:
-        data_dir: a folder with `train.*` and, where there are any, `validation.*` (also valid, val, dev) and `test.*`; or
-            one file, which is then the training part.
-        dialogue_column, utterance_column, speaker_column, label_column: names of the columns, or of the keys in `turns`.
-        labels: the label names in their order. None: those of the training part, sorted.
-        validation_fraction: share of the training dialogues set aside, at a fixed seed, where there is no validation file; 0: none.
-        on_bad_rows: "error", or "skip" to drop, count and list malformed utterances (of the second layout: dialogues).
-
-    Raises:
-        FileNotFoundError, ValueError: no file, no such column, an empty utterance, an unknown label, such as one that no
-            training row has (with the nearest one), a file without any label.
-    """
-    if data_dir is None:
-        raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
-    if isinstance(labels, str):
-        raise ValueError(f"`labels` must be a list of names, got the string {labels!r}: write [{labels}].")
-    columns = {"utterance": utterance_column, "speaker": speaker_column, "label": label_column}
-    parsed: dict[str, Rows] = {}
-    names = list(labels or [])
-    for split, path in _split_files(Path(data_dir)).items():
-        parsed[split] = rows = Rows(path, on_bad_rows)
-        whole_dialogues = None
-        seen: set[str] = set()
-        for line, row in valid_rows(path, rows):
-            if whole_dialogues is None:
-                whole_dialogues = "turns" in row
-            if not whole_dialogues:
-                _check_columns(path, line, row, dialogue_column, columns)
-            try:
-                if whole_dialogues:
-                    dialogue_id = f"{split}-{line}" if row.get("id") is None else _name(row["id"], "id")
-                    if dialogue_id in seen:
-                        raise BadRow(f"a dialogue before it has the id {dialogue_id!r} too")
-                    turns = _turns(row, columns, names, bool(labels))
-                    seen.add(dialogue_id)
-                else:
-                    dialogue_id = _name(row[dialogue_column], dialogue_column)
-                    turns = [_turn(row, columns, names, bool(labels))]
-            except BadRow as reason:
-                rows.reject(line, str(reason))
-                continue
-            for text, speaker, label in turns:
-                rows.add(line, text, label, dialogue_id, speaker=speaker, order=len(rows.rows))
-        occurring = {row["labels"] for row in rows.rows} - {None}
-        if rows.rows and not occurring:
-            raise ValueError(
-                f"{path}: no utterance has a label; name the column of the labels (of turns: their key) with label_column, now "
-                f"{label_column!r}."
-            )
-        if split == "train":
-            names = training_names("label", occurring, labels)
-
-    ids = {None: -1} | {name: number for number, name in enumerate(names)}
-    splits = {}
-    for split, rows in parsed.items():
-        for row in rows.rows:
-            row["labels"] = ids[row["labels"]]
-        splits[split] = _to_dataset(rows, names)
-    if "validation" not in splits and validation_fraction != 0:
-        splits["train"], splits["validation"] = _set_aside(splits["train"], validation_fraction)
-        logger.warning("no validation file: %d training dialogues set aside for validation", len(splits["validation"]))
-    return datasets.DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
-
-
-def _check_columns(path: Path, line: int, row: Mapping, dialogue_column: str, columns: Mapping[str, str]) -> None:
-    wanted = [dialogue_column, columns["utterance"], columns["label"]]
-    if columns["speaker"] != "speaker":  # a name that was given must be there
-        wanted.append(columns["speaker"])
-    missing = [name for name in wanted if name not in row]
-    if missing:
-        raise ValueError(
-            f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with "
-            "dialogue_column, utterance_column, speaker_column or label_column; a file with one dialogue a row has the "
-            "column 'turns'."
-        )
-
-
-def _turns(
-    row: Mapping[str, Any], columns: Mapping[str, str], names: Sequence[str], given: bool
-) -> list[tuple[str, str, str | None]]:
-    turns = row.get("turns")
-    if not isinstance(turns, list) or not turns:
-        raise BadRow(f"the column 'turns' must hold a list of turns, at least one, got {turns!r}")
-    result = []
-    for number, turn in enumerate(turns, 1):
-        if not isinstance(turn, dict):
-            raise BadRow(f"turn {number} must be an object, got {type(turn).__name__}")
-        try:
-            result.append(_turn(turn, columns, names, given))
-        except BadRow as reason:
-            raise BadRow(f"turn {number}: {reason}") from None
-    return result
-
-
-def _turn(
-    turn: Mapping[str, Any], columns: Mapping[str, str], names: Sequence[str], given: bool
-) -> tuple[str, str, str | None]:
-    """Utterance, speaker ("" where there is none) and label (None where there is none), one of `names` where there are any."""
-    text, speaker, label = (turn.get(columns[name]) for name in ("utterance", "speaker", "label"))
-    if not isinstance(text, str) or not readable.is_readable(text):
-        raise BadRow(f"the utterance in {columns['utterance']!r} is empty or no string: {text!r}")
-    speaker = "" if speaker is None or speaker == "" else _name(speaker, columns["speaker"])
-    label = None if label is None or not str(label).strip() else _name(label, columns["label"])
-    if names and label is not None and label not in names:
-        raise BadRow(unknown_name("label", label, names, given))
-    return text, speaker, label
-
-
-def _name(value: Any, column: str) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
-        raise BadRow(f"{column!r} must hold one name or number, got {value!r}")
-    return str(value).strip()
-
-
 def _names_and_ids(corpus: str, four_classes: bool) -> tuple[list[str], dict[str, int]]:
     """The label names, and the label id of each emotion of the corpus; with four classes -1 for the others."""
     emotions = EMOTIONS[corpus]
@@ -575,91 +446,3 @@ def _paths(corpus: str, data_dir: str | Path | None) -> dict[str, list[Path]]:
         }
     paths = local_files(data_dir, corpus, [name for sums in FILES[corpus].values() for name in sums])
     return {split: [path for path in paths if path.name in sums] for split, sums in FILES[corpus].items()}
-
-
-def _to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
-    """Rows of utterances, with the id of the dialogue, `speaker`, `order` in the dialogue and `labels` -> one row a dialogue."""
-    if not rows.rows:
-        raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
-    rows.log_bad()
-    dialogues: dict[str, list[dict[str, Any]]] = {}
-    for row in rows.rows:
-        dialogues.setdefault(row["id"], []).append(row)
-    turns = [sorted(rows_of, key=lambda row: row["order"]) for rows_of in dialogues.values()]
-    values = {
-        "id": list(dialogues),
-        "utterances": [[row["text"].strip() for row in rows_of] for rows_of in turns],
-        "speakers": [[unicodedata.normalize("NFC", row["speaker"]) for row in rows_of] for rows_of in turns],
-        "labels": [[row["labels"] for row in rows_of] for rows_of in turns],
-    }
-    text = datasets.List(datasets.Value("string"))
-    features = {
-        "id": datasets.Value("string"),
-        "utterances": text,
-        "speakers": text,
-        "labels": datasets.List(datasets.ClassLabel(names=list(names))),
-    }
-    return datasets.Dataset.from_dict(values, features=datasets.Features(features))
-
-
-def _set_aside(dialogues: datasets.Dataset, fraction: float) -> tuple[datasets.Dataset, datasets.Dataset]:
-    """(the rest, a share of the dialogues, at least one, drawn at a fixed seed by `draw_units`); both keep the order."""
-    count = max(round(fraction * len(dialogues)), 1) if 0 < fraction < 1 else 0
-    if not 0 < count < len(dialogues):
-        raise ValueError(
-            f"`validation_fraction` must lie between 0 and 1 and leave dialogues in both parts, got {fraction} of "
-            f"{len(dialogues)} dialogues."
-        )
-    rest, drawn = draw_units(dialogues, range(len(dialogues)), count)
-    return dialogues.select(sorted(rest)), dialogues.select(sorted(drawn))
-
-
-def is_dialogue_dataset(dataset: datasets.Dataset) -> bool:
-    """Whether a row is a dialogue: the columns `utterances` and `speakers` are there."""
-    return {"utterances", "speakers"} <= set(dataset.column_names)
-
-
-def flat_labels(dataset: datasets.Dataset) -> np.ndarray:
-    """(N,) int64: the labels of all utterances of all dialogues in their order, -1 where there is none."""
-    return np.array([label for labels in dataset["labels"] for label in labels], dtype=np.int64)
-
-
-_SERIES = "GPL-3.0 repository, dialogue of a television series"
-
-CORPORA = (
-    Corpus(
-        name="meld",
-        loader=load_meld,
-        terms=f"{_SERIES}; Poria et al. 2019",
-        metrics="dialogue",
-        selection_metric="weighted_f1",
-    ),
-    Corpus(
-        name="emorynlp",
-        loader=load_emorynlp,
-        terms=f"{_SERIES}; Zahiri and Choi 2018",
-        metrics="dialogue",
-        selection_metric="weighted_f1",
-    ),
-    Corpus(
-        name="daily_dialog",
-        loader=load_daily_dialog,
-        terms="CC BY-NC-SA 4.0; Li et al. 2017",
-        metrics="dialogue",
-        selection_metric="micro_f1_without_neutral",
-    ),
-    Corpus(
-        name="iemocap",
-        loader=load_iemocap,
-        terms="licence of USC SAIL, not redistributable; Busso et al. 2008",
-        metrics="dialogue",
-    ),
-    Corpus(
-        name="dialogue_files",
-        loader=load_dialogue_files,
-        languages=(),
-        terms=OWN_TERMS,
-        metrics="dialogue",
-        own_files=True,
-    ),
-)

@@ -41,5 +41,3 @@ class Corpus:
 
 
 OWN_TERMS = "the user's own files: name their terms here before publishing"
-
-__all__ = ["OWN_TERMS", "Corpus"]

@@ -10,24 +10,27 @@ import numpy as np
 from datasets import Dataset
 from transformers import AutoModel
 
-from .. import metrics
-from ..data import (
-    check_split,
-    corpus_of,
-    is_reply_dataset,
-    label_matrix,
-    label_names,
-    load_dataset_for,
-)
-from ..inference.predictor import Predictor
-from ..inference.replies import ReplyGenerator
-from ..runtime.loading import read_model
-from ..training.models import load_base_tokenizer, resolve_base_model
+from ... import metrics
+from ...data.splits import check_split, label_names
+from ...runtime.base_models import load_base_tokenizer, resolve_base_model
+from ...runtime.loading import read_model
+from .. import corpus_of
+from ..emotion_classification.predictor import Predictor
+from ..loading import load_dataset_for
+from ..rows import label_matrix
+from .predictor import ReplyGenerator
+from .rows import is_reply_dataset
 
 
 SAMPLE_SEED = 0  # of the contexts: the same ones for every model
+
+
 KS = (1, 3, 5)  # those of them that the corpus has emotions for
+
+
 BATCH_SIZE = 256  # replies are short, and a step of `generate` costs about the same for few rows as for many
+
+
 UNJUDGED = "..."  # what a judge reads in place of an empty reply
 
 

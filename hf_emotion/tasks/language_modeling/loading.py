@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .corpus import Corpus
-from .dialogue import load_daily_dialog, load_emorynlp, load_meld
-from .lazily import datasets
-from .replies import load_empathetic_conversations, load_mojitalk, load_reply_files
-from .rows import OnBadRows
+from ...data.lazily import datasets
+from ...data.rows import OnBadRows
+from ..dialogue_emotion.loading import load_daily_dialog, load_emorynlp, load_meld
+from ..emotional_response.loading import load_empathetic_conversations, load_mojitalk
+from ..emotional_response.own_files import load_reply_files
 
 
 CONVERSATION_LOADERS: dict[str, Callable[..., datasets.DatasetDict]] = {
@@ -21,6 +21,8 @@ CONVERSATION_LOADERS: dict[str, Callable[..., datasets.DatasetDict]] = {
     "mojitalk": load_mojitalk,
     "reply_files": load_reply_files,
 }
+
+
 DEFAULT_CORPORA = tuple(name for name in CONVERSATION_LOADERS if name != "reply_files")
 
 
@@ -67,15 +69,3 @@ def _conversations(corpus: str, rows: datasets.Dataset) -> datasets.Dataset:
     return datasets.Dataset.from_dict(
         {"id": [f"{corpus}/{row}" for row in rows["id"]], "turns": turns}, features=features
     )
-
-
-def is_conversation_dataset(dataset: datasets.Dataset) -> bool:
-    """Whether a row is a conversation without labels: the column `turns` is there."""
-    return "turns" in dataset.column_names
-
-
-CORPORA = (
-    Corpus(
-        name="conversations", loader=load_conversations, terms="those of the corpora that its option `corpora` names"
-    ),
-)

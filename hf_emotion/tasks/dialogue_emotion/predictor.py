@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..runtime.batching import (
+from ...runtime.batching import (
     CHUNK,
     TOKENS_PER_BATCH,
     check_max_length,
@@ -17,20 +17,21 @@ from ..runtime.batching import (
     progress_bar,
     token_budget_batches,
 )
-from ..runtime.checkpoints import is_dialogue_model, load_checkpoint, model_probabilities
-from ..runtime.plain import dialogue_turns
-from ..runtime.unread import Unread, warn_unknown
-from .predictor import Predictor
+from ...runtime.checkpoints import is_dialogue_model, load_checkpoint, model_probabilities
+from ...runtime.plain import dialogue_turns
+from ...runtime.unread import Unread, warn_unknown
+from ..emotion_classification.predictor import Predictor
 
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from ..runtime.onnx import OnnxDialogueClassifier
+    from ...runtime.onnx import OnnxDialogueClassifier
 
 
 logger = logging.getLogger(__name__)
+
 
 UTTERANCES_PER_BATCH = 1024
 
@@ -246,7 +247,7 @@ def utterance_vectors(
     if getattr(model, "takes_arrays", False):
         encode = model.encode_utterances
     else:
-        from ..runtime.torch_models import torch_utterance_encoder
+        from ...runtime.torch_models import torch_utterance_encoder
 
         encode = torch_utterance_encoder(model)
     output = np.empty((len(texts), model.config.utterance_size), np.float32)

@@ -4,8 +4,12 @@
 import difflib
 import inspect
 
-from . import aspect, conversations, dialogue, replies, text
-from .corpus import Corpus
+from .base import Corpus
+from .dialogue_emotion import loading as dialogue
+from .emotion_classification import loading as text
+from .emotional_response import loading as replies
+from .language_modeling import loading as conversations
+from .targeted_sentiment import loading as aspect
 
 
 CORPORA: dict[str, Corpus] = {
@@ -13,8 +17,12 @@ CORPORA: dict[str, Corpus] = {
     for corpora in (text.CORPORA, aspect.CORPORA, dialogue.CORPORA, replies.CORPORA, conversations.CORPORA)
     for corpus in corpora
 }
+
+
 # The rows of all others have labels.
 LABELLED = [name for name in CORPORA if CORPORA[name] not in conversations.CORPORA]
+
+
 PACKAGED = next(name for name in CORPORA if CORPORA[name].packaged)
 
 

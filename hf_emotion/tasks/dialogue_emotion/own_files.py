@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Own dialogues in CSV, TSV, JSONL or Parquet files."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...data.files import SPLIT_STEMS, _split_files, valid_rows
+from ...data.lazily import datasets
+from ...data.own_files import training_names, unknown_name
+from ...data.rows import BadRow, OnBadRows, Rows
+from ...runtime.plain import readable
+from .rows import _set_aside, _to_dataset
+
+
+logger = logging.getLogger(__name__)
+
+
+def load_dialogue_files(
+    data_dir: str | Path | None = None,
+    dialogue_column: str = "dialogue",
+    utterance_column: str = "utterance",
+    speaker_column: str = "speaker",
+    label_column: str = "label",
+    labels: Sequence[str] | None = None,
+    validation_fraction: float = 0.1,
+    on_bad_rows: OnBadRows = "error",
+) -> datasets.DatasetDict:
+    """
+    One's own dialogues in CSV, TSV, JSONL or Parquet files, in one of two layouts.
+
+    A row is an utterance: its columns name its dialogue, the utterance, its label and, where there is such a column, the
+    speaker; the rows of a dialogue are in the order of its turns. Or a row of JSONL or Parquet is a dialogue: the column
+    `turns` holds a list of objects with utterance, speaker and label, and the column `id`, where there is one, its name. An
+    utterance whose label is empty or null has none, and is context alone.
+
+    Args:
+        data_dir: a folder with `train.*` and, where there are any, `validation.*` (also valid, val, dev) and `test.*`; or
+            one file, which is then the training part.
+        dialogue_column, utterance_column, speaker_column, label_column: names of the columns, or of the keys in `turns`.
+        labels: the label names in their order. None: those of the training part, sorted.
+        validation_fraction: share of the training dialogues set aside, at a fixed seed, where there is no validation file; 0: none.
+        on_bad_rows: "error", or "skip" to drop, count and list malformed utterances (of the second layout: dialogues).
+
+    Raises:
+        FileNotFoundError, ValueError: no file, no such column, an empty utterance, an unknown label, such as one that no
+            training row has (with the nearest one), a file without any label.
+    """
+    if data_dir is None:
+        raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
+    if isinstance(labels, str):
+        raise ValueError(f"`labels` must be a list of names, got the string {labels!r}: write [{labels}].")
+    columns = {"utterance": utterance_column, "speaker": speaker_column, "label": label_column}
+    parsed: dict[str, Rows] = {}
+    names = list(labels or [])
+    for split, path in _split_files(Path(data_dir)).items():
+        parsed[split] = rows = Rows(path, on_bad_rows)
+        whole_dialogues = None
+        seen: set[str] = set()
+        for line, row in valid_rows(path, rows):
+            if whole_dialogues is None:
+                whole_dialogues = "turns" in row
+            if not whole_dialogues:
+                _check_columns(path, line, row, dialogue_column, columns)
+            try:
+                if whole_dialogues:
+                    dialogue_id = f"{split}-{line}" if row.get("id") is None else _name(row["id"], "id")
+                    if dialogue_id in seen:
+                        raise BadRow(f"a dialogue before it has the id {dialogue_id!r} too")
+                    turns = _turns(row, columns, names, bool(labels))
+                    seen.add(dialogue_id)
+                else:
+                    dialogue_id = _name(row[dialogue_column], dialogue_column)
+                    turns = [_turn(row, columns, names, bool(labels))]
+            except BadRow as reason:
+                rows.reject(line, str(reason))
+                continue
+            for text, speaker, label in turns:
+                rows.add(line, text, label, dialogue_id, speaker=speaker, order=len(rows.rows))
+        occurring = {row["labels"] for row in rows.rows} - {None}
+        if rows.rows and not occurring:
+            raise ValueError(
+                f"{path}: no utterance has a label; name the column of the labels (of turns: their key) with label_column, now "
+                f"{label_column!r}."
+            )
+        if split == "train":
+            names = training_names("label", occurring, labels)
+
+    ids = {None: -1} | {name: number for number, name in enumerate(names)}
+    splits = {}
+    for split, rows in parsed.items():
+        for row in rows.rows:
+            row["labels"] = ids[row["labels"]]
+        splits[split] = _to_dataset(rows, names)
+    if "validation" not in splits and validation_fraction != 0:
+        splits["train"], splits["validation"] = _set_aside(splits["train"], validation_fraction)
+        logger.warning("no validation file: %d training dialogues set aside for validation", len(splits["validation"]))
+    return datasets.DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
+
+
+def _check_columns(path: Path, line: int, row: Mapping, dialogue_column: str, columns: Mapping[str, str]) -> None:
+    wanted = [dialogue_column, columns["utterance"], columns["label"]]
+    if columns["speaker"] != "speaker":  # a name that was given must be there
+        wanted.append(columns["speaker"])
+    missing = [name for name in wanted if name not in row]
+    if missing:
+        raise ValueError(
+            f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with "
+            "dialogue_column, utterance_column, speaker_column or label_column; a file with one dialogue a row has the "
+            "column 'turns'."
+        )
+
+
+def _turns(
+    row: Mapping[str, Any], columns: Mapping[str, str], names: Sequence[str], given: bool
+) -> list[tuple[str, str, str | None]]:
+    turns = row.get("turns")
+    if not isinstance(turns, list) or not turns:
+        raise BadRow(f"the column 'turns' must hold a list of turns, at least one, got {turns!r}")
+    result = []
+    for number, turn in enumerate(turns, 1):
+        if not isinstance(turn, dict):
+            raise BadRow(f"turn {number} must be an object, got {type(turn).__name__}")
+        try:
+            result.append(_turn(turn, columns, names, given))
+        except BadRow as reason:
+            raise BadRow(f"turn {number}: {reason}") from None
+    return result
+
+
+def _turn(
+    turn: Mapping[str, Any], columns: Mapping[str, str], names: Sequence[str], given: bool
+) -> tuple[str, str, str | None]:
+    """Utterance, speaker ("" where there is none) and label (None where there is none), one of `names` where there are any."""
+    text, speaker, label = (turn.get(columns[name]) for name in ("utterance", "speaker", "label"))
+    if not isinstance(text, str) or not readable.is_readable(text):
+        raise BadRow(f"the utterance in {columns['utterance']!r} is empty or no string: {text!r}")
+    speaker = "" if speaker is None or speaker == "" else _name(speaker, columns["speaker"])
+    label = None if label is None or not str(label).strip() else _name(label, columns["label"])
+    if names and label is not None and label not in names:
+        raise BadRow(unknown_name("label", label, names, given))
+    return text, speaker, label
+
+
+def _name(value: Any, column: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
+        raise BadRow(f"{column!r} must hold one name or number, got {value!r}")
+    return str(value).strip()

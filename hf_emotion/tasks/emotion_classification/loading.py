@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Corpora of texts: GoEmotions, the six emotions, emojis of tweets, and the quickstart corpus."""
+
+from __future__ import annotations
+
+import html
+import json
+import logging
+from importlib import resources
+from pathlib import Path
+
+from ...data.files import SPLIT_STEMS
+from ...data.lazily import datasets
+from ...data.rows import OnBadRows, Rows, decode, local_files
+from ...taxonomies import GOEMOTIONS, group_index
+from .corpora import EMOTION6_HUB_ID, GOEMOTIONS_HUB_ID, TWEET_EMOJI_HUB_ID
+
+
+logger = logging.getLogger(__name__)
+
+
+EMOTION6 = ["sadness", "joy", "love", "anger", "fear", "surprise"]  # in the order of the Hub's ids
+
+
+def load_goemotions(
+    data_dir: str | Path | None = None, taxonomy: str = "goemotions", on_bad_rows: OnBadRows = "error"
+) -> datasets.DatasetDict:
+    """
+    GoEmotions, the filtered splits of 43,410 / 5,426 / 5,427 comments (CC BY 4.0).
+
+    Args:
+        data_dir: folder that holds `goemotions/{train,dev,test}.tsv` (text, comma-separated label ids, comment id; no
+            header, no quoting). None: from the Hub, `google-research-datasets/go_emotions`, configuration "simplified".
+        taxonomy: "goemotions" (28 labels), "ekman" (6 and neutral) or "sentiment" (3 and neutral).
+        on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
+    """
+    if data_dir is None:
+        hub = datasets.load_dataset(GOEMOTIONS_HUB_ID, "simplified")
+        files = {split: hub[split] for split in SPLIT_STEMS}
+    else:
+        folder = Path(data_dir) / "goemotions"
+        if not folder.is_dir():
+            raise FileNotFoundError(
+                f"`data_dir` must hold the folder `goemotions` with train.tsv, dev.tsv and test.tsv: {folder} does not "
+                "exist. Without `data_dir` (and without HF_EMOTION_DATA) the corpus is loaded from the Hub."
+            )
+        files = {split: folder / f"{SPLIT_STEMS[split][-1]}.tsv" for split in SPLIT_STEMS}
+
+    groups = group_index(taxonomy, GOEMOTIONS)
+    group_of = {label: number for number, members in enumerate(groups.values()) for label in members}
+    splits = {}
+    for split, source in files.items():
+        if isinstance(source, Path):
+            rows = Rows(source, on_bad_rows)
+            _read_goemotions_tsv(source, rows)
+        else:
+            rows = Rows(f"{GOEMOTIONS_HUB_ID} {split}", on_bad_rows)
+            for line, row in enumerate(source, 1):
+                rows.add(line, row["text"], row["labels"], row["id"])
+        for row in rows.rows:
+            row["labels"] = sorted({group_of[label] for label in row["labels"]})
+        splits[split] = rows.to_dataset(list(groups), multi_label=True)
+    return datasets.DatasetDict(splits)
+
+
+def _read_goemotions_tsv(path: Path, rows: Rows) -> None:
+    # Split at "\n" alone: comments hold other Unicode line separators.
+    for number, line in enumerate(decode(path.read_bytes(), path).split("\n"), 1):
+        fields = line.removesuffix("\r").split("\t")
+        if fields == [""]:
+            continue
+        if len(fields) != 3:
+            rows.reject(number, f"expected 3 tab-separated columns (text, label ids, comment id), found {len(fields)}")
+            continue
+        text, ids, row_id = fields
+        try:
+            labels = [int(value) for value in ids.split(",")]
+        except ValueError:
+            rows.reject(number, f"label ids must be integers separated by commas, got {ids!r}")
+            continue
+        outside = [label for label in labels if not 0 <= label < len(GOEMOTIONS)]
+        if outside:
+            rows.reject(number, f"label ids must lie in 0..{len(GOEMOTIONS) - 1}, got {outside}")
+            continue
+        rows.add(number, text, labels, row_id)
+
+
+def load_emotion6(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> datasets.DatasetDict:
+    """
+    The six emotions of Saravia et al. 2018 (also known as dair-ai/emotion), 16,000 / 2,000 / 2,000 messages, one label each
+    (for education and research only).
+
+    Args:
+        data_dir: folder that holds `emotion6/{train,val,test}.txt` (text;label). None: from the Hub, `dair-ai/emotion`,
+            configuration "split".
+        on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
+    """
+    splits = {}
+    if data_dir is None:
+        hub = datasets.load_dataset(EMOTION6_HUB_ID, "split")
+        for split in SPLIT_STEMS:
+            rows = Rows(f"{EMOTION6_HUB_ID} {split}", on_bad_rows)
+            for line, row in enumerate(hub[split], 1):
+                rows.add(line, row["text"], row["label"], f"{split}-{line}")
+            splits[split] = rows.to_dataset(EMOTION6)
+        return datasets.DatasetDict(splits)
+    folder = Path(data_dir) / "emotion6"
+    for split, name in (("train", "train.txt"), ("validation", "val.txt"), ("test", "test.txt")):
+        path = folder / name
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"`data_dir` must hold the folder `emotion6` with train.txt, val.txt and test.txt: {path} does not exist. "
+                "Without `data_dir` (and without HF_EMOTION_DATA) the corpus is loaded from the Hub."
+            )
+        rows = Rows(path, on_bad_rows)
+        for line, content in enumerate(decode(path.read_bytes(), path).split("\n"), 1):
+            if not content.strip():
+                continue
+            text, separator, label = content.rstrip("\r").rpartition(";")
+            if not separator:
+                rows.reject(line, f"expected text;label, got {content!r}")
+            elif label not in EMOTION6:
+                rows.reject(line, f"unknown label {label!r}; the labels are {EMOTION6}")
+            else:
+                rows.add(line, text, EMOTION6.index(label), f"{split}-{line}")
+        splits[split] = rows.to_dataset(EMOTION6)
+    return datasets.DatasetDict(splits)
+
+
+# In the order of the ids, the Hub's and those of mapping.txt; the words are what a label's vector can start from.
+TWEET_EMOJIS = (
+    "red_heart heart_eyes tears_of_joy two_hearts fire smiling_face sunglasses sparkles blue_heart blowing_a_kiss camera "
+    "united_states sun purple_heart winking hundred_points beaming christmas_tree camera_with_flash winking_with_tongue"
+).split()
+
+
+def load_tweet_emoji(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> datasets.DatasetDict:
+    """
+    TweetEval's emoji prediction (Barbieri et al. 2018 and 2020), 45,000 / 5,000 / 50,000 tweets, each with the one emoji that
+    was taken out of it. HTML entities are resolved, and what is left of a removed emoji (U+FE0F) goes.
+
+    Args:
+        data_dir: folder that holds `tweeteval/emoji/{train,val,test}_{text,labels}.txt`, a tweet and an id per line. None: from
+            the Hub, `cardiffnlp/tweet_eval`, configuration "emoji".
+        on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
+    """
+    hub = datasets.load_dataset(TWEET_EMOJI_HUB_ID, "emoji") if data_dir is None else {}
+    splits = {}
+    for split, stem in (("train", "train"), ("validation", "val"), ("test", "test")):
+        if data_dir is None:
+            source: Path | str = f"{TWEET_EMOJI_HUB_ID} {split}"
+            texts, ids = hub[split]["text"], hub[split]["label"]
+        else:
+            source, labels = local_files(data_dir, "tweeteval/emoji", [f"{stem}_text.txt", f"{stem}_labels.txt"])
+            texts, ids = (decode(path.read_bytes(), path).removesuffix("\n").split("\n") for path in (source, labels))
+            if len(texts) != len(ids):
+                raise ValueError(f"{source} has {len(texts)} lines and {labels} {len(ids)}: copy both files anew.")
+        rows = Rows(source, on_bad_rows)
+        for line, (text, label) in enumerate(zip(texts, map(str, ids), strict=True), 1):
+            if label.strip().isdecimal() and int(label) < len(TWEET_EMOJIS):
+                text = html.unescape(text).replace("\ufe0f", "").strip()
+                rows.add(line, text, int(label), f"{split}-{line}")
+            else:
+                rows.reject(line, f"a label must be an id in 0..{len(TWEET_EMOJIS) - 1}, got {label!r}")
+        splits[split] = rows.to_dataset(TWEET_EMOJIS)
+    return datasets.DatasetDict(splits)
+
+
+def load_quickstart(data_dir: str | Path | None = None) -> datasets.DatasetDict:
+    """The small English corpus that comes with the package: GoEmotions' 28 labels, written for it, CC0. Needs no `data_dir`."""
+    folder = resources.files("hf_emotion.data.quickstart")
+    splits = {}
+    for split in SPLIT_STEMS:
+        rows = Rows(f"quickstart {split}", "error")
+        for line, content in enumerate((folder / f"{split}.jsonl").read_text(encoding="utf-8").splitlines(), 1):
+            row = json.loads(content)
+            labels = sorted(GOEMOTIONS.index(name) for name in row["labels"])
+            rows.add(line, row["text"], labels, f"{split}-{line}")
+        splits[split] = rows.to_dataset(GOEMOTIONS, multi_label=True)
+    return datasets.DatasetDict(splits)

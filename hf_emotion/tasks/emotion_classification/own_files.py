@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Own texts, with or without aspects, in CSV, TSV, JSONL or Parquet files."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ...data.files import SPLIT_STEMS, _split_files, valid_rows
+from ...data.lazily import datasets
+from ...data.own_files import check_different, check_label_column, draw_units, known_names
+from ...data.rows import OnBadRows, Rows
+from ..targeted_sentiment.rows import add_none_rows, none_label, split_by_text, to_aspect_dataset
+
+
+logger = logging.getLogger(__name__)
+
+
+def load_files(
+    data_dir: str | Path | None = None,
+    text_column: str = "text",
+    label_column: str = "label",
+    label_columns: Sequence[str] | None = None,
+    label_separator: str | None = None,
+    labels: Sequence[str] | None = None,
+    id_column: str | None = None,
+    validation_fraction: float = 0.1,
+    on_bad_rows: OnBadRows = "error",
+    aspect_column: str | None = None,
+    target_column: str | None = None,
+    aspects: Sequence[str] | None = None,
+    targets: Sequence[str] | None = None,
+    fill_none: bool = False,
+) -> datasets.DatasetDict:
+    """
+    One's own CSV, TSV, JSONL or Parquet files.
+
+    With `aspect_column` a row asks about one aspect (of one target) of its text and has one label; the result has the columns
+    of `hf_emotion.data.aspect`. A pair of target and aspect without a row is not asked about, unless `fill_none` adds one.
+
+    Args:
+        data_dir: a folder with `train.*` and, where there are any, `validation.*` (also valid, val, dev) and `test.*`; or
+            one file, which is then the training part.
+        text_column, label_column, id_column: column names.
+        label_columns: instead of `label_column`, one column of 0 and 1 per label (multi-label).
+        label_separator: splits the label column, e.g. "," or "|" (multi-label). A list in JSONL or Parquet is multi-label
+            without it.
+        labels: the label names in their order. None: those of the training part, sorted.
+        validation_fraction: share of the training rows (with `aspect_column`: of the distinct training texts, with all their
+            rows) set aside, at a fixed seed, where there is no validation file; 0: none. A row that alone has its label (or
+            target and aspect) stays in training.
+        on_bad_rows: "error", or "skip" to drop, count and list rows without text or with an unknown label.
+        aspect_column, target_column: columns with the name of the aspect and of the target; where there is a target, the
+            placeholders LOCATION1 and LOCATION2 in a text are replaced as `replace_targets` says.
+        aspects, targets: their names in their order. None: those of the training part, sorted.
+        fill_none: with `aspect_column`: in every part, each text (and target) that has a row gets one with the label "none" (in
+            the spelling of the corpus) for every aspect that no row of it names. For files that list only the aspects that a
+            text names; a model of these alone would find an opinion on every aspect of every text.
+
+    Raises:
+        FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label, aspect or target (with the
+            nearest one), options that exclude each other.
+    """
+    lists = {"labels": labels, "label_columns": label_columns, "aspects": aspects, "targets": targets}
+    for option, value in lists.items():
+        if isinstance(value, str):
+            raise ValueError(f"`{option}` must be a list of names, got the string {value!r}: write [{value}].")
+    if label_separator == "":
+        raise ValueError(
+            "`label_separator` must not be empty: name what stands between the labels, e.g. '|', or leave it out for one "
+            "label a row."
+        )
+    if label_columns is not None:
+        check_different("label_columns", label_columns)
+    columns = {"text_column": text_column, "aspect_column": aspect_column, "target_column": target_column}
+    columns |= {"label_column": label_column} if label_columns is None else {}
+    for option, other in itertools.combinations(columns, 2):
+        if columns[option] is not None and columns[option] == columns[other]:
+            raise ValueError(f"`{option}` and `{other}` name the same column, {columns[option]!r}: give each its own.")
+    _check_aspect_options(aspect_column, target_column, aspects, targets, fill_none, label_columns, label_separator)
+    given = {"aspect": aspects} if aspect_column else {}
+    given |= {"target": targets} if target_column else {}
+    both = ("aspect", aspect_column), ("target", target_column)
+    context_columns = {name: column for name, column in both if column}
+    if data_dir is None:
+        raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
+    files = _split_files(Path(data_dir))
+    parsed: dict[str, Rows] = {}
+    multi_label = label_columns is not None or label_separator is not None
+    for split, path in files.items():
+        parsed[split] = rows = Rows(path, on_bad_rows)
+        for line, row in valid_rows(path, rows):
+            wanted = [text_column, *(label_columns or [label_column]), id_column, aspect_column, target_column]
+            missing = [name for name in wanted if name is not None and name not in row]
+            if missing:
+                options = (
+                    "label_column, aspect_column or target_column"
+                    if aspect_column
+                    else "label_column or label_columns"
+                )
+                raise ValueError(
+                    f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with "
+                    f"text_column, {options}."
+                )
+            if label_columns is not None:
+                flags = {name: str(row[name]).strip() for name in label_columns}
+                no_flags = {name: flag for name, flag in flags.items() if flag not in ("0", "1", "True", "False")}
+                if no_flags:
+                    rows.reject(line, f"label columns must hold 0 or 1, got {no_flags}")
+                    continue
+                value = [name for name, flag in flags.items() if flag in ("1", "True")]
+            else:
+                value = row[label_column]
+                if label_separator is not None and isinstance(value, str):
+                    value = value.split(label_separator)
+                if not isinstance(value, list) and not _label_name(value):
+                    rows.reject(line, f"the column {label_column!r} has no label")
+                    continue
+                if aspect_column is not None and isinstance(value, list):
+                    rows.reject(line, f"with `aspect_column` each row has one label, got {value}")
+                    continue
+                if isinstance(value, list) and split != "train" and not multi_label:
+                    rows.reject(line, f"each row has one label, as in the training part, got {value}")
+                    continue
+                multi_label = multi_label or isinstance(value, list)
+                value = [
+                    name for item in (value if isinstance(value, list) else [value]) if (name := _label_name(item))
+                ]
+            context = {name: row[context_columns[name]] for name in given}
+            wrong = [
+                name
+                for name, content in context.items()
+                if not isinstance(content, str | int) or not str(content).strip()
+            ]
+            if wrong:
+                column = context_columns[wrong[0]]
+                rows.reject(line, f"the column {column!r} must name one {wrong[0]}, got {context[wrong[0]]!r}")
+                continue
+            context = {name: str(content).strip() for name, content in context.items()}
+            row_id = str(row[id_column]) if id_column else f"{split}-{line}"
+            rows.add(line, row[text_column], value, row_id, **context)
+
+    names = {name: known_names(parsed, name, context) for name, context in given.items()}
+    if fill_none:
+        found = none_label(labels or {name for row in parsed["train"].rows for name in row["labels"]})
+        if labels and found is None:
+            raise ValueError(f"`fill_none` needs the label 'none' among `labels`, got {list(labels)}: add it.")
+        for rows in parsed.values():
+            add_none_rows(rows, names["aspect"], found or "none")
+    names["labels"] = known_names(parsed, "labels", labels or label_columns)
+    if not labels and not label_columns:
+        check_label_column(parsed["train"], names["labels"], text_column, label_column)
+    for path, rows in zip(files.values(), parsed.values(), strict=True):
+        if not rows.rows:
+            raise ValueError(f"{path} has no valid rows: {rows.bad[0]}" if rows.bad else f"{path} has no rows.")
+        if not names["labels"]:
+            raise ValueError(
+                f"{path}: no row has a label; name the column of the labels with label_column or label_columns."
+            )
+        if not any(row["labels"] for row in rows.rows):
+            logger.warning("%s: none of its %d rows has a label", path, len(rows.rows))
+    known = {name: number for number, name in enumerate(names["labels"])}
+    splits = {}
+    for split, rows in parsed.items():
+        for row in rows.rows:
+            ids = sorted({known[name] for name in row["labels"]})
+            row["labels"] = ids if multi_label else ids[0]
+        if aspect_column is not None:
+            splits[split] = to_aspect_dataset(rows, names["labels"], names["aspect"], names.get("target"))
+        else:
+            splits[split] = rows.to_dataset(names["labels"], multi_label)
+    if "validation" not in splits and validation_fraction != 0:
+        if aspect_column is not None:
+            train, validation = split_by_text(splits["train"], validation_fraction)
+        else:
+            total = len(splits["train"])
+            if not 0 < validation_fraction < 1 or math.ceil(validation_fraction * total) == total:
+                raise ValueError(
+                    "`validation_fraction` must lie between 0 and 1 and leave rows in both parts, got "
+                    f"{validation_fraction} of {total} rows; or add a validation file."
+                )
+            rest, drawn = draw_units(splits["train"], range(total), math.ceil(validation_fraction * total))
+            train, validation = splits["train"].select(rest), splits["train"].select(drawn)
+        logger.warning("no validation file: %d training rows set aside for validation", len(validation))
+        splits = {**splits, "train": train, "validation": validation}
+    return datasets.DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
+
+
+def _label_name(value: Any) -> str:
+    """A label as text, "" for none (also NaN). Whole numbers are one label in every form: a column with gaps holds 1.0 for 1."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def _check_aspect_options(
+    aspect_column, target_column, aspects, targets, fill_none, label_columns, label_separator
+) -> None:
+    if aspect_column is None:
+        given = {
+            "target_column": target_column,
+            "aspects": aspects,
+            "targets": targets,
+            "fill_none": fill_none or None,
+        }
+        for option, value in given.items():
+            if value is not None:
+                raise ValueError(f"`{option}` needs `aspect_column`, the column with the aspect of each row.")
+    else:
+        for option, value in (("label_columns", label_columns), ("label_separator", label_separator)):
+            if value is not None:
+                raise ValueError(f"with `aspect_column` each row has one label: leave out `{option}`.")
+        if targets is not None and target_column is None:
+            raise ValueError("`targets` needs `target_column`, the column with the target of each row.")

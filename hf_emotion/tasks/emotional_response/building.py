@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a recipe to a generator of replies, and replies as it reads them."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from datasets import Dataset
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from ...modeling import BertModLNForConditionalGeneration, GPT2ModLNForConditionalGeneration
+from ...modeling.pipeline_emotional_response import encode_contexts, pad_contexts
+from ...recipes import Recipe
+from ...runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
+from ...runtime.loading import read_config, read_model, reading
+from ...runtime.unread import MUCH, unknown_shares, warn_unknown
+from ..perplexity import _padded
+
+
+logger = logging.getLogger(__name__)
+
+
+GENERATORS: dict[str, type[PreTrainedModel]] = {
+    "gpt2-mod-ln": GPT2ModLNForConditionalGeneration,
+    "bert-mod-ln": BertModLNForConditionalGeneration,
+}
+
+
+def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """
+    The encoder-decoder of a recipe, in float32, and its tokenizer: a plain GPT-2 or BERT checkpoint wrapped, or a generator that
+    is trained on. `emotion_tokens` gives the tokenizer a special token for each emotion.
+
+    Raises:
+        ValueError: a base model of another architecture; a trained generator with other emotions than the corpus, other norms
+            than `model_config` asks for, or with tokens for emotions where the recipe has none (or the other way round).
+        OSError: no such base model.
+    """
+    path = resolve_base_model(recipe.base_model)
+    tokenizer = load_base_tokenizer(recipe.base_model)
+    assert recipe.model_type is not None  # `train` comes here for generators only
+    model_class = GENERATORS[recipe.model_type]
+    fields = dict(recipe.model_config)
+    for name in ("num_emotions", "emotions", "emotion_token_ids"):
+        if name in fields:
+            raise ValueError(f"`model_config.{name}` comes from the corpus: leave it out.")
+    try:
+        found = read_config(path)
+        if found.model_type == recipe.model_type:
+            if list(found.emotions or []) != list(emotions):
+                raise ValueError(
+                    f"`base_model` {recipe.base_model!r} generates the emotions {found.emotions}, and the corpus has "
+                    f"{list(emotions)}: start from a plain checkpoint instead."
+                )
+            if recipe.emotion_tokens != (found.emotion_token_ids is not None):
+                raise ValueError(
+                    f"`base_model` {recipe.base_model!r} has {'no ' if recipe.emotion_tokens else ''}tokens for emotions: set "
+                    f"`emotion_tokens` to {not recipe.emotion_tokens}, or start from a plain checkpoint instead."
+                )
+            model, info = read_model(model_class, path, dtype=torch.float32, output_loading_info=True, **fields)
+            if info["missing_keys"] or info["unexpected_keys"]:
+                raise ValueError(
+                    f"`model_config` {fields} asks for other norms than the generator {recipe.base_model!r} has: leave it out, or "
+                    "start from a plain checkpoint instead."
+                )
+            return model, tokenizer
+        if tokenizer.eos_token_id is None and found.model_type == "gpt2":
+            raise ValueError(f"the tokenizer of {recipe.base_model!r} has no token for the end of a text.")
+        with reading(path, "weights"):
+            model = model_class.from_encoder_decoder_pretrained(
+                path,
+                tokenizer=tokenizer,
+                dtype=torch.float32,
+                num_emotions=len(emotions),
+                emotions=list(emotions),
+                use_safetensors=True,
+                trust_remote_code=False,
+                **fields,
+            )
+    except OSError as error:
+        raise OSError(not_found(recipe.base_model, error)) from error
+    if recipe.emotion_tokens:
+        tokenizer.add_special_tokens({"additional_special_tokens": [f"<emotion {name}>" for name in emotions]})
+        model.resize_token_embeddings(len(tokenizer))
+        ids = tokenizer.convert_tokens_to_ids([f"<emotion {name}>" for name in emotions])
+        model.config.emotion_token_ids = ids
+    return model, tokenizer
+
+
+def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config, max_length: int) -> Dataset:
+    """
+    Columns `input_ids` (what the encoder reads), `labels` (the reply and the token that ends it), `emotion_ids` and `length`.
+    Contexts and replies are cut to `max_length` tokens, with one counted warning; a reply that is cut has no end.
+    """
+
+    def encode(batch: dict) -> dict:
+        contexts = encode_contexts(tokenizer, batch["context"], config, max_length, batch["labels"])
+        replies = tokenizer(batch["reply"], add_special_tokens=False)["input_ids"]
+        replies = [[*ids, end] for ids in replies]
+        texts = tokenizer(batch["context"], add_special_tokens=False)
+        cut = [
+            len(text) + special > len(context) or len(reply) > max_length
+            for text, context, reply in zip(texts["input_ids"], contexts, replies, strict=True)
+        ]
+        return {
+            "input_ids": contexts,
+            "labels": [ids[:max_length] for ids in replies],
+            "emotion_ids": batch["labels"],
+            "length": [
+                len(context) + min(len(ids), max_length) for context, ids in zip(contexts, replies, strict=True)
+            ],
+            "cut": cut,
+            "unknown": unknown_shares(tokenizer, batch["context"], texts),
+        }
+
+    end = config.eos_token_id
+    special = 1 + sum(token is not None for token in (config.context_start_token_id, config.emotion_token_ids))
+    if not 3 <= max_length <= config.max_position_embeddings:
+        raise ValueError(
+            f"`max_length` must lie between 3 and the model's {config.max_position_embeddings} positions, got {max_length}."
+        )
+    dataset = dataset.map(encode, batched=True, remove_columns=dataset.column_names, desc="tokenizing")
+    cut = sum(dataset["cut"])
+    if cut:
+        logger.warning(
+            "%d of %d pairs have a context or a reply of more than %d tokens, which is cut",
+            cut,
+            len(dataset),
+            max_length,
+        )
+    warn_unknown(int((np.array(dataset["unknown"][:]) > MUCH).sum()), len(dataset), "contexts")
+    return dataset.remove_columns(["cut", "unknown"])
+
+
+def make_reply_collator(model: PreTrainedModel) -> Callable[[list[dict]], dict[str, torch.Tensor]]:
+    """A collator that pads contexts and replies to the longest of the batch; the labels of padding are -100."""
+
+    def collate(rows: list[dict]) -> dict[str, torch.Tensor]:
+        labels = _padded([row["labels"] for row in rows], -100)
+        return {
+            **pad_contexts([row["input_ids"] for row in rows], model.config),
+            # Given here and not made by the model: with label smoothing, the Trainer takes the labels out.
+            "decoder_input_ids": model.prepare_decoder_input_ids_from_labels(labels),
+            "emotion_ids": torch.tensor([row["emotion_ids"] for row in rows]),
+            "labels": labels,
+        }
+
+    return collate

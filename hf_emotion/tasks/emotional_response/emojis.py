@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emojis in texts."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+
+
+VARIANTS = "\ufe0e\ufe0f\U0001f3fb-\U0001f3ff"  # variation selectors and skin tones
+
+
+PICTOGRAPHS = f"\u2190-\u2bff\U0001f000-\U0001faff{VARIANTS}"  # of what joined emojis are made
+
+
+def _bare(emoji: str) -> str:
+    return re.sub(f"[{VARIANTS}]", "", emoji)
+
+
+def strip_emojis(text: str, emojis: Iterable[str]) -> str:
+    """
+    The text without these emojis, with whatever variation selectors and skin tones, and with the blanks around them made one;
+    none stays at the ends of the text. All other characters stay as they are.
+
+    Of emojis joined by U+200D a man's or a woman's variant of one of the emojis (it, U+200D and ♂ or ♀) goes too; other joined
+    emojis, such as the heart on fire, are emojis of their own and stay whole.
+
+    Args:
+        text: a reply.
+        emojis: a list of emojis, such as the label names of MojiTalk.
+
+    Raises:
+        ValueError: a string or an empty list instead of a list of emojis.
+    """
+    if isinstance(emojis, str):
+        raise ValueError(f"`emojis` must be a list of emojis, got the string {emojis!r}: write list(...) or [...].")
+    return _emoji_run(tuple(emojis)).sub(_gap, text).strip()
+
+
+def _gap(found: re.Match) -> str:
+    before, after = found.string[: found.start()][-1:], found.string[found.end() :][:1]
+    if not before or not after:
+        return ""
+    return " " if re.search(r"\s", found[0]) or (before.isalnum() and after.isalnum()) else ""
+
+
+@functools.lru_cache(maxsize=8)
+def _emoji_run(emojis: tuple[str, ...]) -> re.Pattern:
+    """Matches a run of the emojis, with the blanks around and between them."""
+    names = sorted({_bare(emoji) for emoji in emojis}, key=len, reverse=True)
+    if not all(names) or not names:
+        raise ValueError(
+            f"`emojis` must be a list of emojis, at least one and none of them empty, got {list(emojis)}."
+        )
+    # Possessive, so that no shorter match is tried where a joined emoji is to stay whole.
+    one = f"(?:{'|'.join(map(re.escape, names))})[{VARIANTS}]*+"
+    joined = (
+        f"(?<![{PICTOGRAPHS}]\u200d){one}(?:\u200d(?:{one}|[♀♂][{VARIANTS}]*+))*+(?!\u200d[{PICTOGRAPHS}])\u200d*+"
+    )
+    return re.compile(rf"\s*(?:{joined}\s*+)+")

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a recipe to a language model, and conversations as it reads them."""
+
+from collections.abc import Sequence
+
+import torch
+from datasets import Dataset
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from transformers import (
+    AutoModelForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
+
+from ...recipes import SCRATCH, Recipe
+from ...runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
+from ...runtime.loading import read_config, read_model
+from ..perplexity import _padded, _token_losses
+
+
+END_OF_TEXT = "<|endoftext|>"  # of GPT-2: stands between turns, and at the ends of a conversation
+
+
+def build_language_model(
+    recipe: Recipe, conversations: Sequence[Sequence[str]]
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """
+    A causal language model and its tokenizer: those of the base model, or (`base_model="scratch"`) a new GPT-2, with a
+    byte-level BPE tokenizer that is trained on these conversations. The tokenizer writes all letters small.
+
+    Raises:
+        ValueError: a base model of another architecture, or with fewer positions than `max_length`.
+        OSError: no such base model.
+    """
+    if recipe.base_model != SCRATCH:
+        tokenizer = load_base_tokenizer(recipe.base_model)
+        try:
+            path = resolve_base_model(recipe.base_model)
+            found = read_config(path)
+            if found.model_type != "gpt2":
+                raise ValueError(
+                    f"`base_model` {recipe.base_model!r} is a {found.model_type!r} model, not a 'gpt2' one."
+                )
+            model = read_model(AutoModelForCausalLM, path, dtype=torch.float32, **recipe.model_config)
+        except OSError as error:
+            raise OSError(not_found(recipe.base_model, error)) from error
+        _check_blocks(recipe, model.config)
+        return model, tokenizer
+    size = recipe.model_config.get("vocab_size", GPT2Config.vocab_size)
+    tokenizer = train_tokenizer((turn for turns in conversations for turn in turns), size)
+    end = tokenizer.eos_token_id
+    fields = {**recipe.model_config, "vocab_size": len(tokenizer), "bos_token_id": end, "eos_token_id": end}
+    config = GPT2Config(**{"n_positions": max(recipe.max_length, 128), **fields})
+    _check_blocks(recipe, config)
+    tokenizer.model_max_length = config.n_positions
+    return GPT2LMHeadModel(config), tokenizer
+
+
+def _check_blocks(recipe: Recipe, config) -> None:
+    if recipe.max_length > config.n_positions:
+        raise ValueError(f"`max_length` is {recipe.max_length}, but the model has {config.n_positions} positions.")
+
+
+def train_tokenizer(texts, vocab_size: int) -> PreTrainedTokenizerFast:
+    """GPT-2's kind of tokenizer, byte-level BPE, of lower-case texts; with `END_OF_TEXT` as its one special token."""
+    bpe = Tokenizer(models.BPE())
+    bpe.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    bpe.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    bpe.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bpe,
+        bos_token=END_OF_TEXT,
+        eos_token=END_OF_TEXT,
+        unk_token=END_OF_TEXT,
+        pad_token=END_OF_TEXT,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def encode_conversations(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, length: int) -> Dataset:
+    """The conversations one after the other, `END_OF_TEXT` before each turn and at the end, in blocks of `length` tokens."""
+    end = tokenizer.eos_token_id
+
+    def encode(batch: dict) -> dict:
+        turns = tokenizer([turn for turns in batch["turns"] for turn in turns], add_special_tokens=False)["input_ids"]
+        stream = [token for ids in turns for token in (end, *ids)] + [end]
+        blocks = [stream[start : start + length] for start in range(0, len(stream), length)]
+        return {"input_ids": [block for block in blocks if len(block) > 1]}
+
+    return dataset.map(encode, batched=True, batch_size=1000, remove_columns=dataset.column_names, desc="tokenizing")
+
+
+def _collate_blocks(rows: list[dict]) -> dict[str, torch.Tensor]:
+    """The last block of a batch of conversations may be short; no padding is attended to, for it stands at the end."""
+    longest = max(len(row["input_ids"]) for row in rows)
+    ids = _padded([row["input_ids"] for row in rows], 0)
+    real = torch.arange(longest)[None] < torch.tensor([len(row["input_ids"]) for row in rows])[:, None]
+    return {"input_ids": ids, "attention_mask": real.long(), "labels": ids.masked_fill(~real, -100)}
+
+
+def _shifted_token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
+    """The same for a causal language model, whose logits are those of the next token."""
+    logits = logits[0] if isinstance(logits, tuple) else logits
+    return _token_losses(logits[:, :-1], labels[:, 1:])

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conversations to train a language model on."""
+
+from __future__ import annotations
+
+from ..base import Corpus
+from .loading import load_conversations
+
+
+CORPORA = (
+    Corpus(
+        name="conversations", loader=load_conversations, terms="those of the corpora that its option `corpora` names"
+    ),
+)

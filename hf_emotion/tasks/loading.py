@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Corpora by name."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import logging
+import os
+import types
+import typing
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..data.lazily import datasets
+from ..data.splits import check_split, oversample_minorities
+from . import CORPORA, corpus_of, options_of
+from .rows import duplicates_between_splits, remove_duplicates
+
+
+logger = logging.getLogger(__name__)
+
+
+def load_dataset_for(
+    name: str, data_dir: str | Path | None = None, dedupe: bool = False, oversample: bool = False, **options
+) -> datasets.DatasetDict:
+    """
+    Load a corpus by name and report the texts that stand in more than one split.
+
+    Args:
+        name: one of `hf_emotion.data.CORPORA`; "files" ("dialogue_files", "reply_files") for one's own texts (dialogues, pairs of
+            context and reply) in CSV, TSV, JSONL or Parquet.
+        data_dir: local folder with the corpora; for one's own files the folder or file itself. None: the folder that the
+            environment variable HF_EMOTION_DATA names, or else the Hub (the addresses that the loaders name).
+        dedupe: remove from train what is in validation or test; of replies every pair whose context is there.
+        oversample: repeat training rows until all classes are equally large (after `dedupe`, train alone).
+        **options: arguments of the loader, e.g. `taxonomy="ekman"` or `label_separator=","`.
+
+    Returns:
+        `DatasetDict` with the columns `id`, `text`, `labels`; of aspect data those of `hf_emotion.data.aspect`, of dialogues
+        those of `hf_emotion.data.dialogue`, of replies those of `hf_emotion.data.replies`, of conversations `id` and `turns`.
+
+    Raises:
+        ValueError: unknown name or option; malformed rows.
+        FileNotFoundError, OSError: no such folder or file; a download fails.
+    """
+    check_dataset(name, options)
+    if data_dir is None and not CORPORA[name].own_files:
+        data_dir = os.environ.get("HF_EMOTION_DATA") or None
+    if data_dir is not None and not CORPORA[name].packaged and not Path(data_dir).exists():
+        raise FileNotFoundError(f"`data_dir` does not exist: {data_dir}")
+    splits = CORPORA[name].loader(data_dir=data_dir, **options)
+    if dedupe:
+        splits = remove_duplicates(splits)
+    if oversample:
+        splits["train"] = oversample_minorities(splits["train"])
+    shared = {pair: count for pair, count in duplicates_between_splits(splits).items() if "&" in pair and count}
+    if shared:
+        logger.warning(
+            "%s: distinct texts in two splits: %s%s",
+            name,
+            ", ".join(f"{pair}: {count}" for pair, count in shared.items()),
+            "" if dedupe else " (dedupe=True removes them from train)",
+        )
+    return splits
+
+
+def load_split(name: str, split: str, data_dir: str | Path | None = None, **options) -> datasets.Dataset:
+    """One split of a corpus, see `load_dataset_for`; one's own single file is taken whole, whatever `split` says."""
+    alone = corpus_of(name).own_files and data_dir is not None and Path(data_dir).is_file()
+    if alone:
+        if split != "test":
+            logger.warning("%s is one file and is measured whole: it has no part %r", data_dir, split)
+        return load_dataset_for(name, data_dir, **{**options, "validation_fraction": 0.0})["train"]
+    splits = load_dataset_for(name, data_dir, **options)
+    check_split(splits, split, name)
+    return splits[split]
+
+
+def check_dataset(name: str, options: dict) -> None:
+    """ValueError unless the name is known and its loader takes the options."""
+    known = [*options_of(name), "dedupe", "oversample"]
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            raise ValueError(
+                f"unknown option {option!r} for the dataset {name!r}{f': did you mean {near[0]!r}?' if near else '.'} "
+                f"The options are {known}."
+            )
+        parameters = inspect.signature(CORPORA[name].loader, eval_str=True).parameters
+        hint = parameters[option].annotation if option in parameters else bool
+        if not _fits(options[option], hint):
+            what = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+            raise ValueError(
+                f"the option {option!r} for the dataset {name!r} must be {what.replace('collections.abc.', '')}, got "
+                f"{options[option]!r}."
+            )
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of the type of a loader's argument."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return isinstance(value, str)  # which one it may be the loader says
+    if origin is types.UnionType:
+        return any(_fits(value, part) for part in parts)
+    if origin is Sequence:  # of strings; a string alone has a message of its own
+        return isinstance(value, str) or (
+            isinstance(value, list | tuple) and all(_fits(item, *parts) for item in value)
+        )
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is (type(None) if hint in (None, types.NoneType) else hint)

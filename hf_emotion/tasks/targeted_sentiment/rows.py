@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows that ask for the sentiment towards an aspect."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...data.lazily import datasets
+from ...data.own_files import draw_units
+from ...data.rows import Rows
+from ...runtime.plain import target_texts
+
+
+logger = logging.getLogger(__name__)
+
+
+TARGET_TEXTS = {"LOCATION1": "location - 1", "LOCATION2": "location - 2"}  # what a model reads for a placeholder
+
+
+def replace_targets(text: str) -> str:
+    """
+    Placeholders as a model reads them: LOCATION1 becomes "location - 1", LOCATION2 "location - 2", wherever they stand.
+
+    Where one is glued to a letter, digit or other placeholder, a blank comes between ("xLOCATION1" -> "x location - 1").
+    """
+    return target_texts.mark_targets(text, TARGET_TEXTS)
+
+
+def auxiliary_sentence(target: str | None, aspect: str) -> str:
+    """The second segment that tells a model what is asked: "location - 1 - price", or the aspect alone without a target."""
+    return target_texts.auxiliary_sentence(target and TARGET_TEXTS.get(target, target), aspect)
+
+
+def to_aspect_dataset(
+    rows: Rows, names: Sequence[str], aspects: Sequence[str], targets: Sequence[str] | None = None
+) -> datasets.Dataset:
+    """
+    Rows with sentence id, `aspect`, `target` (where there are `targets`) and `labels` by name -> the columns of this module.
+
+    Raises:
+        ValueError: no rows.
+    """
+    if not rows.rows:
+        raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
+    for row in rows.rows:
+        target, aspect = row["target"] if targets else None, row["aspect"]
+        row["id"] = "/".join([row["id"], *(() if target is None else (target,)), aspect])
+        row["text"] = row["text"].strip()
+        if targets:
+            row["text"] = replace_targets(row["text"])
+        row["auxiliary"] = auxiliary_sentence(target, aspect)
+        row["context_id"] = (targets.index(target) if targets else 0) * len(aspects) + aspects.index(aspect)
+    columns = {"target": datasets.ClassLabel(names=list(targets))} if targets else {}
+    columns |= {
+        "aspect": datasets.ClassLabel(names=list(aspects)),
+        "auxiliary": datasets.Value("string"),
+        "context_id": datasets.Value("int64"),
+    }
+    return rows.to_dataset(names, columns=columns)
+
+
+def none_label(names: Iterable[str]) -> str | None:
+    """The label that says that a text does not name an aspect, "none" in the spelling of the corpus; None where there is none."""
+    return next((name for name in names if name.casefold() == "none"), None)
+
+
+def add_none_rows(rows: Rows, aspects: Sequence[str], label: str) -> None:
+    """
+    Give each text (and target) a row with the label for every aspect that no row of it names. The rows of a text and target then
+    stand together, in the order of the aspects.
+    """
+    asked: dict[tuple, list[dict[str, Any]]] = {}
+    for row in rows.rows:
+        asked.setdefault((row["text"].strip(), row.get("target")), []).append(row)
+    before = len(rows.rows)
+    rows.rows = [
+        row
+        for own in asked.values()
+        for aspect in aspects
+        for row in [row for row in own if row["aspect"] == aspect] or [{**own[0], "aspect": aspect, "labels": [label]}]
+    ]
+    logger.warning(
+        "%s: %d rows with the label %r for aspects that no row names", rows.source, len(rows.rows) - before, label
+    )
+
+
+def split_by_text(
+    dataset: datasets.Dataset, fraction: float, seed: int = 0, column: str = "text"
+) -> tuple[datasets.Dataset, datasets.Dataset]:
+    """
+    Set aside a share of the distinct texts of a column, drawn at the seed by `draw_units`, with all their rows; both parts keep
+    the order of the rows.
+
+    Returns:
+        (the rest, what is set aside).
+    """
+    texts = list(dataset[column])
+    total = len(set(texts))
+    count = round(fraction * total) if 0 < fraction < 1 else 0
+    if not 0 < count < total:
+        raise ValueError(
+            f"`validation_fraction` must lie between 0 and 1 and leave texts in both parts, got {fraction} of "
+            f"{total} distinct texts."
+        )
+    drawn = set(draw_units(dataset, texts, count, seed)[1])
+    aside = np.array([text in drawn for text in texts])
+    return dataset.select(np.flatnonzero(~aside)), dataset.select(np.flatnonzero(aside))
+
+
+def is_aspect_dataset(dataset: datasets.Dataset) -> bool:
+    """Whether the rows ask about aspects: the columns `aspect`, `auxiliary` and `context_id` are there."""
+    return {"aspect", "auxiliary", "context_id"} <= set(dataset.column_names)
+
+
+def context_names(dataset: datasets.Dataset) -> tuple[list[str] | None, list[str]]:
+    """The names of the targets (None where there are none) and of the aspects, in the order of their ids."""
+    target = dataset.features.get("target")
+    return (None if target is None else list(target.names)), list(dataset.features["aspect"].names)
