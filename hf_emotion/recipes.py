@@ -16,9 +16,6 @@ from huggingface_hub.dataclasses import strict
 from huggingface_hub.errors import StrictDataclassError
 
 
-# Standard deviation of the new weights of CG-BERT and QACG-BERT on one's own files. The paper's e⁻³, which its recipes and the
-# configuration keep, drowns MiniLM's attention: a training stays at the prior for long.
-OWN_CONTEXT_INITIALIZER_RANGE = 0.01
 SCRATCH = "scratch"  # the base model of a language model with a tokenizer and weights of its own
 
 
@@ -76,9 +73,6 @@ class Recipe:
     published: dict[str, float | int] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        if self.dataset == "files" and self.model_type in ("cg-bert", "qacg-bert"):
-            self.model_config = dict(self.model_config)
-            self.model_config.setdefault("context_initializer_range", OWN_CONTEXT_INITIALIZER_RANGE)
         known = {field.name: field for field in dataclasses.fields(_training_arguments_class())}
         types = {name: field.type for name, field in known.items()}
         for key, value in self.training_arguments.items():
@@ -101,19 +95,9 @@ class Recipe:
             raise ValueError(f"`train_fraction` must lie in (0, 1], got {self.train_fraction}.")
         if not 0 <= self.threshold <= 1:
             raise ValueError(f"`threshold` must lie in [0, 1], got {self.threshold}.")
-        if self.one_model_per_context and self.model_type is not None:
-            raise ValueError(
-                f"`one_model_per_context` is for stock models, each of which sees one context alone: `model_type` must be "
-                f"null, got {self.model_type!r}."
-            )
         if self.early_stopping_patience is not None and self.early_stopping_patience < 1:
             raise ValueError(
                 f"`early_stopping_patience` must be at least 1, or null to never stop early, got {self.early_stopping_patience}."
-            )
-        if self.label_texts and self.model_type != "label-aware-bert":
-            raise ValueError(
-                f"`label_texts` are where the label vectors of 'label-aware-bert' start, and `model_type` is {self.model_type!r}, "
-                "which has none: leave them out."
             )
         if self.training_arguments.get("label_smoothing_factor") and self.model_config.get("class_balanced_beta"):
             raise ValueError(

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .options import DataDir
+
 
 app = typer.Typer(
     help="The reproduction study: ensembles, leakage, transfer, labels by name, gates, tables of a document.",
@@ -14,9 +16,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-DataDir = Annotated[
-    Path | None, typer.Option(help="Folder with the corpora; default: $HF_EMOTION_DATA, else the Hub.")
-]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="JSON file to write.")]
 
 

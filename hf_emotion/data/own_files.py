@@ -9,11 +9,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from .lazily import datasets
-from .rows import Rows
+from .rows import BadRow, Rows
 
 
 logger = logging.getLogger(__name__)
@@ -166,3 +167,10 @@ def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int,
     drawn = drawn or order[:count]
     taken = set(drawn)
     return [unit for unit in order if unit not in taken], drawn
+
+
+def read_name(value: Any, column: str) -> str:
+    """The name (label, speaker) in a cell; BadRow for what is none."""
+    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
+        raise BadRow(f"{column!r} must hold one name or number, got {value!r}")
+    return str(value).strip()

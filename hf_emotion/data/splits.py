@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from .lazily import datasets
+from .own_files import draw_units
 
 
 def fingerprint(splits: Mapping[str, datasets.Dataset]) -> str:
@@ -68,3 +69,26 @@ def share_of(dataset: datasets.Dataset, fraction: float) -> datasets.Dataset:
     """That share of the rows, at least one, drawn at a fixed seed: one subset for all seeds of a training, so that runs differ by their seed alone."""
     rows = max(1, round(len(dataset) * fraction))
     return dataset.shuffle(seed=0).select(range(rows))
+
+
+def split_by_text(
+    dataset: datasets.Dataset, fraction: float, seed: int = 0, column: str = "text"
+) -> tuple[datasets.Dataset, datasets.Dataset]:
+    """
+    Set aside a share of the distinct texts of a column, drawn at the seed by `draw_units`, with all their rows; both parts keep
+    the order of the rows.
+
+    Returns:
+        (the rest, what is set aside).
+    """
+    texts = list(dataset[column])
+    total = len(set(texts))
+    count = round(fraction * total) if 0 < fraction < 1 else 0
+    if not 0 < count < total:
+        raise ValueError(
+            f"`validation_fraction` must lie between 0 and 1 and leave texts in both parts, got {fraction} of "
+            f"{total} distinct texts."
+        )
+    drawn = set(draw_units(dataset, texts, count, seed)[1])
+    aside = np.array([text in drawn for text in texts])
+    return dataset.select(np.flatnonzero(~aside)), dataset.select(np.flatnonzero(aside))

@@ -1,25 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prediction with checkpoints."""
+"""Prediction with checkpoints of any task."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..runtime.checkpoints import is_dialogue_model, is_generator, is_targeted, load_checkpoint
-from ..tasks.dialogue_emotion.predictor import DialoguePredictor
-from ..tasks.emotion_classification.predictor import Predictor
-from ..tasks.targeted_sentiment.predictor import TargetedPredictor
-
-
-if TYPE_CHECKING:
-    from ..tasks.emotional_response.predictor import ReplyGenerator
-
-
-def __getattr__(name: str) -> Any:
-    if name == "ReplyGenerator":  # needs torch, which a prediction by an exported model does not
-        from ..tasks.emotional_response.predictor import ReplyGenerator
-
-        return ReplyGenerator
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+from ..tasks import task_of
+from ..tasks.checkpoints import load_any
 
 
 def load_predictor(
@@ -28,29 +14,28 @@ def load_predictor(
     max_length: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
-) -> "Predictor | DialoguePredictor | ReplyGenerator":
+) -> Any:
     """
-    A `TargetedPredictor` for a model of targeted sentiment, a `DialoguePredictor` for one of dialogues, a `ReplyGenerator` for one
-    that replies, else a `Predictor`.
+    The predictor of a checkpoint's task: a `Predictor` for emotions of texts, a `TargetedPredictor`, a `DialoguePredictor` or a
+    `ReplyGenerator`.
+
+    Args:
+        checkpoint: a local folder (also an exported one) or a Hub id.
+        taxonomy: see `Predictor`.
+        max_length, device, dtype: see `Predictor`.
+
+    Raises:
+        OSError: no such checkpoint, or one without a tokenizer.
+        ValueError: a taxonomy for a model of another task; a model that predicts nothing here.
     """
-    model, tokenizer = load_checkpoint(checkpoint, device=device, dtype=dtype)
-    kinds = {
-        "a generator of replies": is_generator,
-        "a model of dialogues": is_dialogue_model,
-        "a model of targeted sentiment": is_targeted,
-    }
-    for kind, found in kinds.items():
-        if taxonomy is not None and found(model.config):
-            raise ValueError(f"`taxonomy` {taxonomy!r} rolls emotions up: {checkpoint} is {kind}.")
-    if is_generator(model.config):
-        from ..tasks.emotional_response.predictor import ReplyGenerator
-
-        return ReplyGenerator(model, tokenizer, max_length=max_length)
-    if is_dialogue_model(model.config):
-        return DialoguePredictor(model, tokenizer, max_length=max_length)
-    if is_targeted(model.config):
-        return TargetedPredictor(model, tokenizer, max_length=max_length)
-    return Predictor(model, tokenizer, max_length=max_length, taxonomy=taxonomy)
+    model, tokenizer = load_any(checkpoint, device=device, dtype=dtype)
+    task = task_of(model.config)
+    if task.predictor_class is None:
+        raise ValueError(f"{checkpoint} is a model for {task.name}, which predicts nothing here: use transformers.")
+    options = {} if taxonomy is None else {"taxonomy": taxonomy}
+    if not options.keys() <= task.options:
+        raise ValueError(f"`taxonomy` {taxonomy!r} rolls emotions up: {checkpoint} is a model for {task.name}.")
+    return task.predictor(model, tokenizer, max_length=max_length, **options)
 
 
-__all__ = ["DialoguePredictor", "Predictor", "ReplyGenerator", "TargetedPredictor", "load_predictor"]
+__all__ = ["load_predictor"]

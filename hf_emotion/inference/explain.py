@@ -282,7 +282,7 @@ def _contexts(
             )
         check_names("targets", targets, config.targets)
     elif config.targets is not None:
-        targets = predictor._targets_in(text, 0)
+        targets = predictor.targets_in(text)
     asked: Sequence[str | None] = targets or [None]
     return [targeted_context(config, text, target, aspect) for target in asked for aspect in aspects or config.aspects]
 

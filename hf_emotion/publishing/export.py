@@ -32,19 +32,16 @@ from ..io.files import (
 )
 from ..modeling.pipeline_emotional_response import encode_contexts, pad_contexts
 from ..runs.evaluate import evaluate
-from ..runtime.checkpoints import is_dialogue_model, is_generator, load_checkpoint
 from ..runtime.exported import write_tokenizer_facts
 from ..runtime.loading import read_config
 from ..runtime.onnx import DECODER, ENCODER, MODEL, is_exported
-from ..tasks import PACKAGED
+from ..tasks import packaged_corpus, task_of
+from ..tasks.checkpoints import load_any
 from ..tasks.dialogue_emotion.predictor import DialoguePredictor, speaker_and_utterance
-from ..tasks.dialogue_emotion.rows import is_dialogue_dataset
 from ..tasks.emotion_classification.predictor import Predictor
 from ..tasks.emotional_response.onnx_replies import OnnxReplyGenerator
-from ..tasks.emotional_response.rows import is_reply_dataset
 from ..tasks.loading import load_split
 from ..tasks.targeted_sentiment.predictor import TargetedPredictor
-from ..tasks.targeted_sentiment.rows import is_aspect_dataset
 
 
 TOLERANCE = 1e-4  # of logits in float32, or, where logits are larger than 1, of the largest
@@ -110,7 +107,7 @@ def export_onnx(
         raise ValueError(f"{checkpoint} is exported already: export the checkpoint that it was made from.")
     if texts is not None and not texts:
         raise ValueError("`texts` is empty: give at least one text to compare the exported model with.")
-    generator = is_generator(read_config(checkpoint))
+    generator = task_of(read_config(checkpoint)).name == "emotional-response"
     if generator and quantize is not None and dataset is not None:
         logger.warning(
             "replies have no metric here: %s is compared with torch by logits and greedy replies alone", quantize
@@ -169,7 +166,7 @@ def read_texts(path: Path, checkpoint: str | Path) -> list:
     lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
     if not any(lines):
         raise ValueError(f"{path} holds no text: write one a line.")
-    if not is_dialogue_model(read_config(checkpoint)):
+    if task_of(read_config(checkpoint)).name != "dialogue-emotion":
         return [line for line in lines if line]
     groups = itertools.groupby(lines, key=bool)
     return [[speaker_and_utterance(line) for line in group] for filled, group in groups if filled]
@@ -212,13 +209,13 @@ def _write_rest(model, folder: Path) -> None:
 
 
 def _corpus_texts(model, dataset: str | None, split: str, data_dir, options: dict[str, Any] | None) -> list:
-    rows = load_split(dataset or PACKAGED, split, data_dir if dataset else None, **(options or {}))
+    rows = load_split(dataset or packaged_corpus(), split, data_dir if dataset else None, **(options or {}))
     dialogues = isinstance(model, DialoguePredictor)
     if dataset is not None:
         kinds = {
-            "contexts and replies": (is_reply_dataset(rows), isinstance(model, _TorchReplies)),
-            "dialogues": (is_dialogue_dataset(rows), dialogues),
-            "texts with aspects": (is_aspect_dataset(rows), isinstance(model, TargetedPredictor)),
+            "contexts and replies": ("reply" in rows.column_names, isinstance(model, _TorchReplies)),
+            "dialogues": ("utterances" in rows.column_names, dialogues),
+            "texts with aspects": ("aspect" in rows.column_names, isinstance(model, TargetedPredictor)),
         }
         for kind, (in_corpus, in_model) in kinds.items():
             if in_corpus != in_model:
@@ -270,15 +267,11 @@ def _recording(predictor) -> Iterator[list[tuple[dict[str, torch.Tensor], torch.
 def _predict(predictor: Predictor | DialoguePredictor, texts: Sequence, progress: bool = False) -> None:
     """All texts in the predictor's own batches; of targeted sentiment every target and aspect of every text."""
     if isinstance(predictor, DialoguePredictor):
-        predictor.probabilities(
-            [[utterance for _, utterance in turns] for turns in texts],
-            [[speaker for speaker, _ in turns] for turns in texts],
-            progress,
-        )
+        predictor.probabilities(texts, progress)
     elif isinstance(predictor, TargetedPredictor):
-        predictor._predict(list(texts), [predictor.model.config.targets or [None]] * len(texts), progress)
+        predictor.probabilities(list(texts), predictor.model.config.targets, progress)
     else:
-        predictor._label_probabilities(list(texts), progress)
+        predictor.label_probabilities(list(texts), progress)
 
 
 def _compare(predictor, exported, texts: Sequence) -> dict[str, Any]:
@@ -527,7 +520,7 @@ class _TorchReplies:
     """A generator and its tokenizer."""
 
     def __init__(self, checkpoint: str | Path):
-        self.model, self.tokenizer = load_checkpoint(checkpoint)
+        self.model, self.tokenizer = load_any(checkpoint)
 
 
 def _export_generator(model, folder: Path) -> list[Path]:

@@ -14,18 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from datasets import Dataset
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 from .. import metrics
 from ..io.files import filling, write_json, write_text
 from ..metrics.significance import over_seeds
-from ..tasks import corpus_of
-from ..tasks.dialogue_emotion.rows import is_dialogue_dataset
-from ..tasks.emotional_response.rows import is_reply_dataset, replies_as_texts
+from ..tasks import corpus_of, task_of_rows, task_of_run
+from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
-from ..tasks.targeted_sentiment.rows import is_aspect_dataset
 from .card import best_run
 from .classification import count_pairs
 from .compare import check_same_rows, compare, run_names
@@ -418,32 +415,19 @@ def _texts(
     if why is not None:
         return None, why
     splits = load_dataset_for(report["dataset"], data_dir, **report["dataset_options"])
-    if is_reply_dataset(splits["train"]):
-        splits = replies_as_texts(splits)
-    ids, texts = _rows(splits[split]) if split in splits else ([], [])
+    ids: list[str] = []
+    texts: list[str] = []
+    if split in splits:
+        rows = splits[split]
+        if task_of_rows(rows) is not task_of_run(report):  # replies, read by a classifier of texts
+            rows = task_of_rows(rows).as_texts(rows)
+        ids, _, texts, _ = labelled_units(rows)
     if ids != found.ids:
         raise ValueError(
             f"the {split} rows of {report['dataset']}{'' if data_dir is None else f' in {data_dir}'} are not those that {run} was "
             "measured on: name the corpus of its training with --data-dir."
         )
     return texts, ""
-
-
-def _rows(rows: Dataset) -> tuple[list[str], list[str]]:
-    """Ids and texts of the rows (turns with a label) in the order of predictions.parquet."""
-    if is_dialogue_dataset(rows):
-        columns = (rows[name] for name in ("id", "speakers", "utterances", "labels"))
-        turns = [
-            (f"{row}/{number}", f"{speaker}: {utterance}" if speaker else utterance)
-            for row, *dialogue in zip(*columns, strict=True)
-            for number, (speaker, utterance, label) in enumerate(zip(*dialogue, strict=True), 1)
-            if label >= 0
-        ]
-        return [row for row, _ in turns], [text for _, text in turns]
-    if is_aspect_dataset(rows):
-        pairs = zip(rows["text"], rows["auxiliary"], strict=True)
-        return list(rows["id"]), [f"{text} [{auxiliary}]" for text, auxiliary in pairs]
-    return list(rows["id"]), list(rows["text"])
 
 
 def _error_groups(

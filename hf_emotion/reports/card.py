@@ -13,9 +13,8 @@ from ..io.files import write_text
 from ..metrics import LOWER_IS_BETTER
 from ..metrics.significance import mean_std
 from ..recipes import SCRATCH, Recipe
-from ..tasks import corpus_of
+from ..tasks import corpora, corpus_of
 from ..tasks.base import Corpus
-from ..tasks.emotion_classification.corpora import CORPORA
 
 
 MODEL = "PATH_OR_REPO"  # how a card calls its model until it is published
@@ -338,16 +337,16 @@ def best_run(runs: list[dict[str, Any]]) -> dict[str, Any]:
 def write_collection_card(folder: Path, names: list[str], namespace: str | None) -> None:
     """Write README.md of a folder with the published folders `names`: a table of their models, from their cards."""
     lines = ["| model | corpus | results on its test part |", "|---|---|---|"]
-    terms = {}
+    terms, known = {}, corpora()
     for name in names:
         data = ModelCard.load(folder / name / "README.md").data
         corpus = data.eval_results[0].dataset_name
-        terms[corpus] = CORPORA[corpus].terms if corpus in CORPORA else "see the cards"
+        terms[corpus] = known[corpus].terms if corpus in known else "see the cards"
         results = ", ".join(f"{result.metric_name} {result.metric_value}" for result in data.eval_results)
         link = f"[{name}](https://huggingface.co/{namespace}/{name})" if namespace else name
         lines.append(f"| {link} | {corpus} | {results} |")
-    corpora = "\n".join(f"- {corpus}: {text}" for corpus, text in terms.items())
-    text = f"# Models of hf-emotion\n\n{chr(10).join(lines)}\n\n## Training data\n\n{corpora}\n\n"
+    sources = "\n".join(f"- {corpus}: {text}" for corpus, text in terms.items())
+    text = f"# Models of hf-emotion\n\n{chr(10).join(lines)}\n\n## Training data\n\n{sources}\n\n"
     write_text(
         folder / "README.md",
         f"{text}The models are under the Apache License 2.0. Each card says how its model was trained, its figures over the "

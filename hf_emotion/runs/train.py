@@ -25,15 +25,13 @@ from ..reports.card import best_run, write_card
 from ..reports.finished_runs import is_generator_run
 from ..reports.generator_card import write_generator_card
 from ..reports.html_report import write_report
-from ..tasks.emotional_response.rows import is_reply_dataset, replies_as_texts
-from ..tasks.language_modeling.rows import is_conversation_dataset
+from ..tasks import task_of_rows
+from ..tasks.base import HeldOut
 from ..tasks.loading import load_dataset_for
 from ..tasks.rows import class_counts, duplicates_between_splits
-from ..tasks.sequence_classification import contexts_of
-from ..training.check_data import check_data
-from ..training.classification import HeldOut, train_classifier
-from ..training.generation import train_generator
-from ..training.recipe_checks import OUR_MODEL_TYPES, check_parts
+from ..training.check_data import check_data, task_of_training
+from ..training.recipe_checks import check_parts
+from ..training.seeds import train_seed
 from ..training.survive import check_same_data, explained, remove_leftovers
 
 
@@ -102,7 +100,7 @@ def _alone_in(output: Path) -> Iterator[None]:
 def _train(
     recipe: Recipe, output: Path, data_dir: str | Path | None, resume: bool, splits: DatasetDict | None
 ) -> dict[str, Any]:
-    check_parts(recipe)
+    recipe = check_parts(recipe)
     main_process = int(os.environ.get("RANK", "0")) == 0
     if not main_process:  # of several processes the first one speaks
         logging.getLogger("hf_emotion").setLevel(logging.ERROR)
@@ -122,26 +120,11 @@ def _train(
             f"a training needs rows, and the part {empty[0]!r} has no rows: give some (`dedupe` takes out of the training part what "
             "is in validation or test)."
         )
-    corpus = None if recipe.model_type is None else OUR_MODEL_TYPES.get(recipe.model_type)
-    for kind, found in (("replies", is_reply_dataset), ("conversations", is_conversation_dataset)):
-        if corpus == kind and not found(splits["train"]):
-            raise ValueError(
-                f"`model_type` {recipe.model_type!r} reads {kind}, and `dataset` {recipe.dataset!r} has none."
-            )
-    if is_conversation_dataset(splits["train"]) and corpus != "conversations":
-        raise ValueError(
-            f"`dataset` {recipe.dataset!r} holds conversations without labels: `model_type` must be 'gpt2', got "
-            f"{recipe.model_type!r}."
-        )
-    generates = corpus in ("replies", "conversations")
-    if recipe.emotion_tokens and corpus != "replies":
-        raise ValueError("`emotion_tokens` is for generators of replies: leave it out.")
-    if is_reply_dataset(splits["train"]) and not generates:
-        splits = replies_as_texts(splits)
+    task, splits = task_of_training(recipe, splits)
     if recipe.train_fraction < 1:
         splits["train"] = share_of(splits["train"], recipe.train_fraction)
     if main_process:  # said once
-        check_data(splits, classifies=not generates)
+        check_data(task, splits)
     folders = {seed: output if len(recipe.seeds) == 1 else output / f"seed-{seed}" for seed in recipe.seeds}
     runs = []
     for number, (seed, folder) in enumerate(folders.items(), 1):
@@ -154,14 +137,10 @@ def _train(
             check_same_data(earlier.get("data"), fingerprint(splits), finished)
             runs.append(earlier)
             continue
-        arguments = (recipe, seed, folder, splits, resume, recipe_file if main_process else None)
-        if generates:
-            runs.append(train_generator(*arguments))
-        else:
-            run, held_out = train_classifier(*arguments)
-            runs.append(run)
-            if held_out is not None:
-                _write_classification_report(recipe, seed, folder, held_out)
+        run, held_out = train_seed(task, recipe, seed, folder, splits, resume, recipe_file if main_process else None)
+        runs.append(run)
+        if held_out is not None:
+            _write_classification_report(recipe, seed, folder, held_out)
         if main_process and len(recipe.seeds) > 1:
             write_json(finished, _report(recipe, splits, runs[-1:]))
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # one model for each context has its own
@@ -214,7 +193,7 @@ def _report(recipe: Recipe, splits: DatasetDict, runs: list[dict]) -> dict[str, 
         "rows": {split: len(dataset) for split, dataset in splits.items()},
         "duplicates": duplicates_between_splits(splits),
         "class_counts": class_counts(splits["train"]),
-        "contexts": contexts_of(splits["train"]),
+        "contexts": task_of_rows(splits["train"]).contexts(splits["train"]),
         "threshold": recipe.threshold,
         "published": recipe.published,
         "summary": summarize(runs),

@@ -18,7 +18,6 @@ from transformers import (
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
-from ..training.recipe_checks import OUR_MODEL_TYPES
 from .loading import read_config, read_model, read_tokenizer
 
 
@@ -93,7 +92,7 @@ def base_to_build_on(
     path = resolve_base_model(base_model)
     base = read_config(path)
     same = (
-        (base.model_type == model_type or (model_type is None and base.model_type not in OUR_MODEL_TYPES))
+        (base.model_type == model_type or (model_type is None and _stock_config_class(type(base)) is type(base)))
         and base.id2label == names
         and (contexts is not None or getattr(base, "aspects", None) is None)
         and (model_type is None or all(getattr(base, name) == value for name, value in (contexts or {}).items()))

@@ -68,6 +68,12 @@ def check_max_length(max_length: int | None, limit: int, of: str, default: int |
     return max_length or min(limit, default or limit)
 
 
+def check_top_k(top_k: int | None) -> None:
+    """ValueError unless None or positive."""
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"`top_k` must be at least 1, got {top_k}.")
+
+
 def encode_texts(
     tokenizer, segments: Sequence[Sequence[str]], max_length: int, gate: "tfidf_gate.TfidfGate | None", config
 ) -> tuple[dict[str, list], Unread]:

@@ -2,13 +2,14 @@
 """Checkpoints, with their weights or exported, for the predictors. torch is imported where a checkpoint needs it, and no sooner."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from .exported import ExportedTokenizer, is_light, read_exported_config
-from .onnx import OnnxClassifier, OnnxDialogueClassifier, is_exported
+from .onnx import OnnxClassifier, is_exported
 
 
 if TYPE_CHECKING:
@@ -20,30 +21,26 @@ logger = logging.getLogger(__name__)
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-def is_targeted(config) -> bool:
-    """Whether a model was trained for targeted sentiment."""
-    return getattr(config, "aspects", None) is not None
+class Kind(Protocol):
+    """What is to be known of a checkpoint's task: the class of transformers that loads it, and its exported model."""
 
+    @property
+    def auto_class(self) -> str: ...
 
-def is_dialogue_model(config) -> bool:
-    """Whether a model reads dialogues."""
-    return config.model_type == "dialogue-bilstm"
-
-
-def is_generator(config) -> bool:
-    """Whether a model generates replies in chosen emotions."""
-    return hasattr(config, "modulated_norms")
+    @property
+    def exported(self) -> Callable[..., Any]: ...
 
 
 def load_checkpoint(
     checkpoint: "str | Path | PreTrainedModel | OnnxClassifier",
-    tokenizer: "PreTrainedTokenizerBase | None" = None,
-    device: "str | torch.device | None" = None,
-    dtype: str | None = None,
+    tokenizer: "PreTrainedTokenizerBase | None",
+    device: "str | torch.device | None",
+    dtype: str | None,
+    kind_of: Callable[[Any], Kind],
 ) -> tuple[Any, Any]:
     """
-    A classifier (of texts or of the turns of dialogues) or generator and its tokenizer. A model object stays as it is, where it is; one
-    that is loaded goes to the GPU where there is one, with its own dtype or the given one.
+    A model with its head and its tokenizer. A model object stays as it is, where it is; one that is loaded goes to the GPU where
+    there is one, with its own dtype or the given one. `kind_of` tells the kind of a configuration.
 
     Raises:
         ModuleNotFoundError: an exported model without onnxruntime.
@@ -77,12 +74,11 @@ def load_checkpoint(
             raise ValueError(f"`device` must be 'cpu' for {checkpoint}, an exported model; got {str(device)!r}.")
         if dtype is not None:
             raise ValueError(f"`dtype` {dtype!r}: {checkpoint} is an exported model, whose weights stay as they are.")
-        dialogues = is_dialogue_model(read_exported_config(Path(checkpoint)))
-        model = (OnnxDialogueClassifier if dialogues else OnnxClassifier)(checkpoint)
+        model = kind_of(read_exported_config(Path(checkpoint))).exported(Path(checkpoint))
         return model, tokenizer or _exported_tokenizer(Path(checkpoint))
     from .torch_models import load_weights
 
-    return load_weights(checkpoint, tokenizer, device, dtype)
+    return load_weights(checkpoint, tokenizer, device, dtype, kind_of)
 
 
 # Rows of embeddings that a tokenizer may lack: sizes are rounded up for speed, and leave room for new words.
@@ -136,9 +132,6 @@ def model_probabilities(model: Any, inputs: dict[str, np.ndarray], multi_label: 
 
 __all__ = [
     "DTYPES",
-    "is_dialogue_model",
-    "is_generator",
-    "is_targeted",
     "load_checkpoint",
     "model_probabilities",
 ]

@@ -130,17 +130,4 @@ class OnnxClassifier:
         return SimpleNamespace(logits=self.session(inputs)[0])
 
 
-class OnnxDialogueClassifier(OnnxClassifier):
-    """The same for dialogues: utterances are encoded by a graph of their own."""
-
-    def __init__(self, folder: str | Path):
-        super().__init__(folder)
-        self.files.append(Path(folder) / ENCODER)
-        self.encoder = Session(self.files[1])
-
-    def encode_utterances(self, input_ids: np.ndarray, attention_mask: np.ndarray) -> np.ndarray:
-        """(N, L) int64 twice -> (N, D) float32."""
-        return self.encoder({"input_ids": input_ids, "attention_mask": attention_mask})[0]
-
-
-__all__ = ["DECODER", "ENCODER", "MODEL", "OnnxClassifier", "OnnxDialogueClassifier", "Session", "is_exported"]
+__all__ = ["DECODER", "ENCODER", "MODEL", "OnnxClassifier", "Session", "is_exported"]

@@ -4,19 +4,15 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+import transformers
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..modeling.checked_input import check_finite
-from .checkpoints import check_vocabulary, is_dialogue_model, is_generator
+from .checkpoints import Kind, check_vocabulary
 from .loading import read_config, read_model, read_tokenizer
 
 
@@ -33,18 +29,15 @@ def use_one_thread_after_fork() -> None:
 
 def load_weights(
     checkpoint: str | Path,
-    tokenizer: PreTrainedTokenizerBase | None = None,
-    device: str | torch.device | None = None,
-    dtype: str | None = None,
+    tokenizer: PreTrainedTokenizerBase | None,
+    device: str | torch.device | None,
+    dtype: str | None,
+    kind_of: Callable[[Any], Kind],
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """See `load_checkpoint`, which calls this for a checkpoint with weights."""
     try:
         config = read_config(checkpoint)
-        auto_class = AutoModelForSequenceClassification
-        if is_dialogue_model(config):
-            auto_class = AutoModelForTokenClassification
-        elif is_generator(config):
-            auto_class = AutoModelForSeq2SeqLM
+        auto_class = getattr(transformers, kind_of(config).auto_class)
         model, loading = read_model(auto_class, checkpoint, config=config, output_loading_info=True)
     except OSError as error:
         raise OSError(

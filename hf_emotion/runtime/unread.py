@@ -101,3 +101,10 @@ def warn_unknown(unknown: int, total: int, what: str = "texts") -> None:
             "unknown token or fragments): what the model gives for them means little; use one whose encoder reads that language",
             *(unknown, total, what, round(100 * MUCH)),
         )
+
+
+def warn_unread(truncated: int, unknown: int, total: int, limit: str, what: str = "texts") -> None:
+    """A counted warning for the texts that were cut to `limit`, and `warn_unknown`."""
+    if truncated:
+        logger.warning("%d of %d %s are longer than %s and were cut", truncated, total, what, limit)
+    warn_unknown(unknown, total, what)

@@ -38,8 +38,7 @@ from ..io.paths import (
 from ..runtime.onnx import OnnxClassifier
 from ..runtime.plain import readable
 from ..runtime.unread import MUCH
-from ..tasks.dialogue_emotion.predictor import DialoguePredictor
-from ..tasks.emotion_classification.predictor import Predictor
+from ..tasks.base import FileColumns
 
 
 try:
@@ -61,7 +60,7 @@ CSV_SEPARATOR = "|"
 
 
 def predict_file(
-    predictor: Predictor | DialoguePredictor,
+    predictor: Any,
     source: str | Path,
     output: str | Path,
     text_column: str | None = None,
@@ -115,7 +114,8 @@ def predict_file(
     check_bad_rows(on_bad_rows)
     predictor.check_top_k(top_k)
     parts = _Parts(output)
-    columns = _Columns(text_column or ("utterance" if isinstance(predictor, DialoguePredictor) else "text"))
+    of_task = file_columns(predictor)
+    columns = _Columns(text_column or of_task.text)
     layout = _Layout()
 
     def start() -> dict[str, Any]:
@@ -123,7 +123,7 @@ def predict_file(
         exists = parts.fs.exists(filesystem(output)[1])
         if exists and not parts.fs.exists(parts.manifest):
             raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
-        if isinstance(predictor, DialoguePredictor):
+        if of_task.grouped:
             columns.dialogue, columns.speaker = dialogue_column, speaker_column
             first = next((row for _, row in any_rows(source) if not isinstance(row, MalformedRow)), {})
             columns.nested = layout.nested = TURNS in first and columns.text not in first
@@ -190,6 +190,16 @@ def predict_file(
 
     _by_first(group, finish)
     return {"rows": plan["rows"], "skipped": plan["skipped"]}
+
+
+def file_columns(predictor: Any) -> FileColumns:
+    """Where the items of a file are, for a predictor; ValueError for one whose task reads no files here."""
+    columns = predictor.task.file_columns
+    if columns is None:
+        raise ValueError(
+            f"a model for {predictor.task.name} predicts no labels for a file: its own command reads one."
+        )
+    return columns
 
 
 def check_bad_rows(on_bad_rows: str) -> None:
@@ -505,7 +515,7 @@ def _identity(source: str | Path) -> dict[str, Any]:
     return {"name": name_of(source), "bytes": found.st_size, "modified": found.st_mtime_ns}
 
 
-def _fingerprint(predictor: Predictor | DialoguePredictor) -> str:
+def _fingerprint(predictor: Any) -> str:
     """Tells models apart: configuration, TF-IDF gate, and the sum of every parameter or the files of an exported model."""
     digest = hashlib.sha256(predictor.model.config.to_json_string().encode())
     gate = getattr(predictor, "gate", None)
@@ -522,7 +532,7 @@ def _fingerprint(predictor: Predictor | DialoguePredictor) -> str:
 
 
 def predict_rows(
-    predictor: Predictor | DialoguePredictor,
+    predictor: Any,
     rows: list[dict],
     columns: _Columns,
     top_k: int | None,
@@ -531,17 +541,10 @@ def predict_rows(
     """The columns `PREDICTED` of some rows, null for those without a valid text."""
     usable = [number for number, row in enumerate(rows) if columns.usable(row)]
     found: list[tuple] = [(None,) * len(PREDICTED)] * len(rows)
-    if isinstance(predictor, DialoguePredictor):
-        _predict_dialogues(predictor, rows, usable, columns, top_k, found)
-        advance(len(usable))
-    else:
-        for start in range(0, len(usable), 2048):
-            numbers = usable[start : start + 2048]
-            probabilities, unread = predictor._label_probabilities([rows[number][columns.text] for number in numbers])
-            items = predictor.rank(probabilities, top_k)
-            for number, *own in zip(numbers, items, *(values.tolist() for values in unread), strict=True):
-                found[number] = _predicted(*own)
-            advance(len(numbers))
+    grouped = file_columns(predictor).grouped
+    for numbers in [usable] if grouped else [usable[start : start + 2048] for start in range(0, len(usable), 2048)]:
+        (_predict_groups if grouped else _predict_texts)(predictor, rows, numbers, columns, top_k, found)
+        advance(len(numbers))
     advance(len(rows) - len(usable))
     schema = prediction_schema(columns.nested)
     values = zip(*found, strict=True) if found else [[]] * len(PREDICTED)
@@ -553,29 +556,32 @@ def _predicted(items: list[dict], truncated, unknown) -> tuple:
     return [item["label"] for item in items], [item["score"] for item in items], truncated, unknown
 
 
-def _predict_dialogues(
-    predictor: DialoguePredictor,
-    rows: list[dict],
-    usable: list[int],
-    columns: _Columns,
-    top_k: int | None,
-    found: list[tuple],
+def _predict_texts(
+    predictor: Any, rows: list[dict], numbers: list[int], columns: _Columns, top_k: int | None, found: list[tuple]
 ) -> None:
-    """Fill in the values of `PREDICTED` for the usable rows."""
+    """Fill in the values of `PREDICTED` for these rows, each of which is an item."""
+    items, unread = predictor.of_items([rows[number][columns.text] for number in numbers], top_k)
+    for number, *own in zip(numbers, items, *(values.tolist() for values in unread), strict=True):
+        found[number] = _predicted(*own)
+
+
+def _predict_groups(
+    predictor: Any, rows: list[dict], numbers: list[int], columns: _Columns, top_k: int | None, found: list[tuple]
+) -> None:
+    """The same where a group of rows is an item, or a row that holds a list of turns."""
     if columns.nested:
-        turns = [rows[number][TURNS] for number in usable]
-        utterances = [[turn["utterance"] for turn in dialogue] for dialogue in turns]
-        speakers = [[turn.get("speaker") for turn in dialogue] for dialogue in turns]
+        groups = [[(turn.get("speaker"), turn["utterance"]) for turn in rows[number][TURNS]] for number in numbers]
     else:
-        groups = [list(group) for _, group in itertools.groupby(usable, key=lambda i: columns.dialogue_of(rows[i]))]
-        utterances = [[rows[number][columns.text] for number in group] for group in groups]
-        speakers = [[rows[number].get(columns.speaker) for number in group] for group in groups]
-    probabilities, unread = predictor._probabilities(utterances, speakers)
-    each = zip(predictor.rank(probabilities, top_k), *(values.tolist() for values in unread), strict=True)
-    for position, number in enumerate(usable):
+        groups = [
+            [(rows[number].get(columns.speaker), rows[number][columns.text]) for number in group]
+            for _, group in itertools.groupby(numbers, key=lambda i: columns.dialogue_of(rows[i]))
+        ]
+    items, unread = predictor.of_items(groups, top_k)
+    each = zip(items, *(values.tolist() for values in unread), strict=True)
+    for position, number in enumerate(numbers):
         if columns.nested:  # one label for each turn
-            items, *own = zip(*itertools.islice(each, len(utterances[position])), strict=True)
-            found[number] = _predicted([label for (label,) in items], *map(list, own))
+            labels, *own = zip(*itertools.islice(each, len(groups[position])), strict=True)
+            found[number] = _predicted([label for (label,) in labels], *map(list, own))
         else:
             found[number] = _predicted(*next(each))
 

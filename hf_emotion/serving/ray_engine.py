@@ -22,8 +22,6 @@ from ..io.paths import (
     name_of,
     shown,
 )
-from ..tasks.dialogue_emotion.predictor import DialoguePredictor
-from ..tasks.emotion_classification.predictor import Predictor
 from . import bulk
 
 
@@ -32,7 +30,7 @@ ERROR = "_error"  # all that a block with a bad row holds: Ray does not hand ove
 
 
 def predict_with_ray(
-    predictor: Predictor | DialoguePredictor,
+    predictor: Any,
     source: str | Path,
     output: str | Path,
     text_column: str | None = None,
@@ -69,10 +67,10 @@ def predict_with_ray(
     fs, inner = filesystem(output)
     if fs.exists(inner):
         raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
-    nested = isinstance(predictor, DialoguePredictor)
+    nested = bulk.file_columns(predictor).grouped
     if nested and (top_k is not None or text_column is not None):
         raise ValueError("with `engine` 'ray' dialogues are rows with `turns`: leave out `top_k` and `text_column`.")
-    columns = bulk._Columns(text_column or "text", nested=nested)
+    columns = bulk._Columns(text_column or bulk.file_columns(predictor).text, nested=nested)
 
     if not ray.is_initialized():
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers

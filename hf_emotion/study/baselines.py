@@ -21,11 +21,9 @@ from ..runtime.base_models import load_base_tokenizer, resolve_base_model
 from ..runtime.batching import TOKENS_PER_BATCH, pad_rows, token_budget_batches
 from ..runtime.loading import read_model
 from ..runtime.torch_models import to_tensors
-from ..tasks.dialogue_emotion.rows import is_dialogue_dataset
 from ..tasks.loading import load_dataset_for
 from ..tasks.measures import at_thresholds, single_label
-from ..tasks.rows import is_multi_label, label_matrix
-from ..tasks.targeted_sentiment.rows import is_aspect_dataset
+from ..tasks.rows import label_matrix
 
 
 STRENGTHS = (1.0, 10.0, 30.0, 100.0, 300.0)  # C, the inverse of the penalty
@@ -52,19 +50,19 @@ def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str
     if kind not in ("tfidf", "frozen"):
         raise ValueError(f"`kind` must be 'tfidf' or 'frozen', got {kind!r}.")
     splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
-    if not is_dialogue_dataset(splits["train"]) and "text" not in splits["train"].column_names:
+    if not {"utterances", "text"} & set(splits["train"].column_names):
         raise ValueError(f"the baselines read texts, and `dataset` {recipe.dataset!r} has other rows.")
     if recipe.train_fraction < 1:
         splits["train"] = share_of(splits["train"], recipe.train_fraction)
     start = time.perf_counter()
     texts = {split: _texts(rows) for split, rows in splits.items()}
     contexts = {
-        split: np.asarray(rows["context_id"] if is_aspect_dataset(rows) else [0] * len(texts[split]))
+        split: np.asarray(rows["context_id"] if "context_id" in rows.column_names else [0] * len(texts[split]))
         for split, rows in splits.items()
     }
     features = _tfidf(texts) if kind == "tfidf" else _frozen(texts, recipe)
-    names, multi_label = label_names(splits["train"]), is_multi_label(splits["train"])
     gold = {split: label_matrix(rows) for split, rows in splits.items()}
+    names, multi_label = label_names(splits["train"]), gold["train"].ndim == 2
 
     best = None
     for strength in tqdm(STRENGTHS, unit="fits", disable=None):
@@ -87,7 +85,7 @@ def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str
 
 
 def _texts(rows) -> list[str]:
-    if is_dialogue_dataset(rows):
+    if "utterances" in rows.column_names:
         return [utterance for utterances in rows["utterances"] for utterance in utterances]
     return list(rows["text"])
 

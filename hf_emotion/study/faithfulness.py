@@ -19,10 +19,10 @@ from ..inference.explain import (
     targeted_context,
     word_scores,
 )
-from ..runtime.batching import TOKENS_PER_BATCH, token_budget_batches
+from ..runtime.classifying import Encoded, encoded_probabilities
+from ..runtime.unread import Unread
+from ..tasks import task_of_rows
 from ..tasks.emotion_classification.predictor import Predictor
-from ..tasks.emotional_response.rows import is_reply_dataset, replies_as_texts
-from ..tasks.language_modeling.rows import is_conversation_dataset
 from ..tasks.loading import load_split
 from ..tasks.targeted_sentiment.predictor import TargetedPredictor
 from ..tasks.targeted_sentiment.rows import context_names
@@ -71,7 +71,7 @@ def faithfulness(
         ValueError: a model of another kind, an unknown method, no fitting row.
     """
     predictor = load_predictor(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-    if not isinstance(predictor, Predictor):
+    if not isinstance(predictor, Predictor | TargetedPredictor):
         raise ValueError(
             "faithfulness is measured for classifiers of texts, not for models of dialogues or generators."
         )
@@ -122,16 +122,14 @@ def faithfulness(
 def _sample(predictor, dataset: str, data_dir, split: str, options: dict[str, Any], generator):
     """Contexts of the split in a random order."""
     data = load_split(dataset, split, data_dir, **options)
-    if is_conversation_dataset(data):
-        raise ValueError(f"`dataset` {dataset!r} has dialogues: give one of texts.")
-    if is_reply_dataset(data):
-        data = replies_as_texts(data)
-    targeted = isinstance(predictor, TargetedPredictor)
-    if targeted != ("aspect" in data.column_names) or "text" not in data.column_names:
-        raise ValueError(
-            f"`dataset` {dataset!r} is of another task than the checkpoint: it has the columns {data.column_names}."
-        )
-    if not targeted:
+    found, task = task_of_rows(data), predictor.task
+    if found is not task:
+        data = found.as_texts(data)
+        if data is None or task_of_rows(data) is not task:
+            raise ValueError(
+                f"`dataset` {dataset!r} is of another task than the checkpoint: it holds {found.reads}, not {task.reads}."
+            )
+    if "aspect" not in data.column_names:
         for row in generator.permutation(len(data)):
             yield Context(None, data[int(row)]["text"])
         return
@@ -168,11 +166,7 @@ def _probabilities(predictor: Predictor, reading: Reading, kept: list[np.ndarray
         if tensor.dim() == 2 and name != "attention_mask"
     }
     places = [np.flatnonzero((reading.word_of < 0) | words[reading.word_of]) for words in kept]
-    output = np.empty((len(kept), predictor.model.config.num_labels), np.float32)
-    budget = TOKENS_PER_BATCH * (1 if predictor.model.device.type == "cpu" else 16)
-    for batch in token_budget_batches([len(row) for row in places], budget):
-        inputs = {name: [[values[i] for i in places[row]] for row in batch] for name, values in columns.items()}
-        if "context_ids" in reading.inputs:
-            inputs["context_ids"] = reading.inputs["context_ids"].tolist() * len(batch)
-        output[batch] = predictor._forward(inputs)
-    return output
+    inputs = {name: [[values[i] for i in row] for row in places] for name, values in columns.items()}
+    if "context_ids" in reading.inputs:
+        inputs["context_ids"] = reading.inputs["context_ids"].tolist() * len(places)
+    return encoded_probabilities(predictor, Encoded(inputs, Unread.nothing(len(places))))

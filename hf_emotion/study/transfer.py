@@ -14,7 +14,6 @@ import numpy as np
 
 from ..data.splits import label_names
 from ..metrics import classification
-from ..tasks.dialogue_emotion.rows import is_dialogue_dataset
 from ..tasks.emotion_classification.predictor import Predictor
 from ..tasks.loading import load_split
 from ..tasks.rows import label_matrix
@@ -78,7 +77,7 @@ def transfer(
         ValueError: a corpus that is no corpus of emotions, or has no group that the model knows.
     """
     rows = load_split(dataset, split, data_dir, **(options or {}))
-    if is_dialogue_dataset(rows):
+    if "utterances" in rows.column_names:
         texts = [utterance for dialogue in rows["utterances"] for utterance in dialogue]
         ids = [[label] if label >= 0 else [] for label in label_matrix(rows)]
     elif "text" in rows.column_names and "aspect" not in rows.column_names:

@@ -1,40 +1,93 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The corpora, in the order in which they are listed."""
+"""
+The tasks and their corpora: the only place that knows how tasks differ.
+
+Importing this costs nothing heavy: the records in it name their functions and import them later.
+"""
 
 import difflib
 import inspect
+from typing import TYPE_CHECKING, Any
 
-from .base import Corpus
-from .dialogue_emotion import loading as dialogue
-from .emotion_classification import loading as text
-from .emotional_response import loading as replies
-from .language_modeling import loading as conversations
-from .targeted_sentiment import loading as aspect
+from . import dialogue_emotion, emotion_classification, emotional_response, language_modeling, targeted_sentiment
+from .base import Corpus, Task
 
 
-CORPORA: dict[str, Corpus] = {
-    corpus.name: corpus
-    for corpora in (text.CORPORA, aspect.CORPORA, dialogue.CORPORA, replies.CORPORA, conversations.CORPORA)
-    for corpus in corpora
-}
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+# In the order in which corpora are listed. More special tasks stand behind more general ones.
+TASKS: list[Task] = [
+    emotion_classification.TASK,
+    targeted_sentiment.TASK,
+    dialogue_emotion.TASK,
+    emotional_response.TASK,
+    language_modeling.TASK,
+]
 
 
-# The rows of all others have labels.
-LABELLED = [name for name in CORPORA if CORPORA[name] not in conversations.CORPORA]
+def corpora() -> dict[str, Corpus]:
+    """The corpora by name."""
+    return {corpus.name: corpus for task in TASKS for corpus in task.corpora}
 
 
-PACKAGED = next(name for name in CORPORA if CORPORA[name].packaged)
+def labelled_corpora() -> list[str]:
+    """The names of the corpora whose rows have labels."""
+    return [corpus.name for task in TASKS if task.labelled for corpus in task.corpora]
+
+
+def packaged_corpus() -> str:
+    """The name of the corpus that comes with the package."""
+    return next(name for name, corpus in corpora().items() if corpus.packaged)
 
 
 def corpus_of(name: str) -> Corpus:
     """The record of a corpus; ValueError with the nearest name for an unknown one."""
-    if not isinstance(name, str) or name not in CORPORA:
-        near = difflib.get_close_matches(str(name), CORPORA, n=1)
+    known = corpora()
+    if not isinstance(name, str) or name not in known:
+        near = difflib.get_close_matches(str(name), known, n=1)
         hint = f" did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown dataset {name!r}:{hint} the names are {sorted(CORPORA)}.")
-    return CORPORA[name]
+        raise ValueError(f"unknown dataset {name!r}:{hint} the names are {sorted(known)}.")
+    return known[name]
 
 
 def options_of(name: str) -> list[str]:
     """What a corpus' loader may be told, beside `data_dir`."""
     return [option for option in inspect.signature(corpus_of(name).loader).parameters if option != "data_dir"]
+
+
+def task_of(config: Any) -> Task:
+    """The task of a model with this configuration."""
+    return next(task for task in reversed(TASKS) if task.owns(config))
+
+
+def task_of_rows(rows: "Dataset") -> Task:
+    """The task whose rows these are."""
+    return next(task for task in reversed(TASKS) if task.columns <= set(rows.column_names))
+
+
+def task_of_type(model_type: str | None) -> Task | None:
+    """The task of a recipe's `model_type`; None for None, with which the rows decide, and for an unknown one."""
+    return next((task for task in TASKS if model_type in task.model_types), None)
+
+
+def task_of_run(report: dict[str, Any]) -> Task:
+    """The task of a finished run, from its metrics.json."""
+    task = task_of_type(report["model_type"])
+    return task or next(task for task in reversed(TASKS) if task.stock and task.ran(report))
+
+
+__all__ = [
+    "TASKS",
+    "Corpus",
+    "Task",
+    "corpora",
+    "corpus_of",
+    "labelled_corpora",
+    "options_of",
+    "packaged_corpus",
+    "task_of",
+    "task_of_rows",
+    "task_of_run",
+    "task_of_type",
+]

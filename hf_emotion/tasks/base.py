@@ -1,9 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a corpus says about itself. Each record stands beside its loader; help texts, cards, metrics and checks read it."""
+"""
+What a task and a corpus say about themselves.
 
+A task is a record of functions. Its folder holds them in files that have the same names in every folder; everything outside
+`hf_emotion/tasks` calls them and asks nothing about the kind of a model, a corpus or a run. The records import only the standard
+library: `later` names a function, whose file is imported with the first call.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from datasets import Dataset
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from ..runtime.unread import Unread
+
+
+class later:
+    """
+    A function of another file, imported when it is first called.
+
+    >>> load = later("hf_emotion.tasks.dialogue_emotion", "loading.load_meld")
+    """
+
+    def __init__(self, package: str, where: str):
+        self._place = package, *where.rsplit(".", 1)
+
+    @cached_property
+    def __wrapped__(self) -> Callable[..., Any]:
+        """The function itself; `inspect.signature` looks here."""
+        package, file, name = self._place
+        return getattr(importlib.import_module(f"{package}.{file}"), name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+    def __reduce__(self):
+        package, file, name = self._place
+        return later, (package, f"{file}.{name}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +61,8 @@ class Corpus:
         hub_id: the data set on the Hub, None where it is none there.
         languages: codes of its languages; none where they are not known.
         terms: licence or terms of use, and who published it.
-        metrics: the function of `hf_emotion.metrics` with its published figures, beside `classification`; "dialogue" replaces that.
+        metrics: the functions of `hf_emotion.metrics` that measure single-label predictions, (gold, probabilities, label names) or
+            (gold, probabilities) each; later ones add figures to earlier ones.
         selection_metric: what chooses the epoch on the development split.
         example: a text for the model card; None: a placeholder.
         packaged: whether it comes with hf-emotion and needs no `data_dir`.
@@ -31,7 +76,7 @@ class Corpus:
     hub_id: str | None = None
     languages: tuple[str, ...] = ("en",)
     terms: str
-    metrics: str | None = None
+    metrics: tuple[str, ...] = ("classification",)
     selection_metric: str = "macro_f1"
     example: str | None = None
     packaged: bool = False
@@ -41,3 +86,217 @@ class Corpus:
 
 
 OWN_TERMS = "the user's own files: name their terms here before publishing"
+
+
+@dataclass(kw_only=True)
+class Prepared:
+    """
+    What a training needs.
+
+    Attributes:
+        model, tokenizer: as the recipe asks for them; the model in float32.
+        train, validation: encoded rows.
+        collate: rows -> a batch.
+        measure: (predictions, labels) of the development part in its order -> figures. Predictions are the logits, or what
+            `reduce_logits` makes of them.
+        reduce_logits: (logits, labels) of a batch -> what is kept of them.
+        rest: what `finish` needs of the preparation.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    train: Dataset
+    validation: Dataset
+    collate: Callable[[list[dict]], dict[str, Any]]
+    measure: Callable[[np.ndarray, np.ndarray], dict[str, float]]
+    reduce_logits: Callable[..., torch.Tensor] | None = None
+    rest: Any = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """
+    Some rows of a corpus, with a model of their own.
+
+    Attributes:
+        name: of the model's folder.
+        rows: split -> numbers of the rows.
+        fields: of the model's configuration.
+    """
+
+    name: str
+    rows: dict[str, np.ndarray]
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """
+    What a seed predicted for the development and the test part.
+
+    Attributes:
+        names: C label names.
+        gold: part -> (N,) class ids, -1 where there is none, or (N, C) of 0 and 1 where a row may have several labels.
+        probabilities: part -> (N, C).
+        thresholds: of each label, tuned on the development part; None where a row has one label.
+    """
+
+    names: list[str]
+    gold: dict[str, np.ndarray]
+    probabilities: dict[str, np.ndarray]
+    thresholds: list[float] | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text, and the names of their columns."""
+
+    header: list[str]
+    rows: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """
+    What a predictor says to the lines of a command.
+
+    Attributes:
+        rows: a JSON object for each text (turn), without `truncated` and `unknown`.
+        unread: what the model could not read of each.
+        shown: tables and lines for a terminal.
+    """
+
+    rows: list[dict[str, Any]]
+    unread: Unread
+    shown: list[Table | str]
+
+
+@dataclass(frozen=True)
+class FileColumns:
+    """
+    Where the items of a file are.
+
+    Attributes:
+        text: the column with the texts, unless a command names another.
+        grouped: whether the rows of an item follow one another (the turns of a dialogue), or lie in one row as the list `nested`.
+        nested: the column with that list.
+    """
+
+    text: str = "text"
+    grouped: bool = False
+    nested: str = "turns"
+
+
+def _none(*args: Any, **kwargs: Any) -> None:
+    """What a task has nothing to say about."""
+
+
+def _nothing(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """
+    A task: what its models read and give, and how.
+
+    Attributes:
+        name: of the task, and of its pipeline.
+        reads: what a model reads and a corpus holds, in the plural ("texts").
+        corpora: those that are named after it.
+        columns: columns that all its rows have and rows of more general tasks lack.
+        labelled: whether the rows have labels.
+        selects_labels: whether its models choose labels (and do not write in a given emotion).
+        model_types: the model types that recipes may name.
+        recipe_fields: fields of a recipe that are for this task alone.
+        stock: whether a recipe without `model_type` trains the base model's own classifier on these rows.
+        auto_class: the class of transformers that loads a checkpoint.
+        predictor_class: the name of its predictor in `hf_emotion`; None: its models predict nothing here.
+        owns: a model's configuration -> whether the model is of this task or of a more special one.
+        ran: metrics.json of a run of a stock model -> the same.
+        file_columns: where the items of a file are; None where `predict` reads no files for it.
+        options: what `answer` and the predictor take: "taxonomy", "top_k", "targets".
+        settings: what `evaluate` takes.
+
+    Rows (`rows.py`; N counts what is predicted: rows, or the turns of dialogues):
+        texts: rows -> the whole text of each.
+        counted_texts: rows -> {text: how often it stands there}, by which duplicates are found.
+        held_out_texts: rows -> for each row the text that `dedupe` lets no training row share.
+        gold: rows -> (N, C) int8 of 0 and 1 where a row may have several labels, else (N,) int64 class ids, -1 where there is none;
+            None for rows without labels.
+        units: rows -> the N ids and texts.
+        as_texts: rows -> rows that a classifier of texts reads; None: there are none.
+        contexts: rows -> what metrics.json calls "contexts".
+
+    Training (`building.py`):
+        complete: recipe -> fields of `model_config` that it gets where it does not name them.
+        check_recipe: recipe; ValueError for fields that do not fit each other.
+        warn: (training rows, label names, which of them occur); logs what will go wrong.
+        arguments: recipe -> fields of TrainingArguments beside those of every run; default: the metric of the corpus selects.
+        parts: (recipe, splits) -> a `Part` for each model of the run; None: one model, on all rows.
+        prepare: (recipe, splits, fields of the part, first) -> `Prepared`; `first` is `TrainingArguments.main_process_first`.
+        finish: (recipe, run, trainer, prepared, splits, folder) -> `HeldOut`, or None. All processes call it; the first one writes the
+            checkpoint into `folder`, which is None in the others. It adds figures to `run`.
+
+    Prediction (`predictor.py`, `showing.py`, `measuring.py`):
+        predictor: (model, tokenizer, max_length=..., **options) -> the predictor.
+        exported: folder -> the exported model of a predictor.
+        answer: (predictor, lines, options) -> `Answer`.
+        loader_options: (predictor, corpus) -> options that the corpus' loader gets unless they are given.
+        evaluate: (predictor, corpus name, split, data_dir, options of the loader, settings) -> figures.
+        figures: (figures, corpus name, split) -> what a terminal shows of them.
+    """
+
+    name: str
+    reads: str
+    corpora: tuple[Corpus, ...]
+    columns: frozenset[str]
+    labelled: bool = True
+    selects_labels: bool = True
+    model_types: tuple[str, ...]
+    recipe_fields: frozenset[str] = frozenset()
+    stock: bool = False
+    auto_class: str
+    predictor_class: str | None
+    owns: Callable[[Any], bool]
+    ran: Callable[[dict[str, Any]], bool] = lambda report: False
+    file_columns: FileColumns | None = None
+    options: frozenset[str] = frozenset()
+    settings: frozenset[str] = frozenset()
+
+    texts: Callable[..., list[str]]
+    counted_texts: Callable[..., Counter[str]]
+    held_out_texts: Callable[..., list[str]]
+    gold: Callable[..., Any]
+    units: Callable[..., Any] = _none
+    as_texts: Callable[..., Any] = _none
+    contexts: Callable[..., dict[str, Any] | None] = _none
+
+    complete: Callable[..., dict[str, Any]] = _nothing
+    check_recipe: Callable[..., None] = _none
+    warn: Callable[..., None] = _none
+    arguments: Callable[..., dict[str, Any]] = later(__package__, "measures.selected_by_corpus")
+    parts: Callable[..., list[Part] | None] = _none
+    prepare: Callable[..., Prepared]
+    finish: Callable[..., HeldOut | None]
+
+    predictor: Callable[..., Any] = _none
+    exported: Callable[..., Any] = later("hf_emotion.runtime", "onnx.OnnxClassifier")
+    answer: Callable[..., Answer] | None = None
+    loader_options: Callable[..., dict[str, Any]] = _nothing
+    evaluate: Callable[..., dict[str, Any]] | None = None
+    figures: Callable[..., list[Table | str]] | None = None
+
+
+__all__ = [
+    "OWN_TERMS",
+    "Answer",
+    "Corpus",
+    "FileColumns",
+    "HeldOut",
+    "Part",
+    "Prepared",
+    "Table",
+    "Task",
+    "later",
+]

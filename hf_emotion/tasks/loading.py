@@ -15,7 +15,7 @@ from typing import Any
 
 from ..data.lazily import datasets
 from ..data.splits import check_split, oversample_minorities
-from . import CORPORA, corpus_of, options_of
+from . import corpus_of, options_of
 from .rows import duplicates_between_splits, remove_duplicates
 
 
@@ -29,7 +29,7 @@ def load_dataset_for(
     Load a corpus by name and report the texts that stand in more than one split.
 
     Args:
-        name: one of `hf_emotion.data.CORPORA`; "files" ("dialogue_files", "reply_files") for one's own texts (dialogues, pairs of
+        name: one of the names in `hf_emotion.tasks.corpora()`; "files" ("dialogue_files", "reply_files") for one's own texts (dialogues, pairs of
             context and reply) in CSV, TSV, JSONL or Parquet.
         data_dir: local folder with the corpora; for one's own files the folder or file itself. None: the folder that the
             environment variable HF_EMOTION_DATA names, or else the Hub (the addresses that the loaders name).
@@ -38,19 +38,20 @@ def load_dataset_for(
         **options: arguments of the loader, e.g. `taxonomy="ekman"` or `label_separator=","`.
 
     Returns:
-        `DatasetDict` with the columns `id`, `text`, `labels`; of aspect data those of `hf_emotion.data.aspect`, of dialogues
-        those of `hf_emotion.data.dialogue`, of replies those of `hf_emotion.data.replies`, of conversations `id` and `turns`.
+        `DatasetDict` with the columns `id`, `text`, `labels`; for aspects also `aspect`, `auxiliary`, `context_id` and, if there are
+        targets, `target`; for dialogues `id`, `utterances`, `speakers`, `labels` (lists); for replies `id`, `context`, `reply`,
+        `labels`; for conversations `id` and `turns`.
 
     Raises:
         ValueError: unknown name or option; malformed rows.
         FileNotFoundError, OSError: no such folder or file; a download fails.
     """
     check_dataset(name, options)
-    if data_dir is None and not CORPORA[name].own_files:
+    if data_dir is None and not corpus_of(name).own_files:
         data_dir = os.environ.get("HF_EMOTION_DATA") or None
-    if data_dir is not None and not CORPORA[name].packaged and not Path(data_dir).exists():
+    if data_dir is not None and not corpus_of(name).packaged and not Path(data_dir).exists():
         raise FileNotFoundError(f"`data_dir` does not exist: {data_dir}")
-    splits = CORPORA[name].loader(data_dir=data_dir, **options)
+    splits = corpus_of(name).loader(data_dir=data_dir, **options)
     if dedupe:
         splits = remove_duplicates(splits)
     if oversample:
@@ -88,7 +89,7 @@ def check_dataset(name: str, options: dict) -> None:
                 f"unknown option {option!r} for the dataset {name!r}{f': did you mean {near[0]!r}?' if near else '.'} "
                 f"The options are {known}."
             )
-        parameters = inspect.signature(CORPORA[name].loader, eval_str=True).parameters
+        parameters = inspect.signature(corpus_of(name).loader, eval_str=True).parameters
         hint = parameters[option].annotation if option in parameters else bool
         if not _fits(options[option], hint):
             what = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")

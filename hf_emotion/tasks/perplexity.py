@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perplexity from the losses of tokens."""
+"""Perplexity from the losses of tokens, and the end of the trainings that are measured by it."""
+
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from datasets import Dataset, DatasetDict
 from torch.nn import functional as F
 
+from ..io.files import filling
+from ..recipes import Recipe
+from .base import Prepared
 
-def _padded(rows: list[list[int]], value: int) -> torch.Tensor:
+
+def padded(rows: list[list[int]], value: int) -> torch.Tensor:
+    """Rows of numbers -> (B, L), filled up with `value`."""
     longest = max(map(len, rows))
     return torch.tensor([row + [value] * (longest - len(row)) for row in rows])
 
 
-def _token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
+def token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
     """
     (B, T, V), (B, T) -> (B, 2): the sum of the tokens' losses of each row and their number. The Trainer's `eval_loss` is a mean
     over batches, which weighs the tokens of short replies more, and is smoothed where training is.
@@ -21,7 +30,31 @@ def _token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
     return torch.stack([losses.double().sum(dim=1), (labels != -100).sum(dim=1).double()], dim=1)
 
 
-def _perplexity(prediction) -> dict[str, float]:
-    loss, tokens = np.asarray(prediction.predictions).sum(axis=0)
+def perplexity(losses: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """(N, 2) of `token_losses` -> the perplexity per token."""
+    loss, tokens = np.asarray(losses).sum(axis=0)
     with np.errstate(over="ignore"):  # of a training that diverged it is infinite
         return {"perplexity": float(np.exp(loss / tokens)), "tokens": int(tokens)}
+
+
+def finish(
+    recipe: Recipe, run: dict[str, Any], trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
+) -> None:
+    """
+    The perplexities of the development and the test part, in `run`: per token of the tokenizer, the end of each reply included. The
+    checkpoint, in `folder`.
+    """
+    run["parameters"] = prepared.model.num_parameters()
+    encoded: dict[str, Dataset] = prepared.rest
+    for split, rows in encoded.items():
+        # Not `evaluate`, after which early stopping would look for a metric of the development split.
+        measured = trainer.predict(rows, metric_key_prefix=split).metrics
+        run[split] = {"teacher_forcing": {name: measured[f"{split}_{name}"] for name in ("perplexity", "tokens")}}
+    model = trainer.whole_model()
+    if folder is not None:
+        with filling(folder) as temporary:
+            model.save_pretrained(temporary)
+            prepared.tokenizer.save_pretrained(temporary)
+
+
+__all__ = ["finish", "padded", "perplexity", "token_losses"]

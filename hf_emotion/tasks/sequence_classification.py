@@ -4,11 +4,12 @@
 import difflib
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import torch
-from datasets import Dataset
+from datasets import Dataset, DatasetDict
 from transformers import (
     CONFIG_MAPPING,
     AutoModelForSequenceClassification,
@@ -19,14 +20,18 @@ from transformers import (
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
-from ..data.splits import multi_hot
+from .. import metrics
+from ..data.splits import label_names, multi_hot
 from ..modeling.tfidf_gate import TfidfGate
-from ..runtime.base_models import base_to_build_on, not_found
+from ..modeling.usable_positions import usable_positions
+from ..recipes import Recipe
+from ..runtime.base_models import base_to_build_on, load_base_tokenizer, not_found
 from ..runtime.batching import INPUT_NAMES, encode_texts, pad_rows
 from ..runtime.loading import read_config, read_model
 from ..runtime.unread import Unread, warn_unknown
-from ..training.recipe_checks import OUR_MODEL_TYPES
-from .targeted_sentiment.rows import TARGET_TEXTS, context_names, is_aspect_dataset
+from .base import Prepared
+from .measures import single_label
+from .rows import class_counts, label_matrix
 
 
 logger = logging.getLogger(__name__)
@@ -66,12 +71,6 @@ def build_classifier(
         "label2id": {name: i for i, name in names.items()},
         "problem_type": "multi_label_classification" if multi_label else "single_label_classification",
     }
-    corpus = "texts" if contexts is None else "texts with aspects"
-    if model_type in OUR_MODEL_TYPES and OUR_MODEL_TYPES[model_type] != corpus:
-        fitting = [name for name, kind in OUR_MODEL_TYPES.items() if kind == corpus]
-        raise ValueError(
-            f"`model_type` {model_type!r} reads {OUR_MODEL_TYPES[model_type]}, and the corpus holds {corpus}: {fitting} fit."
-        )
     for name in ("aspects", "targets", "target_texts", "num_contexts"):
         if name in model_config:
             raise ValueError(f"`model_config.{name}` comes from the corpus: leave it out.")
@@ -98,7 +97,7 @@ def build_classifier(
     except OSError as error:
         raise OSError(not_found(base_model, error)) from error
     if (
-        model_type == "label-aware-bert"
+        hasattr(model, "init_label_embeddings")
         and base.model_type != model_type
         and config.label_embedding_size == config.hidden_size
     ):
@@ -156,15 +155,6 @@ def renew_pooler(model: PreTrainedModel) -> None:
     torch.nn.init.zeros_(dense.bias)
 
 
-def contexts_of(dataset: Dataset) -> dict[str, Any] | None:
-    """`aspects`, `targets` and `target_texts` of targeted sentiment data, for the model's config; None for other data."""
-    if not is_aspect_dataset(dataset):
-        return None
-    targets, aspects = context_names(dataset)
-    texts = None if targets is None else [TARGET_TEXTS.get(name, name) for name in targets]
-    return {"aspects": aspects, "targets": targets, "target_texts": texts}
-
-
 def tokenize(
     dataset: Dataset,
     tokenizer: PreTrainedTokenizerBase,
@@ -212,3 +202,71 @@ def make_collator(
         return batch
 
     return collate
+
+
+def prepare_classifier(
+    recipe: Recipe,
+    splits: DatasetDict,
+    first: Callable[..., AbstractContextManager],
+    contexts: Mapping[str, Any] | None = None,
+    gate: TfidfGate | None = None,
+    alone: bool = False,
+) -> Prepared:
+    """
+    What the training of a classifier needs.
+
+    Args:
+        contexts: of targeted sentiment, for the model's configuration.
+        gate: the TF-IDF gate of the texts.
+        alone: whether the rows are those of one context, for which the metrics of the corpus mean nothing.
+    """
+    names, gold = label_names(splits["train"]), label_matrix(splits["train"])
+    several = gold.ndim == 2
+    tokenizer = base_tokenizer(recipe)
+    model = build_classifier(
+        recipe.base_model,
+        recipe.model_type,
+        recipe.model_config,
+        tokenizer,
+        names,
+        several,
+        list(class_counts(splits["train"]).values()),
+        recipe.label_texts,
+        contexts,
+    )
+    check_length(recipe, usable_positions(model.config))
+    with first(desc="tokenization"):
+        encoded = {
+            split: tokenize(splits[split], tokenizer, recipe.max_length, model.config, gate)
+            for split in ("train", "validation")
+        }
+
+    def measure(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+        scores = torch.from_numpy(logits).float()
+        if several:
+            return metrics.goemotions(labels, scores.sigmoid().numpy(), recipe.threshold, names)
+        if alone:
+            return metrics.classification(labels, scores.softmax(-1).numpy(), names)
+        return single_label(recipe.dataset, labels, scores.softmax(-1).numpy(), names)
+
+    return Prepared(
+        model=model,
+        tokenizer=tokenizer,
+        train=encoded["train"],
+        validation=encoded["validation"],
+        collate=make_collator(tokenizer, len(names), several),
+        measure=measure,
+        rest=gate,
+    )
+
+
+def base_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
+    """The tokenizer of a recipe's base model. The length travels with the model: what it predicts is cut as in its metrics."""
+    tokenizer = load_base_tokenizer(recipe.base_model)
+    tokenizer.model_max_length = recipe.max_length
+    return tokenizer
+
+
+def check_length(recipe: Recipe, limit: int) -> None:
+    if recipe.max_length > limit:
+        raise ValueError(f"`max_length` is {recipe.max_length}, but {recipe.base_model} has {limit} positions.")

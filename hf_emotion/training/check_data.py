@@ -2,43 +2,68 @@
 """What is to be known of a corpus before a model is trained on it."""
 
 import logging
-from collections.abc import Sequence
 
 import numpy as np
 from datasets import Dataset, DatasetDict
 
 from ..data.splits import label_names
-from ..tasks.language_modeling.rows import is_conversation_dataset
-from ..tasks.rows import is_multi_label, label_matrix
-from ..tasks.targeted_sentiment.rows import auxiliary_sentence, context_names, is_aspect_dataset, none_label
+from ..recipes import Recipe
+from ..tasks import Task, task_of_rows, task_of_type
 
 
 logger = logging.getLogger(__name__)
 
 MIN_VALIDATION_ROWS = 20  # of fewer, the standard error of an accuracy of .5 is above .11
+FOR_ONE_TASK = ("one_model_per_context", "emotion_tokens", "label_texts")  # fields of a recipe
 
 
-def check_data(splits: DatasetDict, classifies: bool) -> None:
+def task_of_training(recipe: Recipe, splits: DatasetDict) -> tuple[Task, DatasetDict]:
     """
-    Warn of labels, and pairs of target and aspect, without a training row; of aspect data without rows that say that an aspect
-    is not named; and of a validation part of fewer than 20 rows (utterances) with a label, or fewer than there are labels.
+    The task that a recipe trains, and the rows as its models read them: a classifier of texts reads replies, too.
+
+    Raises:
+        ValueError: a model type that does not read what the corpus holds; fields that are for another task.
+    """
+    found, task = task_of_rows(splits["train"]), task_of_type(recipe.model_type)
+    if task is not found and not (task is None and found.stock):
+        parts = {split: found.as_texts(rows) for split, rows in splits.items()}
+        read = None if parts["train"] is None else task_of_rows(parts["train"])
+        if read is None or task not in (None, read):
+            wanted = "the base model's own classifier reads texts" if task is None else f"it reads {task.reads}"
+            raise ValueError(
+                f"`model_type` {recipe.model_type!r} does not fit `dataset` {recipe.dataset!r}: {wanted}, and the corpus holds "
+                f"{found.reads}. {list(found.model_types)} fit."
+            )
+        found, splits = read, DatasetDict(parts)
+    for name in FOR_ONE_TASK:
+        if getattr(recipe, name) and name not in found.recipe_fields:
+            raise ValueError(f"`{name}` does not fit a training of {found.name} on {found.reads}: leave it out.")
+    return found, splits
+
+
+def check_data(task: Task, splits: DatasetDict) -> None:
+    """
+    Warn of labels without a training row, of what the task warns of, and of a validation part of fewer than 20 rows (utterances) with
+    a label, or fewer than there are labels.
 
     Args:
+        task: what is trained.
         splits: train and validation part, and perhaps others.
-        classifies: whether a classifier is trained.
 
     Raises:
         ValueError: a classifier, and all training rows have the same labels.
     """
     train, validation = splits["train"], splits["validation"]
-    if is_conversation_dataset(train):
+    gold = _labelled(task, train)
+    if gold is None:
         _check_validation(len(validation), 0)
         return
-    names, gold = label_names(train), _labelled(train)
-    has_label = gold.any(axis=0) if is_multi_label(train) else np.bincount(gold, minlength=len(names)) > 0
-    if classifies and (gold == gold[:1]).all():
+    names = label_names(train)
+    several = gold.ndim == 2
+    has_label = gold.any(axis=0) if several else np.bincount(gold, minlength=len(names)) > 0
+    if task.selects_labels and (gold == gold[:1]).all():
         occurring = [name for name, found in zip(names, has_label, strict=True) if found]
-        if is_multi_label(train):
+        if several:
             raise ValueError(f"every training row has the labels {occurring}: add rows with other labels, or without.")
         raise ValueError(
             f"a classifier needs at least two labels, and the training part has {occurring}: add rows of others, or, to tell "
@@ -50,40 +75,14 @@ def check_data(splits: DatasetDict, classifies: bool) -> None:
             "no training row has the labels %s, which the model then never learns: add rows, or leave them out of `labels`.",
             missing,
         )
-    if is_aspect_dataset(train):
-        _check_aspects(train, names, has_label)
-    _check_validation(len(_labelled(validation)), len(names))
+    task.warn(train, names, has_label)
+    _check_validation(len(_labelled(task, validation)), len(names))
 
 
-def _labelled(dataset: Dataset) -> np.ndarray:
-    """`label_matrix` without the utterances that have no label."""
-    gold = label_matrix(dataset)
-    return gold if gold.ndim == 2 else gold[gold >= 0]
-
-
-def _check_aspects(train: Dataset, names: list[str], has_label: np.ndarray) -> None:
-    names_of_targets, aspects = context_names(train)
-    targets: Sequence[str | None] = names_of_targets or [None]
-    contexts = [auxiliary_sentence(target, aspect) for target in targets for aspect in aspects]
-    asked = set(zip(train["text"], train["context_id"], strict=True))
-    untrained = sorted(set(range(len(contexts))) - {context for _, context in asked})
-    if untrained:
-        logger.warning(
-            "no training row asks about %s%s: the model will answer for them without having learnt to.",
-            [contexts[i] for i in untrained[:10]],
-            f" and {len(untrained) - 10} more" if len(untrained) > 10 else "",
-        )
-    total = len({(text, context // len(aspects)) for text, context in asked}) * len(aspects)
-    none = none_label(names)
-    if len(asked) < total and (none is None or not has_label[names.index(none)]):
-        logger.warning(
-            "%d of %d pairs of a training text and an aspect have no row, and no row has the label 'none': the model learns to give "
-            "every aspect of every text one of %s, also an aspect that the text does not name. "
-            "`--set dataset_options.fill_none=true` gives these pairs rows with the label 'none', in every part.",
-            total - len(asked),
-            total,
-            [name for name in names if name != none],
-        )
+def _labelled(task: Task, rows: Dataset) -> np.ndarray | None:
+    """The gold labels without the utterances that have none; None for rows without labels."""
+    gold = task.gold(rows)
+    return gold if gold is None or gold.ndim == 2 else gold[gold >= 0]
 
 
 def _check_validation(rows: int, labels: int) -> None:

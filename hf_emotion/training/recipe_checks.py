@@ -1,40 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a recipe to a model and its tokenizer."""
+"""Recipes whose corpus and model are checked, too: the schema alone (`hf_emotion.recipes`) knows neither."""
 
-from typing import Any
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
 
-from transformers import (
-    CONFIG_MAPPING,
-)
+from huggingface_hub.dataclasses import type_validator
+from transformers import CONFIG_MAPPING
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
+from ..recipes import Recipe, check_key, find_recipe, read_recipe
+from ..tasks import TASKS, task_of_type
+from ..tasks.loading import check_dataset
 
-def model_config_fields(model_type: str | None) -> dict[str, Any] | None:
+
+def load_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     """
-    The configuration fields that a recipe may set for a model type, and their types; None where the type is the base
-    model's own.
+    Read and check a recipe.
+
+    Args:
+        name: a path, or the name of a packaged recipe.
+        overrides: "key=value", see `hf_emotion.recipes.read_recipe`.
 
     Raises:
-        ValueError: a model type without a classifier here.
+        ValueError: an unknown or mistyped key, with the nearest valid one; a value of the wrong type; an unknown corpus or model.
     """
-    if model_type is None:
-        return None
-    if model_type not in OUR_MODEL_TYPES:
-        raise ValueError(
-            f"unknown `model_type` {model_type!r}: None (the base model's own) or one of {list(OUR_MODEL_TYPES)}."
-        )
-    return {name: field.type for name, field in CONFIG_MAPPING[model_type].__dataclass_fields__.items()}
+    return check_parts(read_recipe(name, overrides), source=str(find_recipe(name)))
 
 
-# The model types of recipes, and the kind of corpus that each reads; the base model's own stock classifier reads texts and aspects.
-OUR_MODEL_TYPES = {
-    "label-aware-bert": "texts",
-    "roberta-esa": "texts",
-    "cg-bert": "texts with aspects",
-    "qacg-bert": "texts with aspects",
-    "dialogue-bilstm": "dialogues",
-    "gpt2-mod-ln": "replies",
-    "bert-mod-ln": "replies",
-    "gpt2": "conversations",  # the stock language model
-}
+def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
+    """
+    The recipe, with the fields of `model_config` that its task sets; ValueError, which names the source, unless its corpus, its model
+    and the options of both are known.
+    """
+    try:
+        check_dataset(recipe.dataset, recipe.dataset_options)
+        _check_model(recipe)
+        for task in TASKS:
+            if recipe.model_type in task.model_types or recipe.model_type is None and task.stock:
+                task.check_recipe(recipe)
+                fields = {**task.complete(recipe), **recipe.model_config}
+                if fields != recipe.model_config:
+                    more = {name: fields[name] for name in fields if name not in recipe.model_config}
+                    recipe = dataclasses.replace(recipe, model_config=recipe.model_config | more)
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from error
+    return recipe
+
+
+def _check_model(recipe: Recipe) -> None:
+    if recipe.model_type is None:  # the base model's own configuration knows the fields
+        return
+    if task_of_type(recipe.model_type) is None:
+        known = [name for task in TASKS for name in task.model_types]
+        raise ValueError(f"unknown `model_type` {recipe.model_type!r}: None (the base model's own) or one of {known}.")
+    fields = {name: field.type for name, field in CONFIG_MAPPING[recipe.model_type].__dataclass_fields__.items()}
+    for key, value in recipe.model_config.items():
+        check_key(key, fields, "model_config.")
+        try:
+            type_validator(f"model_config.{key}", value, fields[key])
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+
+__all__ = ["check_parts", "load_recipe"]

@@ -1,1 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The emotion of every turn of a dialogue."""
+
+from ..base import FileColumns, Task, later
+from .corpora import CORPORA
+
+
+TASK = Task(
+    name="dialogue-emotion",
+    reads="dialogues",
+    corpora=CORPORA,
+    columns=frozenset({"utterances", "speakers"}),
+    model_types=("dialogue-bilstm",),
+    auto_class="AutoModelForTokenClassification",
+    predictor_class="DialoguePredictor",
+    owns=lambda config: config.model_type == "dialogue-bilstm",
+    file_columns=FileColumns(text="utterance", grouped=True),
+    texts=later(__name__, "rows.texts"),
+    counted_texts=later(__name__, "rows.counted_texts"),
+    held_out_texts=later(__name__, "rows.texts"),
+    gold=later(__name__, "rows.gold"),
+    units=later(__name__, "rows.units"),
+    prepare=later(__name__, "building.prepare"),
+    finish=later(__name__, "building.finish"),
+    predictor=later(__name__, "predictor.DialoguePredictor"),
+    exported=later(__name__, "onnx_model.OnnxDialogueClassifier"),
+    answer=later(__name__, "showing.answer"),
+    options=frozenset({"top_k"}),
+    loader_options=later(__name__, "measuring.loader_options"),
+    evaluate=later(__name__, "measuring.evaluate"),
+    figures=later("hf_emotion.tasks", "evaluating.figures"),
+)

@@ -14,13 +14,19 @@ import torch
 from datasets import Dataset, DatasetDict, Features, List, Value
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ...data.splits import label_names
 from ...modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
-from ...modeling.dialogue_turns import number_speakers
+from ...modeling.dialogue_turns import encoder_positions, number_speakers
+from ...recipes import Recipe
 from ...runtime.base_models import base_to_build_on, not_found
 from ...runtime.batching import encode_texts
 from ...runtime.loading import read_config, read_model
 from ...runtime.unread import Unread, warn_unknown
-from .predictor import pad_dialogues, utterance_vectors
+from ..base import HeldOut, Prepared
+from ..held_out import held_out
+from ..measures import single_label
+from ..sequence_classification import base_tokenizer, check_length
+from .predictor import DialoguePredictor, pad_dialogues, utterance_vectors
 
 
 logger = logging.getLogger(__name__)
@@ -221,3 +227,47 @@ def cached_vectors(
     )
     columns = rows.with_format("numpy")[:]
     return columns["vector"].reshape(len(texts), -1), Unread(columns["truncated"], columns["unknown"])
+
+
+def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Prepared:
+    names = label_names(splits["train"])
+    tokenizer = base_tokenizer(recipe)
+    model = build_dialogue_model(recipe.base_model, recipe.model_config, tokenizer, names)
+    check_length(recipe, encoder_positions(model.config))
+    parts = DatasetDict({split: splits[split] for split in ("train", "validation")})
+    with first(desc="utterance vectors"):
+        encoded, collate = encode_dialogues(parts, model, tokenizer, recipe.max_length)
+
+    def measure(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+        logits, labels = logits[labels != -100], labels[labels != -100]  # with which dialogues are filled up
+        scores = torch.from_numpy(logits).float().softmax(-1).numpy()
+        return single_label(recipe.dataset, labels, scores, names)
+
+    return Prepared(
+        model=model,
+        tokenizer=tokenizer,
+        train=encoded["train"],
+        validation=encoded["validation"],
+        collate=collate,
+        measure=measure,
+    )
+
+
+def finish(
+    recipe: Recipe, run: dict[str, Any], trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
+) -> HeldOut | None:
+    model, tokenizer = trainer.whole_model(), prepared.tokenizer
+    if folder is None:
+        return None
+    predictor = DialoguePredictor(model, tokenizer, max_length=recipe.max_length)
+    if is_frozen(model.config):
+        predictor.vectors_of = cached_vectors
+    probabilities = {
+        split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"
+    }
+
+    def save(temporary: Path) -> None:
+        model.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
+
+    return held_out(recipe, run, probabilities, splits, folder, model, save)

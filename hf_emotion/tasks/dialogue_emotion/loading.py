@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 
 from ...data.lazily import datasets
 from ...data.rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, decode, download, local_files
-from .rows import _set_aside, _to_dataset
+from .rows import set_aside, to_dataset
 
 
 logger = logging.getLogger(__name__)
@@ -182,7 +182,7 @@ def _load_csv(
                 continue
             seen.add((dialogue_id, order))
             rows.add(line, row["Utterance"], ids[emotion], dialogue_id, speaker=speaker, order=order)
-        splits[split] = _to_dataset(rows, names)
+        splits[split] = to_dataset(rows, names)
     return datasets.DatasetDict(splits)
 
 
@@ -267,7 +267,7 @@ def load_daily_dialog(
                         continue
                     text = detokenize(utterance)
                     rows.add(number, text, of_number[label], str(number), speaker="AB"[order % 2], order=order)
-        splits[split] = _to_dataset(rows, names)
+        splits[split] = to_dataset(rows, names)
     return datasets.DatasetDict(splits)
 
 
@@ -365,8 +365,8 @@ def load_iemocap(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "e
             for path in _iemocap_transcriptions(folder / f"Session{session}" / "dialog"):
                 _read_iemocap(path, rows)
         rows.source = folder
-        parts[part] = _to_dataset(rows, FOUR_CLASSES)
-    train, validation = _set_aside(parts["train"], 0.1)
+        parts[part] = to_dataset(rows, FOUR_CLASSES)
+    train, validation = set_aside(parts["train"], 0.1)
     return datasets.DatasetDict({"train": train, "validation": validation, "test": parts["test"]})
 
 

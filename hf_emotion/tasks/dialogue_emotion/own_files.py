@@ -10,10 +10,10 @@ from typing import Any
 
 from ...data.files import SPLIT_STEMS, _split_files, valid_rows
 from ...data.lazily import datasets
-from ...data.own_files import training_names, unknown_name
+from ...data.own_files import read_name, training_names, unknown_name
 from ...data.rows import BadRow, OnBadRows, Rows
 from ...runtime.plain import readable
-from .rows import _set_aside, _to_dataset
+from .rows import set_aside, to_dataset
 
 
 logger = logging.getLogger(__name__)
@@ -67,13 +67,13 @@ def load_dialogue_files(
                 _check_columns(path, line, row, dialogue_column, columns)
             try:
                 if whole_dialogues:
-                    dialogue_id = f"{split}-{line}" if row.get("id") is None else _name(row["id"], "id")
+                    dialogue_id = f"{split}-{line}" if row.get("id") is None else read_name(row["id"], "id")
                     if dialogue_id in seen:
                         raise BadRow(f"a dialogue before it has the id {dialogue_id!r} too")
                     turns = _turns(row, columns, names, bool(labels))
                     seen.add(dialogue_id)
                 else:
-                    dialogue_id = _name(row[dialogue_column], dialogue_column)
+                    dialogue_id = read_name(row[dialogue_column], dialogue_column)
                     turns = [_turn(row, columns, names, bool(labels))]
             except BadRow as reason:
                 rows.reject(line, str(reason))
@@ -94,9 +94,9 @@ def load_dialogue_files(
     for split, rows in parsed.items():
         for row in rows.rows:
             row["labels"] = ids[row["labels"]]
-        splits[split] = _to_dataset(rows, names)
+        splits[split] = to_dataset(rows, names)
     if "validation" not in splits and validation_fraction != 0:
-        splits["train"], splits["validation"] = _set_aside(splits["train"], validation_fraction)
+        splits["train"], splits["validation"] = set_aside(splits["train"], validation_fraction)
         logger.warning("no validation file: %d training dialogues set aside for validation", len(splits["validation"]))
     return datasets.DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
 
@@ -138,14 +138,8 @@ def _turn(
     text, speaker, label = (turn.get(columns[name]) for name in ("utterance", "speaker", "label"))
     if not isinstance(text, str) or not readable.is_readable(text):
         raise BadRow(f"the utterance in {columns['utterance']!r} is empty or no string: {text!r}")
-    speaker = "" if speaker is None or speaker == "" else _name(speaker, columns["speaker"])
-    label = None if label is None or not str(label).strip() else _name(label, columns["label"])
+    speaker = "" if speaker is None or speaker == "" else read_name(speaker, columns["speaker"])
+    label = None if label is None or not str(label).strip() else read_name(label, columns["label"])
     if names and label is not None and label not in names:
         raise BadRow(unknown_name("label", label, names, given))
     return text, speaker, label
-
-
-def _name(value: Any, column: str) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
-        raise BadRow(f"{column!r} must hold one name or number, got {value!r}")
-    return str(value).strip()

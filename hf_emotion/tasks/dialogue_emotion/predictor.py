@@ -3,6 +3,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +13,25 @@ from ...runtime.batching import (
     CHUNK,
     TOKENS_PER_BATCH,
     check_max_length,
+    check_top_k,
     encode_texts,
     pad_rows,
     progress_bar,
     token_budget_batches,
 )
-from ...runtime.checkpoints import is_dialogue_model, load_checkpoint, model_probabilities
+from ...runtime.checkpoints import model_probabilities
 from ...runtime.plain import dialogue_turns
-from ...runtime.unread import Unread, warn_unknown
-from ..emotion_classification.predictor import Predictor
+from ...runtime.unread import Unread, warn_unread
+from ..checkpoints import load_for
+from . import TASK
 
 
 if TYPE_CHECKING:
     import torch
+    from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from ...runtime.onnx import OnnxDialogueClassifier
+    from .onnx_model import OnnxDialogueClassifier
 
 
 logger = logging.getLogger(__name__)
@@ -44,6 +48,8 @@ class DialoguePredictor:
     >>> predictor([[("Ana", "I got the job!"), ("Ben", "No way!")]])  # doctest: +SKIP
     [[{'speaker': 'Ana', 'utterance': 'I got the job!', 'label': 'joy', 'score': 0.91, 'scores': {...}}, ...]]
     """
+
+    task = TASK
 
     def __init__(
         self,
@@ -65,10 +71,8 @@ class DialoguePredictor:
             OSError: no such checkpoint, or one without a tokenizer.
             ValueError: a model that reads no dialogues, or none of text.
         """
-        self.model, self.tokenizer = load_checkpoint(checkpoint, tokenizer, device, dtype)
+        self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
         config = self.model.config
-        if not is_dialogue_model(config):
-            raise ValueError(f"a {config.model_type!r} model reads no dialogues: use Predictor or TargetedPredictor.")
         if config.utterance_encoder == "vectors":
             raise ValueError(
                 "the model has no utterance encoder (`utterance_encoder='vectors'`): call it with `utterance_embeds`."
@@ -78,6 +82,7 @@ class DialoguePredictor:
             max_length, dialogue_turns.encoder_positions(config), "encoder", self.tokenizer.model_max_length
         )
         self.labels = [config.id2label[i] for i in range(config.num_labels)]
+        self.vectors_of: Callable[..., tuple[np.ndarray, Unread]] = utterance_vectors  # or a cache of the same vectors
         self._said = False  # that turns name no speaker
 
     def __call__(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> list[list[dict[str, Any]]]:
@@ -100,29 +105,36 @@ class DialoguePredictor:
         self, dialogues: Sequence[Sequence[Any]], progress: bool = False
     ) -> tuple[list[list[dict[str, Any]]], Unread]:
         """As a call, and what the model cannot read of each utterance, one dialogue after the other."""
-        dialogues = list(dialogues)
-        dialogue_turns.refuse_turns(dialogues)
-        for number, dialogue in enumerate(dialogues, 1):
-            # A pair of strings is a turn: of one dialogue that was given instead of a list of them.
-            pair = (
-                isinstance(dialogue, tuple) and len(dialogue) == 2 and all(isinstance(part, str) for part in dialogue)
-            )
-            if not isinstance(dialogue, list | tuple) or not dialogue or pair:
-                raise ValueError(
-                    f"dialogue {number} of {len(dialogues)} must be a list of turns, at least one; got {dialogue!r}. "
-                    "Several dialogues are a list of such lists."
-                )
-        turns = [
-            [dialogue_turns.read_turn(turn, number) for number, turn in enumerate(dialogue, 1)]
-            for dialogue in dialogues
-        ]
-        utterances = [[utterance for _, utterance in dialogue] for dialogue in turns]
-        speakers = [[speaker for speaker, _ in dialogue] for dialogue in turns]
-        probabilities, unread = self._probabilities(utterances, speakers, progress)
+        turns = read_dialogues(dialogues)
+        probabilities, unread = self._probabilities(turns, progress)
         self.warn_unread(*unread.counts)
+        return self.present(probabilities, turns), unread
+
+    def encode(self, dialogues: Sequence[Sequence[Any]]) -> "EncodedDialogues":
+        """Dialogues as the model reads them: their utterances by the utterance encoder."""
+        turns = read_dialogues(dialogues)
+        self._tell_of_speakers(turns)
+        texts = list(dict.fromkeys(utterance for dialogue in turns for _, utterance in dialogue))
+        vectors, unread = self.vectors_of(self.model, self.tokenizer, texts, self.max_length, False)
+        return self._encoded(turns, texts, vectors, unread)
+
+    def probabilities(
+        self, dialogues: "Sequence[Sequence[Any]] | EncodedDialogues", progress: bool = False
+    ) -> np.ndarray:
+        """(N, C) float32 for the N turns of dialogues, or of what `encode` makes of them, one dialogue after the other."""
+        if isinstance(dialogues, EncodedDialogues):
+            return self._run(dialogues, progress)
+        probabilities, unread = self._probabilities(read_dialogues(dialogues), progress)
+        self.warn_unread(*unread.counts)
+        return probabilities
+
+    def present(
+        self, probabilities: np.ndarray, dialogues: Sequence[Sequence[tuple[str | None, str]]]
+    ) -> list[list[dict[str, Any]]]:
+        """(N, C) probabilities of the turns of dialogues -> for each dialogue what a call returns."""
         rows = iter(probabilities.tolist())
         results = []
-        for dialogue in turns:
+        for dialogue in dialogues:
             entries = []
             for speaker, utterance in dialogue:
                 scores = next(rows)
@@ -130,85 +142,114 @@ class DialoguePredictor:
                 entry = {"speaker": speaker, "utterance": utterance, "label": self.labels[best], "score": scores[best]}
                 entries.append({**entry, "scores": dict(zip(self.labels, scores, strict=True))})
             results.append(entries)
-        return results, unread
+        return results
 
-    def rank(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[dict]]:
-        """(N, C) -> for each turn the most probable label, or the `top_k` most probable, as {"label", "score"}."""
+    def of_rows(self, rows: "Dataset", progress: bool = False) -> np.ndarray:
+        """(N, C) for all turns of the rows of a corpus."""
+        turns = [list(zip(*pair, strict=True)) for pair in zip(rows["speakers"], rows["utterances"], strict=True)]
+        probabilities, unread = self._probabilities(turns, progress)
+        self.warn_unread(*unread.counts)
+        return probabilities
+
+    def of_items(
+        self, dialogues: Sequence[Sequence[tuple[str | None, str]]], top_k: int | None = None
+    ) -> tuple[list[list[dict]], Unread]:
+        """For each turn the most probable label, or the `top_k` most probable, as {"label", "score"}; without warnings."""
         self.check_top_k(top_k)
+        probabilities, unread = self._probabilities(dialogues)
         order = np.argsort(-probabilities, axis=1, kind="stable")[:, : top_k or 1]
-        return [
+        results = [
             [{"label": self.labels[i], "score": float(scores[i])} for i in best]
             for scores, best in zip(probabilities, order, strict=True)
         ]
+        return results, unread
 
-    def probabilities(
-        self,
-        utterances: Sequence[Sequence[str]],
-        speakers: Sequence[Sequence[str | None]] | None = None,
-        progress: bool = False,
-        encode: Callable[..., tuple[np.ndarray, Unread]] | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """
-        Probabilities of every turn of every dialogue, one after the other.
-
-        Args:
-            utterances: for each dialogue its utterances.
-            speakers: the same for the speakers; None: not known.
-            encode: what takes the place of `utterance_vectors`, e.g. a cache of the same vectors.
-
-        Returns:
-            (N, C) float32 for N turns in all, and (N,) bool: which utterances were cut.
-        """
-        output, unread = self._probabilities(utterances, speakers, progress, encode)
-        return output, unread.truncated
+    def _tell_of_speakers(self, turns: Sequence[Sequence[tuple[str | None, str]]]) -> None:
+        if self.model.config.num_speakers and not self._said:  # a file comes in many parts
+            names = [speaker for dialogue in turns for speaker, _ in dialogue]
+            self._said = dialogue_turns.warn_of_speakers(names, self.model.config.num_speakers)
 
     def _probabilities(
-        self,
-        utterances: Sequence[Sequence[str]],
-        speakers: Sequence[Sequence[str | None]] | None = None,
-        progress: bool = False,
-        encode: Callable[..., tuple[np.ndarray, Unread]] | None = None,
+        self, turns: Sequence[Sequence[tuple[str | None, str]]], progress: bool = False
     ) -> tuple[np.ndarray, Unread]:
-        """As `probabilities`, with all that the model cannot read of the utterances."""
-        if self.model.config.num_speakers and not self._said:  # a file comes in many parts
-            given: Sequence[Sequence[str | None]]
-            given = [[None] * len(dialogue) for dialogue in utterances] if speakers is None else speakers
-            names = [speaker for dialogue in given for speaker in dialogue]
-            self._said = dialogue_turns.warn_of_speakers(names, self.model.config.num_speakers)
-        texts = list(dict.fromkeys(text for dialogue in utterances for text in dialogue))
-        vectors, unread = (encode or utterance_vectors)(self.model, self.tokenizer, texts, self.max_length, progress)
+        self._tell_of_speakers(turns)
+        texts = list(dict.fromkeys(utterance for dialogue in turns for _, utterance in dialogue))
+        vectors, unread = self.vectors_of(self.model, self.tokenizer, texts, self.max_length, progress)
+        encoded = self._encoded(turns, texts, vectors, unread)
+        return self._run(encoded, progress), encoded.unread
+
+    def _encoded(self, turns, texts: list[str], vectors: np.ndarray, unread: Unread) -> "EncodedDialogues":
         row_of = {text: row for row, text in enumerate(texts)}
-        rows = [np.array([row_of[text] for text in dialogue]) for dialogue in utterances]
+        rows = [np.array([row_of[utterance] for _, utterance in dialogue]) for dialogue in turns]
+        speaker_ids = None
+        if limit := self.model.config.num_speakers:
+            speaker_ids = [
+                dialogue_turns.number_speakers([speaker for speaker, _ in dialogue], limit) for dialogue in turns
+            ]
+        each = np.concatenate([np.empty(0, int), *rows])
+        return EncodedDialogues(vectors, rows, speaker_ids, Unread(unread.truncated[each], unread.unknown[each]))
+
+    def _run(self, encoded: "EncodedDialogues", progress: bool) -> np.ndarray:
+        self.model.eval()  # it may be in training
+        rows, speaker_ids = encoded.rows, encoded.speaker_ids
         starts = np.cumsum([0, *map(len, rows)])
         output = np.empty((starts[-1], len(self.labels)), np.float32)
         with progress_bar(progress, total=len(rows), unit="dialogues") as bar:
             for batch in token_budget_batches([len(dialogue) for dialogue in rows], UTTERANCES_PER_BATCH):
-                speaker_ids = None
-                if self.model.config.num_speakers:
-                    limit = self.model.config.num_speakers
-                    named: list[Sequence[str | None]]
-                    named = [speakers[i] if speakers else [None] * len(rows[i]) for i in batch]
-                    speaker_ids = [dialogue_turns.number_speakers(dialogue, limit) for dialogue in named]
-                scores = self._forward([vectors[rows[i]] for i in batch], speaker_ids)
+                inputs = pad_dialogues(
+                    [encoded.vectors[rows[i]] for i in batch],
+                    None if speaker_ids is None else [speaker_ids[i] for i in batch],
+                )
+                scores = model_probabilities(self.model, inputs, multi_label=False)
                 for i, dialogue in zip(batch, scores, strict=True):
                     output[starts[i] : starts[i + 1]] = dialogue[: len(rows[i])]
                 if bar is not None:
                     bar.update(len(batch))
-        turns = np.concatenate([np.empty(0, int), *rows])
-        return output, Unread(unread.truncated[turns], unread.unknown[turns])
+        return output
 
-    check_top_k = staticmethod(Predictor.check_top_k)
+    @staticmethod
+    def check_top_k(top_k: int | None) -> None:
+        """ValueError unless None or positive."""
+        check_top_k(top_k)
 
     def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
         """A counted warning for the utterances that were cut, and one for those that the tokenizer does not know."""
-        if truncated:
-            logger.warning(
-                "%d of %d utterances are longer than %d tokens and were cut", truncated, total, self.max_length
-            )
-        warn_unknown(unknown, total, "utterances")
+        warn_unread(truncated, unknown, total, f"{self.max_length} tokens", "utterances")
 
-    def _forward(self, vectors: list[np.ndarray], speaker_ids: list[list[int]] | None) -> np.ndarray:
-        return model_probabilities(self.model, pad_dialogues(vectors, speaker_ids), multi_label=False)
+
+@dataclass(frozen=True)
+class EncodedDialogues:
+    """
+    Dialogues as a model reads them.
+
+    Attributes:
+        vectors: (U, D) float32 of the distinct utterances.
+        rows: for each dialogue the numbers of its utterances among these.
+        speaker_ids: for each dialogue the numbers of its speakers; None for a model that knows none.
+        unread: what the model cannot read of each turn, one dialogue after the other.
+    """
+
+    vectors: np.ndarray
+    rows: list[np.ndarray]
+    speaker_ids: list[list[int]] | None
+    unread: Unread
+
+
+def read_dialogues(dialogues: Sequence[Sequence[Any]]) -> list[list[tuple[str | None, str]]]:
+    """Dialogues as lists of (speaker or None, utterance); errors as in a call of `DialoguePredictor`."""
+    dialogues = list(dialogues)
+    dialogue_turns.refuse_turns(dialogues)
+    for number, dialogue in enumerate(dialogues, 1):
+        # A pair of strings is a turn: of one dialogue that was given instead of a list of them.
+        pair = isinstance(dialogue, tuple) and len(dialogue) == 2 and all(isinstance(part, str) for part in dialogue)
+        if not isinstance(dialogue, list | tuple) or not dialogue or pair:
+            raise ValueError(
+                f"dialogue {number} of {len(dialogues)} must be a list of turns, at least one; got {dialogue!r}. "
+                "Several dialogues are a list of such lists."
+            )
+    return [
+        [dialogue_turns.read_turn(turn, number) for number, turn in enumerate(dialogue, 1)] for dialogue in dialogues
+    ]
 
 
 def speaker_and_utterance(line: str) -> tuple[str | None, str]:

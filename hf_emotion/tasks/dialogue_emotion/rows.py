@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from ...data.own_files import draw_units
 from ...data.rows import Rows
 
 
-def _to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
+def to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
     """Rows of utterances, with the id of the dialogue, `speaker`, `order` in the dialogue and `labels` -> one row a dialogue."""
     if not rows.rows:
         raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
@@ -39,7 +40,7 @@ def _to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
     return datasets.Dataset.from_dict(values, features=datasets.Features(features))
 
 
-def _set_aside(dialogues: datasets.Dataset, fraction: float) -> tuple[datasets.Dataset, datasets.Dataset]:
+def set_aside(dialogues: datasets.Dataset, fraction: float) -> tuple[datasets.Dataset, datasets.Dataset]:
     """(the rest, a share of the dialogues, at least one, drawn at a fixed seed by `draw_units`); both keep the order."""
     count = max(round(fraction * len(dialogues)), 1) if 0 < fraction < 1 else 0
     if not 0 < count < len(dialogues):
@@ -51,11 +52,27 @@ def _set_aside(dialogues: datasets.Dataset, fraction: float) -> tuple[datasets.D
     return dialogues.select(sorted(rest)), dialogues.select(sorted(drawn))
 
 
-def is_dialogue_dataset(dataset: datasets.Dataset) -> bool:
-    """Whether a row is a dialogue: the columns `utterances` and `speakers` are there."""
-    return {"utterances", "speakers"} <= set(dataset.column_names)
+# What `Task` asks of rows.
 
 
-def flat_labels(dataset: datasets.Dataset) -> np.ndarray:
-    """(N,) int64: the labels of all utterances of all dialogues in their order, -1 where there is none."""
-    return np.array([label for labels in dataset["labels"] for label in labels], dtype=np.int64)
+def texts(rows: datasets.Dataset) -> list[str]:
+    return ["\n".join(utterances) for utterances in rows["utterances"]]
+
+
+def counted_texts(rows: datasets.Dataset) -> Counter[str]:
+    return Counter(texts(rows))
+
+
+def gold(rows: datasets.Dataset) -> np.ndarray:
+    """(N,) int64: the labels of all turns of all dialogues in their order, -1 where there is none."""
+    return np.array([label for labels in rows["labels"] for label in labels], dtype=np.int64)
+
+
+def units(rows: datasets.Dataset) -> tuple[list[str], list[str]]:
+    """The turns: DIALOGUE/NUMBER, and what was said, with the speaker where there is one."""
+    turns = [
+        (f"{row}/{number}", f"{speaker}: {utterance}" if speaker else utterance)
+        for row, speakers, utterances in zip(rows["id"], rows["speakers"], rows["utterances"], strict=True)
+        for number, (speaker, utterance) in enumerate(zip(speakers, utterances, strict=True), 1)
+    ]
+    return [name for name, _ in turns], [text for _, text in turns]

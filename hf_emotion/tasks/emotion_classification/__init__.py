@@ -1,1 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Emotions of texts: one label or several for each."""
+
+from ..base import FileColumns, Task, later
+from .corpora import CORPORA
+
+
+TASK = Task(
+    name="emotion-classification",
+    reads="texts",
+    corpora=CORPORA,
+    columns=frozenset({"text"}),
+    model_types=("label-aware-bert", "roberta-esa"),
+    recipe_fields=frozenset({"label_texts"}),
+    stock=True,
+    auto_class="AutoModelForSequenceClassification",
+    predictor_class="Predictor",
+    owns=lambda config: True,
+    ran=lambda report: True,
+    file_columns=FileColumns(),
+    texts=later(__name__, "rows.texts"),
+    counted_texts=later(__name__, "rows.counted_texts"),
+    held_out_texts=later(__name__, "rows.texts"),
+    gold=later(__name__, "rows.gold"),
+    units=later(__name__, "rows.units"),
+    as_texts=later(__name__, "rows.as_texts"),
+    check_recipe=later(__name__, "building.check_recipe"),
+    prepare=later(__name__, "building.prepare"),
+    finish=later(__name__, "building.finish"),
+    predictor=later(__name__, "predictor.Predictor"),
+    answer=later(__name__, "showing.answer"),
+    options=frozenset({"taxonomy", "top_k"}),
+    loader_options=later(__name__, "measuring.loader_options"),
+    evaluate=later(__name__, "measuring.evaluate"),
+    figures=later("hf_emotion.tasks", "evaluating.figures"),
+    settings=frozenset({"threshold"}),
+)

@@ -1,48 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
 """The corpora of texts."""
 
-from __future__ import annotations
-
-from ..base import OWN_TERMS, Corpus
-from .loading import load_emotion6, load_goemotions, load_quickstart, load_tweet_emoji
-from .own_files import load_files
+from ..base import OWN_TERMS, Corpus, later
 
 
 GOEMOTIONS_HUB_ID = "google-research-datasets/go_emotions"
-
-
 EMOTION6_HUB_ID = "dair-ai/emotion"
-
-
 TWEET_EMOJI_HUB_ID = "cardiffnlp/tweet_eval"
-
 
 CORPORA = (
     Corpus(
         name="goemotions",
-        loader=load_goemotions,
+        loader=later(__package__, "loading.load_goemotions"),
         hub_id=GOEMOTIONS_HUB_ID,
         terms="CC BY 4.0; Reddit comments, Demszky et al. 2020",
     ),
     Corpus(
         name="emotion6",
-        loader=load_emotion6,
+        loader=later(__package__, "loading.load_emotion6"),
         hub_id=EMOTION6_HUB_ID,
         terms="for education and research only; Saravia et al. 2018",
         selection_metric="accuracy",
     ),
     Corpus(
         name="tweet_emoji",
-        loader=load_tweet_emoji,
+        loader=later(__package__, "loading.load_tweet_emoji"),
         hub_id=TWEET_EMOJI_HUB_ID,
         terms="the original terms and those of Twitter: research use; Barbieri et al. 2018",
         example="What a view from up here!",
     ),
     Corpus(
         name="quickstart",
-        loader=load_quickstart,
+        loader=later(__package__, "loading.load_quickstart"),
         terms="CC0 1.0; sentences written for hf-emotion",
         packaged=True,
     ),
-    Corpus(name="files", loader=load_files, languages=(), terms=OWN_TERMS, own_files=True),
+    # With a column of aspects they are rows of targeted sentiment.
+    Corpus(
+        name="files",
+        loader=later(__package__, "own_files.load_files"),
+        languages=(),
+        terms=OWN_TERMS,
+        own_files=True,
+    ),
 )

@@ -14,7 +14,8 @@ from ...data.files import SPLIT_STEMS, _split_files, valid_rows
 from ...data.lazily import datasets
 from ...data.own_files import check_different, check_label_column, draw_units, known_names
 from ...data.rows import OnBadRows, Rows
-from ..targeted_sentiment.rows import add_none_rows, none_label, split_by_text, to_aspect_dataset
+from ...data.splits import split_by_text
+from ..targeted_sentiment.rows import add_none_rows, none_label, to_aspect_dataset
 
 
 logger = logging.getLogger(__name__)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prediction for lists of texts: length-sorted, in batches of a fixed token budget."""
+"""Prediction of the emotions of texts. Needs neither torch nor transformers where the model is exported."""
 
 import logging
 from collections.abc import Sequence
@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...runtime.batching import (
-    CHUNK,
-    INPUT_NAMES,
-    TOKENS_PER_BATCH,
-    as_texts,
-    check_max_length,
-    encode_texts,
-    pad_rows,
-    progress_bar,
-    token_budget_batches,
+from ...runtime.batching import as_texts, check_max_length, check_top_k
+from ...runtime.classifying import (
+    Encoded,
+    TextRows,
+    encode_rows,
+    encoded_probabilities,
+    label_names,
+    row_probabilities,
 )
-from ...runtime.checkpoints import is_dialogue_model, is_generator, is_targeted, load_checkpoint, model_probabilities
 from ...runtime.plain import tfidf_gate, usable_positions
-from ...runtime.unread import Unread, warn_unknown
+from ...runtime.unread import Unread, warn_unread
 from ...taxonomies import NO_ROLL_UP, group_index
+from ..checkpoints import load_for
+from . import TASK
 
 
 if TYPE_CHECKING:
     import torch
+    from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from ...runtime.onnx import OnnxClassifier
@@ -45,7 +45,7 @@ class Predictor:
     [[{'label': 'joy', 'score': 0.62}]]
     """
 
-    targeted = False
+    task = TASK
 
     def __init__(
         self,
@@ -71,25 +71,9 @@ class Predictor:
 
         Raises:
             OSError: no such checkpoint, or one without a tokenizer or without the gate that it needs.
-            ValueError: a taxonomy that does not fit the model's labels; a model of targeted sentiment, which `TargetedPredictor`
-                takes.
+            ValueError: a taxonomy that does not fit the model's labels; a model of another task.
         """
-        self.model, self.tokenizer = load_checkpoint(checkpoint, tokenizer, device, dtype)
-        if is_generator(self.model.config):
-            raise ValueError(
-                f"{checkpoint if isinstance(checkpoint, str | Path) else 'the model'} generates replies: use ReplyGenerator, or "
-                "`hf-emotion generate`."
-            )
-        if is_dialogue_model(self.model.config):
-            raise ValueError(
-                f"{checkpoint if isinstance(checkpoint, str | Path) else 'the model'} reads dialogues: use DialoguePredictor."
-            )
-        if is_targeted(self.model.config) != self.targeted:
-            name = checkpoint if isinstance(checkpoint, str | Path) else "the model"
-            raise ValueError(
-                f"{name} was {'not ' if self.targeted else ''}trained for targeted sentiment (its config names "
-                f"{'no' if self.targeted else 'the'} `aspects`): use {'Predictor' if self.targeted else 'TargetedPredictor'}."
-            )
+        self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
         self.model.eval()
         config = self.model.config
         self.multi_label = config.problem_type == "multi_label_classification"
@@ -97,7 +81,7 @@ class Predictor:
             max_length, usable_positions.usable_positions(config), "model", self.tokenizer.model_max_length
         )
         self.gate = gate or tfidf_gate.load_gate(config)
-        labels = _label_names(config)
+        labels = label_names(config)
         if not self.multi_label and (len(labels) == 1 or config.problem_type == "regression"):
             raise ValueError(
                 f"the model gives a number and no label (`problem_type` {config.problem_type!r}, {len(labels)} outputs): for the "
@@ -138,11 +122,15 @@ class Predictor:
     ) -> tuple[list[list[dict]], Unread]:
         """As a call, and what the model cannot read of each text."""
         self.check_top_k(top_k)
-        probabilities, unread = self._label_probabilities(texts, progress)
+        probabilities, unread = row_probabilities(self, TextRows(as_texts(texts)), progress)
         self.warn_unread(*unread.counts)
-        return self.rank(probabilities, top_k), unread
+        return self.present(probabilities, top_k), unread
 
-    def rank(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[dict]]:
+    def encode(self, texts: Sequence[str] | str) -> Encoded:
+        """N texts as the model reads them."""
+        return encode_rows(self, TextRows(as_texts(texts)))
+
+    def present(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[dict]]:
         """(N, C) probabilities of the model's labels -> for each row what `__call__` returns."""
         scores, chosen = self.roll_up(probabilities), self.decide(probabilities)
         results = []
@@ -152,15 +140,29 @@ class Predictor:
             results.append([{"label": self.labels[i], "score": float(scores[row, i])} for i in order])
         return results
 
-    def probabilities(self, texts: Sequence[str] | str, progress: bool = False) -> np.ndarray:
-        """(N, labels), float32: sigmoid for a multi-label model, softmax for a single-label one; of a group of a taxonomy its most probable label (sum, for a single-label model)."""
+    def probabilities(self, texts: Sequence[str] | str | Encoded, progress: bool = False) -> np.ndarray:
+        """
+        (N, labels), float32, for texts or what `encode` makes of them: sigmoid for a multi-label model, softmax for a single-label
+        one; for a group of a taxonomy its most probable label (the sum, for a single-label model).
+        """
         return self.roll_up(self.label_probabilities(texts, progress))
 
-    def label_probabilities(self, texts: Sequence[str] | str, progress: bool = False) -> np.ndarray:
+    def label_probabilities(self, texts: Sequence[str] | str | Encoded, progress: bool = False) -> np.ndarray:
         """As `probabilities`, but always of the model's own labels: (N, C)."""
-        probabilities, unread = self._label_probabilities(texts, progress)
+        if isinstance(texts, Encoded):
+            return encoded_probabilities(self, texts)
+        probabilities, unread = row_probabilities(self, TextRows(as_texts(texts)), progress)
         self.warn_unread(*unread.counts)
         return probabilities
+
+    def of_rows(self, rows: "Dataset", progress: bool = False) -> np.ndarray:
+        """(N, C) for the rows of a corpus."""
+        return self.label_probabilities(rows["text"], progress)
+
+    def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[dict]], Unread]:
+        """As `predict`, for texts that were checked before, and without warnings."""
+        probabilities, unread = row_probabilities(self, TextRows(texts))
+        return self.present(probabilities, top_k), unread
 
     def roll_up(self, probabilities: np.ndarray) -> np.ndarray:
         """Probabilities of the model's labels (N, C) -> those of the taxonomy's groups."""
@@ -185,68 +187,8 @@ class Predictor:
     @staticmethod
     def check_top_k(top_k: int | None) -> None:
         """ValueError unless None or positive."""
-        if top_k is not None and top_k < 1:
-            raise ValueError(f"`top_k` must be at least 1, got {top_k}.")
+        check_top_k(top_k)
 
     def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
         """A counted warning for the texts that were cut, and one for those that the tokenizer does not know."""
-        if truncated:
-            logger.warning(
-                "%d of %d texts are longer than %d tokens (`max_length`) and were cut",
-                truncated,
-                total,
-                self.max_length,
-            )
-        warn_unknown(unknown, total)
-
-    def _label_probabilities(self, texts: Sequence[str] | str, progress: bool = False) -> tuple[np.ndarray, Unread]:
-        """Probabilities of the model's labels (N, C) float32, and what it cannot read of the texts."""
-        return self._run(as_texts(texts), progress=progress)
-
-    def _run(
-        self,
-        texts: list[str],
-        auxiliaries: Sequence[str] | None = None,
-        context_ids: Sequence[int] | None = None,
-        progress: bool = False,
-    ) -> tuple[np.ndarray, Unread]:
-        """
-        Probabilities (N, C) float32 of rows in any order of lengths, and what the model cannot read of their texts.
-
-        Args:
-            texts: N texts.
-            auxiliaries: the second segment of each row.
-            context_ids: the context of each row.
-        """
-        self.model.eval()  # it may be in training
-        unread = Unread.nothing(len(texts))
-        output = np.empty((len(texts), self.model.config.num_labels), dtype=np.float32)
-        with progress_bar(progress, total=len(texts), unit="texts") as bar:
-            for start in range(0, len(texts), CHUNK):
-                part = slice(start, start + CHUNK)
-                pairs = [texts[part]] if auxiliaries is None else [texts[part], auxiliaries[part]]
-                encoded, found = encode_texts(self.tokenizer, pairs, self.max_length, self.gate, self.model.config)
-                unread.truncated[part], unread.unknown[part] = found
-                budget = TOKENS_PER_BATCH * (1 if self.model.device.type == "cpu" else 16)
-                for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], budget):
-                    names = [name for name in INPUT_NAMES if name in encoded]
-                    batch = {name: [encoded[name][row] for row in rows] for name in names}
-                    if context_ids is not None:
-                        batch["context_ids"] = [context_ids[start + row] for row in rows]
-                    output[[start + row for row in rows]] = self._forward(batch)
-                    if bar is not None:
-                        bar.update(len(rows))
-        return output, unread
-
-    def _forward(self, batch: dict[str, list]) -> np.ndarray:
-        return model_probabilities(self.model, pad_rows(self.tokenizer, batch), self.multi_label)
-
-
-def _label_names(config) -> list[str]:
-    """The names of a model's labels in their order; ValueError unless each id has one of its own."""
-    names = dict(config.id2label)
-    if set(names) != set(range(config.num_labels)) or len(set(names.values())) != len(names):
-        raise ValueError(
-            f"`config.id2label` must give each id from 0 to {config.num_labels - 1} a name of its own, got {names}."
-        )
-    return [names[i] for i in range(config.num_labels)]
+        warn_unread(truncated, unknown, total, f"{self.max_length} tokens (`max_length`)")

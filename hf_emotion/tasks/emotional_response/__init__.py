@@ -1,1 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Replies to contexts in chosen emotions."""
+
+from ..base import Task, later
+from .corpora import CORPORA
+
+
+TASK = Task(
+    name="emotional-response",
+    reads="replies",
+    corpora=CORPORA,
+    columns=frozenset({"context", "reply"}),
+    selects_labels=False,
+    model_types=("gpt2-mod-ln", "bert-mod-ln"),
+    recipe_fields=frozenset({"emotion_tokens"}),
+    auto_class="AutoModelForSeq2SeqLM",
+    predictor_class="ReplyGenerator",
+    owns=lambda config: hasattr(config, "modulated_norms"),
+    texts=later(__name__, "rows.texts"),
+    counted_texts=later(__name__, "rows.counted_texts"),
+    held_out_texts=later(__name__, "rows.held_out_texts"),
+    gold=later(__name__, "rows.gold"),
+    units=later(__name__, "rows.units"),
+    as_texts=later(__name__, "rows.as_texts"),
+    arguments=later(__name__, "building.arguments"),
+    prepare=later(__name__, "building.prepare"),
+    finish=later("hf_emotion.tasks", "perplexity.finish"),
+    predictor=later(__name__, "predictor.ReplyGenerator"),
+    loader_options=later(__name__, "measuring.loader_options"),
+    evaluate=later(__name__, "measuring.evaluate"),
+    settings=frozenset({"judges", "contexts", "bertscore_model", "intensity", "replies"}),
+    figures=later(__name__, "showing.figures"),
+)

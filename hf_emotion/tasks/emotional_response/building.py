@@ -3,10 +3,11 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
-from datasets import Dataset
+from datasets import Dataset, DatasetDict
 from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -18,7 +19,8 @@ from ...recipes import Recipe
 from ...runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
 from ...runtime.loading import read_config, read_model, reading
 from ...runtime.unread import MUCH, unknown_shares, warn_unknown
-from ..perplexity import _padded
+from ..base import Prepared
+from ..perplexity import padded, perplexity, token_losses
 
 
 logger = logging.getLogger(__name__)
@@ -42,7 +44,7 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
     """
     path = resolve_base_model(recipe.base_model)
     tokenizer = load_base_tokenizer(recipe.base_model)
-    assert recipe.model_type is not None  # `train` comes here for generators only
+    assert recipe.model_type is not None  # a stock model replies to nothing
     model_class = GENERATORS[recipe.model_type]
     fields = dict(recipe.model_config)
     for name in ("num_emotions", "emotions", "emotion_token_ids"):
@@ -140,7 +142,7 @@ def make_reply_collator(model: PreTrainedModel) -> Callable[[list[dict]], dict[s
     """A collator that pads contexts and replies to the longest of the batch; the labels of padding are -100."""
 
     def collate(rows: list[dict]) -> dict[str, torch.Tensor]:
-        labels = _padded([row["labels"] for row in rows], -100)
+        labels = padded([row["labels"] for row in rows], -100)
         return {
             **pad_contexts([row["input_ids"] for row in rows], model.config),
             # Given here and not made by the model: with label smoothing, the Trainer takes the labels out.
@@ -150,3 +152,24 @@ def make_reply_collator(model: PreTrainedModel) -> Callable[[list[dict]], dict[s
         }
 
     return collate
+
+
+def arguments(recipe: Recipe) -> dict[str, Any]:
+    return {"metric_for_best_model": "perplexity"}
+
+
+def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Prepared:
+    model, tokenizer = build_generator(recipe, splits["train"].features["labels"].names)
+    encoded = {
+        split: encode_replies(rows, tokenizer, model.config, recipe.max_length) for split, rows in splits.items()
+    }
+    return Prepared(
+        model=model,
+        tokenizer=tokenizer,
+        train=encoded.pop("train"),
+        validation=encoded["validation"],
+        collate=make_reply_collator(model),
+        measure=perplexity,
+        reduce_logits=token_losses,
+        rest=encoded,
+    )

@@ -21,11 +21,11 @@ from typing import Any
 
 from ...data.files import valid_rows
 from ...data.lazily import datasets
+from ...data.own_files import read_name
 from ...data.rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, download
 from ..dialogue_emotion.loading import _lines, load_daily_dialog
-from ..dialogue_emotion.own_files import _name
 from .emojis import _bare, strip_emojis
-from .rows import _add, _features, _to_dataset
+from .rows import _features, add_reply, to_dataset
 
 
 logger = logging.getLogger(__name__)
@@ -185,9 +185,9 @@ def _read_mojitalk(
             dropped += 1
         else:
             rows.source = replies_path
-            _add(rows, number, context, stripped, ids[_bare(emoji)], f"{stem}-{number}")
+            add_reply(rows, number, context, stripped, ids[_bare(emoji)], f"{stem}-{number}")
     rows.source = posts_path
-    return _to_dataset(rows, emojis), dropped
+    return to_dataset(rows, emojis), dropped
 
 
 def load_daily_dialog_replies(
@@ -270,8 +270,8 @@ def load_empathetic_replies(
             for turn, (line, number, actor, text) in enumerate(turns):
                 if turn and actor == "listener":
                     context, label = _context(texts, turn, context_turns), EMPATHETIC_EMOTIONS.index(emotion)
-                    _add(rows, line, context, text, label, f"{conversation}-{number}")
-        splits[split] = _to_dataset(rows, EMPATHETIC_EMOTIONS)
+                    add_reply(rows, line, context, text, label, f"{conversation}-{number}")
+        splits[split] = to_dataset(rows, EMPATHETIC_EMOTIONS)
     return datasets.DatasetDict(splits)
 
 
@@ -339,7 +339,7 @@ def _read_empathetic_jsonl(rows: Rows) -> Iterator[Conversation]:
     seen: set[str] = set()
     for line, row in valid_rows(rows.source, rows):
         try:
-            conversation = _name(row.get("conv_id"), "conv_id")
+            conversation = read_name(row.get("conv_id"), "conv_id")
             if conversation in seen:
                 raise BadRow(f"a conversation before it has the id {conversation!r} too")
             emotion, turns = _empathetic_emotion(row.get("emotion")), row.get("turns")

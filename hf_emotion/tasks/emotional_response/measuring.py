@@ -14,12 +14,12 @@ from ... import metrics
 from ...data.splits import check_split, label_names
 from ...runtime.base_models import load_base_tokenizer, resolve_base_model
 from ...runtime.loading import read_model
-from .. import corpus_of
+from .. import corpus_of, task_of_rows
 from ..emotion_classification.predictor import Predictor
 from ..loading import load_dataset_for
 from ..rows import label_matrix
+from . import TASK
 from .predictor import ReplyGenerator
-from .rows import is_reply_dataset
 
 
 SAMPLE_SEED = 0  # of the contexts: the same ones for every model
@@ -72,12 +72,9 @@ def evaluate_replies(
     Raises:
         ValueError: no corpus of replies, no such split, emotions that differ.
     """
-    options = dict(options or {})
-    if corpus_of(dataset).own_files:
-        options.setdefault("labels", generator.emotions)  # a file need not have every emotion of the model
-    splits = load_dataset_for(dataset, data_dir, **options)
+    splits = load_dataset_for(dataset, data_dir, **{**loader_options(generator, dataset), **(options or {})})
     check_split(splits, split, dataset)
-    if not is_reply_dataset(splits[split]):
+    if task_of_rows(splits[split]) is not TASK:
         raise ValueError(
             f"`dataset` {dataset!r} has no contexts and replies, which a generator of replies is measured on."
         )
@@ -192,3 +189,20 @@ def _as_words(generator: ReplyGenerator, replies: Sequence[str]) -> list[str]:
 
 def _exp_mean(losses: np.ndarray) -> float:
     return math.exp(float(losses.mean())) if len(losses) else float("nan")
+
+
+def loader_options(generator: ReplyGenerator, dataset: str) -> dict[str, Any]:
+    """A file need not have every emotion of the model."""
+    return {"labels": generator.emotions} if corpus_of(dataset).own_files else {}
+
+
+def evaluate(
+    generator: ReplyGenerator,
+    dataset: str,
+    split: str,
+    data_dir: str | Path | None,
+    options: dict[str, Any],
+    **settings: Any,
+) -> dict[str, Any]:
+    """`evaluate_replies`, as every task has it."""
+    return evaluate_replies(generator, dataset, split, data_dir, options=options, **settings)

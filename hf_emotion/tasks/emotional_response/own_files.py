@@ -10,11 +10,10 @@ from typing import Any
 
 from ...data.files import SPLIT_STEMS, _split_files, valid_rows
 from ...data.lazily import datasets
-from ...data.own_files import known_names
+from ...data.own_files import known_names, read_name
 from ...data.rows import BadRow, OnBadRows, Rows
-from ..dialogue_emotion.own_files import _name
-from ..targeted_sentiment.rows import split_by_text
-from .rows import _add, _to_dataset
+from ...data.splits import split_by_text
+from .rows import add_reply, to_dataset
 
 
 logger = logging.getLogger(__name__)
@@ -57,22 +56,22 @@ def load_reply_files(
         for line, row in valid_rows(path, rows):
             _check_columns(path, line, row, [context_column, reply_column, label_column, id_column])
             try:
-                label = _name(row[label_column], label_column)
-                row_id = f"{split}-{line}" if id_column is None else _name(row[id_column], id_column)
+                label = read_name(row[label_column], label_column)
+                row_id = f"{split}-{line}" if id_column is None else read_name(row[id_column], id_column)
                 if row_id in seen:
                     raise BadRow(f"a row before it has the id {row_id!r} too")
             except BadRow as reason:
                 rows.reject(line, str(reason))
                 continue
             seen.add(row_id)
-            _add(rows, line, row[context_column], row[reply_column], label, row_id)
+            add_reply(rows, line, row[context_column], row[reply_column], label, row_id)
     names = known_names(parsed, "labels", labels)
     ids = {name: number for number, name in enumerate(names)}
     splits = {}
     for split, rows in parsed.items():
         for row in rows.rows:
             row["labels"] = ids[row["labels"]]
-        splits[split] = _to_dataset(rows, names)
+        splits[split] = to_dataset(rows, names)
     if "validation" not in splits and validation_fraction != 0:
         splits["train"], splits["validation"] = split_by_text(splits["train"], validation_fraction, column="context")
         logger.warning("no validation file: %d training rows set aside for validation", len(splits["validation"]))

@@ -23,9 +23,10 @@ from ...modeling.pipeline_emotional_response import (
     pad_contexts,
 )
 from ...runtime.batching import as_texts, check_max_length
-from ...runtime.checkpoints import is_generator, load_checkpoint
 from ...runtime.torch_models import use_one_thread_after_fork
 from ...runtime.unread import Unread, unknown_shares, warn_unknown
+from ..checkpoints import load_for
+from . import TASK
 
 
 logger = logging.getLogger(__name__)
@@ -56,6 +57,8 @@ class ReplyGenerator:
     ['i feel you , i hate that']
     """
 
+    task = TASK
+
     def __init__(
         self,
         checkpoint: str | Path | PreTrainedModel,
@@ -76,10 +79,8 @@ class ReplyGenerator:
             OSError: no such checkpoint, or one without a tokenizer.
             ValueError: a model that generates no replies, or whose configuration does not name its emotions.
         """
-        self.model, self.tokenizer = load_checkpoint(checkpoint, tokenizer, device, dtype)
+        self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
         config = self.model.config
-        if not is_generator(config):
-            raise ValueError(f"a {config.model_type!r} model generates no replies: use `predict` with it.")
         if config.emotions is None:
             raise ValueError("the configuration names no `emotions`: set `config.emotions`, one name for each.")
         self.model.eval()

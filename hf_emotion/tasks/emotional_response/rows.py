@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
+
+import numpy as np
 
 from ...data.lazily import datasets
 from ...data.rows import Rows
 from ...runtime.plain import readable
 
 
-def _add(rows: Rows, line: int, context: Any, reply: Any, label: Any, row_id: str) -> None:
+def add_reply(rows: Rows, line: int, context: Any, reply: Any, label: Any, row_id: str) -> None:
     for name, text in (("context", context), ("reply", reply)):
         if not readable.is_readable(text):
             rows.reject(line, f"the {name} is empty or no string: {text!r}")
@@ -21,7 +24,7 @@ def _add(rows: Rows, line: int, context: Any, reply: Any, label: Any, row_id: st
     rows.rows.append({"id": row_id, "context": context, "reply": reply, "labels": label, "line": line})
 
 
-def _to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
+def to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
     if not rows.rows:
         raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
     rows.log_bad()
@@ -36,14 +39,30 @@ def _features(names: Sequence[str]) -> datasets.Features:
     )
 
 
-def is_reply_dataset(dataset: datasets.Dataset) -> bool:
-    """Whether a row is a reply: the columns `context` and `reply` are there."""
-    return {"context", "reply"} <= set(dataset.column_names)
+# What `Task` asks of rows.
 
 
-Splits = TypeVar("Splits", "datasets.Dataset", "datasets.DatasetDict")
+def texts(rows: datasets.Dataset) -> list[str]:
+    return [f"{context}\n{reply}" for context, reply in zip(rows["context"], rows["reply"], strict=True)]
 
 
-def replies_as_texts(splits: Splits) -> Splits:
+def counted_texts(rows: datasets.Dataset) -> Counter[str]:
+    return Counter(texts(rows))
+
+
+def held_out_texts(rows: datasets.Dataset) -> list[str]:
+    """The contexts: no training pair may share one, whatever its reply. They are more than the pairs that stand in two splits."""
+    return list(rows["context"])
+
+
+def gold(rows: datasets.Dataset) -> np.ndarray:
+    return np.asarray(rows["labels"], dtype=np.int64)
+
+
+def units(rows: datasets.Dataset) -> tuple[list[str], list[str]]:
+    return list(rows["id"]), list(rows["reply"])
+
+
+def as_texts(rows: datasets.Dataset) -> datasets.Dataset:
     """The replies as the texts of a classifier, such as a judge of emotional replies: columns `id`, `text`, `labels`."""
-    return splits.remove_columns("context").rename_column("reply", "text")
+    return rows.remove_columns("context").rename_column("reply", "text")

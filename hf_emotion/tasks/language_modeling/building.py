@@ -2,9 +2,10 @@
 """From a recipe to a language model, and conversations as it reads them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from datasets import Dataset
+from datasets import Dataset, DatasetDict
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import (
     AutoModelForCausalLM,
@@ -18,7 +19,8 @@ from transformers import (
 from ...recipes import SCRATCH, Recipe
 from ...runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
 from ...runtime.loading import read_config, read_model
-from ..perplexity import _padded, _token_losses
+from ..base import Prepared
+from ..perplexity import padded, perplexity, token_losses
 
 
 END_OF_TEXT = "<|endoftext|>"  # of GPT-2: stands between turns, and at the ends of a conversation
@@ -103,7 +105,7 @@ def encode_conversations(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, l
 def _collate_blocks(rows: list[dict]) -> dict[str, torch.Tensor]:
     """The last block of a batch of conversations may be short; no padding is attended to, for it stands at the end."""
     longest = max(len(row["input_ids"]) for row in rows)
-    ids = _padded([row["input_ids"] for row in rows], 0)
+    ids = padded([row["input_ids"] for row in rows], 0)
     real = torch.arange(longest)[None] < torch.tensor([len(row["input_ids"]) for row in rows])[:, None]
     return {"input_ids": ids, "attention_mask": real.long(), "labels": ids.masked_fill(~real, -100)}
 
@@ -111,4 +113,24 @@ def _collate_blocks(rows: list[dict]) -> dict[str, torch.Tensor]:
 def _shifted_token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
     """The same for a causal language model, whose logits are those of the next token."""
     logits = logits[0] if isinstance(logits, tuple) else logits
-    return _token_losses(logits[:, :-1], labels[:, 1:])
+    return token_losses(logits[:, :-1], labels[:, 1:])
+
+
+def arguments(recipe: Recipe) -> dict[str, Any]:
+    # Blocks of conversations are all of one length.
+    return {"metric_for_best_model": "perplexity", "train_sampling_strategy": "random"}
+
+
+def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Prepared:
+    model, tokenizer = build_language_model(recipe, splits["train"]["turns"])
+    encoded = {split: encode_conversations(rows, tokenizer, recipe.max_length) for split, rows in splits.items()}
+    return Prepared(
+        model=model,
+        tokenizer=tokenizer,
+        train=encoded.pop("train"),
+        validation=encoded["validation"],
+        collate=_collate_blocks,
+        measure=perplexity,
+        reduce_logits=_shifted_token_losses,
+        rest=encoded,
+    )

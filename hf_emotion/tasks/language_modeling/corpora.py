@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversations to train a language model on."""
 
-from __future__ import annotations
-
-from ..base import Corpus
-from .loading import load_conversations
+from ..base import Corpus, later
 
 
 CORPORA = (
     Corpus(
-        name="conversations", loader=load_conversations, terms="those of the corpora that its option `corpora` names"
+        name="conversations",
+        loader=later(__package__, "loading.load_conversations"),
+        terms="those of the corpora that its option `corpora` names",
     ),
 )

@@ -1,11 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that hold a conversation without labels."""
+"""Rows that hold a conversation without labels: `id` and `turns`."""
 
 from __future__ import annotations
 
-from ...data.lazily import datasets
+from collections import Counter
+
+from datasets import Dataset
 
 
-def is_conversation_dataset(dataset: datasets.Dataset) -> bool:
-    """Whether a row is a conversation without labels: the column `turns` is there."""
-    return "turns" in dataset.column_names
+def texts(rows: Dataset) -> list[str]:
+    return ["\n".join(turns) for turns in rows["turns"]]
+
+
+def counted_texts(rows: Dataset) -> Counter[str]:
+    return Counter(texts(rows))
+
+
+def gold(rows: Dataset) -> None:
+    """There are no labels."""
+
+
+def no_texts(rows: Dataset) -> None:
+    """A classifier of texts cannot read conversations without labels."""

@@ -1,27 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The corpora of texts with aspects."""
 
-from __future__ import annotations
-
-from ..base import Corpus
-from .loading import load_semeval2014, load_sentihood
+from ..base import Corpus, later
 
 
 # The metric that selects covers aspect and sentiment.
 CORPORA = (
     Corpus(
         name="sentihood",
-        loader=load_sentihood,
+        loader=later(__package__, "loading.load_sentihood"),
         terms="no licence stated for the data: research use; Saeidi et al. 2016",
-        metrics="sentihood",
+        metrics=("classification", "sentihood"),
         selection_metric="strict_accuracy",
         example="LOCATION1 is safe, but far too expensive.",
     ),
     Corpus(
         name="semeval2014",
-        loader=load_semeval2014,
+        loader=later(__package__, "loading.load_semeval2014"),
         terms="terms of the organisers of SemEval-2014 task 4; Pontiki et al. 2014",
-        metrics="semeval2014",
+        metrics=("classification", "semeval2014"),
         selection_metric="accuracy",
         example="The food was great, but we waited an hour for it.",
     ),

@@ -18,7 +18,8 @@ from xml.etree import ElementTree
 
 from ...data.lazily import datasets
 from ...data.rows import BadRow, OnBadRows, Rows, download, local_files, read_json
-from .rows import TARGET_TEXTS, split_by_text, to_aspect_dataset
+from ...data.splits import split_by_text
+from .rows import TARGET_TEXTS, to_aspect_dataset
 
 
 logger = logging.getLogger(__name__)

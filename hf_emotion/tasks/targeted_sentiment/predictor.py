@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prediction of targeted aspect sentiment: every target and aspect of many texts, length-sorted in large batches."""
+"""Prediction of targeted sentiment: every target and aspect of many texts, length-sorted in large batches."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...runtime.batching import as_texts
-from ...runtime.plain import target_texts
-from ...runtime.unread import Unread
-from ..emotion_classification.predictor import Predictor
+from ...runtime.batching import as_texts, check_max_length
+from ...runtime.classifying import (
+    Encoded,
+    TextRows,
+    encode_rows,
+    encoded_probabilities,
+    label_names,
+    row_probabilities,
+)
+from ...runtime.plain import target_texts, usable_positions
+from ...runtime.unread import Unread, warn_unread
+from ..checkpoints import load_for
+from . import TASK
 
 
 if TYPE_CHECKING:
@@ -18,17 +27,23 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+# What the model is asked about a text: its number, the target (None where the model knows aspects only) and the aspect.
+Pair = tuple[int, str | None, str]
 
-class TargetedPredictor(Predictor):
+
+class TargetedPredictor:
     """
-    Sentiment towards the targets' aspects of texts, from a checkpoint.
+    Sentiment towards the targets' aspects of texts, from a checkpoint. It may be shared by threads and forked processes, as
+    `Predictor`.
 
     >>> predictor = TargetedPredictor("runs/sentihood_qacg")  # doctest: +SKIP
     >>> predictor(["LOCATION1 is cheap but dodgy"])  # doctest: +SKIP
     [[{'target': 'LOCATION1', 'aspect': 'general', 'label': 'none', 'score': 0.98, 'scores': {...}}, ...]]
     """
 
-    targeted = True
+    task = TASK
+    gate = None  # which could remove the targets
+    multi_label = False
 
     def __init__(
         self,
@@ -39,10 +54,16 @@ class TargetedPredictor(Predictor):
         dtype: str | None = None,
     ):
         """The arguments and errors of `Predictor`; a checkpoint whose config names no `aspects` is a ValueError."""
-        super().__init__(checkpoint, tokenizer, device, max_length, dtype=dtype)
-        check_room(self.tokenizer, self.model.config, self.max_length)
+        self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
+        self.model.eval()
+        config = self.model.config
+        self.max_length = check_max_length(
+            max_length, usable_positions.usable_positions(config), "model", self.tokenizer.model_max_length
+        )
+        self.labels: list[str] = label_names(config)
+        check_room(self.tokenizer, config, self.max_length)
 
-    def __call__(  # type: ignore[override]  # asked for targets, it answers with entries: a predictor of its own kind
+    def __call__(
         self,
         texts: Sequence[str] | str,
         targets: Sequence[str] | None = None,
@@ -65,67 +86,94 @@ class TargetedPredictor(Predictor):
         """
         return self.predict(texts, targets, progress)[0]
 
-    def predict(  # type: ignore[override]
+    def predict(
         self,
         texts: Sequence[str] | str,
         targets: Sequence[str] | None = None,
         progress: bool = False,
     ) -> tuple[list[list[dict[str, Any]]], Unread]:
         """As a call, and what the model cannot read of each text."""
-        config = self.model.config
         texts = as_texts(texts)
+        pairs = self.pairs(texts, targets)
+        probabilities, found = row_probabilities(self, self._rows(texts, pairs), progress)
+        unread = _by_text(found, pairs, len(texts))
+        self.warn_unread(*unread.counts)
+        return self.present(probabilities, pairs, len(texts)), unread
+
+    def pairs(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> list[Pair]:
+        """What is asked about texts: every aspect of the given targets, or of those that each text names. Errors as in a call."""
+        config = self.model.config
         if targets is not None and (isinstance(targets, str) or not targets):
             raise ValueError(f"`targets` must be a list of names, at least one of {config.targets}; got {targets!r}.")
         if targets is None:
-            of = [
-                [None] if config.targets is None else self._targets_in(text, number)
-                for number, text in enumerate(texts)
-            ]
+            asked = [self.targets_in(text, number) for number, text in enumerate(texts)]
         else:
-            of = [list(dict.fromkeys(targets))] * len(texts)
-        results, unread = self._predict(texts, of, progress)
-        self.warn_unread(*unread.counts)
-        return results, unread
+            asked = [list(dict.fromkeys(targets))] * len(texts)
+        return self._all(asked)
 
-    def _targets_in(self, text: str, number: int) -> list[str]:
-        found = target_texts.targets_in(self.model.config, text)
+    def targets_in(self, text: str, number: int = 0) -> list[str | None]:
+        """The targets that a text names, at least one; [None] where the model knows aspects only."""
+        config = self.model.config
+        found: list[str | None]
+        found = [None] if config.targets is None else list(target_texts.targets_in(config, text))
         if not found:
             raise ValueError(
-                f"text {number + 1} names none of the model's targets {self.model.config.targets}: write one of them where the "
+                f"text {number + 1} names none of the model's targets {config.targets}: write one of them where the "
                 f"text speaks of it, or pass `targets`. The text: {text!r}"
             )
         return found
 
-    def _predict(self, texts: list[str], targets: list[list], progress: bool) -> tuple[list[list[dict]], Unread]:
-        pairs = [
-            (number, target, aspect)
-            for number, names in enumerate(targets)
-            for target in names
-            for aspect in self.model.config.aspects
-        ]
-        numbers = np.array([number for number, _, _ in pairs], dtype=int)
-        probabilities, found = self._pair_probabilities(
-            [texts[number] for number in numbers], [pair[1:] for pair in pairs], progress
-        )
-        unread = Unread.nothing(len(texts))
-        for of_texts, of_pairs in zip(unread, found, strict=True):
-            np.maximum.at(of_texts, numbers, of_pairs)
-        results: list[list[dict[str, Any]]] = [[] for _ in texts]
+    def _all(self, targets: Sequence[Sequence[str | None]]) -> list[Pair]:
+        aspects = self.model.config.aspects
+        return [(number, target, aspect) for number, own in enumerate(targets) for target in own for aspect in aspects]
+
+    def encode(self, texts: Sequence[str] | str, targets: Sequence[str] | None = None) -> Encoded:
+        """The pairs of texts as the model reads them, in the order of `pairs`."""
+        texts = as_texts(texts)
+        return encode_rows(self, self._rows(texts, self.pairs(texts, targets)))
+
+    def probabilities(
+        self, texts: Sequence[str] | str | Encoded, targets: Sequence[str] | None = None, progress: bool = False
+    ) -> np.ndarray:
+        """(N, C) float32 for the N pairs of texts, or of what `encode` makes of them, in the order of `pairs`."""
+        if isinstance(texts, Encoded):
+            return encoded_probabilities(self, texts)
+        texts = as_texts(texts)
+        probabilities, unread = row_probabilities(self, self._rows(texts, self.pairs(texts, targets)), progress)
+        self.warn_unread(*unread.counts)
+        return probabilities
+
+    def present(self, probabilities: np.ndarray, pairs: Sequence[Pair], texts: int) -> list[list[dict[str, Any]]]:
+        """(N, C) probabilities of N pairs of so many texts -> for each text what a call returns."""
+        results: list[list[dict[str, Any]]] = [[] for _ in range(texts)]
         for (number, target, aspect), row in zip(pairs, probabilities.tolist(), strict=True):
             results[number].append(target_texts.entry(target, aspect, self.labels, row))
-        return results, unread
+        return results
 
-    # What `predict_file` calls. A row whose text names no target has no predictions.
+    def of_rows(self, rows: "Dataset", progress: bool = False) -> np.ndarray:
+        """(N, C) float32 for the rows of targeted sentiment data (columns `text`, `aspect` and, if any, `target`)."""
+        from .rows import context_names
 
-    def _label_probabilities(self, texts, progress: bool = False):
-        config = self.model.config
-        targets = [[None] if config.targets is None else target_texts.targets_in(config, text) for text in texts]
-        return self._predict(list(texts), targets, progress)
+        targets, aspects = context_names(rows)
+        names = [aspects[i] for i in rows["aspect"]]
+        of = [None] * len(rows) if targets is None else [targets[i] for i in rows["target"]]
+        pairs = list(zip(range(len(rows)), of, names, strict=True))
+        probabilities, unread = row_probabilities(self, self._rows(list(rows["text"]), pairs), progress)
+        self.warn_unread(*unread.counts)
+        return probabilities
 
-    def rank(self, probabilities, top_k: int | None = None) -> list[list[dict]]:
-        """Results of `__call__` -> for each text what is not "none", as {"label": "TARGET/ASPECT/LABEL", "score"}."""
+    def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[dict]], Unread]:
+        """
+        For each text what is not "none", as {"label": "TARGET/ASPECT/LABEL", "score"}, and what the model cannot read of it; nothing
+        for a text that names no target.
+        """
         self.check_top_k(top_k)
-        return [
+        config = self.model.config
+        pairs = self._all(
+            [[None] if config.targets is None else target_texts.targets_in(config, text) for text in texts]
+        )
+        probabilities, found = row_probabilities(self, self._rows(texts, pairs))
+        results = [
             [
                 {
                     "label": "/".join(item[part] for part in ("target", "aspect", "label") if part in item),
@@ -134,36 +182,36 @@ class TargetedPredictor(Predictor):
                 for item in items
                 if item["label"].casefold() != "none"
             ]
-            for items in probabilities
+            for items in self.present(probabilities, pairs, len(texts))
         ]
+        return results, _by_text(found, pairs, len(texts))
 
     @staticmethod
     def check_top_k(top_k: int | None) -> None:
         if top_k is not None:
             raise ValueError("`top_k` is for emotions: targeted sentiment has one label for each target and aspect.")
 
-    def row_probabilities(self, rows: "Dataset", progress: bool = False) -> np.ndarray:
-        """(N, C) float32 for the rows of targeted sentiment data (columns `text`, `aspect` and, if any, `target`)."""
-        from .rows import context_names
+    def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
+        """A counted warning for the texts that were cut, and one for those that the tokenizer does not know."""
+        warn_unread(truncated, unknown, total, f"{self.max_length} tokens (`max_length`)")
 
-        targets, aspects = context_names(rows)
-        names = [aspects[i] for i in rows["aspect"]]
-        of = [None] * len(rows) if targets is None else [targets[i] for i in rows["target"]]
-        probabilities, unread = self._pair_probabilities(
-            list(rows["text"]), list(zip(of, names, strict=True)), progress
-        )
-        self.warn_unread(*unread.counts)
-        return probabilities
-
-    def _pair_probabilities(self, texts: list[str], pairs: list[tuple], progress: bool):
+    def _rows(self, texts: Sequence[str], pairs: Sequence[Pair]) -> TextRows:
         config = self.model.config
-        inputs = [target_texts.model_inputs(config, text, *pair) for text, pair in zip(texts, pairs, strict=True)]
-        return self._run(
+        inputs = [target_texts.model_inputs(config, texts[number], target, aspect) for number, target, aspect in pairs]
+        return TextRows(
             [text for text, _, _ in inputs],
             [auxiliary for _, auxiliary, _ in inputs if auxiliary is not None] or None,
             [context_id for _, _, context_id in inputs] if hasattr(config, "num_contexts") else None,
-            progress,
         )
+
+
+def _by_text(found: Unread, pairs: Sequence[Pair], texts: int) -> Unread:
+    """Of each text the most that the model cannot read in one of its pairs."""
+    numbers = np.array([number for number, _, _ in pairs], dtype=int)
+    unread = Unread.nothing(texts)
+    for of_texts, of_pairs in zip(unread, found, strict=True):
+        np.maximum.at(of_texts, numbers, of_pairs)
+    return unread
 
 
 def check_room(tokenizer: "PreTrainedTokenizerBase", config, max_length: int) -> None:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...data.lazily import datasets
-from ...data.own_files import draw_units
 from ...data.rows import Rows
 from ...runtime.plain import target_texts
 
@@ -88,35 +88,38 @@ def add_none_rows(rows: Rows, aspects: Sequence[str], label: str) -> None:
     )
 
 
-def split_by_text(
-    dataset: datasets.Dataset, fraction: float, seed: int = 0, column: str = "text"
-) -> tuple[datasets.Dataset, datasets.Dataset]:
-    """
-    Set aside a share of the distinct texts of a column, drawn at the seed by `draw_units`, with all their rows; both parts keep
-    the order of the rows.
-
-    Returns:
-        (the rest, what is set aside).
-    """
-    texts = list(dataset[column])
-    total = len(set(texts))
-    count = round(fraction * total) if 0 < fraction < 1 else 0
-    if not 0 < count < total:
-        raise ValueError(
-            f"`validation_fraction` must lie between 0 and 1 and leave texts in both parts, got {fraction} of "
-            f"{total} distinct texts."
-        )
-    drawn = set(draw_units(dataset, texts, count, seed)[1])
-    aside = np.array([text in drawn for text in texts])
-    return dataset.select(np.flatnonzero(~aside)), dataset.select(np.flatnonzero(aside))
-
-
-def is_aspect_dataset(dataset: datasets.Dataset) -> bool:
-    """Whether the rows ask about aspects: the columns `aspect`, `auxiliary` and `context_id` are there."""
-    return {"aspect", "auxiliary", "context_id"} <= set(dataset.column_names)
-
-
 def context_names(dataset: datasets.Dataset) -> tuple[list[str] | None, list[str]]:
     """The names of the targets (None where there are none) and of the aspects, in the order of their ids."""
     target = dataset.features.get("target")
     return (None if target is None else list(target.names)), list(dataset.features["aspect"].names)
+
+
+# What `Task` asks of rows.
+
+
+def texts(rows: datasets.Dataset) -> list[str]:
+    return list(rows["text"])
+
+
+def counted_texts(rows: datasets.Dataset) -> Counter[str]:
+    """A sentence has a row for each of its aspects: it stands there as often as one of them does."""
+    found: Counter[str] = Counter()
+    for (text, _), count in Counter(zip(rows["text"], rows["context_id"], strict=True)).items():
+        found[text] = max(found[text], count)
+    return found
+
+
+def gold(rows: datasets.Dataset) -> np.ndarray:
+    return np.asarray(rows["labels"], dtype=np.int64)
+
+
+def units(rows: datasets.Dataset) -> tuple[list[str], list[str]]:
+    pairs = zip(rows["text"], rows["auxiliary"], strict=True)
+    return list(rows["id"]), [f"{text} [{auxiliary}]" for text, auxiliary in pairs]
+
+
+def contexts(rows: datasets.Dataset) -> dict[str, Any]:
+    """`aspects`, `targets` and `target_texts`, for the model's configuration."""
+    targets, aspects = context_names(rows)
+    words = None if targets is None else [TARGET_TEXTS.get(name, name) for name in targets]
+    return {"aspects": aspects, "targets": targets, "target_texts": words}

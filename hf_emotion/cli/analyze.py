@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion analyze`."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from .options import AsJson
+from .printing import figure_or_dash, print_json, print_table, quiet
+
+
+def analyze(
+    runs: Annotated[
+        list[Path], typer.Argument(help="A run folder; or two over the same rows, the first the baseline.")
+    ],
+    split: Annotated[
+        Literal["validation", "test"] | None, typer.Option(help="Part of the corpus; default: test, if there is one.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the corpora, for the texts of the errors; default: $HF_EMOTION_DATA."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """
+    Confusions, calibration, threshold curves, label correlations and errors of a run, into its report.html; of two runs what one
+    has right and the other not.
+    """
+    if len(runs) > 2:
+        raise typer.BadParameter("give one run, or two; `hf-emotion compare` takes more.")
+    quiet()
+    from ..reports.analyze import analyze as run_one
+    from ..reports.analyze import analyze_pair
+
+    if len(runs) == 2:
+        result = analyze_pair(runs[0], runs[1], split, data_dir)
+        print_json(result) if as_json else _print_pair(result)
+        return
+    result = run_one(runs[0], split, data_dir)
+    if as_json:
+        print_json(result)
+        return
+    if "confusions" in result:
+        _print_analysis(result)
+    for what, why in result["left_out"].items():
+        print(f"left out, {what}: {why}")
+    print(f"\nreport: {runs[0] / 'report.html'}")
+
+
+def _print_analysis(result: dict[str, Any]) -> None:
+    from ..metrics.significance import mean_std
+
+    of = f"{result['dataset']} {result['split']}"
+    pairs = [[pair["gold"], pair["predicted"], str(pair["rows"])] for pair in result["confusions"][:10]]
+    print_table([f"{of}: gold", "predicted", "rows"], pairs)
+    print(f"rows with one label right (top 1): {mean_std(result['top1_accuracy'])}")
+    if result["rows"]["with several gold labels"]:
+        print(f"rows with several labels right (all in the top 3): {mean_std(result['top3_accuracy'])}")
+    _print_background([("", result["background"])])
+    if calibration := result["calibration"]:
+        print(
+            f"expected calibration error: {mean_std(calibration['before']['ece_over_seeds'])}, at temperature "
+            f"{calibration['temperature']:.3f} {mean_std(calibration['after']['ece_over_seeds'])}"
+        )
+
+
+def _print_background(runs: list[tuple[str, dict[str, Any]]]) -> None:
+    for run, background in runs:
+        for name, kinds in background.items():
+            parts = (
+                f"{label}: {kinds[kind]['rows']} of {kinds[kind]['of']} ({figure_or_dash(100 * kinds[kind]['share']['mean'], '.1f')} %)"
+                for kind, label in (("to_other", f"{name} → other"), ("from_other", f"other → {name}"))
+            )
+            print(f"{run}{', '.join(parts)}")
+
+
+def _print_pair(result: dict[str, Any]) -> None:
+    names = result["second"], result["first"]
+    for right, wrong, found in (
+        (*names, result["only_second"]),
+        (*reversed(names), result["only_first"]),
+    ):
+        pairs = [[pair["gold"], pair["predicted"], str(pair["rows"])] for pair in found["pairs"][:10]]
+        print(f"right in {right} alone: {found['rows']} rows, {found['several_labels']} of them with several labels")
+        print_table(["gold", f"{wrong} predicted", "rows"], pairs)
+    test = result["mcnemar"]
+    print(
+        f"{result['rows']} rows; right in one run alone: {test['only_second']} vs {test['only_first']}, McNemar p = "
+        f"{test['p_value']:.3g}"
+    )
+    _print_background(
+        [(f"{result[run]}: ", own) for run, own in zip(("first", "second"), result["background"], strict=True)]
+    )
+    for what, why in result["left_out"].items():
+        print(f"left out, {what}: {why}")
+    print(f"\nreport: {result['page']}")

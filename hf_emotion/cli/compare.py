@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion compare`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from .options import AsJson
+from .printing import print_json, print_table
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders of one corpus; the first is the baseline.")],
+    split: Annotated[
+        Literal["validation", "test"] | None,
+        typer.Option(help="Part of the corpus; default: test, or validation where a run has no other."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """
+    Table of runs, mean ± std over their seeds; and each run against the first: the difference of these means of macro-F1, by a
+    bootstrap of seeds and rows. With one seed each also McNemar's test.
+    """
+    from ..reports.compare import compare as run
+
+    result = run(runs, split)
+    if as_json:
+        print_json(result)
+        return
+    print_table(["run", "encoder", "seeds", *result["metrics"]], result["table"])
+    for note in result["notes"]:
+        print(f"note: {note}")
+    for number, row in enumerate(result["tests"]):
+        line = (
+            f"{row['second']} vs {row['first']} ({row['decision']}): macro-F1 difference {row['difference']:+.4f}, 95 % interval "
+            f"[{row['low']:+.4f}, {row['high']:+.4f}], bootstrap p = {row['p_value']:.3f}"
+        )
+        if row["mcnemar_p_value"] is not None:
+            line += (
+                f"; rows wholly right in one run alone: {row['only_second']} vs {row['only_first']}, McNemar p = "
+                f"{row['mcnemar_p_value']:.3g}"
+            )
+        print(line)
+        following = result["tests"][number + 1 : number + 2]
+        if not following or following[0]["second"] != row["second"]:
+            print(f"  tested: {row['tested']}")

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion convert`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .printing import quiet
+from .reading import read_options
+
+
+def convert(
+    reference: Annotated[
+        str,
+        typer.Argument(
+            help="The authors' state dict: .bin, .pt, .pth or .safetensors; with --to-roberta a BERT model."
+        ),
+    ],
+    output: Annotated[Path, typer.Argument(help="New or empty folder.")],
+    config: Annotated[
+        Path | None,
+        typer.Option(help="JSON with the sizes; default: config.json or bert_config.json beside REFERENCE."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="key=value of the configuration, e.g. aspects=[price,safety]."),
+    ] = None,
+    to_roberta: Annotated[
+        bool,
+        typer.Option(
+            "--to-roberta", help="Put a BERT encoder (folder, Hub id or minilm) into RoBERTa's architecture."
+        ),
+    ] = False,
+) -> None:
+    """Convert a checkpoint of the authors' label-aware, CG-BERT or QACG-BERT code to one that AutoModel can load; or BERT to RoBERTa."""
+    quiet()
+    from ..convert import bert_to_roberta, convert_checkpoint
+
+    if to_roberta:
+        if config is not None or set_:
+            raise typer.BadParameter("--to-roberta takes everything from the model: leave out --config and --set.")
+        bert_to_roberta(reference, output)
+        print(f"RobertaModel written to {output}, with the tokenizer of {reference}")
+        return
+    done = convert_checkpoint(reference, output, config, **read_options(set_, "--set"))
+    ignored = f", {len(done.ignored)} without effect on any output left out" if done.ignored else ""
+    print(f"{done.model_class} written to {output}: {done.read} tensors read{ignored}")
+    if not done.tokenizer:
+        print("no tokenizer beside the checkpoint: save the one it was trained with into the folder before `predict`")

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion evaluate`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..tasks import labelled_corpora
+from .options import AsJson, Checkpoint, DataDir, Dtype, LoaderOption, MaxLength, Split, Taxonomy
+from .printing import print_json, quiet, show, write_jsonl
+from .reading import read_options, refuse_existing
+
+
+LABELLED = labelled_corpora()
+
+
+def evaluate(
+    checkpoint: Checkpoint,
+    dataset: Annotated[
+        str,
+        typer.Option(help=f"{', '.join(LABELLED[:-1])} or {LABELLED[-1]}."),
+    ],
+    split: Split = "test",
+    data_dir: DataDir = None,
+    taxonomy: Taxonomy = None,
+    option: LoaderOption = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Multi-label models: fixed threshold, beside the tuned ones; default: 0.3."),
+    ] = None,
+    max_length: MaxLength = None,
+    dtype: Dtype = None,
+    judge: Annotated[
+        list[str] | None,
+        typer.Option(help="Generators: a classifier of replies that tells their emotion; may be given several times."),
+    ] = None,
+    contexts: Annotated[int, typer.Option(min=1, help="Generators: size of the fixed sample of contexts.")] = 1000,
+    bertscore_model: Annotated[
+        str | None, typer.Option(help="Generators: encoder for BERTScore, a Hub id, folder or minilm.")
+    ] = None,
+    replies: Annotated[
+        Path | None, typer.Option(help="Generators: JSONL file for context, emotion and reply.")
+    ] = None,
+    intensity: Annotated[
+        float | None, typer.Option(help="Generators: weight of the emotion; 1, as in training, unless given.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """
+    Measure a checkpoint on a split of a corpus: a classifier at the fixed and at the stored thresholds; a generator of replies
+    as in Tables 1-3 of its paper.
+    """
+    quiet()
+    from ..inference import load_predictor
+    from ..runs.evaluate import evaluate as run
+
+    refuse_existing(replies)
+    predictor = load_predictor(checkpoint, taxonomy, max_length, dtype=dtype)
+    takes = predictor.task.settings
+    settings: dict[str, Any] = {
+        "threshold": threshold,
+        "judges": judge,
+        "bertscore_model": bertscore_model,
+        "intensity": intensity,
+    }
+    for name, value in {**settings, "replies": replies}.items():
+        if value is not None and name not in takes:
+            option_name = {"judges": "--judge"}.get(name, f"--{name.replace('_', '-')}")
+            raise typer.BadParameter(
+                f"{option_name} does not go with a model for {predictor.task.name}: leave it out."
+            )
+    if "contexts" in takes:
+        settings["contexts"] = contexts
+    result = run(predictor, dataset, split, data_dir, read_options(option), **settings)
+    if replies is not None:
+        rows = result["replies"]
+        write_jsonl(replies, [{key: row[key] for key in ("context", "emotion", "reply")} for row in rows])
+    if as_json:
+        print_json({key: value for key, value in result.items() if key != "replies"})
+    else:
+        show(predictor.task.figures(result, dataset, split))

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion explain`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from .options import Checkpoint, MaxLength
+from .printing import console, print_json, quiet
+from .reading import emotion_or_mixture, given_or_stdin, refuse_files
+
+
+def explain(
+    checkpoint: Checkpoint,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="A text, a context of a generator, or the turns of a dialogue; without any: lines of stdin."
+        ),
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="Label, may be repeated; default: the most probable ones.")
+    ] = None,
+    target: Annotated[
+        list[str] | None, typer.Option(help="Targeted sentiment; default: the targets in the text.")
+    ] = None,
+    aspect: Annotated[list[str] | None, typer.Option(help="Targeted sentiment; default: all aspects.")] = None,
+    emotion: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--emotion", "-e", help="Generators: the reply is in the first, compared with the others, or with all."
+        ),
+    ] = None,
+    reply: Annotated[str | None, typer.Option(help="Generators: a given reply, instead of a generated one.")] = None,
+    method: Annotated[
+        Literal["attention", "gradient", "integrated-gradients", "occlusion"] | None,
+        typer.Option(help="Default: attention."),
+    ] = None,
+    merge: Annotated[
+        Literal["sum", "max", "none"], typer.Option(help="What the pieces of a word give; none: show the pieces.")
+    ] = "sum",
+    layer: Annotated[int | None, typer.Option(help="CG-BERT and QACG-BERT, from 0; default: 0.")] = None,
+    head: Annotated[int | None, typer.Option(help="CG-BERT and QACG-BERT, from 0; default: 0.")] = None,
+    max_length: MaxLength = None,
+    format_: Annotated[
+        Literal["terminal", "png", "html", "json"] | None,
+        typer.Option("--format", help="Default: by the ending of --output, else terminal."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write: .png, .html or .json.")] = None,
+) -> None:
+    """Show what a checkpoint looked at: which words (utterances) drove which label, and how emotions move a reply."""
+    endings = (".png", ".html", ".json")
+    if output is not None:
+        if output.suffix.lower() not in endings or format_ not in (None, output.suffix.lower()[1:]):
+            raise typer.BadParameter(f"--output must end in {', '.join(endings)}, the same as --format; got {output}.")
+        format_ = output.suffix.lower()[1:]  # type: ignore[assignment]  # one of `endings`, as was checked
+    elif format_ in ("png", "html"):
+        raise typer.BadParameter(f"--format {format_} goes with --output FILE.{format_}.")
+    refuse_files(texts)
+    quiet()
+    from ..inference.explain import explain as run
+
+    lines = given_or_stdin(texts, "text")
+    explanation = run(
+        checkpoint,
+        lines if len(lines) > 1 else lines[0],
+        labels=label,
+        targets=target,
+        aspects=aspect,
+        emotions=None if emotion is None else [emotion_or_mixture(name) for name in emotion],
+        reply=reply,
+        method=method,
+        merge=merge,
+        layer=layer,
+        head=head,
+        max_length=max_length,
+    )
+    if output is not None:
+        from ..reports.explain_views import write_explanation
+
+        write_explanation(explanation, output)
+        print(f"{explanation.method} written to {output} ({explanation.seconds:.2f} s)")
+    elif format_ == "json":
+        print_json(explanation.to_dict())
+    else:
+        from ..reports.explain_views import print_explanation
+
+        print_explanation(explanation, console())

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion export`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from .options import Checkpoint, DataDir, LoaderOption, Split
+from .printing import print_json, print_table, quiet
+from .reading import read_options
+
+
+def export(
+    checkpoint: Checkpoint,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="New or empty folder; default: CHECKPOINT-onnx.")
+    ] = None,
+    format_: Annotated[Literal["onnx"], typer.Option("--format", help="What to write.")] = "onnx",
+    quantize: Annotated[
+        Literal["int8", "uint8"] | None,
+        typer.Option(
+            help="8-bit weights: smaller, with other logits; int8 is fast on processors with VNNI and on ARM, and loses accuracy "
+            "on others, uint8 is slower and right on all."
+        ),
+    ] = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Texts to compare with torch, one a line; of dialogues one turn a line, and an empty line between two. "
+            "Default: those of --dataset, else the test part of the quickstart corpus."
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Corpus to compare on, and with --quantize to measure before and after.")
+    ] = None,
+    split: Split = "test",
+    data_dir: DataDir = None,
+    option: LoaderOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Write a classifier or a reply generator as ONNX, compared with torch; `predict` and `evaluate` read the folder."""
+    quiet()
+    from ..publishing.export import export_onnx, read_texts
+
+    output = output or Path(
+        f"{checkpoint.rstrip('/')}-onnx" if Path(checkpoint).is_dir() else f"{checkpoint.split('/')[-1]}-onnx"
+    )
+    report = export_onnx(
+        checkpoint,
+        output,
+        quantize,
+        None if texts is None else read_texts(texts, checkpoint),
+        dataset,
+        split,
+        data_dir,
+        read_options(option),
+    )
+    if as_json:
+        print_json(report)
+        return
+    rows = [
+        [kind, *(str(values[name]) for name in ("texts", "rows", "labels")), f"{values['max_logit_difference']:.2g}"]
+        + [str(values["other_decisions"])]
+        for kind, values in ((kind, report[kind]) for kind in ("float32", quantize) if kind in report)
+    ]
+    print_table(["weights", "texts", "rows", "logits per row", "largest difference", "other decisions"], rows)
+    if quantize is not None and "metrics" in report:
+        rows = [
+            [name, f"{values['torch']:.4f}", f"{values[quantize]:.4f}", f"{values[quantize] - values['torch']:+.4f}"]
+            for name, values in report["metrics"].items()
+        ]
+        print_table([f"{dataset} {split}", "torch", quantize, "change"], rows)
+    speed = report["speed"]
+    low, high = speed["quartiles"]
+    print(
+        f"{speed['times_as_fast_as_torch']:.2f} times as fast as torch (quartiles {low:.2f} and {high:.2f}), "
+        f"{speed['threads']} threads\n\nexported to {output}"
+    )

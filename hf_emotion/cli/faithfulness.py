@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion faithfulness`."""
+
+from typing import Annotated
+
+import typer
+
+from .options import AsJson, DataDir, LoaderOption, Split
+from .printing import figure_or_dash, print_json, print_table, quiet
+from .reading import read_options
+
+
+def faithfulness(
+    checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id of a classifier of texts.")],
+    dataset: Annotated[str, typer.Option(help="As in `evaluate`.")],
+    split: Split = "test",
+    data_dir: DataDir = None,
+    rows: Annotated[int, typer.Option(min=1, help="Size of the random sample.")] = 100,
+    method: Annotated[
+        list[str] | None, typer.Option(help="One of `explain`'s, may be repeated; default: all four.")
+    ] = None,
+    random_rankings: Annotated[int, typer.Option(min=1, help="Rankings by chance for each text.")] = 5,
+    seed: Annotated[int, typer.Option(help="Of the sample and of the random rankings.")] = 0,
+    option: LoaderOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Comprehensiveness and sufficiency (ERASER) of the methods of `explain`, against random rankings of the words."""
+    quiet()
+    from ..inference.explain import METHODS
+    from ..study.faithfulness import faithfulness as run
+
+    result = run(
+        checkpoint,
+        dataset,
+        data_dir,
+        split,
+        rows,
+        method or METHODS,
+        random_rankings,
+        seed,
+        read_options(option),
+        progress=True,
+    )
+    if as_json:
+        print_json(result)
+        return
+    table = []
+    for name, values in result["methods"].items():
+        cells = [
+            f"{values[figure]:+.4f} ({figure_or_dash(values[f'{figure}_std_error'], '.4f')})"
+            for figure in ("comprehensiveness", "sufficiency")
+        ]
+        table.append([name, *cells, f"{values['above_random']:.0%}" if "above_random" in values else ""])
+    title = f"{dataset} {split} ({result['rows']} texts)"
+    print_table([title, "comprehensiveness ↑ (SE)", "sufficiency ↓ (SE)", "above random"], table)
+    shares = ", ".join(f"{share:.0%}" for share in result["bins"])
+    print(
+        f"means over rationales of {shares} of the words; random: {result['random_rankings']} rankings for each text"
+    )

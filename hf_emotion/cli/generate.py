@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion generate`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .printing import print_json_lines, print_table, quiet, with_unread, write_jsonl
+from .reading import emotion_or_mixture, given_or_stdin, refuse_existing, refuse_files
+
+
+def generate(
+    checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id of a generator of replies.")],
+    contexts: Annotated[
+        list[str] | None, typer.Argument(help="Contexts; without any, and without --input: lines of stdin.")
+    ] = None,
+    emotion: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--emotion",
+            "-e",
+            help="Name or emoji of an emotion, or a mixture, e.g. joy=0.7,surprise=0.3; several give a reply each.",
+        ),
+    ] = None,
+    all_emotions: Annotated[
+        bool, typer.Option("--all-emotions", help="A reply in every emotion of the model.")
+    ] = False,
+    input_: Annotated[
+        Path | None,
+        typer.Option("--input", help="CSV, TSV, JSONL or Parquet file with the columns context and emotion."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="JSONL file for context, emotion and reply.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the sampling.")] = None,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="The most probable token each time, not a sampled one.")
+    ] = False,
+    num_beams: Annotated[int | None, typer.Option(min=1, help="Beams, instead of sampling.")] = None,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, help="Sample from this many tokens; default: the checkpoint's, 10.")
+    ] = None,
+    top_p: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Sample from this share of the probability.")
+    ] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Length of a reply; default: 40.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Reply to contexts in chosen emotions."""
+    if (input_ is None) != (output is None):
+        raise typer.BadParameter("--input and --output go together.")
+    if input_ is not None and (contexts or emotion or all_emotions):
+        raise typer.BadParameter(
+            "--input brings contexts and emotions: leave out CONTEXTS, --emotion and --all-emotions."
+        )
+    if input_ is None and bool(emotion) == all_emotions:
+        raise typer.BadParameter("give --emotion, once or several times, or --all-emotions.")
+    if greedy and (top_k or top_p or (num_beams or 1) > 1):
+        raise typer.BadParameter("--greedy goes without --top-k, --top-p and --num-beams.")
+    if (num_beams or 1) > 1 and (top_k or top_p):
+        raise typer.BadParameter(
+            "--num-beams takes the most probable replies and samples none: leave out --top-k and --top-p."
+        )
+    refuse_files(contexts)
+    refuse_existing(output)
+    options: dict[str, Any] = {
+        "top_k": top_k,
+        "top_p": top_p,
+        "num_beams": num_beams,
+        "max_new_tokens": max_new_tokens,
+    }
+    options = {name: value for name, value in options.items() if value is not None}
+    if greedy or (num_beams or 1) > 1:
+        options["do_sample"] = False
+    if top_p is not None and top_k is None:
+        options["top_k"] = 0  # else the checkpoint's would cut first
+    quiet()
+    from .. import ReplyGenerator
+
+    generator = ReplyGenerator(checkpoint)
+    if input_ is not None and output is not None:
+        from ..data.files import read_rows
+
+        rows = []
+        for number, row in read_rows(input_):
+            if not all(isinstance(row.get(name), str) and row[name].strip() for name in ("context", "emotion")):
+                raise ValueError(
+                    f"{input_}, line {number}: `context` and `emotion` must be texts that are not empty, got {row}."
+                )
+            rows.append((row["context"], emotion_or_mixture(row["emotion"])))
+        replies, unread = generator.predict(
+            [row[0] for row in rows], [row[1] for row in rows], seed=seed, progress=True, **options
+        )
+        found = [
+            {"context": context, "emotion": mixture, "reply": reply}
+            for (context, mixture), reply in zip(rows, replies, strict=True)
+        ]
+        write_jsonl(output, list(with_unread(found, unread)))
+        print(f"{len(rows)} replies written to {output}")
+        return
+    lines = given_or_stdin(contexts, "context")
+    asked = [emotion_or_mixture(name) for name in emotion or generator.emotions]
+    repeated = [line for line in lines for _ in asked]
+    flat, unread = generator.predict(repeated, asked * len(lines), seed=seed, progress=len(repeated) > 1000, **options)
+    if as_json:
+        each = zip(repeated, asked * len(lines), flat, strict=True)
+        print_json_lines(
+            [{"context": line, "emotion": mixture, "reply": reply} for line, mixture, reply in each], unread
+        )
+        return
+    names = list(emotion or generator.emotions)
+    for number, line in enumerate(lines):
+        if len(asked) == 1 and len(lines) == 1:
+            print(flat[0])
+        else:
+            replies = flat[number * len(asked) : (number + 1) * len(asked)]
+            print_table(["emotion", line], [list(row) for row in zip(names, replies, strict=True)])

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments and options that several commands have."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from .. import taxonomies
+
+
+Checkpoint = Annotated[str, typer.Argument(help="Run folder, local folder or Hub id.")]
+DataDir = Annotated[
+    Path | None, typer.Option(help="Folder with the corpora; default: $HF_EMOTION_DATA, else the Hub.")
+]
+Split = Annotated[Literal["train", "validation", "test"], typer.Option(help="Part of the corpus.")]
+LoaderOption = Annotated[list[str] | None, typer.Option(help="Argument of the dataset's loader, key=value.")]
+TrainFraction = Annotated[float | None, typer.Option(help="Share of the training rows, in (0, 1].")]
+Taxonomy = Annotated[
+    taxonomies.Taxonomy | None,
+    typer.Option(help="Roll the 28 GoEmotions labels up."),
+]
+MaxLength = Annotated[int | None, typer.Option(help="Tokens per text; default: as many as in training.")]
+Dtype = Annotated[
+    Literal["float32", "bfloat16", "float16"] | None,
+    typer.Option(
+        help="Of the weights; default: the checkpoint's. Half the memory and often faster, with slightly other scores."
+    ),
+]
+TrustRemoteCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-remote-code",
+        help="Run code beside the weights, and examples of the card, that hf-emotion did not write, to check them.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")]

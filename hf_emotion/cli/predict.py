@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion predict`."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from .options import Checkpoint, Dtype, MaxLength, Taxonomy
+from .printing import print_json_lines, quiet, show
+from .reading import given_or_stdin, refuse_files
+
+
+OPTIONS = {"top_k": "--top-k", "targets": "--target"}
+
+
+def predict(
+    checkpoint: Checkpoint,
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="Texts; without any, and without --input: lines of stdin.")
+    ] = None,
+    # Strings: a Path would spoil a URL.
+    input_: Annotated[
+        str | None, typer.Option("--input", help="CSV, TSV, JSONL or Parquet file, or a URL (s3://, hf://, ...).")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option(help="File or URL to write; its ending gives the format. With --engine ray a folder.")
+    ] = None,
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option(help="Who predicts a file: this process, or actors of Ray Data.")
+    ] = "local",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="With --engine ray: actors; default: one for each GPU, else each CPU.")
+    ] = None,
+    text_column: Annotated[
+        str | None, typer.Option(help="Column with the texts; default: text, of dialogues utterance.")
+    ] = None,
+    dialogue_column: Annotated[str, typer.Option(help="Column that tells dialogues apart.")] = "dialogue",
+    speaker_column: Annotated[str, typer.Option(help="Column with the speakers of dialogues.")] = "speaker",
+    taxonomy: Taxonomy = None,
+    target: Annotated[
+        list[str] | None, typer.Option(help="Targeted sentiment: ask for this target instead of those in the text.")
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, help="The k most probable labels, whatever the thresholds.")
+    ] = None,
+    max_length: MaxLength = None,
+    dtype: Dtype = None,
+    on_bad_rows: Annotated[
+        Literal["error", "skip"],
+        typer.Option(help="Malformed rows and empty texts in a file: error, or skip (kept without prediction)."),
+    ] = "error",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
+) -> None:
+    """
+    Predict emotions, or sentiment towards targets and aspects: for texts, lines of stdin, or a file of any length (resumable).
+
+    A model of dialogues takes the texts (lines) as the turns of one dialogue, "SPEAKER: UTTERANCE" or the utterance alone.
+    """
+    if (input_ is None) != (output is None):
+        raise typer.BadParameter("--input and --output go together.")
+    if input_ is not None and texts:
+        raise typer.BadParameter("give texts or --input, not both.")
+    if engine == "ray" and input_ is None:
+        raise typer.BadParameter("--engine ray goes with --input and --output.")
+    if workers is not None and engine != "ray":
+        raise typer.BadParameter("--workers goes with --engine ray; several processes: torchrun, accelerate launch.")
+    refuse_files(texts)
+    from ..runtime.exported import is_light
+
+    quiet(needs_transformers=not is_light(Path(checkpoint)))
+    from ..inference import load_predictor
+
+    state = _processes() if input_ is not None else None
+    if state is not None and engine == "ray":
+        raise typer.BadParameter("--engine ray starts its processes itself: without torchrun or accelerate launch.")
+    predictor = load_predictor(checkpoint, taxonomy, max_length, _device_of(state), dtype)
+    task = predictor.task
+    if task.answer is None:
+        raise ValueError(
+            f"{checkpoint} is a model for {task.name}, which has a command of its own: `hf-emotion generate`."
+        )
+    asked = {name: value for name, value in (("top_k", top_k), ("targets", target)) if value is not None}
+    for name in asked.keys() - task.options:
+        raise typer.BadParameter(f"{OPTIONS[name]} does not go with a model for {task.name}: leave it out.")
+    if target is not None and input_ is not None:
+        raise typer.BadParameter("--target goes with texts, not with a file.")
+    if input_ is not None and output is not None:
+        options: dict[str, Any] = {"text_column": text_column, "top_k": top_k, "on_bad_rows": on_bad_rows}
+        if engine == "ray":
+            from ..serving.ray_engine import predict_with_ray
+
+            done = predict_with_ray(predictor, input_, output, workers=workers, **options)
+        else:
+            from ..serving.bulk import predict_file
+
+            options |= {"dialogue_column": dialogue_column, "speaker_column": speaker_column}
+            done = predict_file(predictor, input_, output, state=state, **options)
+        if state is None or state.is_main_process:
+            print(
+                f"{done['rows']} rows written to {output}"
+                + (f", {done['skipped']} without a prediction" if done["skipped"] else "")
+            )
+        return
+    lines = given_or_stdin(texts, "text")
+    answer = task.answer(predictor, lines, **asked)
+    if as_json:
+        print_json_lines(answer.rows, answer.unread)
+    else:
+        show(answer.shown)
+
+
+def _processes():
+    """Accelerate's state where torchrun or `accelerate launch` has started several processes, else None."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return None
+    from datetime import timedelta
+
+    from accelerate import PartialState
+
+    # On the CPU: they only wait for one another.
+    return PartialState(cpu=True, timeout=timedelta(minutes=10))
+
+
+def _device_of(state) -> str | None:
+    """Each process on its own GPU."""
+    if state is None:
+        return None
+    import torch
+
+    return f"cuda:{state.local_process_index}" if torch.cuda.is_available() else None

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What several commands print with: tables, figures, JSON."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+
+if TYPE_CHECKING:
+    from ..runtime.unread import Unread
+    from ..tasks.base import Table
+
+
+def print_table(header: list[str], rows: list[list[str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for number, name in enumerate(header):
+        table.add_column(Text(name), overflow="fold", no_wrap=number == 0)
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))  # Text: brackets in names are no markup
+    console().print(table)
+
+
+def show(parts: "Iterable[Table | str]") -> None:
+    """Tables and lines, one after the other."""
+    for part in parts:
+        if isinstance(part, str):
+            print(part)
+        else:
+            print_table(part.header, part.rows)
+
+
+def console():
+    from rich.console import Console
+
+    # A pipe or a file has no width of its own: do not fold there.
+    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    from ..io.files import without_nan
+
+    print(json.dumps(without_nan(value), indent=2, ensure_ascii=False))
+
+
+def print_json_lines(rows: list[dict[str, Any]], unread: "Unread") -> None:
+    for row in with_unread(rows, unread):
+        print(json.dumps(row, ensure_ascii=False))
+
+
+def with_unread(rows: list[dict[str, Any]], unread: "Unread") -> Iterator[dict[str, Any]]:
+    """Rows with `truncated` and `unknown`, what the model cannot read of each text."""
+    for row, *own in zip(rows, *(values.tolist() for values in unread), strict=True):
+        yield row | dict(zip(unread._fields, own, strict=True))
+
+
+def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
+    from ..io.files import write_text
+
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def print_report(report: dict[str, Any]) -> None:
+    from ..metrics.significance import mean_std
+
+    split = "test" if "test" in report["summary"] else "validation"
+    kinds = report["summary"][split]
+    titles = {"fixed": f"threshold {report['threshold']}", "tuned": "tuned on dev", "argmax": "argmax"}
+    titles["teacher_forcing"] = "teacher forcing"
+    rows = []
+    for name in next(iter(kinds.values())):
+        cells = [mean_std(values.get(name)) for values in kinds.values()]
+        published = report["published"].get(name)
+        rows.append([name, *cells, "" if published is None else str(published)])
+    print_table([f"{report['name']}, {split}", *(titles[kind] for kind in kinds), "published"], rows)
+
+
+def figure_or_dash(value: float, form: str) -> str:
+    return "-" if value != value else format(value, form)
+
+
+def quiet(needs_transformers: bool = True) -> None:
+    """Our commands say what matters themselves; no progress bars in a file or a pipe."""
+    if needs_transformers:
+        from huggingface_hub.utils import disable_progress_bars
+        from transformers.utils import logging as transformers_logging
+
+        transformers_logging.set_verbosity_error()
+        transformers_logging.disable_progress_bar()  # of loading and saving weights
+        if not sys.stderr.isatty():
+            disable_progress_bars()
+    if not sys.stderr.isatty():
+        if sys.modules.get("datasets"):
+            import datasets
+
+            datasets.disable_progress_bars()
+        else:  # read when it is imported: not every command needs it
+            os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")

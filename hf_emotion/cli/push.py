@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion push`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import TrustRemoteCode
+
+
+def push(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run, or one that `release` built.")],
+    repo_id: Annotated[str, typer.Option(help="NAMESPACE/NAME on the Hub; NAME alone: in the token's own namespace.")],
+    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+    revision: Annotated[str | None, typer.Option(help="Branch, made from main when it is missing.")] = None,
+    create_pr: Annotated[bool, typer.Option("--create-pr", help="Open a pull request against main.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, list the files, send nothing.")
+    ] = False,
+    tag: Annotated[str | None, typer.Option(help="New tag on the commit.")] = None,
+    space: Annotated[
+        Path | None, typer.Option(help="Also write the files of a Gradio Space for the model into this new folder.")
+    ] = None,
+    trust_remote_code: TrustRemoteCode = False,
+) -> None:
+    """Publish a run on the Hub: model, code, card, metrics and plots, once they load without hf-emotion."""
+    from ..publishing.hub import push as run_push
+
+    done = run_push(
+        run, repo_id, private, revision, create_pr, tag, dry_run, space, trust_remote_code=trust_remote_code
+    )
+    _print_sizes(done["files"])
+    if space is not None:
+        print(f"Space written to {space}; publish it with: hf upload REPO {space} . --repo-type space")
+    if dry_run:
+        print("dry run: nothing was sent")
+    elif done["changed"]:
+        print(f"published: {done['url']}")
+    else:
+        print(f"nothing to do: {done['url']} holds these files already")
+
+
+def _print_sizes(files: dict[str, int]) -> None:
+    for path, size in files.items():
+        print(f"{size:>14,}  {path}")
+    print(f"{sum(files.values()):>14,}  bytes in {len(files)} files")

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion train`."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import DataDir, TrainFraction
+from .printing import print_report, quiet
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe: its name (see `recipes`) or the path of a YAML file.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Run folder; default: runs/NAME.")] = None,
+    base_model: Annotated[
+        str | None,
+        typer.Option(help="Encoder or trained model: Hub id, local folder, or minilm (extra `offline`)."),
+    ] = None,
+    data_dir: DataDir = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds, counted from the recipe's first.")] = None,
+    train_fraction: TrainFraction = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="key=value, e.g. learning_rate=1e-4 or dataset_options.taxonomy=ekman."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted run from its last checkpoint.")
+    ] = False,
+) -> None:
+    """Train a recipe, evaluate it on dev and test, and write a run folder that AutoModel can load."""
+    from ..training.recipe_checks import load_recipe
+
+    overrides = list(set_ or [])
+    if base_model is not None:
+        overrides.append(f"base_model={json.dumps(base_model)}")
+    if train_fraction is not None:
+        overrides.append(f"train_fraction={train_fraction:.10f}")  # YAML takes 1e-05 for a string
+    checked = load_recipe(recipe, overrides)
+    if seeds is not None:
+        checked = load_recipe(recipe, [*overrides, f"seeds={[checked.seeds[0] + i for i in range(seeds)]}"])
+    quiet()
+    from ..runs.train import train as run
+
+    output = output or Path("runs") / checked.name
+    report = run(checked, output, data_dir=data_dir, resume=resume)
+    if int(os.environ.get("RANK", "0")) == 0:  # of several processes the first one speaks
+        print_report(report)
+        print(f"\nrun folder: {output}")

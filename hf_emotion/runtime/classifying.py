@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Probabilities of rows of text: length-sorted, in batches of a fixed token budget. Needs neither torch nor transformers.
+
+Shapes: N rows, C labels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .batching import CHUNK, INPUT_NAMES, TOKENS_PER_BATCH, encode_texts, pad_rows, progress_bar, token_budget_batches
+from .checkpoints import model_probabilities
+from .unread import Unread
+
+
+@dataclass(frozen=True)
+class TextRows:
+    """
+    What a classifier is asked.
+
+    Attributes:
+        texts: N texts.
+        auxiliaries: the second segment of each; None without.
+        context_ids: the number of the context of each; None without.
+    """
+
+    texts: Sequence[str]
+    auxiliaries: Sequence[str] | None = None
+    context_ids: Sequence[int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, part: slice) -> "TextRows":
+        return TextRows(
+            self.texts[part],
+            None if self.auxiliaries is None else self.auxiliaries[part],
+            None if self.context_ids is None else self.context_ids[part],
+        )
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """
+    Rows as a model reads them.
+
+    Attributes:
+        inputs: name of an input -> N rows, as `pad_rows` takes them.
+        unread: what the model cannot read of each text.
+    """
+
+    inputs: dict[str, list]
+    unread: Unread
+
+    def __len__(self) -> int:
+        return len(self.inputs["input_ids"])
+
+
+def encode_rows(predictor: Any, rows: TextRows) -> Encoded:
+    """Rows as the model of a predictor (`tokenizer`, `max_length`, `gate`, `model`) reads them."""
+    segments = [rows.texts] if rows.auxiliaries is None else [rows.texts, rows.auxiliaries]
+    encoded, unread = encode_texts(
+        predictor.tokenizer, segments, predictor.max_length, predictor.gate, predictor.model.config
+    )
+    inputs = {name: encoded[name] for name in INPUT_NAMES if name in encoded}
+    if rows.context_ids is not None:
+        inputs["context_ids"] = list(rows.context_ids)
+    return Encoded(inputs, unread)
+
+
+def encoded_probabilities(predictor: Any, encoded: Encoded, bar: Any = None) -> np.ndarray:
+    """(N, C) float32."""
+    model = predictor.model
+    model.eval()  # it may be in training
+    output = np.empty((len(encoded), model.config.num_labels), dtype=np.float32)
+    budget = TOKENS_PER_BATCH * (1 if model.device.type == "cpu" else 16)
+    for rows in token_budget_batches([len(ids) for ids in encoded.inputs["input_ids"]], budget):
+        batch = {name: [values[row] for row in rows] for name, values in encoded.inputs.items()}
+        output[rows] = model_probabilities(model, pad_rows(predictor.tokenizer, batch), predictor.multi_label)
+        if bar is not None:
+            bar.update(len(rows))
+    return output
+
+
+def row_probabilities(predictor: Any, rows: TextRows, progress: bool = False) -> tuple[np.ndarray, Unread]:
+    """Probabilities (N, C) float32 of rows in any order of lengths, a part at a time, and what the model cannot read of them."""
+    unread = Unread.nothing(len(rows))
+    output = np.empty((len(rows), predictor.model.config.num_labels), dtype=np.float32)
+    with progress_bar(progress, total=len(rows), unit="texts") as bar:
+        for start in range(0, len(rows), CHUNK):
+            part = slice(start, start + CHUNK)
+            encoded = encode_rows(predictor, rows[part])
+            unread.truncated[part], unread.unknown[part] = encoded.unread
+            output[part] = encoded_probabilities(predictor, encoded, bar)
+    return output, unread
+
+
+def label_names(config) -> list[str]:
+    """The names of a model's labels in their order; ValueError unless each id has one of its own."""
+    names = dict(config.id2label)
+    if set(names) != set(range(config.num_labels)) or len(set(names.values())) != len(names):
+        raise ValueError(
+            f"`config.id2label` must give each id from 0 to {config.num_labels - 1} a name of its own, got {names}."
+        )
+    return [names[i] for i in range(config.num_labels)]
+
+
+__all__ = ["Encoded", "TextRows", "encode_rows", "encoded_probabilities", "label_names", "row_probabilities"]

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints of any task."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..runtime.checkpoints import load_checkpoint
+from . import task_of
+from .base import Task
+
+
+if TYPE_CHECKING:
+    import torch
+
+
+def load_any(
+    checkpoint: Any, tokenizer: Any = None, device: "str | torch.device | None" = None, dtype: str | None = None
+) -> tuple[Any, Any]:
+    """A checkpoint's model and tokenizer, see `load_checkpoint`; the task's class loads it."""
+    return load_checkpoint(checkpoint, tokenizer, device, dtype, task_of)
+
+
+def load_for(
+    task: Task, checkpoint: Any, tokenizer: Any, device: "str | torch.device | None", dtype: str | None
+) -> tuple[Any, Any]:
+    """The same; ValueError for a checkpoint of another task."""
+    model, tokenizer = load_any(checkpoint, tokenizer, device, dtype)
+    found = task_of(model.config)
+    if found is not task:
+        name = checkpoint if isinstance(checkpoint, str | Path) else f"the {model.config.model_type!r} model"
+        raise ValueError(
+            f"{name} reads {found.reads} ({found.name}), and {task.predictor_class} needs a model of {task.reads}: use "
+            f"{found.predictor_class or 'transformers'}."
+        )
+    return model, tokenizer
+
+
+__all__ = ["load_any", "load_for"]

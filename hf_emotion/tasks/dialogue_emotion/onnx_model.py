@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An exported model of dialogues, run by onnxruntime. Needs neither torch nor transformers."""
+
+from pathlib import Path
+
+import numpy as np
+
+from ...runtime.onnx import ENCODER, OnnxClassifier, Session
+
+
+class OnnxDialogueClassifier(OnnxClassifier):
+    """An exported classifier of the turns of dialogues: utterances are encoded by a graph of their own."""
+
+    def __init__(self, folder: str | Path):
+        super().__init__(folder)
+        self.files.append(Path(folder) / ENCODER)
+        self.encoder = Session(self.files[1])
+
+    def encode_utterances(self, input_ids: np.ndarray, attention_mask: np.ndarray) -> np.ndarray:
+        """(N, L) int64 twice -> (N, D) float32."""
+        return self.encoder({"input_ids": input_ids, "attention_mask": attention_mask})[0]
+
+
+__all__ = ["OnnxDialogueClassifier"]

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a recipe to a trained classifier of texts."""
+
+from pathlib import Path
+from typing import Any
+
+from datasets import DatasetDict
+
+from ...data.tfidf import fit_tfidf_gate
+from ...modeling.pipeline_emotion_classification import EmotionClassificationPipeline
+from ...recipes import Recipe
+from ..base import HeldOut, Prepared
+from ..held_out import held_out
+from ..sequence_classification import prepare_classifier
+from .predictor import Predictor
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """ValueError for fields that the model type does not read."""
+    if recipe.label_texts and recipe.model_type != "label-aware-bert":
+        raise ValueError(
+            f"`label_texts` are where the label vectors of 'label-aware-bert' start, and `model_type` is {recipe.model_type!r}, "
+            "which has none: leave them out."
+        )
+
+
+def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Prepared:
+    gate = None
+    if recipe.model_config.get("tfidf_gating", "none") != "none":
+        gate = fit_tfidf_gate(splits["train"]["text"])
+    return prepare_classifier(recipe, splits, first, gate=gate)
+
+
+def finish(
+    recipe: Recipe, run: dict[str, Any], trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
+) -> HeldOut | None:
+    model, gate, tokenizer = trainer.whole_model(), prepared.rest, prepared.tokenizer
+    if folder is None:
+        return None
+    predictor = Predictor(model, tokenizer, max_length=recipe.max_length, gate=gate)
+    probabilities = {
+        split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"
+    }
+
+    def save(temporary: Path) -> None:
+        if (
+            gate is not None and recipe.model_type is None
+        ):  # our models bring their pipeline along, a stock one needs it too
+            pipeline = EmotionClassificationPipeline(model=model, tokenizer=tokenizer, gate=gate)
+            pipeline.save_pretrained(temporary)
+        else:
+            model.save_pretrained(temporary)
+            tokenizer.save_pretrained(temporary)
+        if gate is not None:
+            gate.save_pretrained(temporary)
+
+    return held_out(recipe, run, probabilities, splits, folder, model, save)

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `predict` shows of the emotions of texts."""
+
+from typing import Any
+
+from ..base import Answer, Table
+from .predictor import Predictor
+
+
+def answer(predictor: Predictor, lines: list[str], top_k: int | None = None) -> Answer:
+    results, unread = predictor.predict(lines, top_k=top_k, progress=len(lines) > 1000)
+    rows: list[dict[str, Any]] = [{"text": text, "labels": items} for text, items in zip(lines, results, strict=True)]
+    if len(lines) == 1:
+        cells = [[item["label"], f"{item['score']:.3f}"] for item in results[0]]
+        shown: list[Table | str] = [Table(["label", "probability"], cells)]
+        if not cells:
+            shown.append("no label passes its threshold (--top-k 3 shows the most probable)")
+        return Answer(rows, unread, shown)
+    found = [", ".join(f"{item['label']} {item['score']:.3f}" for item in items) for items in results]
+    return Answer(rows, unread, [f"{text}\t{labels or '-'}" for text, labels in zip(lines, found, strict=True)])

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `evaluate` shows of replies."""
+
+from typing import Any
+
+from ..base import Table
+
+
+def figures(result: dict[str, Any], dataset: str, split: str) -> list[Table | str]:
+    """Tables 1-3 of the paper: hits of each judge, shape of the replies, likeness to human ones."""
+    rows, published = result["rows"], result["published"]
+    ks = (1, 3, 5)
+    hits = [(f"{prefix}hits@{k}", "%") for prefix in ("", "macro_") for k in ks]
+    shown: list[Table | str] = [
+        f"{result['contexts']} contexts, {len(result['emotions'])} emotions, {result['settings']}"
+    ]
+    printed = [(f"published: {row}", values) for row, values in published.items()]
+    for judge in next(iter(rows.values()))["judges"]:
+        judged = [
+            (f"{row}, {kind.replace('_', ' ')}", own)
+            for row, values in rows.items()
+            for kind, own in values["judges"][judge].items()
+        ]
+        titles = [f"Table 1, % by {judge}", *(f"Hits@{k}" for k in ks), *(f"macro @{k}" for k in ks)]
+        shown.append(Table(titles, _figure_rows([*judged, *printed], hits)))
+    shape = [("ttr_1", ".3f"), ("ttr_2", ".2f"), ("average_length", ".1f")]
+    shape += [(name, "%") for name in ("stop_words", "repetition_rate", "identical_share")]
+    likeness = [(f"bertscore_{name}", "%") for name in ("precision", "recall", "f1")]
+    likeness = [("perplexity", ".1f"), *likeness, ("token_perplexity", ".1f"), ("token_perplexity_ngram", ".1f")]
+    for title, columns in (("Table 2", shape), ("Table 3", likeness)):
+        names = (f"{name}{', %' if form == '%' else ''}" for name, form in columns)
+        shown.append(Table([title, *names], _figure_rows([*rows.items(), *printed], columns)))
+    return [*shown, f"perplexity: 5-gram, backend {rows['model']['perplexity_backend']}"]
+
+
+def _figure_rows(rows: list[tuple[str, dict[str, Any]]], columns: list[tuple[str, str]]) -> list[list[str]]:
+    """The rows that have any of the columns; a column is a name and a format, "%" for percent with one digit."""
+    table = []
+    for row, values in rows:
+        found = [(values.get(name), form) for name, form in columns]
+        if any(value is not None for value, _ in found):
+            cells = (
+                "" if value is None else f"{100 * value:.1f}" if form == "%" else format(value, form)
+                for value, form in found
+            )
+            table.append([row, *cells])
+    return table

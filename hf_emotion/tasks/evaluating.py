@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classifiers measured on a corpus."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+
+from .. import metrics
+from ..data.splits import label_names
+from . import corpus_of, task_of_rows
+from .base import Table
+from .loading import load_split
+from .measures import single_label
+from .rows import label_matrix
+
+
+def rows_for(
+    predictor: Any, dataset: str, split: str, data_dir: str | Path | None, options: dict[str, Any]
+) -> tuple[Dataset, list[str], np.ndarray]:
+    """
+    The rows of a split that a classifier can be measured on, their label names, and the gold labels.
+
+    Raises:
+        ValueError: no such split; rows of another task; labels of the corpus and of the model that differ.
+    """
+    rows = load_split(dataset, split, data_dir, **options)
+    found, task = task_of_rows(rows), predictor.task
+    if found is not task:
+        read = found.as_texts(rows)
+        if read is None or task_of_rows(read) is not task:
+            raise ValueError(
+                f"the corpus {dataset} holds {found.reads}, and the model reads {task.reads}: measure it on a corpus of its own kind."
+            )
+        rows = read
+    names, gold = label_names(rows), label_matrix(rows)
+    if sorted(names) != sorted(predictor.labels):
+        raise ValueError(
+            f"the labels of {dataset} and of the checkpoint differ: only in the corpus {sorted(set(names) - set(predictor.labels))}, "
+            f"only in the model {sorted(set(predictor.labels) - set(names))}."
+        )
+    if (gold.ndim == 2) is not predictor.multi_label:
+        counts = ("several labels", "one label")
+        corpus, model = counts if gold.ndim == 2 else counts[::-1]
+        raise ValueError(
+            f"the corpus has {corpus} a row, and the model gives {model.replace('one label', 'one')}: measure it on a corpus of its own kind"
+            + (" (in own files `label_separator` separates labels)." if corpus_of(dataset).own_files else ".")
+        )
+    return rows, names, gold
+
+
+def evaluate_single(
+    predictor: Any, dataset: str, split: str, data_dir: str | Path | None, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Metrics of a model that gives each row (turn) one label."""
+    rows, names, gold = rows_for(predictor, dataset, split, data_dir, options)
+    probabilities = predictor.of_rows(rows, progress=True)[:, [predictor.labels.index(name) for name in names]]
+    return single_results(dataset, gold, probabilities, names)
+
+
+def single_results(dataset: str, gold: np.ndarray, probabilities: np.ndarray, names: list[str]) -> dict[str, Any]:
+    results = {"argmax": single_label(dataset, gold, probabilities, names)}
+    return {"rows": int((gold >= 0).sum()), "labels": names, "metrics": results}
+
+
+def several_results(
+    gold: np.ndarray, probabilities: np.ndarray, decisions: np.ndarray, names: list[str], threshold: float | None
+) -> dict[str, Any]:
+    fixed = metrics.PUBLISHED_THRESHOLD if threshold is None else threshold
+    results = {
+        "fixed": metrics.goemotions(gold, probabilities, fixed, names),
+        "tuned": metrics.goemotions(gold, probabilities, label_names=names, decisions=decisions),
+    }
+    return {"rows": len(gold), "labels": names, "metrics": results}
+
+
+def figures(result: dict[str, Any], dataset: str, split: str) -> list[Table | str]:
+    """What a terminal shows of `metrics`."""
+    kinds = {
+        kind: {name: value for name, value in values.items() if isinstance(value, float)}
+        for kind, values in result["metrics"].items()
+    }
+    names = list(next(iter(kinds.values())))
+    return [
+        Table(
+            [f"{dataset} {split} ({result['rows']} rows)", *kinds],
+            [[name, *(f"{values[name]:.4f}" for values in kinds.values())] for name in names],
+        )
+    ]

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a classifier predicts for the development and the test part: thresholds, temperature, figures, and the files of them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+from datasets import DatasetDict
+
+from .. import metrics
+from ..data.splits import label_names
+from ..io.files import filling
+from ..recipes import Recipe
+from . import task_of_rows
+from .base import HeldOut
+from .measures import at_thresholds
+
+
+def held_out(
+    recipe: Recipe,
+    run: dict[str, Any],
+    probabilities: dict[str, np.ndarray],
+    splits: DatasetDict,
+    folder: Path,
+    model: Any = None,
+    save: Callable[[Path], Any] = lambda folder: None,
+) -> HeldOut:
+    """
+    Thresholds and temperature from the development part, in `run` and in the model's configuration; figures of each part, in `run`;
+    the checkpoint and predictions.parquet, in `folder`, both or neither.
+
+    Args:
+        probabilities: part -> (N, C).
+        model: what predicted them; None: several models.
+        save: writes the checkpoint into a folder.
+    """
+    names = label_names(splits["train"])
+    gold = {split: task_of_rows(rows).gold(rows) for split, rows in splits.items()}
+    several = gold["validation"].ndim == 2
+    thresholds = None
+    if several:
+        thresholds = metrics.tune_thresholds(gold["validation"], probabilities["validation"])
+        run["thresholds"] = dict(zip(names, thresholds, strict=True))
+    labelled = slice(None) if several else gold["validation"] >= 0  # not every turn of a dialogue has a label
+    if len(gold["validation"][labelled]):
+        run["temperature"] = metrics.fit_temperature(
+            gold["validation"][labelled], probabilities["validation"][labelled]
+        )
+    if model is not None:
+        # Not `temperature`, which transformers takes for an argument of `generate` and drops.
+        model.config.calibration_temperature = run.get("temperature")
+        if thresholds is not None:
+            model.config.thresholds = thresholds
+    for split, scores in probabilities.items():
+        run[split] = at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, thresholds)
+    with filling(folder) as temporary:
+        save(temporary)
+        _write_predictions(temporary / "predictions.parquet", splits, probabilities, names)
+    return HeldOut(names, gold, probabilities, thresholds)
+
+
+def _write_predictions(
+    path: Path, splits: DatasetDict, probabilities: dict[str, np.ndarray], names: list[str]
+) -> None:
+    """
+    One row per development and test row (utterance with a label): split, id, gold labels, probabilities in label order. No
+    texts.
+    """
+    tables = []
+    for split, scores in probabilities.items():
+        ids, labels, _, scores = labelled_units(splits[split], scores)
+        tables.append(
+            pyarrow.table(
+                {
+                    "split": [split] * len(labels),
+                    "id": ids,
+                    "labels": [[names[i] for i in own] for own in labels],
+                    "probabilities": pyarrow.array(list(scores), pyarrow.list_(pyarrow.float32())),
+                }
+            )
+        )
+    table = pyarrow.concat_tables(tables).replace_schema_metadata({"label_names": json.dumps(names)})
+    pyarrow.parquet.write_table(table, path)
+
+
+def labelled_units(
+    rows: Any, scores: np.ndarray | None = None
+) -> tuple[list[str], list[list[int]], list[str], np.ndarray | None]:
+    """Ids, labels, texts and scores of the rows (turns) that have a label, or may have several, in the order of predictions.parquet."""
+    task = task_of_rows(rows)
+    gold, (ids, texts) = task.gold(rows), task.units(rows)
+    if gold.ndim == 2:
+        return ids, rows["labels"], texts, scores
+    known = np.flatnonzero(gold >= 0)
+    return (
+        [ids[i] for i in known],
+        [[label] for label in gold[known].tolist()],
+        [texts[i] for i in known],
+        None if scores is None else scores[known],
+    )
+
+
+__all__ = ["held_out", "labelled_units"]

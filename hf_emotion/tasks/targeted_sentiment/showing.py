@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `predict` shows of the sentiment towards aspects."""
+
+from collections.abc import Sequence
+
+from ..base import Answer, Table
+from .predictor import TargetedPredictor
+
+
+def answer(predictor: TargetedPredictor, lines: list[str], targets: Sequence[str] | None = None) -> Answer:
+    """A target × aspect table for each text."""
+    results, unread = predictor.predict(lines, targets=targets, progress=len(lines) > 1000)
+    shown: list[Table | str] = []
+    for text, items in zip(lines, results, strict=True):
+        if len(lines) > 1:
+            shown.append(text)
+        aspects = list(dict.fromkeys(item["aspect"] for item in items))
+        cells: dict[str, list[str]] = {}
+        for item in items:
+            cells.setdefault(item.get("target", ""), []).append(f"{item['label']} {item['score']:.2f}")
+        if "target" in items[0]:
+            shown.append(Table(["target", *aspects], [[target, *own] for target, own in cells.items()]))
+        else:
+            shown.append(Table(aspects, list(cells.values())))
+    rows = [{"text": text, "sentiments": items} for text, items in zip(lines, results, strict=True)]
+    return Answer(rows, unread, shown)

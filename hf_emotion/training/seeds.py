@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training one seed of a recipe, whatever its task."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import ClassLabel, DatasetDict
+from torch.utils.data import SequentialSampler, WeightedRandomSampler
+from transformers import EarlyStoppingCallback, Trainer, TrainingArguments, set_seed
+
+from ..data.splits import fingerprint, label_names
+from ..io.files import filling, write_json
+from ..recipes import Recipe
+from ..tasks.base import HeldOut, Part, Prepared, Task
+from ..tasks.checkpoints import load_any
+from ..tasks.held_out import held_out
+from .fit import fit, training_arguments
+from .order import ExactTrainer
+from .survive import check_same_data
+
+
+class EmotionTrainer(ExactTrainer):
+    """
+    The Trainer, except for what no argument of it offers: it spares from weight decay also what the model names (the
+    stock rule knows only norms and biases), evaluates rows in their order, and can sample by inverse class frequency.
+    """
+
+    inverse_frequency_sampling = False
+
+    def get_decay_parameter_names(self, model) -> list[str]:
+        spared = getattr(model, "_no_weight_decay_parameters", ())
+        return [name for name in super().get_decay_parameter_names(model) if not any(part in name for part in spared)]
+
+    def _get_eval_sampler(self, eval_dataset):
+        return SequentialSampler(eval_dataset)
+
+    def _get_train_sampler(self, train_dataset=None):
+        if not self.inverse_frequency_sampling:
+            return super()._get_train_sampler(train_dataset)
+        labels = np.asarray((self.train_dataset if train_dataset is None else train_dataset)["labels"])
+        weights = 1 / np.bincount(labels)[labels]
+        return WeightedRandomSampler(torch.from_numpy(weights), len(labels))
+
+
+def train_seed(
+    task: Task,
+    recipe: Recipe,
+    seed: int,
+    folder: Path,
+    splits: DatasetDict,
+    resume: bool,
+    recipe_file: Path | None,
+) -> tuple[dict[str, Any], HeldOut | None]:
+    """
+    Train one seed, write its checkpoint and predictions, and return its entry in `runs` with what it predicted; only the first
+    process, which has a `recipe_file`, predicts and writes.
+    """
+    parts = task.parts(recipe, splits)
+    if parts is not None:
+        return _train_parts(task, recipe, seed, folder, splits, resume, recipe_file, parts)
+    trainer, prepared, run = _fit(task, recipe, seed, folder / "checkpoints", splits, resume, recipe_file)
+    return run, task.finish(recipe, run, trainer, prepared, splits, None if recipe_file is None else folder)
+
+
+def _fit(
+    task: Task,
+    recipe: Recipe,
+    seed: int,
+    checkpoints: Path,
+    splits: DatasetDict,
+    resume: bool,
+    recipe_file: Path | None,
+    fields: dict[str, Any] | None = None,
+) -> tuple[Trainer, Prepared, dict[str, Any]]:
+    """Train one model; its trainer, which holds the weights that were best on dev, and what is known of the training."""
+    set_seed(seed)
+    if recipe.inverse_frequency_sampling and not isinstance(splits["train"].features.get("labels"), ClassLabel):
+        raise ValueError("`inverse_frequency_sampling` needs one label per row; the corpus has several, or none.")
+    arguments = training_arguments(TrainingArguments, recipe, checkpoints, seed, **task.arguments(recipe))
+    prepared = task.prepare(recipe, splits, fields, arguments.main_process_first)
+    # Evaluated in the order of their lengths, which saves padding; what measures gets the rows in their own order.
+    order = np.arange(len(prepared.validation))
+    if "length" in prepared.validation.column_names:
+        order = np.argsort(prepared.validation["length"], kind="stable")
+
+    def measure(prediction) -> dict[str, float]:
+        values, labels = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
+        if len(values) == len(order):
+            values, labels = _in_order(values, order), _in_order(labels, order)
+        figures = prepared.measure(values, labels)
+        return {name: value for name, value in figures.items() if isinstance(value, float | int)}
+
+    patience = recipe.early_stopping_patience
+    trainer = EmotionTrainer(
+        model=prepared.model,
+        args=arguments,
+        train_dataset=prepared.train,
+        eval_dataset=prepared.validation.select(order),
+        processing_class=prepared.tokenizer,
+        data_collator=prepared.collate,
+        compute_metrics=measure,
+        preprocess_logits_for_metrics=prepared.reduce_logits,
+        callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
+    )
+    trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
+    return trainer, prepared, fit(trainer, recipe, seed, checkpoints, resume, recipe_file, fingerprint(splits))
+
+
+def _in_order(values: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Row i of the result is the row that was evaluated in the place where `order` has i."""
+    result = np.empty_like(values)
+    result[order] = values
+    return result
+
+
+def _train_parts(
+    task: Task,
+    recipe: Recipe,
+    seed: int,
+    folder: Path,
+    splits: DatasetDict,
+    resume: bool,
+    recipe_file: Path | None,
+    parts: list[Part],
+) -> tuple[dict[str, Any], HeldOut | None]:
+    """
+    One model for each part, in a folder of its own, which `predict` can read; a finished one is not trained again. Their entries
+    in `runs` joined, and the probabilities of all rows.
+    """
+    num_labels = len(label_names(splits["train"]))
+    probabilities = {
+        split: np.zeros((len(rows), num_labels), np.float32) for split, rows in splits.items() if split != "train"
+    }
+    for part in parts:
+        for split in ("train", "validation"):
+            if not len(part.rows[split]):
+                raise ValueError(f"no {split} row for {part.name}: one model for each part needs some for every one.")
+    entries = []
+    for part in parts:
+        own, place = (
+            DatasetDict({split: splits[split].select(part.rows[split]) for split in splits}),
+            folder / part.name,
+        )
+        finished = place / "run.json"
+        if not (resume and finished.is_file()):
+            trainer, prepared, run = _fit(
+                task, recipe, seed, place / "checkpoints", own, resume, recipe_file, part.fields
+            )
+            entries.append(run)
+            model = trainer.whole_model()
+            if recipe_file is None:
+                continue
+            with filling(place) as temporary:
+                model.save_pretrained(temporary)
+                prepared.tokenizer.save_pretrained(temporary)
+            write_json(finished, run)
+            shutil.rmtree(place / "checkpoints", ignore_errors=True)
+        else:
+            entries.append(json.loads(finished.read_text(encoding="utf-8")))
+            check_same_data(entries[-1].get("data"), fingerprint(own), finished)
+        if recipe_file is None:
+            continue
+        predictor = task.predictor(*load_any(str(place)), max_length=recipe.max_length)
+        for split, scores in probabilities.items():
+            if len(part.rows[split]):
+                scores[part.rows[split]] = predictor.of_rows(own[split], progress=True)
+    run = {
+        "seed": seed,
+        "train_minutes": sum(entry["train_minutes"] for entry in entries),
+        "resumed": any(entry["resumed"] for entry in entries),
+        "data": fingerprint(splits),
+        "epochs": entries[0]["epochs"],
+        "best_dev_metric": float(np.mean([entry["best_dev_metric"] for entry in entries])),
+        "best_step": None,
+        "history": [],
+        "contexts": entries,
+    }
+    return run, None if recipe_file is None else held_out(recipe, run, probabilities, splits, folder)
+
+
+__all__ = ["EmotionTrainer", "train_seed"]
