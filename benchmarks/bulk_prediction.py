@@ -18,9 +18,9 @@ from measuring import interleaved, parse, ratio, result, save
 from texts import save_untrained, synthetic_texts
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
+from hf_emotion import load_dataset_for
 from hf_emotion.publishing.export import export_onnx
 from hf_emotion.tasks.emotion_classification.predictor import Predictor
-from hf_emotion.tasks.loading import load_dataset_for
 
 
 def main(argv: Sequence[str] | None = None) -> list[dict]:

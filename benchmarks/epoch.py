@@ -18,8 +18,8 @@ from datasets import DatasetDict
 from measuring import interleaved, parse, ratio, save
 from texts import synthetic_emotions
 
+from hf_emotion import load_dataset_for
 from hf_emotion.recipes import Recipe
-from hf_emotion.tasks.loading import load_dataset_for
 from hf_emotion.training import classification
 from hf_emotion.training.recipe_checks import load_recipe
 

@@ -31,7 +31,7 @@ from transformers import (
     set_seed,
 )
 
-from hf_emotion import ReplyGenerator
+from hf_emotion import ReplyGenerator, load_dataset_for
 from hf_emotion.convert import bert_to_roberta
 from hf_emotion.inference import load_predictor
 from hf_emotion.io.files import write_json
@@ -39,7 +39,6 @@ from hf_emotion.recipes import Recipe, packaged_recipes, recipe_name
 from hf_emotion.runs.train import train
 from hf_emotion.runtime.base_models import load_base_tokenizer
 from hf_emotion.tasks.language_modeling.building import train_tokenizer
-from hf_emotion.tasks.loading import load_dataset_for
 from hf_emotion.training.recipe_checks import load_recipe
 
 

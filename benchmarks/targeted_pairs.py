@@ -17,7 +17,7 @@ from datasets import ClassLabel, Dataset
 from measuring import interleaved, parse, ratio, save
 from texts import save_untrained, synthetic_texts
 
-from hf_emotion.tasks.loading import load_dataset_for
+from hf_emotion import load_dataset_for
 from hf_emotion.tasks.sequence_classification import contexts_of
 from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
 from hf_emotion.tasks.targeted_sentiment.rows import auxiliary_sentence, context_names, replace_targets

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from datasets import ClassLabel, Dataset, Features, List, Value
 
+from hf_emotion import load_dataset_for
 from hf_emotion.runtime.base_models import load_base_tokenizer
-from hf_emotion.tasks.loading import load_dataset_for
 from hf_emotion.tasks.sequence_classification import build_classifier
 
 

@@ -332,8 +332,9 @@ def record_corpus(recorder: Recorder, name: str) -> None:
         replies.parent.mkdir(exist_ok=True)
         recorder.run("judge/train", "train", JUDGE[0], "-o", judge, "--data-dir", "data/named", *overrides(JUDGE[1]))
         recorder.files("judge/run", Path(judge))
-        words += ["--judge", judge, "--bertscore-model", "base/bert", "--replies", str(replies), "--intensity", "0.5"]
-        recorder.run(f"corpus {name}/evaluate table", *[word for word in words if word != "--json"], reads=replies)
+        words += ["--judge", judge, "--bertscore-model", "base/bert", "--intensity", "0.5"]
+        table = [word for word in words if word != "--json"]
+        recorder.run(f"corpus {name}/evaluate table", *table, "--replies", str(replies), reads=replies)
     recorder.run(f"corpus {name}/evaluate", *words)
     for part in ("train", "validation"):
         recorder.run(f"corpus {name}/evaluate {part}", *words, "--split", part)

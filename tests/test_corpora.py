@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 import hf_emotion
-from hf_emotion import metrics
+from hf_emotion import load_dataset_for, metrics
 from hf_emotion.tasks import LABELLED, corpus_of, options_of
 from hf_emotion.tasks.emotion_classification.corpora import CORPORA
-from hf_emotion.tasks.loading import load_dataset_for
 from hf_emotion.tasks.measures import single_label
 
 

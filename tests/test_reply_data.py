@@ -25,6 +25,7 @@ from toolkit_helpers import (
     write_jsonl,
 )
 
+from hf_emotion import load_dataset_for
 from hf_emotion.tasks.emotion_classification.corpora import CORPORA
 from hf_emotion.tasks.emotional_response.emojis import strip_emojis
 from hf_emotion.tasks.emotional_response.loading import (
@@ -37,7 +38,6 @@ from hf_emotion.tasks.emotional_response.loading import (
 )
 from hf_emotion.tasks.emotional_response.own_files import load_reply_files
 from hf_emotion.tasks.emotional_response.rows import is_reply_dataset
-from hf_emotion.tasks.loading import load_dataset_for
 from hf_emotion.tasks.rows import duplicates_between_splits, remove_duplicates, row_texts
 
 

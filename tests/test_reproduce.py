@@ -11,11 +11,11 @@ import pytest
 from sklearn.metrics import f1_score
 from toolkit_helpers import invoke, recipe_for, write_csv, write_iemocap
 
+from hf_emotion import load_dataset_for
 from hf_emotion.runs import train as training
 from hf_emotion.runs.train import summarize
 from hf_emotion.study import baselines, reproduce
 from hf_emotion.study.published import GOEMOTIONS_LABELS, TABLES
-from hf_emotion.tasks.loading import load_dataset_for
 from hf_emotion.tasks.rows import label_matrix
 from hf_emotion.training.recipe_checks import load_recipe
 

@@ -15,9 +15,9 @@ from model_cases import SPECIAL_TOKENS, TINY_BERT, WORDS, asymmetric_
 from transformers import BertConfig, BertModel, BertTokenizerFast
 from typer.testing import CliRunner
 
+from hf_emotion import load_dataset_for
 from hf_emotion.cli import app
 from hf_emotion.recipes import Recipe, make_recipe
-from hf_emotion.tasks.loading import load_dataset_for
 
 
 MAX_LENGTH = 32
