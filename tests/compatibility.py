@@ -29,7 +29,13 @@ def start(step: str, *folders: Path, old: Path | None, home: Path) -> str:
     Standard output of a function of this file in a process of its own, with the packages in `old` before the installed ones, and
     the caches of the Hub in `home`.
     """
-    paths = [*([str(old)] if old else []), str(ROOT), str(TESTS), os.environ.get("PYTHONPATH", "")]
+    paths = [
+        *([str(old)] if old else []),
+        str(ROOT),
+        str(TESTS),
+        *map(str, TESTS.iterdir()),
+        os.environ.get("PYTHONPATH", ""),
+    ]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     environment |= {
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
@@ -128,7 +134,7 @@ def models() -> None:
     import pytest
 
     families = ("label_aware_bert", "cg_bert", "roberta_esa", "dialogue_bilstm", "mod_ln")
-    files = [TESTS / f"test_{name}.py" for name in ("models_shared", "frozen_checkpoints", *families)]
+    files = [TESTS / "models" / f"test_{name}.py" for name in ("models_shared", "frozen_checkpoints", *families)]
     if code := pytest.main(["-q", "-m", "not slow", *map(str, files)]):
         sys.exit(int(code))
 

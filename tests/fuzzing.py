@@ -3,7 +3,7 @@
 What is thrown at each entry point, and what may come back: a valid result, or an error of the plain kinds with a message; no
 other exception, no traceback on the command line, nothing half-written.
 
-`tests/test_fuzz.py` runs a few cases of each, `python -m tests.endurance.fuzz` thousands.
+`tests/cli/test_fuzz.py` runs a few cases of each, `python -m tests.endurance.fuzz` thousands.
 """
 
 import contextlib

@@ -20,6 +20,9 @@ from hf_emotion.data import load_dataset_for
 from hf_emotion.recipes import Recipe, make_recipe
 
 
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent  # of the checkout
+
 MAX_LENGTH = 32
 FEELINGS = ("anger", "joy", "neutral")
 SENTENCES = {  # the words tell the label

@@ -31,6 +31,7 @@ from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
 from test_convert import ABSA_SIZES, absa_weights, save_reference
 from toolkit_helpers import (
+    ROOT,
     one_thread,
     write_csv,
     write_daily_dialog,
@@ -50,7 +51,6 @@ from hf_emotion.taxonomies import GOEMOTIONS
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for trainings, which other work on the machine slows
 
-ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 

@@ -10,9 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
-
-ROOT = Path(__file__).parents[1]
+from toolkit_helpers import ROOT
 
 
 @pytest.fixture(scope="module")

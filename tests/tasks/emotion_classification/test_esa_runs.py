@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 import torch
+from conftest import PROCESS
 from datasets import DatasetDict
 from hf_emotion.modeling import EmotionClassificationPipeline, RobertaWithESAForSequenceClassification
 from hf_emotion.modeling.tfidf_gate import TfidfGate, load_gate
@@ -64,7 +65,6 @@ from hf_emotion.training.recipe_checks import check_parts
 
 pytest_plugins = ["toolkit_fixtures"]
 
-PROCESS = Path(__file__).with_name("remote_code_process.py")
 EMOTIONS = ("sadness", "joy", "love", "anger", "fear", "surprise")
 CUES = dict(zip(EMOTIONS, ("sad", "joy", "happy", "anger", "fear", "nervous"), strict=True))
 TRAIN_COUNTS = dict(zip(EMOTIONS, (9, 12, 4, 6, 5, 3), strict=True))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score
-from toolkit_helpers import invoke, recipe_for, write_csv, write_iemocap
+from toolkit_helpers import ROOT, invoke, recipe_for, write_csv, write_iemocap
 
 from hf_emotion.data import label_matrix, load_dataset_for
 from hf_emotion.runs import train as training
@@ -330,19 +330,18 @@ class TestDocument:
 
     def test_the_study_is_up_to_date(self):
         """The tables in REPRODUCTION.md are those of the committed records."""
-        root = Path(__file__).parents[1]
-        text = (root / "REPRODUCTION.md").read_text(encoding="utf-8")
+        text = (ROOT / "REPRODUCTION.md").read_text(encoding="utf-8")
         found = re.findall(r"<!-- table ([\w-]+) -->\n\n(.*?)\n\n<!-- end -->", text, flags=re.DOTALL)
         assert {name for name, _ in found} == set(TABLES)
         for name, table in found:
-            assert table == reproduce.markdown(name, root / "benchmarks" / "reproduction"), name
+            assert table == reproduce.markdown(name, ROOT / "benchmarks" / "reproduction"), name
 
     def test_the_means_of_the_readme_stand_in_the_study(self):
         readme, study = (
             {
                 (mean.lstrip("0"), deviation.lstrip("0"))
                 for mean, deviation in re.findall(
-                    r"(\d?\.\d{3}) ± (\d?\.\d{3})", (Path(__file__).parents[1] / name).read_text(encoding="utf-8")
+                    r"(\d?\.\d{3}) ± (\d?\.\d{3})", (ROOT / name).read_text(encoding="utf-8")
                 )
             }
             for name in ("README.md", "REPRODUCTION.md")

@@ -25,7 +25,7 @@ from huggingface_hub import HfApi, ModelCard
 from model_cases import BY_ID, HUB_CASES
 from safetensors.torch import load_file, save_file
 from test_models_shared import leaves
-from toolkit_helpers import files_in, invoke
+from toolkit_helpers import ROOT, files_in, invoke
 from torch.testing import assert_close
 from transformers import BertConfig, BertForSequenceClassification, pipeline
 
@@ -43,7 +43,6 @@ from hf_emotion.publishing.release import (
 
 pytest_plugins = ["toolkit_fixtures"]
 
-ROOT = Path(__file__).parents[1]
 NAME = "somebody/model"
 EXAMPLE = 'print(pipeline(model="PATH_OR_REPO", trust_remote_code=True)({text!r}))'
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 from model_cases import BY_ID
 from test_hub import NAME, write_run
-from toolkit_helpers import files_in, one_thread, recipe_for
+from toolkit_helpers import ROOT, files_in, one_thread, recipe_for
 from transformers import AutoModel, BertConfig
 
 import hf_emotion.serving.demo as demo
@@ -33,7 +33,6 @@ from hf_emotion.training.models import build_classifier
 
 pytest_plugins = ["toolkit_fixtures"]
 
-ROOT = Path(__file__).parents[1]
 CASE = "label-aware-pooler-hidden-balanced"
 
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from conftest import run_without_library
 from safetensors.torch import load_file, save_file
-from toolkit_helpers import invoke, one_thread
+from toolkit_helpers import TESTS, invoke, one_thread
 from transformers import AutoModelForSeq2SeqLM
 
 from hf_emotion import OnnxReplyGenerator
@@ -22,7 +22,7 @@ from hf_emotion import OnnxReplyGenerator
 
 pytest_plugins = ["toolkit_fixtures"]
 
-DATA = Path(__file__).with_name("data")
+DATA = TESTS / "data"
 VERSIONS = sorted(path.name for path in DATA.glob("checkpoints-*"))
 FOLDERS = [
     f"{version}/{path.parent.name}"
