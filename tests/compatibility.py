@@ -29,13 +29,7 @@ def start(step: str, *folders: Path, old: Path | None, home: Path) -> str:
     Standard output of a function of this file in a process of its own, with the packages in `old` before the installed ones, and
     the caches of the Hub in `home`.
     """
-    paths = [
-        *([str(old)] if old else []),
-        str(ROOT),
-        str(TESTS),
-        *map(str, TESTS.iterdir()),
-        os.environ.get("PYTHONPATH", ""),
-    ]
+    paths = [*([str(old)] if old else []), str(ROOT), str(TESTS), os.environ.get("PYTHONPATH", "")]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     environment |= {
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
@@ -61,7 +55,7 @@ def save(root: Path) -> None:
     """A checkpoint of each family with its tokenizer, logits, card and figures."""
     from model_cases import BY_ID, HUB_CASES, make_tokenizer
     from safetensors.torch import save_file
-    from test_hub import EXAMPLE, write_run
+    from toolkit_helpers import EXAMPLE, write_run
 
     tokenizer = make_tokenizer(root / "tokenizer")
     for name in HUB_CASES:

@@ -984,3 +984,11 @@ def each_case(unsupported: dict[str, str] | None = None, slow: bool = False) -> 
             marks.append(pytest.mark.slow)
         rows.append(pytest.param(case, id=case.id, marks=marks))
     return pytest.mark.parametrize("case", rows)
+
+
+def leaves(results) -> list[str | float | None]:
+    """Every name and every number in the results of a pipeline, in their order."""
+    if results is None or isinstance(results, (str, float)):
+        return [results]
+    parts = [part for item in results.items() for part in item] if isinstance(results, dict) else results
+    return [leaf for part in parts for leaf in leaves(part)]

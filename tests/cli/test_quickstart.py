@@ -25,11 +25,11 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from authors_weights import ABSA_SIZES, absa_weights, save_reference
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
-from test_convert import ABSA_SIZES, absa_weights, save_reference
 from toolkit_helpers import (
     ROOT,
     one_thread,

@@ -44,6 +44,7 @@ from model_cases import (
     each_case,
     is_bias,
     label_names,
+    leaves,
 )
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
@@ -268,14 +269,6 @@ def test_remote_code_gives_the_same_numbers_without_the_library(case: ModelCase,
         part, _, field = name.partition(".")
         wanted = expected[part][field].detach()
         assert_close(value, wanted, rtol=1e-6, atol=1e-6 * max(1.0, wanted.abs().max().item()))
-
-
-def leaves(results) -> list[str | float | None]:
-    """Every name and every number in the results of a pipeline, in their order."""
-    if results is None or isinstance(results, (str, float)):
-        return [results]
-    parts = [part for item in results.items() for part in item] if isinstance(results, dict) else results
-    return [leaf for part in parts for leaf in leaves(part)]
 
 
 @each_case(NO_PIPELINE)

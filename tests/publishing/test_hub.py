@@ -18,14 +18,12 @@ import compatibility
 import huggingface_hub
 import pytest
 import transformers
-import yaml
 from conftest import run_without_library
 from hub_server import HubServer
 from huggingface_hub import HfApi, ModelCard
-from model_cases import BY_ID, HUB_CASES
+from model_cases import BY_ID, HUB_CASES, leaves
 from safetensors.torch import load_file, save_file
-from test_models_shared import leaves
-from toolkit_helpers import ROOT, files_in, invoke
+from toolkit_helpers import EXAMPLE, NAME, ROOT, files_in, invoke, write_run
 from torch.testing import assert_close
 from transformers import BertConfig, BertForSequenceClassification, pipeline
 
@@ -42,26 +40,6 @@ from hf_emotion.publishing.release import (
 
 
 pytest_plugins = ["toolkit_fixtures"]
-
-NAME = "somebody/model"
-EXAMPLE = 'print(pipeline(model="PATH_OR_REPO", trust_remote_code=True)({text!r}))'
-
-
-def write_run(folder: Path, name: str = "tiny", code: str = "print('no model')", **metadata) -> Path:
-    """The card and the figures of a finished run, in a folder that may hold a checkpoint already."""
-    result = {
-        "task": {"type": "text-classification"},
-        "dataset": {"type": "quickstart", "name": "quickstart", "split": "test"},
-        "metrics": [{"type": "f1", "name": "macro_f1", "value": 0.5}],
-    }
-    index = [{"name": name, "results": [result]}]
-    metadata = {"license": "apache-2.0", "tags": ["emotion"], "model-index": index, **metadata}
-    text = yaml.safe_dump({key: value for key, value in metadata.items() if value is not None})
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "README.md").write_text(f"---\n{text}---\n\n# {name}\n\n```python\n{code}\n```\n", encoding="utf-8")
-    report = {"name": name, "base_model": str(folder / "base"), "runs": [{"seed": 3, "best_dev_metric": 0.5}]}
-    (folder / "metrics.json").write_text(json.dumps(report), encoding="utf-8")
-    return folder
 
 
 def write_checkpoint(folder: Path, weights: bytes = b"weights") -> Path:

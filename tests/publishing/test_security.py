@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from model_cases import BY_ID
-from test_hub import NAME, write_run
-from toolkit_helpers import ROOT, files_in, one_thread, recipe_for
+from toolkit_helpers import NAME, ROOT, files_in, one_thread, recipe_for, write_run
 from transformers import AutoModel, BertConfig
 
 import hf_emotion.serving.demo as demo

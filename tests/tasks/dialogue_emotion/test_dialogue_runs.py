@@ -18,8 +18,8 @@ import torch
 from huggingface_hub import ModelCard
 from safetensors.torch import load_file, save_file
 from sklearn.metrics import accuracy_score, f1_score
-from test_targeted import CHECKPOINT
 from toolkit_helpers import (
+    CHECKPOINT,
     DAILY_DIALOG_EMOTIONS,
     EMORYNLP_EMOTIONS,
     FEELINGS,

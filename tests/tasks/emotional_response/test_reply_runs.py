@@ -18,8 +18,8 @@ import torch
 import yaml
 from huggingface_hub import ModelCard
 from model_cases import TINY_GPT2, asymmetric_
+from reply_corpora import MOJIS, mojitalk_folder
 from safetensors.torch import load_file
-from test_reply_data import MOJIS, mojitalk_folder
 from toolkit_helpers import (
     QUICK_ARGUMENTS,
     cells,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from datasets import Dataset, Features, List, Value
-from test_reply_data import (
+from reply_corpora import (
     HEART,
     JOY,
     OWN,

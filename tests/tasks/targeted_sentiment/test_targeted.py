@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 import torch
+from authors_weights import ABSA_SIZES, absa_weights, save_reference
 from huggingface_hub import ModelCard
-from test_convert import ABSA_SIZES, absa_weights, save_reference
 from toolkit_helpers import (
+    CHECKPOINT,
     GUIDED,
     PLACES_HEADER,
     PLACES_PARTS,
@@ -73,7 +74,6 @@ from hf_emotion.training.classification import EmotionTrainer, make_collator, to
 
 pytest_plugins = ["toolkit_fixtures"]
 
-CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 CODE = {
     "qacg": travelling("configuration_qacg_bert", "modeling_qacg_bert", "pipeline_targeted_sentiment"),
     "cg": travelling("configuration_cg_bert", "modeling_cg_bert", "pipeline_targeted_sentiment"),
