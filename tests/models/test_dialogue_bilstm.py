@@ -228,97 +228,6 @@ def test_model_equals_the_equations(form):
 # Padding, order and time
 
 
-@EACH_FORM
-@EACH_IMPLEMENTATION
-@torch.no_grad()
-def test_what_stands_at_padding_changes_nothing(form, implementation):
-    model = build(implementation, **FORMS[form])
-    inputs = make_inputs(model)
-    real = inputs["utterance_mask"].bool()
-    expected, found = model(**inputs).logits, model(**padding_replaced(model, inputs)).logits
-    assert_close(found[real], expected[real], rtol=1e-6, atol=1e-6)
-
-
-@torch.no_grad()
-def test_backward_lstm_starts_at_the_last_real_utterance():
-    model = build(num_attention_heads=0, positional_encoding="none").double()
-    inputs = make_inputs(model, batch=2)
-    states = model.dialogue(**inputs).last_hidden_state[1]
-    last = int(inputs["utterance_mask"][1].sum()) - 1
-    assert last < 6
-    alone = model.dialogue(utterance_embeds=inputs["utterance_embeds"][1:2, last : last + 1]).last_hidden_state[0, 0]
-    assert_close(states[last, 6:], alone[6:], rtol=1e-9, atol=1e-9)
-    assert (states[last, :6] - alone[:6]).abs().max() > 1e-3, "the forward LSTM has seen the utterances before"
-
-
-@EACH_IMPLEMENTATION
-@pytest.mark.parametrize("form", ["causal", "causal-two-layers-speakers", "default", "no-attention"])
-@torch.no_grad()
-def test_only_a_causal_model_does_not_see_later_utterances(form, implementation):
-    model = build(implementation, **FORMS[form])
-    inputs = make_inputs(model, batch=2)
-    expected = model(**inputs).logits[0]
-    for place in (1, 3, 6):
-        changed = {name: value.clone() for name, value in inputs.items()}
-        changed["utterance_embeds"][0, place:] += 3.0
-        if "speaker_ids" in changed:
-            changed["speaker_ids"][0, place:] = (changed["speaker_ids"][0, place:] + 1) % 3
-        difference = (model(**changed).logits[0] - expected).abs().amax(dim=-1)
-        assert difference[place:].min() > 1e-4
-        if model.config.causal:
-            assert difference[:place].max() == pytest.approx(0, abs=1e-6)
-        else:
-            assert difference[:place].min() > 1e-4
-    # A shorter dialogue is a longer one cut off.
-    cut = {name: value[:, :3] for name, value in inputs.items()}
-    if model.config.causal:
-        assert_close(model(**cut).logits[0], expected[:3], rtol=1e-5, atol=1e-6)
-
-
-@EACH_IMPLEMENTATION
-@torch.no_grad()
-def test_attention_of_a_causal_model_without_padding_is_triangular(implementation):
-    model = build(implementation, causal=True)
-    vectors = make_inputs(model)["utterance_embeds"]
-    outputs = model(utterance_embeds=vectors, output_attentions=True)
-    (maps,) = outputs.attentions
-    assert maps.shape == (3, 3, 7, 7)
-    assert (maps.triu(1) == 0).all()
-    assert_close(maps.sum(dim=-1), torch.ones(3, 3, 7))
-    assert_close(outputs.logits, model(utterance_embeds=vectors).logits, rtol=1e-5, atol=1e-6)
-
-
-@EACH_IMPLEMENTATION
-def test_attention_is_there_on_request_only(implementation):
-    model = build(implementation)
-    inputs = make_inputs(model)
-    assert "attentions" not in model(**inputs)
-    assert "attentions" not in model.dialogue(**inputs)
-    for part in (model, model.dialogue):
-        assert [value.shape for value in part(**inputs, output_attentions=True).attentions] == [(3, 3, 7, 7)]
-
-
-@torch.no_grad()
-def test_speakers_matter_and_their_vectors_are_added():
-    model = build(num_speakers=3).double()
-    inputs = make_inputs(model)
-    other = {**inputs, "speaker_ids": (inputs["speaker_ids"] + 1) % 3}
-    expected = model(**inputs).logits
-    assert (model(**other).logits - expected).abs().max() > 1e-3
-    added = inputs["utterance_embeds"] + model.dialogue.score.speaker_embeddings(inputs["speaker_ids"])
-    same = {**inputs, "utterance_embeds": added}
-    model.dialogue.score.speaker_embeddings.weight.zero_()
-    assert_close(model(**same).logits, expected, rtol=1e-9, atol=1e-9)
-
-
-@torch.no_grad()
-def test_without_a_mask_every_utterance_is_real():
-    model = build()
-    vectors = make_inputs(model)["utterance_embeds"]
-    expected = model(utterance_embeds=vectors, utterance_mask=torch.ones(3, 7, dtype=torch.long)).logits
-    assert_close(model(utterance_embeds=vectors).logits, expected, rtol=1e-6, atol=1e-6)
-
-
 # Padding on either side
 
 
@@ -372,20 +281,12 @@ def test_padding_in_front_leaves_gradients_alone(form, implementation):
 @pytest.mark.parametrize("encoder", ["bert", "roberta", "words"])
 @torch.no_grad()
 def test_padding_may_stand_before_and_between_tokens(encoder, where):
-    config = {"bert": MODEL, "words": WORDS}.get(encoder) or {
-        **MODEL,
-        "encoder_config": RobertaConfig(**{**TINY_BERT, "pad_token_id": 0}),
-    }
-    model = build(**config).double()
+    roberta = {**MODEL, "encoder_config": RobertaConfig(**{**TINY_BERT, "pad_token_id": 0})}
+    model = build(**{"bert": MODEL, "words": WORDS, "roberta": roberta}[encoder]).double()
     inputs = make_inputs(model)
-    mask = inputs["attention_mask"].flatten(0, 1)
-    moved = {
-        **inputs,
-        **{
-            name: padding_moved(mask, inputs[name].flatten(0, 1), where).unflatten(0, (3, 7))
-            for name in ("input_ids", "attention_mask")
-        },
-    }
+    mask, moved = inputs["attention_mask"].flatten(0, 1), dict(inputs)
+    for name in ("input_ids", "attention_mask"):
+        moved[name] = padding_moved(mask, inputs[name].flatten(0, 1), where).unflatten(0, (3, 7))
     assert (moved["attention_mask"] != inputs["attention_mask"]).any()
     expected, found = (model.dialogue(**one).utterance_embeds for one in (inputs, moved))
     assert_close(found, expected, rtol=1e-9, atol=1e-9)
@@ -413,25 +314,6 @@ def test_loss_by_hand(weights):
         assert model(**inputs, num_items_in_batch=count).loss.item() == pytest.approx(sum(terms) / 40, rel=1e-6)
 
 
-@torch.no_grad()
-def test_losses_of_parts_with_the_number_of_labels_add_up_to_the_whole():
-    model = build().double()
-    inputs = make_inputs(model, batch=6, labels=True)
-    whole = model(**inputs).loss
-    count = (inputs["labels"] != -100).sum()
-    parts = [{name: value[i : i + 2] for name, value in inputs.items()} for i in (0, 2, 4)]
-    assert_close(sum(model(**part, num_items_in_batch=count).loss for part in parts), whole, rtol=1e-9, atol=1e-9)
-    assert (sum(model(**part).loss for part in parts) / 3 - whole).abs() > 1e-5, "a mean of means is something else"
-
-
-@pytest.mark.parametrize("weights", [None, [0.5, 2, 1.0, 3.0, 0.25]], ids=["plain", "weighted"])
-def test_labels_follow_the_logits_to_their_device(weights):
-    """As with a model that is spread over several: "meta" is the other device that every machine has."""
-    model = build(class_weights=weights)
-    model.classifier.register_forward_hook(lambda module, given, output: output.to("meta"))
-    assert model(**make_inputs(model, labels=True)).loss.is_meta
-
-
 def test_loss_without_any_label_is_zero():
     model = build()
     inputs = make_inputs(model, labels=True)
@@ -440,15 +322,6 @@ def test_loss_without_any_label_is_zero():
     loss.backward()
     assert loss.item() == 0
     assert all(p.grad is None or (p.grad == 0).all() for p in model.parameters())
-
-
-def test_labels_at_minus_100_give_no_gradient():
-    model = build(num_attention_heads=0, num_hidden_layers=0, positional_encoding="none")
-    inputs = make_inputs(model, labels=True)
-    inputs["utterance_embeds"].requires_grad_()
-    model(**inputs).loss.backward()
-    moved = inputs["utterance_embeds"].grad.abs().amax(dim=-1) > 0
-    assert_close(moved, inputs["labels"] != -100)
 
 
 # Utterance encoders
@@ -461,16 +334,13 @@ def test_encoded_utterances_equal_a_forward_pass_over_tokens(form):
     inputs = make_inputs(model)
     expected = model.dialogue(**inputs)
     vectors = model.dialogue.encode_utterances(
-        inputs["input_ids"].flatten(0, 1), inputs["attention_mask"].flatten(0, 1)
+        *(inputs[name].flatten(0, 1) for name in ("input_ids", "attention_mask"))
     )
-    assert_close(vectors.unflatten(0, (3, 7)), expected.utterance_embeds, rtol=1e-9, atol=1e-9)
-    assert (vectors.unflatten(0, (3, 7))[inputs["utterance_mask"] == 0] == 0).all(), "no tokens: the vector is 0"
-    given = {"utterance_embeds": expected.utterance_embeds, "utterance_mask": inputs["utterance_mask"]}
+    vectors = vectors.unflatten(0, (3, 7))
+    assert_close(vectors, expected.utterance_embeds, rtol=1e-9, atol=1e-9)
+    assert (vectors[inputs["utterance_mask"] == 0] == 0).all(), "no tokens: the vector is 0"
+    given = {"utterance_embeds": vectors, "utterance_mask": inputs["utterance_mask"]}
     assert_close(model(**given).logits, model(**inputs).logits, rtol=1e-9, atol=1e-9)
-    for row, length in enumerate(inputs["utterance_mask"].sum(dim=1).tolist()):
-        ids, mask = inputs["input_ids"][row, :length], inputs["attention_mask"][row, :length]
-        naive = naive_utterances(model, model.state_dict(), ids, mask)
-        assert_close(expected.utterance_embeds[row, :length], naive, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("form", ["model", "words"])
@@ -498,19 +368,10 @@ def test_frozen_encoder_gets_no_gradients_and_stays_in_eval_mode(tmp_path):
         vectors = [model.dialogue(**{k: v for k, v in inputs.items() if k != "labels"}) for _ in range(2)]
         assert_close(vectors[0].utterance_embeds, vectors[1].utterance_embeds, rtol=0, atol=0)
         model(**inputs).loss.backward()
-        assert not any(parameter.requires_grad for parameter in frozen.parameters())
-        assert all(parameter.grad is None for parameter in frozen.parameters())
-        others = {name: p for name, p in model.named_parameters() if "utterance_encoder" not in name}
-        assert others and all(parameter.grad is not None for parameter in others.values())
-
-
-def test_encoder_that_is_not_frozen_is_trained_with_its_dropout():
-    encoder = BertConfig(**{**TINY_BERT, "hidden_dropout_prob": 0.5})
-    model = build(**MODEL, encoder_config=encoder, freeze_encoder=False).train()
-    encoder = model.dialogue.utterance_encoder
-    assert encoder.training
-    model(**make_inputs(model, labels=True)).loss.backward()
-    assert not [name for name, parameter in encoder.named_parameters() if parameter.grad is None]
+        with_gradient = {name for name, p in model.named_parameters() if p.grad is not None}
+        assert with_gradient == {name for name, _ in model.named_parameters() if "utterance_encoder" not in name}
+    trained = build(**MODEL, encoder_config=encoder, freeze_encoder=False).train()
+    assert trained.dialogue.utterance_encoder.training
 
 
 ENCODERS = {
@@ -627,18 +488,13 @@ def test_encoders_that_do_not_fit(encoders, tmp_path):
 
 
 def test_plain_checkpoint_is_no_dialogue_model(encoders):
-    config = make_config(**MODEL)  # which says nothing of the weights
-    for load, arguments in (
-        *((part.from_pretrained, {}) for part in (DialogueBiLSTMForEmotionRecognition, DialogueBiLSTMConfig)),
-        *(
-            (part.from_pretrained, {"config": config})
-            for part in (DialogueBiLSTMModel, AutoModelForTokenClassification)
-        ),
+    config = {"config": make_config(**MODEL)}  # which says nothing of the weights
+    for loader, arguments in (
+        *((loader, {}) for loader in (DialogueBiLSTMForEmotionRecognition, DialogueBiLSTMConfig)),
+        *((loader, config) for loader in (DialogueBiLSTMModel, AutoModelForTokenClassification)),
     ):
-        with pytest.raises(
-            ValueError, match='must be one of "dialogue-bilstm", got one of "bert": .*from_encoder_pretrained'
-        ):
-            load(encoders / "bert", **arguments)
+        with pytest.raises(ValueError, match='one of "dialogue-bilstm", got one of "bert": .*from_encoder_pretrained'):
+            loader.from_pretrained(encoders / "bert", **arguments)
 
 
 def test_checkpoint_with_an_unused_pooler_loads_in_silence(tmp_path, caplog):
@@ -660,23 +516,12 @@ def test_checkpoint_with_an_unused_pooler_loads_in_silence(tmp_path, caplog):
 
 @pytest.mark.parametrize("form", ["model", "words"])
 @torch.no_grad()
-def test_embeddings_of_tokens_are_those_of_the_utterance_encoder(form, tmp_path):
+def test_embeddings_of_tokens_are_those_of_the_utterance_encoder(form):
     model = build(**FORMS[form])
-    encoder = model.dialogue.utterance_encoder
+    encoder, inputs = model.dialogue.utterance_encoder, make_inputs(model)
     words = encoder.get_input_embeddings() if form == "model" else encoder.word_embeddings
     assert model.get_input_embeddings() is model.dialogue.get_input_embeddings() is words
-    inputs = make_inputs(model)
-    expected = model(**inputs).logits
-    size = len(VOCABULARY)
-    model.resize_token_embeddings(size + 2)
-    config = model.config.encoder_config if form == "model" else model.config
-    assert config.vocab_size == model.get_input_embeddings().num_embeddings == size + 2
-    assert_close(model(**inputs).logits, expected, rtol=1e-6, atol=1e-6)
-    inputs["input_ids"][0, 0, 0] = size + 1
-    expected = model(**inputs).logits
-    model.save_pretrained(tmp_path)
-    assert_close(AutoModelForTokenClassification.from_pretrained(tmp_path)(**inputs).logits, expected, rtol=0, atol=0)
-    other = nn.Embedding(size + 2, 10 if form == "words" else 16)
+    expected, other = model(**inputs).logits, nn.Embedding(*words.weight.shape)
     model.set_input_embeddings(other)
     assert model.dialogue.get_input_embeddings() is other
     assert (model(**inputs).logits - expected).abs().max() > 1e-3
@@ -686,70 +531,43 @@ def test_embeddings_of_tokens_are_those_of_the_utterance_encoder(form, tmp_path)
 def test_model_without_an_encoder_says_that_it_has_no_embeddings_and_nothing_to_checkpoint():
     model = build()
     for part in (model, model.dialogue):
-        with pytest.raises(NotImplementedError, match="no token embeddings.*'vectors'"):
-            part.get_input_embeddings()
-        with pytest.raises(NotImplementedError, match="no token embeddings.*'vectors'"):
-            part.set_input_embeddings(nn.Embedding(3, 4))
+        for call in (part.get_input_embeddings, lambda part=part: part.set_input_embeddings(nn.Embedding(3, 4))):
+            with pytest.raises(NotImplementedError, match="no token embeddings.*'vectors'"):
+                call()
         with pytest.raises(ValueError, match="does not support (gradient|activation) checkpointing"):
             part.gradient_checkpointing_enable()
 
 
 @OLD_CHECKPOINTING_NAMES
-@pytest.mark.parametrize("frozen", [False, True], ids=["trained", "lora-in-a-frozen-one"])
-def test_gradient_checkpointing_of_the_encoder(frozen, tmp_path):
-    model = build(**MODEL, freeze_encoder=frozen).train()
-    inputs = make_inputs(model, labels=True)
-    if frozen:
-        model = get_peft_model(model, LoraConfig(task_type="TOKEN_CLS", r=2, target_modules=["query", "value"]))
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                if "lora_B" in name:
-                    parameter.add_(0.1)
-        model.train()
-    model(**inputs).loss.backward()
-    expected = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-    assert any("utterance_encoder" in name for name in expected)
-    model.zero_grad()
-    model.gradient_checkpointing_enable()
-    calls = []
-    for module in model.modules():
-        if isinstance(module, GradientCheckpointingLayer):  # whose own hooks stay outside the checkpoint
-            next(module.children()).register_forward_pre_hook(lambda *_: calls.append(1))
-    model(**inputs).loss.backward()
-    assert len(calls) == 2 * TINY_BERT["num_hidden_layers"]
-    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-    assert_close(found, expected, rtol=1e-5, atol=1e-6)
-
-
-@OLD_CHECKPOINTING_NAMES
-def test_lora_in_a_frozen_encoder_is_trained(tmp_path):
-    base = build(**MODEL)
-    base.save_pretrained(tmp_path / "base")
-    inputs = make_inputs(base, labels=True)
-    expected = base(**inputs).logits.detach()
-    model = get_peft_model(base, LoraConfig(task_type="TOKEN_CLS", r=2, target_modules=["query", "value"]))
-    model.train()
-    assert_close(model(**inputs).logits.detach(), expected, rtol=1e-6, atol=1e-6)
-    inside = {n: p for n, p in model.named_parameters() if "utterance_encoder" in n}
-    assert {name for name, parameter in inside.items() if parameter.requires_grad} == {
-        n for n in inside if "lora_" in n
+def test_lora_in_a_frozen_encoder_is_trained_also_with_gradient_checkpointing():
+    lora = LoraConfig(task_type="TOKEN_CLS", r=2, target_modules=["query", "value"])
+    model = get_peft_model(build(**MODEL, freeze_encoder=True), lora).train()
+    encoder, inputs = (
+        model.base_model.model.dialogue.utterance_encoder,
+        make_inputs(model.base_model.model, labels=True),
+    )
+    assert encoder.training
+    assert {n for n, p in encoder.named_parameters() if p.requires_grad} == {
+        n for n, _ in encoder.named_parameters() if "lora_" in n
     }
-    assert model.base_model.model.dialogue.utterance_encoder.training
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.5)
-    for _ in range(2):  # in the first only one side of an adapter has a gradient
-        optimizer.zero_grad()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.add_(0.1)
+    results, calls = [], []
+    for checkpointing in (False, True):
+        if checkpointing:
+            model.gradient_checkpointing_enable()
+            for module in model.modules():
+                if isinstance(module, GradientCheckpointingLayer):  # whose own hooks stay outside the checkpoint
+                    next(module.children()).register_forward_pre_hook(lambda *_: calls.append(1))
+        model.zero_grad()
         model(**inputs).loss.backward()
-        optimizer.step()
-    assert all(p.grad is not None and p.grad.abs().max() > 0 for n, p in inside.items() if "lora_" in n)
-    tuned = model.eval()(**inputs).logits
-    assert (
-        model.base_model.model.dialogue(**{k: v for k, v in inputs.items() if k != "labels"}).utterance_embeds
-        - build(**MODEL).dialogue(**{k: v for k, v in inputs.items() if k != "labels"}).utterance_embeds
-    ).abs().max() > 1e-3
-    model.save_pretrained(tmp_path / "adapter")
-    again = AutoModelForTokenClassification.from_pretrained(tmp_path / "base")
-    loaded = PeftModel.from_pretrained(again, tmp_path / "adapter")
-    assert_close(loaded(**inputs).logits, tuned, rtol=1e-6, atol=1e-6)
+        results.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
+    assert len(calls) == 2 * TINY_BERT["num_hidden_layers"]
+    inside = [value for name, value in results[0].items() if "utterance_encoder" in name]
+    assert inside and all(value.abs().max() > 0 for value in inside)
+    assert_close(results[1], results[0], rtol=1e-5, atol=1e-6)
 
 
 def test_config_with_an_encoder_takes_its_size_and_survives_as_a_dictionary():
@@ -805,22 +623,9 @@ def test_configuration_of_a_model_that_runs_is_copied(encoders):
     config = DialogueBiLSTMConfig(utterance_encoder="model", encoder_config=encoder.config)
     assert encoder.config._attn_implementation == "sdpa" and encoder.config._name_or_path
     assert "encoders" not in json.dumps(config.to_dict())
-    old = {
-        **config.to_dict(),
-        "encoder_config": {**config.encoder_config.to_dict(), "_name_or_path": "/home/ann/bert"},
-    }
-    assert "ann" not in DialogueBiLSTMConfig.from_dict(old).to_json_string(use_diff=False)
-
-
-@pytest.mark.parametrize("form", list(FORMS))
-@torch.no_grad()
-def test_saved_model_is_the_same(form, tmp_path):
-    model = build(**FORMS[form])
-    model.save_pretrained(tmp_path)
-    loaded, info = AutoModelForTokenClassification.from_pretrained(tmp_path, output_loading_info=True)
-    assert not info["missing_keys"] and not info["unexpected_keys"]
-    inputs = make_inputs(model)
-    assert_close(loaded(**inputs).logits, model(**inputs).logits, rtol=1e-6, atol=1e-6)
+    named = {**config.encoder_config.to_dict(), "_name_or_path": "/home/ann/bert"}  # as it was written once
+    old = DialogueBiLSTMConfig.from_dict({**config.to_dict(), "encoder_config": named})
+    assert "ann" not in old.to_json_string(use_diff=False)
 
 
 def test_lstm_weights_start_as_torchs_own():
@@ -947,12 +752,10 @@ def test_pipeline_gives_the_models_softmax(kind, config, tokenizer):
 def test_pipeline_over_several_dialogues_equals_one_after_the_other(tokenizer):
     classify = make_pipeline(tokenizer, num_speakers=2)
     dialogues = [list(zip(SPEAKERS, UTTERANCES, strict=True)), [("Bob", "rain")], ["sun", {"utterance": "a day"}]]
-    expected = [classify(dialogue) for dialogue in dialogues]
     found = classify(dialogues)
-    assert [len(results) for results in found] == [3, 1, 2]
-    for one, other in zip(found, expected, strict=True):
-        for first, second in zip(one, other, strict=True):
-            assert first["label"] == second["label"]
+    for results, dialogue in zip(found, dialogues, strict=True):
+        for first, second in zip(results, classify(dialogue), strict=True):
+            assert (first["label"], first["utterance"]) == (second["label"], second["utterance"])
             assert first["scores"] == pytest.approx(second["scores"], rel=1e-5)
     assert classify(dialogues, batch_size=2) == found
     (only,) = classify([dialogues[1]])
@@ -990,16 +793,10 @@ def test_pipeline_gives_the_same_whichever_side_the_tokenizer_pads(tokenizer, tm
 @pytest.mark.parametrize(
     ("turns", "message"),
     [
-        ("I am sad", "a dialogue must be a list of turns"),
-        ([], "a dialogue must be a list of turns, at least one"),
-        (("Ann", "I am sad"), "a dialogue must be a list of turns"),
+        *((wrong, "a dialogue must be a list of turns") for wrong in ("I am sad", ("Ann", "I am sad"), [])),
         ([["sun"], []], "a dialogue must have at least one turn"),
-        (["sun", ""], "turn 2 must be .* got ''"),
-        (["sun", "  "], "turn 2 must be"),
-        ([("Ann", "sun", "rain")], "turn 1 must be"),
-        (["sun", ("Ann", None)], "turn 2 must be"),
-        ([{"speaker": "Ann"}], "turn 1 must be"),
-        ([3], "turn 1 must be .* got 3"),
+        *((["sun", wrong], "turn 2 must be .* got ") for wrong in ("", "  ", ("Ann", None))),
+        *(([wrong], "turn 1 must be .* got ") for wrong in (("Ann", "sun", "rain"), {"speaker": "Ann"}, 3)),
     ],
 )
 def test_pipeline_refuses(turns, message, tokenizer):
