@@ -4,7 +4,6 @@
 import itertools
 import math
 
-import numpy as np
 import pytest
 import torch
 from hf_emotion.modeling import (
@@ -13,15 +12,12 @@ from hf_emotion.modeling import (
     QACGBertConfig,
     QACGBertForSequenceClassification,
 )
-from model_cases import ASPECTS, BY_ID, SENTIMENT_NAMES, TINY_BERT, asymmetric_, encoder_inputs, targeted_inputs
+from model_cases import ASPECTS, SENTIMENT_NAMES, TINY_BERT, asymmetric_, encoder_inputs, targeted_inputs
 from torch.testing import assert_close
 from transformers import (
     AutoModelForSequenceClassification,
     BertConfig,
     BertForSequenceClassification,
-    BertModel,
-    Trainer,
-    TrainingArguments,
 )
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -295,70 +291,12 @@ def test_without_a_mask_every_token_is_real(family, implementation):
     inputs["attention_mask"] = torch.ones_like(inputs["attention_mask"])
     expected = model(**inputs, output_attentions=True)
     del inputs["attention_mask"]
-    for output_attentions in (False, True):
-        outputs = model(**inputs, output_attentions=output_attentions)
-        assert_close(outputs.logits, expected.logits, rtol=1e-9, atol=1e-9)
-    for name in MAPS[family]:
+    outputs = model(**inputs, output_attentions=True)
+    for name in ("logits", *MAPS[family]):
         assert_close(outputs[name], expected[name], rtol=1e-9, atol=1e-9)
 
 
 # What the maps are
-
-
-@EACH_FAMILY
-def test_maps_differ_between_heads_and_rows_and_are_not_even(family):
-    # Otherwise the comparisons above could not tell one map, gate or context from another.
-    config = {"context_heads": "per_head"} if family == "qacg" else {}
-    outputs = build(family, **config)(**masked_inputs(), output_attentions=True)
-    for name in MAPS[family]:
-        for layer in outputs[name]:
-            assert layer.std() > 0.05
-            assert (layer[0] - layer[1]).abs().max() > 0.01
-            assert (layer[:, 0] - layer[:, 1]).abs().max() > 0.01
-
-
-def test_quasi_attention_lies_in_the_ranges_of_the_paper():
-    model = build("qacg")
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "gate" in name or "score.key" in name:
-                parameter.mul_(20)  # to the ends of the ranges
-    inputs = masked_inputs()
-    outputs = model(**inputs, output_attentions=True)
-    padding = (inputs["attention_mask"] == 0)[:, None, None]
-    for own, quasi, gate, combined in zip(*(outputs[name] for name in QACG_MAPS), strict=True):
-        assert own.shape == quasi.shape == combined.shape == (4, 2, 6, 6) and gate.shape == (4, 2, 6, 1)
-        for value, low, high in ((own, 0, 1), (quasi, 0, 1), (gate, -1, 1), (combined, -1, 2)):
-            assert value.min() >= low and value.max() <= high
-        assert gate.min() < -0.9 and gate.max() > 0.9, "the range has to be used"
-        assert quasi.masked_select(~padding).min() < 0.1 and quasi.max() > 0.9
-        assert combined.min() < -0.5 and combined.max() > 1.1
-        for value in (own, quasi, combined):
-            assert (value.masked_select(padding) == 0).all()
-        assert_close(own.sum(dim=-1), torch.ones(4, 2, 6))
-        # Â is not brought back to sum 1.
-        assert_close(combined.sum(dim=-1), 1 + gate[..., 0] * quasi.sum(dim=-1))
-        assert (combined.sum(dim=-1) - 1).abs().max() > 0.5
-
-
-@pytest.mark.parametrize("family", ["cg", "qacg"])
-def test_gates_have_the_shape_that_the_outputs_promise(family):
-    outputs = build(family)(**masked_inputs(), output_attentions=True)
-    assert [gates.shape for gates in outputs.context_gates] == [(4, 2, 6, 2 if family == "cg" else 1)] * 2
-
-
-@pytest.mark.parametrize(
-    ("family", "config"),
-    [("cg", {}), ("qacg", {}), ("qacg", {"context_heads": "per_head", "gate_bias": True})],
-    ids=["cg", "qacg", "qacg-per-head"],
-)
-def test_gates_start_near_zero_at_base_size(family, config):
-    torch.manual_seed(0)
-    model = fresh(family, hidden_size=768, num_attention_heads=12, num_hidden_layers=1, **config)
-    inputs = {**encoder_inputs(4, 16, seed=3), "context_ids": torch.arange(4)}
-    (gates,) = model(**inputs, output_attentions=True).context_gates
-    assert gates.abs().mean() < 0.3
-    assert gates.mean().abs() < 0.15
 
 
 @EACH_FAMILY
@@ -377,17 +315,6 @@ def test_maps_are_there_on_request_only_and_change_nothing(family, implementatio
             assert_close(outputs[name], plain[name], rtol=1e-9, atol=1e-9)
 
 
-@EACH_FAMILY
-def test_maps_asked_for_in_the_config_stay_out_of_predictions(family, tmp_path):
-    model = asymmetric_(CLASSES[family][1](make_config(family, output_attentions=True))).eval()
-    inputs = targeted_inputs(3, 6, seed=4, num_contexts=CONTEXTS)
-    assert set(MAPS[family]) <= set(model(**inputs))
-    arguments = TrainingArguments(str(tmp_path), report_to="none", disable_tqdm=True, use_cpu=True)
-    rows = [{name: value[i] for name, value in inputs.items()} for i in range(3)]
-    predictions = Trainer(model=model, args=arguments).predict(rows).predictions
-    assert isinstance(predictions, np.ndarray) and predictions.shape == (3, 5)
-
-
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
 @EACH_FAMILY
 def test_maps_are_complete_with_gradient_checkpointing(family):
@@ -404,55 +331,17 @@ def test_maps_are_complete_with_gradient_checkpointing(family):
 # Where the models are plain BERT
 
 
-def stock_bert(model, implementation: str) -> BertForSequenceClassification:
-    """transformers' own classifier with the model's weights."""
-    config = BertConfig(**TINY_BERT, **SENTIMENT_NAMES)
-    stock = BertForSequenceClassification._from_config(config, attn_implementation=implementation).eval()
-    names = set(stock.state_dict())
-    stock.load_state_dict({name: value for name, value in model.state_dict().items() if name in names})
-    return stock
-
-
-@EACH_IMPLEMENTATION
-@pytest.mark.parametrize("gate_heads", ["shared", "per_head"])
-def test_cg_with_closed_gates_is_bert(gate_heads, implementation):
-    model = build("cg", implementation, gate_heads=gate_heads)
-    for name, parameter in model.named_parameters():
-        if "gate" in name:
-            torch.nn.init.zeros_(parameter)
-    inputs = masked_inputs(left=False)
-    outputs = model(**inputs, output_attentions=True)
-    assert all((gates == 0).all() for gates in outputs.context_gates)
-    plain = model(**inputs).logits
-    del inputs["context_ids"]
-    assert_close(plain, stock_bert(model, implementation)(**inputs).logits, rtol=0, atol=0)
-
-
-@EACH_IMPLEMENTATION
-@pytest.mark.parametrize(
-    "config", [{}, {"context_heads": "per_head", "gate_bias": True, "quasi_similarity": "neg_l1"}]
-)
-def test_qacg_without_its_quasi_part_is_bert(config, implementation):
-    model = build("qacg", implementation, quasi_alpha=0, **config)
-    inputs = masked_inputs(left=False)
-    logits = model(**inputs).logits
-    del inputs["context_ids"]
-    # Not to the last bit: BERT's eager attention may sum in another order.
-    expected = stock_bert(model, implementation)(**inputs).logits
-    assert_close(logits, expected, rtol=0, atol=0 if implementation == "sdpa" else 1e-6)
-
-
 @EACH_FAMILY
-def test_new_weights_follow_the_range_of_the_config_and_without_any_the_model_is_bert(family):
+def test_without_its_new_weights_the_model_is_bert(family):
     model = fresh(family, context_initializer_range=0)
-    bert = set(BertModel(BertConfig(**TINY_BERT)).state_dict())
-    for name, parameter in model.bert.named_parameters():
-        if name not in bert:
-            assert (parameter == 0).all(), name
+    stock = BertForSequenceClassification(BertConfig(**TINY_BERT, **SENTIMENT_NAMES)).eval()
+    names = set(stock.state_dict())
+    assert all((p == 0).all() for name, p in model.named_parameters() if name not in names)
+    stock.load_state_dict({name: value for name, value in model.state_dict().items() if name in names})
     inputs = masked_inputs(left=False)
     logits = model(**inputs).logits
     del inputs["context_ids"]
-    assert_close(logits, stock_bert(model, "sdpa")(**inputs).logits, rtol=0, atol=1e-6)
+    assert_close(logits, stock(**inputs).logits, rtol=0, atol=1e-6)
 
 
 def test_published_defaults():
@@ -469,109 +358,40 @@ def test_published_defaults():
     assert (config.quasi_alpha, config.quasi_beta, config.quasi_gamma) == (1, 1, 1)
 
 
-@pytest.mark.parametrize(
-    ("family", "config", "expected"),
-    [
-        ("cg", {}, 123_758_595),
-        ("qacg", {}, 124_839_939),
-        ("qacg", {"context_heads": "per_head", "gate_bias": True}, 137_832_987),
-    ],
-    ids=["cg", "qacg", "qacg-per-head"],
-)
-def test_parameter_counts_at_base_size(family, config, expected):
-    layers, size, head, middle = 12, 768, 64, 3072
-
-    def linear(n, m):
-        return n * m + m
-
-    norm = 2 * size
-    bert = (30522 + 512 + 2) * size + norm + linear(size, size)  # embeddings and pooler
-    bert += layers * (4 * linear(size, size) + norm + linear(size, middle) + linear(middle, size) + norm)
-    context = linear(2 * size, size)  # W_c and b
-    if family == "cg":
-        context += 2 * linear(head, head)  # U_Q, U_K
-    else:
-        context += 2 * linear(size, size if config else head)  # Z_Q, Z_K
-    context += 4 * head + (2 if config else 0)  # v_Q, v_QC, v_K, v_KC and biases
-    assert bert + layers * context + 8 * size + linear(size, 3) == expected
-    config_class, model_class = CLASSES[family]
-    with torch.device("meta"):
-        model = model_class(config_class(num_contexts=8, num_labels=3, **config))
-    assert sum(parameter.numel() for parameter in model.parameters()) == expected
-
-
 # Contexts
 
 
 @EACH_FAMILY
-@EACH_IMPLEMENTATION
-def test_another_context_gives_other_logits_in_its_row_alone(family, implementation):
-    model = build(family, implementation)
-    inputs = masked_inputs()
-    before = model(**inputs).logits
-    inputs["context_ids"] = torch.tensor([4, 1, 6, 3])
-    difference = (model(**inputs).logits - before).abs().amax(dim=1)
-    assert difference[1] > 0.01
-    assert (difference[[0, 2, 3]] < 1e-6).all()
-
-
-@EACH_FAMILY
-def test_one_text_learns_a_sentiment_for_each_context(family):
-    torch.manual_seed(0)
-    model = fresh(family, initializer_range=0.2).train()
-    inputs = {name: value[:1].expand(5, -1) for name, value in encoder_inputs(1, 9, seed=1).items()}
-    inputs |= {"context_ids": torch.arange(5), "labels": torch.tensor([3, 0, 2, 4, 1])}
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    for _ in range(200):
-        optimizer.zero_grad()
-        loss = model(**inputs).loss
-        loss.backward()
-        optimizer.step()
-    assert loss < 0.1
-    assert (model.eval()(**inputs).logits.argmax(dim=1) == inputs["labels"]).all()
-
-
-@EACH_FAMILY
 @pytest.mark.parametrize(
-    ("names", "known"),
+    ("names", "count", "known"),
     [
-        ({"num_contexts": 3}, ""),
-        ({"aspects": list(ASPECTS)}, r".*The aspects are \['joy', 'fear', 'calm'\]\."),
-        (
-            {"aspects": list(ASPECTS), "targets": ["sun", "rain"]},
-            r".*The aspects are \['joy', 'fear', 'calm'\], the targets \['sun', 'rain'\]: id = target · 3 \+ aspect\.",
-        ),
+        ({"num_contexts": 3}, 3, ""),
+        ({"aspects": list(ASPECTS)}, 3, ".*'joy', 'fear', 'calm'"),
+        ({"aspects": list(ASPECTS), "targets": ["sun", "rain"]}, 6, ".*'joy', 'fear', 'calm'.*'sun', 'rain'"),
     ],
     ids=["no-names", "aspects", "targets"],
 )
-def test_contexts_that_do_not_exist_are_refused(family, names, known):
+def test_contexts_that_do_not_exist_are_refused(family, names, count, known):
     model = build(family, **{"num_contexts": None, **names})
-    count = model.config.num_contexts
-    assert count == (6 if "targets" in names else 3)
-    inputs = encoder_inputs(2, 5, seed=0)
-    for part in (model, model.bert):
-        with pytest.raises(ValueError, match=rf"(?s)`context_ids` are missing: .* \[0, {count}\).*{known}$"):
-            part(**inputs)
-        for wrong in (torch.tensor(1), torch.tensor([1]), torch.tensor([[1], [2]]), torch.tensor([1, 2, 0])):
-            with pytest.raises(ValueError, match=r"`context_ids` must have shape \(2,\), got"):
-                part(**inputs, context_ids=wrong)
-        for wrong in ([0, count], [-1, 0]):
-            outside = [i for i in wrong if i not in range(count)]
-            message = rf"(?s)`context_ids` must lie in \[0, {count}\), got \[{outside[0]}\].*{known}$"
-            with pytest.raises(ValueError, match=message):
-                part(**inputs, context_ids=torch.tensor(wrong))
+    assert model.config.num_contexts == count
+    for given, message in (
+        (None, rf"are missing: .* \[0, {count}\).*{known}"),
+        *((wrong, r"must have shape \(2,\), got") for wrong in (1, [1], [[1], [2]], [1, 2, 0])),
+        ([0, count], rf"must lie in \[0, {count}\), got \[{count}\].*{known}"),
+        ([-1, 0], rf"must lie in \[0, {count}\), got \[-1\].*{known}"),
+    ):
+        contexts = {} if given is None else {"context_ids": torch.tensor(given)}
+        for part in (model, model.bert):
+            with pytest.raises(ValueError, match=f"(?s)`context_ids` {message}"):
+                part(**encoder_inputs(2, 5, seed=0), **contexts)
 
 
 @EACH_FAMILY
-def test_wrong_shapes_are_refused(family):
-    model = build(family)
+def test_labels_of_another_shape_are_refused(family):
     inputs = {**encoder_inputs(2, 5, seed=0), "context_ids": torch.tensor([1, 0])}
     for labels in (torch.tensor([1]), torch.tensor([[1], [2]]), torch.zeros(2, 5), torch.tensor(1)):
         with pytest.raises(ValueError, match=r"`labels` must have shape \(2,\), got"):
-            model(**inputs, labels=labels)
-    inputs["attention_mask"] = torch.ones(2, 5, 5)
-    with pytest.raises(ValueError, match=r"`attention_mask` must have shape .* got \(2, 5, 5\)"):
-        model(**inputs)
+            build(family)(**inputs, labels=labels)
 
 
 @EACH_FAMILY
@@ -581,21 +401,6 @@ def test_contexts_are_counted_from_the_names(family):
     assert config_class(aspects=["a", "b", "c"], targets=["s", "t"]).num_contexts == 6
     assert config_class(aspects=["a", "b"], targets=["s", "t"], num_contexts=4).num_contexts == 4
     assert config_class(num_contexts=9).num_contexts == 9
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"aspects": ["price", "safety"]}, "`num_contexts` is 6"),
-        ({"target_texts": ["one"]}, "`target_texts`"),
-        ({"context_initializer_range": -1.0}, "`context_initializer_range`"),
-        ({"gate_heads": "none"}, "'gate_heads'"),
-    ],
-)
-def test_arguments_given_at_loading_are_checked(tmp_path, arguments, message):
-    BY_ID["qacg-per-head-context-gate-bias"].build().save_pretrained(tmp_path)
-    with pytest.raises(Exception, match=message):
-        AutoModelForSequenceClassification.from_pretrained(tmp_path, **arguments)
 
 
 @EACH_FAMILY
