@@ -204,8 +204,8 @@ def naive_label_aware(weights, inputs) -> tuple[torch.Tensor, list, list[torch.T
     return torch.stack(logits), all_states, attentions
 
 
-def as_float64(weights: dict[str, torch.Tensor], gradients: bool = False) -> dict[str, torch.Tensor]:
-    return {name: tensor.double().clone().requires_grad_(gradients) for name, tensor in weights.items()}
+def as_float64(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: tensor.double() for name, tensor in weights.items()}
 
 
 def assert_near(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:
@@ -238,24 +238,6 @@ def test_context_models_equal_the_equations(case, dtype):
                         assert not found[:, length:].any(), f"{name} on padding"
 
 
-def test_the_gates_and_maps_can_tell_one_reading_from_another():
-    # Otherwise the comparison could not see a gate or a half of a matrix in another's place.
-    weights, inputs = absa_weights("per_head", gate_bias=True), make_inputs()
-    logits = naive_absa(weights, "per_head", {}, inputs)[0]
-    attention = "bert.encoder.layer.0.attention.self"
-    for names in (
-        [f"{attention}.{gate}.weight" for gate in GATES],
-        [f"{attention}.context_for_q.weight", f"{attention}.context_for_k.weight"],
-        ["bert.encoder.context_layer.0.weight", "bert.encoder.context_layer.1.weight"],
-        [f"{attention}.lambda_q_query_layer.bias", f"{attention}.lambda_k_key_layer.bias"],
-    ):
-        swapped = {**weights, **dict(zip(names, [weights[name] for name in names[1:] + names[:1]], strict=True))}
-        assert (naive_absa(swapped, "per_head", {}, inputs)[0] - logits).abs().max() > 1e-3
-    halves = torch.cat(weights["bert.encoder.context_layer.0.weight"].chunk(2, dim=1)[::-1], dim=1)
-    swapped = {**weights, "bert.encoder.context_layer.0.weight": halves}
-    assert (naive_absa(swapped, "per_head", {}, inputs)[0] - logits).abs().max() > 1e-3
-
-
 @EACH_DTYPE
 @torch.no_grad()
 def test_label_aware_attention_equals_the_equations(dtype):
@@ -274,79 +256,7 @@ def test_label_aware_attention_equals_the_equations(dtype):
         assert not outputs.label_attentions[row, :, length:].any()
 
 
-# Gradients: where our parameter differs from the authors' tensor, how theirs follows from ours.
-
 SELF = "bert.encoder.layer.1.attention.self"
-
-
-def gradient_of(model, name: str) -> torch.Tensor:
-    return model.get_parameter(name).grad
-
-
-def both_halves(model, name: str) -> torch.Tensor:
-    return torch.cat([gradient_of(model, f"{name}.context_weight"), gradient_of(model, f"{name}.hidden_weight")], 1)
-
-
-@EACH_ABSA
-def test_context_models_have_the_gradients_of_the_equations(case):
-    kind, gate_bias, extra = ABSA_CASES[case]
-    inputs, weights = make_inputs(), as_float64(absa_weights(kind, gate_bias), gradients=True)
-    logits = naive_absa(weights, kind, extra, inputs)[0]
-    loss = -torch.log(naive_softmax(logits))[torch.arange(4), LABEL_IDS].mean()
-    loss.backward()
-    model = quasi_attention_absa(weights, {**ABSA_SIZES, **extra})
-    ours = model(**inputs, context_ids=CONTEXT_IDS, labels=LABEL_IDS).loss
-    ours.backward()
-    assert_close(ours, loss, rtol=1e-9, atol=1e-9)
-    expected = {
-        "bert.embeddings.word_embeddings.weight": gradient_of(model, "bert.embeddings.word_embeddings.weight"),
-        "bert.embeddings.LayerNorm.gamma": gradient_of(model, "bert.embeddings.LayerNorm.weight"),
-        "bert.encoder.layer.0.output.LayerNorm.beta": gradient_of(model, "bert.encoder.layer.0.output.LayerNorm.bias"),
-        "bert.context_embeddings.weight": gradient_of(model, "bert.score.weight"),
-        "bert.encoder.context_layer.1.weight": both_halves(model, f"{SELF}.score"),
-        "bert.encoder.context_layer.1.bias": gradient_of(model, f"{SELF}.score.context_bias"),
-        f"{SELF}.context_for_q.weight": gradient_of(model, f"{SELF}.score.query_weight"),
-        f"{SELF}.context_for_k.bias": gradient_of(model, f"{SELF}.score.key_bias"),
-        f"{SELF}.lambda_q_query_layer.weight": gradient_of(model, f"{SELF}.score.query_gate_weight")[None],
-        f"{SELF}.lambda_q_context_layer.weight": gradient_of(model, f"{SELF}.score.query_gate_context_weight")[None],
-        f"{SELF}.lambda_k_key_layer.weight": gradient_of(model, f"{SELF}.score.key_gate_weight")[None],
-        f"{SELF}.lambda_k_context_layer.weight": gradient_of(model, f"{SELF}.score.key_gate_context_weight")[None],
-        f"{SELF}.value.weight": gradient_of(model, f"{SELF}.value.weight"),
-        "classifier.weight": gradient_of(model, "classifier.weight"),
-    }
-    if gate_bias:  # two biases that always add up: each has the gradient of the sum
-        for gate in ("lambda_q_query_layer", "lambda_q_context_layer"):
-            expected[f"{SELF}.{gate}.bias"] = gradient_of(model, f"{SELF}.score.query_gate_bias")
-        for gate in ("lambda_k_key_layer", "lambda_k_context_layer"):
-            expected[f"{SELF}.{gate}.bias"] = gradient_of(model, f"{SELF}.score.key_gate_bias")
-    for name, gradient in expected.items():
-        assert weights[name].grad.abs().max() > 1e-6, name
-        assert_close(gradient, weights[name].grad, rtol=1e-6, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}")
-
-
-def test_label_aware_attention_has_the_gradients_of_the_equations():
-    inputs, weights = make_inputs(), as_float64(label_aware_weights(), gradients=True)
-    targets = torch.randint(0, 2, (4, LABELS), generator=torch.Generator().manual_seed(3)).double()
-    probabilities = naive_sigmoid(naive_label_aware(weights, inputs)[0])
-    loss = -(targets * torch.log(probabilities) + (1 - targets) * torch.log(1 - probabilities)).mean()
-    loss.backward()
-    model = label_aware_attention(weights, SIZES)
-    ours = model(**inputs, labels=targets).loss
-    ours.backward()
-    assert_close(ours, loss, rtol=1e-9, atol=1e-9)
-    for name, gradient in {
-        "label_embds": gradient_of(model, "bert.score.label_embeddings"),
-        "W": gradient_of(model, "bert.score.weight").T,
-        "head.weight": gradient_of(model, "classifier.out_proj.weight"),
-        "head.bias": gradient_of(model, "classifier.out_proj.bias"),
-        "backbone.pooler.dense.weight": gradient_of(model, "bert.pooler.dense.weight"),
-        "backbone.encoder.layer.1.attention.self.query.weight": gradient_of(model, f"{SELF}.query.weight"),
-        "backbone.embeddings.position_embeddings.weight": gradient_of(
-            model, "bert.embeddings.position_embeddings.weight"
-        ),
-    }.items():
-        assert weights[name].grad.abs().max() > 1e-6, name
-        assert_close(gradient, weights[name].grad, rtol=1e-6, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}")
 
 
 # What is tolerated
@@ -442,25 +352,18 @@ def test_configuration_of_the_published_code(kind, expected):
 def test_the_configuration_may_name_labels_targets_and_aspects_and_hold_what_files_of_bert_hold():
     names = [f"label {i}" for i in range(LABELS)]
     settings = {name: value for name, value in ABSA_SIZES.items() if name not in ("num_labels", "num_contexts")}
+    settings |= {"id2label": {str(i): name for i, name in enumerate(names)}}  # as JSON has it
+    settings |= {"label2id": {"LABEL_0": 0, "LABEL_1": 1}}  # left over from another file
+    settings |= {"targets": ["LOC1", "LOC2", "LOC3"], "aspects": ["price", "safety"], "hidden_dropout_prob": 0.3}
     settings |= {
-        "id2label": {str(i): name for i, name in enumerate(names)},  # as JSON has it
-        "label2id": {"LABEL_0": 0, "LABEL_1": 1},  # left over from another file
-        "targets": ["LOC1", "LOC2", "LOC3"],
-        "aspects": ["price", "safety"],
-        "hidden_dropout_prob": 0.3,
         "attention_probs_dropout_prob": 0.2,
         "initializer_range": 0.01,
         "hidden_act": "gelu",
         "full_pooler": False,
-        "architectures": ["BertForMaskedLM"],
-        "torch_dtype": "float16",
-        "dtype": "float16",
-        "position_embedding_type": "absolute",
-        "pooler_type": "first_token_transform",
-        "use_cache": True,
-        "transformers_version": "2.0.0",
-        "gradient_checkpointing": False,
     }
+    settings |= {"architectures": ["BertForMaskedLM"], "torch_dtype": "float16", "dtype": "float16", "use_cache": True}
+    settings |= {"position_embedding_type": "absolute", "pooler_type": "first_token_transform"}
+    settings |= {"transformers_version": "2.0.0", "gradient_checkpointing": False}
     model = quasi_attention_absa(absa_weights("shared", dtype=torch.float32), settings)
     config = model.config
     assert config.id2label == dict(enumerate(names)) and config.label2id == {name: i for i, name in enumerate(names)}
@@ -481,36 +384,18 @@ def changed(weights: dict[str, torch.Tensor], **changes) -> dict[str, torch.Tens
     ("changes", "message"),
     [
         ({"bert__pooler__dense__bias": None}, r"it lacks bert\.pooler\.dense\.bias\.$"),
-        ({"bert__embeddings__LayerNorm__gamma": None}, r"it lacks bert\.embeddings\.LayerNorm\.gamma\.$"),
-        ({"bert__encoder__context_layer__1__weight": None}, r"it lacks bert\.encoder\.context_layer\.1\.weight\.$"),
-        (
-            {"bert__encoder__layer__0__attention__self__lambda_q_context_layer__weight": None},
-            r"it lacks bert\.encoder\.layer\.0\.attention\.self\.lambda_q_context_layer\.weight\.$",
-        ),
-        (
-            {"bert__encoder__layer__0__attention__self__context_for_q__weight": None},
-            r"neither CG-BERT nor QACG-BERT: it lacks .*layer\.0\.attention\.self\.context_for_q\.weight",
-        ),
+        ({"bert__encoder__layer__0__attention__self__context_for_q__weight": None}, "it lacks .*context_for_q"),
         (
             {"bert__encoder__layer__0__attention__self__context_for_q__weight": torch.ones(5, 4)},
             r"context_for_q\.weight has shape \(5, 4\), expected \(4, 4\) or \(4, 12\) or \(12, 12\)",
         ),
-        ({"bert__mystery": torch.ones(1)}, r"unknown are bert\.mystery\.$"),
         (
             {"classifier__bias": None, "classifier__scale": torch.ones(1)},
-            r"it lacks classifier\.bias; unknown are classifier\.scale\.$",
+            r"lacks classifier\.bias; .* classifier\.scale",
         ),
         ({"module__classifier__bias": torch.ones(7)}, r"unknown are module\.classifier\.bias\.$"),
         ({"bert__embeddings__LayerNorm__weight": torch.ones(12)}, "same parameter twice: bert.embeddings.LayerNorm"),
         ({"classifier__weight": torch.ones(8, 12)}, r"classifier\.weight has shape \(8, 12\), expected \(7, 12\)"),
-        (
-            {"bert__encoder__context_layer__0__weight": torch.ones(12, 12)},
-            r"bert\.encoder\.context_layer\.0\.weight has shape \(12, 12\), expected \(12, 24\)",
-        ),
-        (
-            {"bert__encoder__layer__1__attention__self__lambda_k_key_layer__weight": torch.ones(4)},
-            r"lambda_k_key_layer\.weight has shape \(4,\), expected \(1, 4\)",
-        ),
         ({"classifier__bias": torch.ones(7)}, r"one floating dtype, found .*torch\.float32 \(classifier\.bias\)"),
         ({"classifier__bias": [1.0] * 7}, "found list under 'classifier.bias': pass the state dict alone"),
         ({"optimizer": {"step": 1}}, "found dict under 'optimizer'"),
@@ -525,12 +410,8 @@ def test_state_dicts_that_do_not_fit_name_the_tensors(changes, message):
     ("changes", "message"),
     [
         ({"W": None}, r"it lacks W\.$"),
-        ({"head__bias": None}, r"it lacks head\.bias\.$"),
-        ({"backbone__pooler__dense__weight": None}, r"it lacks backbone\.pooler\.dense\.weight\.$"),
         ({"bert__extra": torch.ones(1)}, r"unknown are bert\.extra\.$"),
         ({"W": torch.ones(12, 5)}, r"W has shape \(12, 5\), expected \(12, 12\)"),
-        ({"label_embds": torch.ones(9, 12)}, r"label_embds has shape \(9, 12\), expected \(7, 12\)"),
-        ({"head__weight": torch.ones(1, 12)}, r"head\.weight has shape \(1, 12\), expected \(1, 24\)"),
         ({"W": torch.ones(12, 12, dtype=torch.long)}, r"one floating dtype, found .*torch\.int64 \(W\)"),
     ],
 )
@@ -696,24 +577,6 @@ class Malicious:
         return Path.touch, (self.path,)
 
 
-def write_malicious(folder: Path) -> Path:
-    path = folder / "model.bin"
-    torch.save({**absa_weights("shared"), "classifier.bias": Malicious(folder / "broken-in")}, path)
-    return path
-
-
-def write_plain_pickle(folder: Path) -> Path:
-    path = folder / "model.pt"
-    path.write_bytes(pickle.dumps({"label_embds": Malicious(folder / "broken-in")}, protocol=2))
-    return path
-
-
-def write_whole_model(folder: Path) -> Path:
-    path = folder / "model.pt"
-    torch.save(torch.nn.Linear(2, 2), path)
-    return path
-
-
 def writing(name: str, content: bytes):
     def write(folder: Path) -> Path:
         (folder / name).write_bytes(content)
@@ -730,10 +593,6 @@ def saving(weights):
     return write
 
 
-def without_bias(folder: Path) -> Path:
-    return saving(changed(absa_weights("shared"), classifier__bias=None))(folder)
-
-
 def with_config(content: str):
     def write(folder: Path) -> Path:
         (folder / "config.json").write_text(content, encoding="utf-8")
@@ -742,20 +601,34 @@ def with_config(content: str):
     return write
 
 
-def with_large_vocabulary(folder: Path) -> Path:
-    words = [*VOCABULARY, *(f"w{i}" for i in range(31))]
-    (folder / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
-    return saving(absa_weights("shared"))(folder)
+def with_vocabulary(size: int):
+    def write(folder: Path) -> Path:
+        (folder / "vocab.txt").write_text("\n".join([*VOCABULARY, *(f"w{i}" for i in range(size - 9))]) + "\n")
+        return saving(absa_weights("shared"))(folder)
+
+    return write
+
+
+PICKLE = pickle.dumps({"label_embds": Malicious(Path("broken-in"))}, protocol=2)
 
 
 @pytest.mark.parametrize(
     ("write", "error", "message"),
     [
-        pytest.param(write_malicious, ValueError, "holds more than tensors.*can run code", id="malicious"),
-        pytest.param(write_plain_pickle, ValueError, "holds more than tensors.*can run code", id="plain-pickle"),
-        pytest.param(write_whole_model, ValueError, r"more than tensors.*save its `state_dict\(\)`", id="whole-model"),
+        pytest.param(
+            saving({**absa_weights("shared"), "classifier.bias": Malicious(Path("broken-in"))}),
+            ValueError,
+            "more than tensors.*can run code",
+            id="malicious",
+        ),
+        pytest.param(writing("model.pt", PICKLE), ValueError, "more than tensors.*can run code", id="plain-pickle"),
+        pytest.param(
+            saving(torch.nn.Linear(2, 2)),
+            ValueError,
+            r"more than tensors.*save its `state_dict\(\)`",
+            id="whole-model",
+        ),
         pytest.param(writing("model.bin", b""), ValueError, "model.bin is damaged or no state dict", id="empty"),
-        pytest.param(writing("model.bin", b"hello world"), ValueError, "model.bin is damaged", id="text"),
         pytest.param(writing("model.bin", b"PK\x03\x04abc"), ValueError, "model.bin is damaged", id="zip"),
         pytest.param(writing("model.safetensors", b"x" * 99), ValueError, "damaged", id="safetensors"),
         pytest.param(writing("model.ckpt", b""), ValueError, "must be a file that ends in one of", id="ending"),
@@ -765,23 +638,22 @@ def with_large_vocabulary(folder: Path) -> Path:
         pytest.param(saving({"model": {}}), ValueError, "found dict under 'model': pass the state dict", id="nested"),
         pytest.param(saving({"a": torch.ones(2)}), ValueError, "no checkpoint of a known family", id="family"),
         pytest.param(saving({}), ValueError, "no checkpoint of a known family", id="no-tensors"),
-        pytest.param(without_bias, ValueError, r"it lacks classifier\.bias", id="does-not-fit"),
         pytest.param(with_config("{"), ValueError, "config.json is no valid JSON", id="json"),
         pytest.param(with_config("[1]"), ValueError, "must hold a JSON object, got list", id="json-list"),
         pytest.param(with_config("{}"), ValueError, "the configuration lacks .*'vocab_size'", id="no-sizes"),
-        pytest.param(with_large_vocabulary, ValueError, "has 40 words, the model only 31", id="vocabulary"),
+        pytest.param(with_vocabulary(40), ValueError, "has 40 words, the model only 31", id="vocabulary"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol:UserWarning")
-def test_nothing_is_written_when_a_file_is_refused(write, error, message, tmp_path):
+def test_nothing_is_written_when_a_file_is_refused(write, error, message, tmp_path, monkeypatch):
     folder = tmp_path / "theirs"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(ABSA_SIZES), encoding="utf-8")
     reference = write(folder)
+    monkeypatch.chdir(tmp_path)  # where the malicious ones write
     with pytest.raises(error, match=message):
         convert_checkpoint(reference, tmp_path / "ours")
-    assert not (tmp_path / "ours").exists()
-    assert not (folder / "broken-in").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
 
 
 def test_a_configuration_is_needed(tmp_path):
