@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
+from sklearn.metrics import f1_score
 
 from hf_emotion import metrics
 from hf_emotion.data import single_label
@@ -75,14 +75,6 @@ class TestGoEmotions:
             assert [row["precision"], row["recall"], row["f1"]] == pytest.approx(values[:3], abs=1e-12)
             assert row["support"] == values[3]
 
-    def test_against_scikit_learn(self):
-        gold, scores = random_case(11)
-        result = metrics.goemotions(gold, scores, 0.3, NAMES)
-        for function, name in ((precision_score, "precision"), (recall_score, "recall"), (f1_score, "f1")):
-            for average in ("macro", "micro", "weighted"):
-                expected = function(gold, scores > 0.3, average=average, zero_division=0)
-                assert result[f"{average}_{name}"] == pytest.approx(expected)
-
     def test_the_threshold_itself_does_not_pass(self):
         gold = np.array([[1, 1, 0], [1, 0, 0]])
         scores = np.array([[0.3, 0.4, 0.3], [np.nextafter(0.3, 1), 0.1, 0.3]])
@@ -121,8 +113,6 @@ class TestGoEmotions:
             values.append(sum(precisions) / len(precisions))
         result = metrics.goemotions(gold, scores, 0.3, NAMES)
         assert result["macro_average_precision"] == pytest.approx(sum(values) / 5)
-        expected = average_precision_score(gold[:, :5], scores[:, :5])
-        assert result["macro_average_precision"] == pytest.approx(expected)
 
     @pytest.mark.parametrize("seed", range(4))
     def test_error_analysis(self, seed):
@@ -153,49 +143,27 @@ class TestGoEmotions:
         assert all(confusions[pair] == rows for pair, rows in found.items())
         assert sorted(found.values(), reverse=True) == sorted(confusions.values(), reverse=True)[:10]
 
-    def test_four_labels_never_fit_into_three(self):
-        result = metrics.goemotions(np.ones((3, 4), dtype=int), np.full((3, 4), 0.9), 0.3, ["a", "b", "c", "d"])
-        assert result["top3_accuracy"] == 0.0
-
     def test_at_most_ten_confusions(self):
-        gold = np.eye(28, dtype=int)
-        scores = np.roll(np.eye(28), 1, axis=1) * 0.9
-        result = metrics.goemotions(gold, scores)
-        assert len(result["confusions"]) == 10
-        assert all(row["rows"] == 1 for row in result["confusions"])
+        result = metrics.goemotions(np.eye(28, dtype=int), np.roll(np.eye(28), 1, axis=1) * 0.9)
+        assert [row["rows"] for row in result["confusions"]] == [1] * 10
 
     def test_shares_without_rows_are_nan(self):
-        one_label = metrics.goemotions(np.eye(3, dtype=int), np.eye(3), 0.3, ["joy", "anger", "neutral"])
-        assert one_label["top1_accuracy"] == 1.0
-        assert math.isnan(one_label["top3_accuracy"])
-        several = metrics.goemotions(np.ones((2, 3), dtype=int), np.ones((2, 3)), 0.3, ["joy", "anger", "neutral"])
-        assert several["top3_accuracy"] == 1.0
-        for name in ("top1_accuracy", "neutral_to_other", "other_to_neutral"):
-            assert math.isnan(several[name])
-        nothing = metrics.goemotions(np.zeros((2, 3), dtype=int), np.ones((2, 3)), 0.3, ["joy", "anger", "neutral"])
-        assert math.isnan(nothing["macro_average_precision"]) and math.isnan(nothing["top3_accuracy"])
-        assert nothing["macro_f1"] == 0.0
-
-    def test_only_neutral_rows_leave_the_other_share_nan(self):
-        gold = np.array([[0, 0, 1], [0, 0, 1]])
-        result = metrics.goemotions(gold, np.array([[0.9, 0, 0], [0, 0, 0.9]]), 0.3, ["joy", "anger", "neutral"])
-        assert result["neutral_to_other"] == 0.5
-        assert math.isnan(result["other_to_neutral"])
-
-    def test_without_a_neutral_label(self):
+        shares = ("top1_accuracy", "top3_accuracy", "neutral_to_other", "other_to_neutral", "macro_average_precision")
+        names = ["joy", "anger", "neutral"]
+        for gold, known in (
+            (np.eye(3), {"top1_accuracy", "neutral_to_other", "other_to_neutral", "macro_average_precision"}),
+            (np.ones((2, 3)), {"top3_accuracy", "macro_average_precision"}),
+            (
+                np.eye(3)[[2, 2]],
+                {"top1_accuracy", "neutral_to_other", "macro_average_precision"},
+            ),  # neutral rows alone
+            (np.zeros((2, 3)), set()),
+        ):
+            result = metrics.goemotions(gold.astype(int), np.eye(3)[: len(gold)], 0.3, names)
+            assert {name for name in shares if not math.isnan(result[name])} == known
+        assert result["macro_f1"] == 0.0
         result = metrics.goemotions(np.eye(2, dtype=int), np.eye(2), 0.3, ["joy", "anger"])
-        assert "neutral_to_other" not in result and "other_to_neutral" not in result
-
-    def test_only_one_label_occurs(self):
-        gold, scores = np.array([[1, 0], [0, 0], [1, 0]]), np.array([[0.9, 0.1], [0.5, 0.2], [0.4, 0.9]])
-        result = metrics.goemotions(gold, scores, 0.3, ["a", "b"])
-        assert result["macro_average_precision"] == pytest.approx((1 + 2 / 3) / 2)
-
-    def test_a_single_label(self):
-        gold, scores = np.array([[1], [0], [1]]), np.array([[0.9], [0.5], [0.1]])
-        result = metrics.goemotions(gold, scores, 0.3, ["a"])
-        assert result["per_label"]["a"] == {"precision": 0.5, "recall": 0.5, "f1": 0.5, "support": 2}
-        assert result["micro_f1"] == 0.5
+        assert not {"neutral_to_other", "other_to_neutral"} & set(result)
 
     def test_as_an_evaluate_metric(self, tmp_path):
         from hf_emotion.metrics.modules import GoEmotions
@@ -309,10 +277,6 @@ class TestTuning:
         assert scores.dtype == np.float32
         assert float(low) < metrics.tune_thresholds(gold, scores)[1] < float(high)
 
-    def test_halfway_between_neighbours(self):
-        threshold = metrics.tune_thresholds(np.array([[1], [1], [0], [0]]), np.array([[0.9], [0.7], [0.2], [0.1]]))
-        assert threshold == [pytest.approx(0.45)]
-
     def test_of_equally_good_cuts_the_widest_gap(self):
         # One of one, or two of three with one wrong: F1 0.667 both ... cut after the 1st or after the 4th row.
         gold, scores = [1, 0, 0, 1], [0.9, 0.85, 0.8, 0.7]
@@ -322,26 +286,21 @@ class TestTuning:
             columns = np.stack([gold, np.zeros(4, int)], axis=1), np.stack([rows, np.zeros(4)], axis=1)
             assert metrics.tune_thresholds(*columns)[1] == pytest.approx(expected)
 
-    def test_equal_probabilities_stay_together(self):
-        gold, scores = [1, 1, 0, 1, 0], [0.6, 0.6, 0.6, 0.4, 0.1]
+    @pytest.mark.parametrize(
+        ("gold", "scores", "low", "high"),
+        [
+            pytest.param([1, 1, 0, 0], [0.9, 0.7, 0.2, 0.1], 0.45, 0.45, id="halfway-between-neighbours"),
+            pytest.param([1, 1, 0, 1, 0], [0.6, 0.6, 0.6, 0.4, 0.1], 0.25, 0.25, id="equal-ones-stay-together"),
+            pytest.param([0, 1, 0, 1, 1], [0.1, 0.4, 0.6, 0.6, 0.6], 0.25, 0.25, id="in-any-order"),
+            pytest.param([1, 0], [0.4, 0.4], 0, np.nextafter(0.4, 0), id="all-equal"),
+            pytest.param([1, 1, 0], [0.0, 0.8, 0.0], 0, 0.79, id="zeros-cannot-be-predicted"),
+            pytest.param([1, 0], [0.0, 0.0], 0, 1, id="zeros-alone"),
+            pytest.param([1, 0], [1.0, 0.0], 0.5, 0.5, id="one"),
+        ],
+    )
+    def test_edges(self, gold, scores, low, high):
         (threshold,) = metrics.tune_thresholds(np.array(gold)[:, None], np.array(scores)[:, None])
-        assert threshold == pytest.approx(0.25)
-        reversed_rows = metrics.tune_thresholds(np.array(gold[::-1])[:, None], np.array(scores[::-1])[:, None])
-        assert reversed_rows == [threshold]
-
-    def test_all_equal(self):
-        (threshold,) = metrics.tune_thresholds(np.array([[1], [0]]), np.array([[0.4], [0.4]]))
-        assert 0 <= threshold < 0.4  # both rows are predicted
-
-    def test_probabilities_of_zero_cannot_be_predicted(self):
-        (threshold,) = metrics.tune_thresholds(np.array([[1], [1], [0]]), np.array([[0.0], [0.8], [0.0]]))
-        assert 0 <= threshold < 0.8
-        (threshold,) = metrics.tune_thresholds(np.array([[1], [0]]), np.array([[0.0], [0.0]]))
-        assert 0 <= threshold <= 1
-
-    def test_probability_one(self):
-        (threshold,) = metrics.tune_thresholds(np.array([[1], [0]]), np.array([[1.0], [0.0]]))
-        assert threshold == pytest.approx(0.5)
+        assert low - 1e-12 <= threshold <= high + (1e-12 if low == high else 0)
 
     def test_a_label_without_rows_takes_the_threshold_of_all_labels_together(self):
         gold = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 0]])
@@ -426,10 +385,6 @@ class TestMacroF1:
             values.append(2 * hits / (gold.count(name) + predicted.count(name)))
         assert metrics.macro_f1(np.array(gold), np.array(predicted)) == pytest.approx(sum(values) / 4)
 
-    def test_a_label_without_rows_counts_zero(self):
-        gold = np.array([[1, 0], [1, 0]])
-        assert metrics.macro_f1(gold, gold) == 0.5
-
 
 class TestPairedBootstrap:
     @pytest.fixture(scope="class")
@@ -485,11 +440,6 @@ class TestPairedBootstrap:
         assert result["low"] == pytest.approx(np.quantile(values, 0.025))
         assert result["high"] == pytest.approx(np.quantile(values, 0.975))
         assert result["p_value"] == pytest.approx(2 * 6 / 40)  # six of the samples are not above 0
-
-    def test_decisions_of_several_labels(self):
-        gold, scores = random_case(2)
-        result = metrics.paired_bootstrap(metrics.macro_f1, gold, scores > 0.9, scores > 0.3, samples=50)
-        assert result["difference"] > 0
 
     def test_row_counts_that_differ(self):
         with pytest.raises(ValueError, match="row counts differ: labels 3, first 3, second 2"):
@@ -568,40 +518,6 @@ class TestBootstrapOverSeeds:
             found = metrics.bootstrap_over_seeds(labels, *(system[None] for system in systems), samples=300, seed=4)
             assert found == pytest.approx(expected)
 
-    def test_the_best_seed_can_say_the_opposite(self):
-        """Two systems of one quality, whose seeds differ much: seeds that were picked differ significantly, the means do not."""
-        draw = np.random.default_rng(0)
-        gold = draw.integers(0, 3, 600)
-        shares = (0.10, 0.30, 0.20), (0.24, 0.08, 0.22)  # the second system is better on average
-        first, second = (np.concatenate([noisy(gold, 3, share, 1, draw) for share in own]) for own in shares)
-        alone = metrics.paired_bootstrap(metrics.macro_f1, gold, first[0], second[0])
-        assert alone["difference"] < -0.05 and alone["p_value"] < 0.01
-        found = metrics.bootstrap_over_seeds(gold, first, second)
-        means = [np.mean([metrics.macro_f1(gold, own) for own in system]) for system in (first, second)]
-        assert found["difference"] == pytest.approx(means[1] - means[0]) and found["difference"] > 0
-        assert found["low"] < 0 < found["high"] and found["p_value"] > 0.2
-
-    def test_seeds_widen_the_interval(self):
-        draw = np.random.default_rng(1)
-        gold = draw.integers(0, 3, 500)
-        first, second = (
-            np.concatenate([noisy(gold, 3, share, 1, draw) for share in own])
-            for own in ((0.1, 0.2, 0.3), (0.12, 0.19, 0.33))
-        )
-        widths = {}
-        for name, paired in (("free", False), ("paired", True)):
-            found = metrics.bootstrap_over_seeds(gold, first, second, paired)
-            widths[name] = found["high"] - found["low"]
-        rows = draw.integers(0, 500, (300, 500))
-        means = [
-            np.mean([[metrics.macro_f1(gold[own], seed[own]) for seed in system] for own in rows], axis=1)
-            for system in (first, second)
-        ]
-        low, high = np.percentile(means[1] - means[0], [2.5, 97.5])
-        assert widths["paired"] > 1.1 * (high - low)
-        # The seeds go up and down together: in pairs they say more.
-        assert widths["free"] > 2 * widths["paired"]
-
     def test_draws_of_seeds(self):
         """Seeds that are right or wrong in all rows: no draw of rows matters, of three seeds two are drawn."""
         gold = np.ones((20, 1))
@@ -609,20 +525,6 @@ class TestBootstrapOverSeeds:
         found = metrics.bootstrap_over_seeds(gold, wrong[None], np.stack([right, wrong, right]))
         assert found["difference"] == pytest.approx(2 / 3) and (found["low"], found["high"]) == (0, 1)
         assert found["p_value"] == pytest.approx(2 * (1 / 3) ** 2, abs=0.02)
-
-    def test_p_values_of_equal_systems(self):
-        """Trainings that differ by chance, over seeds too: small p-values are about as rare as they say."""
-        draw = np.random.default_rng(2)
-        found, picked = [], []
-        for _ in range(150):
-            gold = draw.integers(0, 3, 250)
-            ease = draw.normal(0.8, 1, 250) + draw.normal(0, 0.15, (2, 4, 1)) + draw.normal(0, 0.7, (2, 4, 250))
-            first, second = np.where(ease > 0, gold, (gold + 1) % 3)
-            found.append(metrics.bootstrap_over_seeds(gold, first, second, samples=400)["p_value"])
-            picked.append(metrics.bootstrap_over_seeds(gold, first[:1], second[:1], samples=400)["p_value"])
-        found, picked = np.array(found), np.array(picked)
-        assert (found < 0.05).mean() < 0.1 < (picked < 0.05).mean()  # the rows of one seed promise too much
-        assert 0.35 < np.median(found) < 0.75 and (found > 0.8).mean() > 0.08
 
     def test_equal_systems(self):
         draw = np.random.default_rng(7)
