@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fuzzing import CORPORA as FOLDERS
+from fuzzing import write_corpora
 
 import hf_emotion
 from hf_emotion import metrics
@@ -61,6 +63,27 @@ def test_the_corpora_are_listed_without_heavy_libraries():
     heavy = ["datasets", "torch", "transformers", "sklearn", "scipy", "pandas", "pyarrow"]
     code = f"import sys, hf_emotion.data; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_files_that_are_missing_or_no_utf8(name, tmp_path):
+    options = {"corpora": ["meld"]} if name == "conversations" else {}
+    with pytest.raises(FileNotFoundError, match=f"`data_dir` must hold the folder `{FOLDERS[name]}`"):
+        load_dataset_for(name, tmp_path, **options)
+    write_corpora(tmp_path)
+    paths = sorted((tmp_path / FOLDERS[name]).iterdir())
+    if name == "iemocap":  # whose files may be in Latin-1
+        paths = sorted(tmp_path.rglob("Session3/dialog/EmoEvaluation/*"))
+    for path in paths:
+        content = path.read_bytes()
+        if name not in ("iemocap", "semeval2014"):  # XML names its encoding
+            path.write_bytes(b"\xff\xfe" + content)
+            with pytest.raises(ValueError, match=f"{re.escape(str(path))} is not UTF-8 text"):
+                load_dataset_for(name, tmp_path, **options)
+        path.unlink()
+        with pytest.raises(FileNotFoundError, match=re.escape(path.name)):
+            load_dataset_for(name, tmp_path, **options)
+        path.write_bytes(content)
 
 
 class TestTweetEmoji:
