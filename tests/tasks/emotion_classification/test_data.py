@@ -123,16 +123,12 @@ class TestGoEmotionsFiles:
         train = load_dataset_for("goemotions", folder)["train"]
         assert train["text"][:] == [text, "plain"]
 
-    def test_windows_line_ends(self, tmp_path):
-        folder = goemotions_folder(tmp_path, train="one\t1\ta\r\ntwo\t2\tb\r\n")
+    @pytest.mark.parametrize("between", ["\n", "\r\n"])
+    @pytest.mark.parametrize("last", [True, False])
+    def test_line_ends(self, tmp_path, between, last):
+        folder = goemotions_folder(tmp_path, train=f"one\t1\ta{between}two\t2\tb{between if last else ''}")
         train = load_dataset_for("goemotions", folder)["train"]
-        assert train["text"][:] == ["one", "two"]
-        assert train["id"][:] == ["a", "b"]
-
-    @pytest.mark.parametrize("end", ["", "\n"])
-    def test_last_row_with_and_without_line_end(self, tmp_path, end):
-        folder = goemotions_folder(tmp_path, train=f"one\t1\ta\ntwo\t2\tb{end}")
-        assert load_dataset_for("goemotions", folder)["train"]["text"][:] == ["one", "two"]
+        assert train["text"][:] == ["one", "two"] and train["id"][:] == ["a", "b"]
 
     def test_text_becomes_nfc(self, tmp_path):
         decomposed = "cafe\u0301"
@@ -170,10 +166,6 @@ class TestGoEmotionsFiles:
         for line in range(2, 2 + len(bad)):
             assert f"train.tsv, line {line}: " in messages[0]
 
-    def test_a_wrong_choice_for_bad_rows(self, tmp_path):
-        with pytest.raises(ValueError, match="`on_bad_rows` must be 'error' or 'skip', got 'drop'"):
-            load_dataset_for("goemotions", goemotions_folder(tmp_path), on_bad_rows="drop")
-
     @pytest.mark.parametrize("taxonomy", ["ekman", "sentiment"])
     def test_groups(self, tmp_path, taxonomy):
         # One row per label, then all labels at once, then two of one group.
@@ -188,20 +180,8 @@ class TestGoEmotionsFiles:
         assert rows[28] == list(groups)  # each group once
         assert rows[29] == (["anger"] if taxonomy == "ekman" else ["negative"])
 
-    def test_unknown_taxonomy(self, tmp_path):
-        with pytest.raises(ValueError, match="`taxonomy` must be one of .* got 'ekmann'"):
-            load_dataset_for("goemotions", goemotions_folder(tmp_path), taxonomy="ekmann")
-
 
 class TestRegistry:
-    def test_missing_folders(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match="`data_dir` does not exist: .*nowhere"):
-            load_dataset_for("goemotions", tmp_path / "nowhere")
-        with pytest.raises(FileNotFoundError, match="must hold the folder `goemotions`.*HF_EMOTION_DATA"):
-            load_dataset_for("goemotions", tmp_path)
-        with pytest.raises(FileNotFoundError, match="`data_dir` does not exist: .*nowhere"):
-            load_dataset_for("files", tmp_path / "nowhere")
-
     def test_the_environment_variable(self, tmp_path, monkeypatch):
         monkeypatch.setenv("HF_EMOTION_DATA", str(goemotions_folder(tmp_path / "a", train="from a\t1\tx\n")))
         assert load_dataset_for("goemotions")["train"]["text"][:] == ["from a"]
@@ -211,11 +191,6 @@ class TestRegistry:
         with pytest.raises(FileNotFoundError, match="nowhere"):
             load_dataset_for("goemotions")
         assert len(load_dataset_for("quickstart")["train"]) > 0  # comes with the package
-
-    def test_own_files_need_a_folder(self, monkeypatch, tmp_path):
-        monkeypatch.setenv("HF_EMOTION_DATA", str(tmp_path))
-        with pytest.raises(ValueError, match="`data_dir` must name a folder"):
-            load_dataset_for("files")
 
     def test_without_folder_the_hub_is_asked(self, monkeypatch):
         monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
@@ -231,21 +206,11 @@ class TestRegistry:
         assert asked == [("google-research-datasets/go_emotions", "simplified")]
         assert splits["train"][0] == {"id": "hub1", "text": "caf\xe9 ", "labels": [0, 6]}
 
-    def test_unknown_dataset(self):
-        with pytest.raises(ValueError, match="unknown dataset 'goemotion': .*'goemotions'"):
-            load_dataset_for("goemotion")
-
     def test_unknown_option_names_the_nearest(self):
         with pytest.raises(ValueError, match="unknown option 'taxonmy' .*'goemotions': did you mean 'taxonomy'"):
             load_dataset_for("goemotions", taxonmy="ekman")
         with pytest.raises(ValueError, match=r"unknown option 'zzz' .*The options are \['dedupe', 'oversample'\]"):
             load_dataset_for("quickstart", zzz=1)
-
-    def test_data_dir_is_no_option(self):
-        from hf_emotion.data import check_dataset
-
-        with pytest.raises(ValueError, match="unknown option 'data_dir'"):
-            check_dataset("goemotions", {"data_dir": "x"})
 
 
 class TestDuplicates:
@@ -343,6 +308,8 @@ class TestFormats:
         [
             ("a.csv", "text,label\nx,joy\ny,joy,more\n", "line 3: the header has 2 columns and the row has more"),
             ("a.csv", "text,label\nx,joy\ny\n", "line 3: the header has 2 columns and the row has fewer"),
+            ("a.csv", 'text,label\nx,joy\n"y" z,joy\n', "line 3: malformed CSV"),
+            ("a.csv", 'text,label\nx,joy\n"y,joy\n', "line 3: malformed CSV"),
             ("a.jsonl", '{"text": "x"}\n{"text": x}\n', "line 2: no valid JSON"),
             ("a.jsonl", '{"text": "x"}\n["x"]\n', "line 2: each line must be a JSON object, got list"),
         ],
@@ -355,31 +322,19 @@ class TestFormats:
     @pytest.mark.parametrize(
         ("name", "content", "reason"),
         [
-            (
-                "train.csv",
-                "text,label\n" + "x,joy\ny,joy,more\nz,fear\n" * 5,
-                "line 3: the header has 2 columns and the row has more",
-            ),
+            ("train.csv", "text,label\n" + "x,joy\ny,joy,more\nz,fear\n" * 5, "line 3: the header has 2 columns and"),
             (
                 "train.jsonl",
                 '{"text": "x", "label": "joy"}\n{y}\n{"text": "z", "label": "fear"}\n' * 5,
-                "line 2: no valid JSON",
+                "line 2: no valid",
             ),
         ],
     )
     def test_malformed_rows_are_skipped_counted_and_listed(self, tmp_path, caplog, name, content, reason):
         (tmp_path / name).write_text(content)
-        with pytest.raises(ValueError, match=reason):
-            load_dataset_for("files", tmp_path)
         splits = load_dataset_for("files", tmp_path, on_bad_rows="skip")
         assert sum(len(rows) for rows in splits.values()) == 10
         assert "5 bad rows skipped" in caplog.text and reason in caplog.text
-
-    @pytest.mark.parametrize("row", ['"y" z,joy', '"y,joy'], ids=["text after a quote", "open quote"])
-    def test_malformed_quotes_name_file_and_line(self, tmp_path, row):
-        (tmp_path / "a.csv").write_text(f"text,label\nx,joy\n{row}\n", encoding="utf-8")
-        with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / 'a.csv'))}, line 3: malformed CSV"):
-            list(read_rows(tmp_path / "a.csv"))
 
     @pytest.mark.parametrize("read", [columns_of, lambda path: list(read_rows(path))])
     def test_a_repeated_column(self, tmp_path, read):
@@ -410,29 +365,6 @@ class TestOwnFiles:
         assert splits["train"]["labels"][:] == [1, 0, 1]
         assert splits["test"]["text"][:] == [row[0] for row in ROWS]
 
-    @pytest.mark.parametrize(
-        ("label", "near"), [("Joy", "joy"), ("JOY", "joy"), ("j oy", "joy"), ("angr", "anger"), ("zeal", None)]
-    )
-    @pytest.mark.parametrize("split", ["validation", "test"])
-    def test_a_label_that_no_training_row_has(self, folder, split, label, near, caplog):
-        path = write_csv(folder / f"{split}.csv", ["text", "label"], [["a", "joy"], ["b", label]])
-        hint = rf"did you mean '{near}'\?.*" if near else ""
-        message = rf"{re.escape(str(path))}, line 3: unknown label '{label}': no training row has it.*{hint}.*`labels`"
-        with pytest.raises(ValueError, match=message):
-            load(folder)
-        assert label_names(load(folder, labels=["anger", "joy", label])[split]) == ["anger", "joy", label]
-        splits = load(folder, on_bad_rows="skip")
-        assert splits[split]["text"][:] == ["a"] and label_names(splits[split]) == ["anger", "joy"]
-        assert "1 bad rows skipped" in caplog.text and f"{split}.csv, line 3: unknown label" in caplog.text
-
-    def test_a_label_of_several_that_no_training_row_has(self, folder, caplog):
-        for split, cell in (("train", "joy|anger"), ("validation", "joy"), ("test", "anger|Joy")):
-            write_csv(folder / f"{split}.csv", ["text", "label"], [["a", cell], ["b", "joy"]])
-        with pytest.raises(ValueError, match="test.csv, line 2: unknown label 'Joy': .*did you mean 'joy'"):
-            load(folder, label_separator="|")
-        splits = load(folder, label_separator="|", on_bad_rows="skip")
-        assert splits["test"]["text"][:] == ["b"] and "1 bad rows skipped" in caplog.text
-
     def test_a_list_of_labels_in_a_test_part_of_single_labels(self, tmp_path):
         """It would make the whole corpus multi-label."""
         write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "label": "joy"}, {"text": "b", "label": "anger"}])
@@ -443,27 +375,6 @@ class TestOwnFiles:
         splits = load(tmp_path, on_bad_rows="skip")
         assert not is_multi_label(splits["train"]) and splits["test"]["text"][:] == ["c"]
 
-    @pytest.mark.parametrize(
-        ("first", "second"),
-        [
-            ("Joy", "joy"),
-            ("not joy", "not  joy"),
-            ("caf\xe9", "cafe\u0301"),
-            ("\u2764", "\u2764\ufe0f"),
-            ("a", "\uff41"),
-        ],
-    )
-    def test_labels_that_look_alike(self, folder, first, second, caplog):
-        write_csv(folder / "train.csv", ["text", "label"], [["a", first], ["b", second], ["c", "anger"]])
-        for split in ("validation", "test"):
-            write_csv(folder / f"{split}.csv", ["text", "label"], [[split, first]])
-        assert len(label_names(load(folder)["train"])) == 3
-        (message,) = (record.getMessage() for record in caplog.records)
-        assert all(ascii(name) in message for name in (first, second)) and "anger" not in message
-        caplog.clear()
-        load(folder, labels=[first, second, "anger"])
-        assert not caplog.records
-
     def test_a_part_of_several_labels_without_any(self, folder, caplog):
         for split, cell in (("train", "joy|anger"), ("validation", "joy"), ("test", "")):
             write_csv(folder / f"{split}.csv", ["text", "label"], [["a", cell], ["b", cell]])
@@ -471,56 +382,19 @@ class TestOwnFiles:
         assert re.search(r"test.csv: none of its 2 rows has a label", caplog.text)
         assert "validation.csv" not in caplog.text
 
-    @pytest.mark.parametrize("separator", [None, "|"])
-    def test_a_label_of_one_row_stays_in_training(self, tmp_path, separator):
-        rows = [[f"text {i}", "joy" if i % 2 else "anger"] for i in range(40)]
-        path = write_csv(tmp_path / "mine.csv", ["text", "label"], rows)
-        drawn = load(path)["validation"]["text"][:]
-        assert len(drawn) == 4
-        for text in drawn:  # whichever row is the only one with its label
-            changed = [[name, "fear" if name == text else label] for name, label in rows]
-            write_csv(path, ["text", "label"], changed)
-            splits = load(path, label_separator=separator)
-            assert text in splits["train"]["text"][:] and len(splits["validation"]) == 4
-            kept = set(drawn) - {text}
-            assert kept < set(splits["validation"]["text"])  # the rest of the draw is as it was
-
-    def test_given_labels_keep_their_order(self, folder):
-        train = load(folder, labels=["joy", "fear", "anger"])["train"]
-        assert label_names(train) == ["joy", "fear", "anger"]
-        assert train["labels"][:] == [0, 2, 0]
-
-    def test_unknown_label(self, folder):
-        write_csv(folder / "test.csv", ["text", "label"], [["a", "joy"], ["b", "angr"]])
-        path = folder / "test.csv"
-        message = f"{re.escape(str(path))}, line 3: unknown label 'angr'; did you mean 'anger'"
-        with pytest.raises(ValueError, match=message):
-            load(folder, labels=["joy", "anger"])
-
     def test_skip(self, folder, caplog):
         write_csv(folder / "test.csv", ["text", "label"], [["a", "joy"], ["b", "angr"], [" ", "joy"]])
         splits = load(folder, labels=["joy", "anger"], on_bad_rows="skip")
         assert splits["test"]["text"][:] == ["a"]
         assert "2 bad rows skipped" in caplog.text
-        assert "test.csv, line 3: unknown label" in caplog.text and "test.csv, line 4: the text" in caplog.text
-
-    @pytest.mark.parametrize("split", ["train", "validation", "test"])
-    def test_nothing_left_after_unknown_labels(self, folder, split):
-        write_csv(folder / f"{split}.csv", ["text", "label"], [["a", "zeal"]])
-        with pytest.raises(ValueError, match=f"{split}.csv has no valid rows: .*line 2: unknown label 'zeal'"):
-            load(folder, labels=["joy", "anger"], on_bad_rows="skip")
+        assert "test.csv, line 3: unknown label 'angr'; did you mean 'anger'" in caplog.text
+        assert "test.csv, line 4: the text" in caplog.text
 
     def test_no_label_at_all(self, tmp_path):
         for split in ("train", "validation"):
             write_csv(tmp_path / f"{split}.csv", ["text", "label"], [["a", ""], ["b", ","]])
         with pytest.raises(ValueError, match="no row has a label; name the column of the labels with label_column"):
             load(tmp_path, label_separator=",")
-
-    @pytest.mark.parametrize(("rows", "fraction"), [(1, 0.1), (3, -0.5), (3, 1.5), (3, 0.9), (3, float("nan"))])
-    def test_fractions_that_leave_a_part_empty(self, tmp_path, rows, fraction):
-        path = write_csv(tmp_path / "mine.csv", ["text", "label"], ROWS[:rows])
-        with pytest.raises(ValueError, match=f"`validation_fraction` must lie .*got {fraction} of {rows} rows"):
-            load(path, validation_fraction=fraction)
 
     def test_the_label_none_is_a_string(self, folder):
         write_csv(folder / "train.csv", ["text", "label"], [["a", "None"], ["b", "NA"], ["None", "joy"], *ROWS])
@@ -568,12 +442,6 @@ class TestOwnFiles:
         assert is_multi_label(train)
         assert named(train) == [["anger", "joy"], [], ["joy"]]
 
-    def test_numbers_as_labels(self, tmp_path):
-        rows = [{"text": "a", "label": 1}, {"text": "b", "label": 0}]
-        write_jsonl(tmp_path / "train.jsonl", rows)
-        write_jsonl(tmp_path / "dev.jsonl", rows)
-        assert named(load(tmp_path)["train"]) == [["1"], ["0"]]
-
     @pytest.mark.parametrize("value", ["  ", float("nan"), None])
     def test_forms_of_one_label(self, tmp_path, caplog, value):
         labels = ["joy", " joy ", 1, 1.0, "1", value]
@@ -600,18 +468,11 @@ class TestOwnFiles:
         splits = load(folder, text_column="comment", label_column="emotion", id_column="number")
         assert splits["train"][0] == {"id": "7", "text": "a", "labels": 0}
 
-    @pytest.mark.parametrize(
-        ("options", "column"),
-        [
-            ({"text_column": "comment"}, "comment"),
-            ({"label_column": "emotion"}, "emotion"),
-            ({"label_columns": ["joy", "label"]}, "joy"),
-            ({"id_column": "number"}, "number"),
-        ],
-    )
-    def test_missing_column(self, folder, options, column):
-        message = f"train.csv, line 2: no column '{column}'; the columns are \\['label', 'text'\\]"
-        with pytest.raises(ValueError, match=message):
+    @pytest.mark.parametrize("options", [{"label_columns": ["nix", "label"]}, {"id_column": "nix"}])
+    def test_missing_column(self, folder, options):
+        with pytest.raises(
+            ValueError, match=r"train.csv, line 2: no column 'nix'; the columns are \['label', 'text'\]"
+        ):
             load(folder, **options)
 
     @pytest.mark.parametrize("name", ["validation", "valid", "val", "dev"])
@@ -628,29 +489,6 @@ class TestOwnFiles:
         with pytest.raises(ValueError, match="more than one file for the split 'validation'.*validation.csv.*dev.tsv"):
             load(folder)
 
-    def test_no_training_file(self, tmp_path):
-        write_csv(tmp_path / "test.csv", ["text", "label"], ROWS)
-        with pytest.raises(FileNotFoundError, match="no training file in"):
-            load(tmp_path)
-
-    def test_ids_are_unique(self, folder):
-        splits = load(folder)
-        ids = [row_id for split in splits.values() for row_id in split["id"]]
-        assert len(set(ids)) == len(ids) == 9
-
-    def test_a_validation_part_is_set_aside(self, tmp_path, caplog):
-        rows = [[f"text {i}", "joy" if i % 2 else "anger"] for i in range(40)]
-        path = write_csv(tmp_path / "mine.csv", ["text", "label"], rows)
-        first, second = load(path), load(path)
-        assert "no validation file: 4 training rows set aside" in caplog.text
-        assert len(first["validation"]) == 4 and len(first["train"]) == 36
-        assert first["validation"]["text"][:] == second["validation"]["text"][:]
-        assert first["train"]["text"][:] == second["train"]["text"][:]
-        together = first["train"]["text"][:] + first["validation"]["text"][:]
-        assert sorted(together) == sorted(row[0] for row in rows)
-        assert first["validation"]["text"][:] != [row[0] for row in rows[-4:]]  # drawn, not cut off
-        assert len(load(path, validation_fraction=0.25)["validation"]) == 10
-
     def test_text_becomes_nfc(self, folder):
         write_csv(folder / "train.csv", ["text", "label"], [["cafe\u0301", "joy"], *ROWS])
         assert load(folder)["train"]["text"][0] == "caf\xe9"
@@ -660,27 +498,9 @@ class TestOwnFiles:
         with pytest.raises(ValueError, match="train.jsonl, line 2: the text is empty or no string: 3"):
             load(tmp_path)
 
-    def test_a_missing_label_is_a_bad_row(self, tmp_path):
-        rows = [{"text": "a", "label": "joy"}, {"text": "b", "label": None}]
-        write_jsonl(tmp_path / "train.jsonl", rows)
-        write_jsonl(tmp_path / "dev.jsonl", rows[:1])
-        with pytest.raises(ValueError, match="train.jsonl, line 2"):
-            load(tmp_path)
-
-    def test_an_empty_label_is_a_bad_row(self, tmp_path):
-        write_csv(tmp_path / "train.csv", ["text", "label"], [["a", "joy"], ["b", ""]])
-        write_csv(tmp_path / "dev.csv", ["text", "label"], [["a", "joy"]])
-        with pytest.raises(ValueError, match="train.csv, line 3"):
-            load(tmp_path)
-
     @pytest.mark.parametrize("content", ["", "text,label\n"])
     def test_a_file_without_rows(self, tmp_path, content):
         (tmp_path / "train.csv").write_text(content)
-        with pytest.raises(ValueError, match="train.csv"):
-            load(tmp_path)
-
-    def test_other_encodings(self, tmp_path):
-        (tmp_path / "train.csv").write_bytes("text,label\ncafé,joy\nb,joy\n".encode("latin-1"))
         with pytest.raises(ValueError, match="train.csv"):
             load(tmp_path)
 
