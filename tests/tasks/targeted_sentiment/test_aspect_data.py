@@ -251,7 +251,6 @@ class TestSentiHood:
             ('[{"id": 1,]', "no valid JSON: .*line 1"),
             ('{"id": 1}', "must hold a JSON list of sentences, got dict"),
             ("[]", "has no rows"),
-            ("LOCATION1 caf\xe9".encode("latin-1"), "is not UTF-8 text"),
         ],
     )
     @pytest.mark.parametrize("on_bad_rows", ["error", "skip"])
@@ -259,18 +258,6 @@ class TestSentiHood:
         folder = sentihood_folder(tmp_path, dev=content)
         with pytest.raises(ValueError, match=f"sentihood-dev.json:? {message}"):
             load_dataset_for("sentihood", folder, on_bad_rows=on_bad_rows)
-
-    def test_nothing_valid(self, tmp_path):
-        with pytest.raises(ValueError, match="sentihood-train.json has no valid rows"):
-            load_dataset_for("sentihood", sentihood_folder(tmp_path, train=[place(1, "x")]), on_bad_rows="skip")
-
-    def test_missing_file(self, tmp_path):
-        folder = sentihood_folder(tmp_path)
-        path = folder / "sentihood" / "sentihood-dev.json"
-        path.unlink()
-        message = f"must hold the folder `sentihood` with .*{re.escape(str(path))} does not exist.*HF_EMOTION_DATA"
-        with pytest.raises(FileNotFoundError, match=message):
-            load_dataset_for("sentihood", folder)
 
 
 class TestSemEval2014:
@@ -403,14 +390,6 @@ class TestSemEval2014:
         with pytest.raises(ValueError, match=f"Restaurants_Test_Gold.xml:? .*{message}"):
             load_dataset_for("semeval2014", folder, on_bad_rows=on_bad_rows)
 
-    def test_missing_file(self, tmp_path):
-        folder = semeval_folder(tmp_path)
-        (folder / "semeval2014" / "Restaurants_Test_Gold.xml").unlink()
-        with pytest.raises(
-            FileNotFoundError, match="must hold the folder `semeval2014` with .*Test_Gold.xml does not"
-        ):
-            load_dataset_for("semeval2014", folder)
-
 
 class TestValidationPart:
     @pytest.fixture
@@ -424,31 +403,14 @@ class TestValidationPart:
         assert len(set(validation["text"])) == 2 and len(validation) == 2 * 2 * 5  # a tenth of the distinct texts
         assert len(train) == 36 * 5
         assert not set(train["text"]) & set(validation["text"])
-        assert {*train["id"], *validation["id"]} == {f"{i}/{aspect}" for i in range(40) for aspect in SEMEVAL_ASPECTS}
-
-    def test_groups_and_their_order_are_kept(self, folder):
-        splits = load_dataset_for("semeval2014", folder)
-        for split in ("train", "validation"):
-            ids = [row_id.split("/") for row_id in splits[split]["id"]]
+        for dataset in (train, validation):
+            ids = [row_id.split("/") for row_id in dataset["id"]]
             assert [aspect for _, aspect in ids] == SEMEVAL_ASPECTS * (len(ids) // 5)
             numbers = [int(number) for number, _ in ids]
             assert numbers == sorted(numbers)
-
-    def test_it_is_drawn_at_a_fixed_seed(self, folder):
-        first, second = (load_dataset_for("semeval2014", folder)["validation"]["id"][:] for _ in range(2))
-        assert first == second
-        texts = {int(text.split()[1]) for text in load_dataset_for("semeval2014", folder)["validation"]["text"]}
-        assert texts not in ({0, 1}, {18, 19})  # drawn, not cut off
-
-    def test_share(self, folder):
         assert len(load_dataset_for("semeval2014", folder, validation_fraction=0.25)["validation"]) == 5 * 2 * 5
-
-    @pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5, 0.01, 0.99, float("nan")])
-    def test_shares_that_leave_a_part_empty(self, folder, fraction):
-        with pytest.raises(
-            ValueError, match=f"`validation_fraction` must lie between 0 and 1 .* got {fraction} of 20"
-        ):
-            load_dataset_for("semeval2014", folder, validation_fraction=fraction)
+        with pytest.raises(ValueError, match="`validation_fraction` must lie between 0 and 1 .* got 0 of 20"):
+            load_dataset_for("semeval2014", folder, validation_fraction=0)
 
 
 class TestDownload:
@@ -582,27 +544,19 @@ class TestOwnFiles:
     @pytest.mark.parametrize("split", ["validation", "test"])
     @pytest.mark.parametrize(
         ("column", "name", "near", "known"),
-        [
-            ("target", "Phone", "phone", ["phone", "tablet"]),
-            ("aspect", "SCREEN", "screen", ["battery", "screen"]),
-            ("label", "god", "good", ["bad", "good", "none"]),
-        ],
+        [("target", "Phone", "phone", ["phone", "tablet"]), ("aspect", "SCREEN", "screen", ["battery", "screen"])],
     )
     def test_names_that_no_training_row_has(self, folder, split, column, name, near, known, caplog):
         row = dict(zip(HEADER, ROWS[0], strict=True)) | {column: name}
         path = write_csv(folder / f"{split}.csv", HEADER, [ROWS[0], list(row.values())])
-        message = (
-            f"{re.escape(str(path))}, line 3: unknown {column} '{name}': no training row has it.*"
-            f"did you mean '{near}'.*`{column}s`"
-        )
-        with pytest.raises(ValueError, match=message):
+        message = f"{re.escape(str(path))}, line 3: unknown {column} '{name}': no training row has it.*"
+        with pytest.raises(ValueError, match=f"{message}did you mean '{near}'.*`{column}s`"):
             load(folder, **COLUMNS)
         splits = load(folder, **COLUMNS, on_bad_rows="skip")
         assert splits[split]["text"][:] == [ROWS[0][0]] and "1 bad rows skipped" in caplog.text
-        feature = splits[split].features["labels" if column == "label" else column]
-        assert feature.names == known
-        feature = load(folder, **COLUMNS, **{f"{column}s": [*known, name]})[split].features
-        assert feature["labels" if column == "label" else column].names == [*known, name]
+        assert splits[split].features[column].names == known
+        given = load(folder, **COLUMNS, **{f"{column}s": [*known, name]})
+        assert given[split].features[column].names == [*known, name]
 
     @pytest.mark.parametrize("column", ["target", "aspect"])
     def test_names_that_look_alike(self, folder, column, caplog):
@@ -741,11 +695,6 @@ class TestOwnFiles:
             with pytest.raises(ValueError, match=f"train.jsonl, line 2: {message}"):
                 load(tmp_path, aspect_column="aspect")
 
-    def test_no_valid_row_left(self, folder):
-        write_csv(folder / "test.csv", HEADER, [["a", "phone", "sound", "good"]])
-        with pytest.raises(ValueError, match="test.csv has no valid rows"):
-            load(folder, **COLUMNS, aspects=["screen", "battery"], on_bad_rows="skip")
-
     def test_placeholders(self, tmp_path):
         rows = [[" wLOCATION1dential ", "LOCATION1", "price", "good"]]
         for split in ("train", "dev"):
@@ -777,28 +726,6 @@ class TestOwnFiles:
     def test_options(self, folder, options, message):
         with pytest.raises(ValueError, match=message):
             load(folder, **options)
-
-    def test_a_validation_part_of_whole_texts(self, tmp_path, caplog):
-        rows = [[f"text {i}", "phone", aspect, "good"] for aspect in ("a", "b", "c") for i in range(20)]
-        path = write_csv(tmp_path / "mine.csv", HEADER, rows)
-        splits = load(path, **COLUMNS, validation_fraction=0.2)
-        assert len(splits["validation"]) == 4 * 3 and len(splits["train"]) == 16 * 3
-        assert not set(splits["train"]["text"]) & set(splits["validation"]["text"])
-        assert "12 training rows set aside" in caplog.text
-
-
-class TestHelpers:
-    def test_context_names(self, tmp_path):
-        folder = semeval_folder(sentihood_folder(tmp_path))
-        places = load_dataset_for("sentihood", folder)["train"]
-        assert context_names(places) == (["LOCATION1", "LOCATION2"], SENTIHOOD_ASPECTS)
-        assert context_names(load_dataset_for("semeval2014", folder)["test"]) == (None, SEMEVAL_ASPECTS)
-
-    def test_which_data_ask_about_aspects(self, tmp_path):
-        splits = load_dataset_for("sentihood", sentihood_folder(tmp_path))
-        assert is_aspect_dataset(splits["train"])
-        assert not is_aspect_dataset(splits["train"].remove_columns("context_id"))
-        assert not is_aspect_dataset(load_dataset_for("quickstart")["train"])
 
 
 class TestDuplicates:
