@@ -39,7 +39,6 @@ from toolkit_helpers import (
 
 import hf_emotion.data.replies as replies_module
 from hf_emotion.data import (
-    CORPORA,
     duplicates_between_splits,
     load_dataset_for,
     remove_duplicates,
@@ -325,14 +324,6 @@ class TestMojitalk:
         with pytest.raises(ValueError, match="emojis64.txt, line 2: expected an emoji that no line before it has"):
             load_mojitalk(folder)
 
-    @pytest.mark.parametrize("name", ["dev.ori", "dev.rep", "test.ori", "test.rep"])
-    def test_missing_files(self, tmp_path, name):
-        folder = mojitalk_folder(tmp_path)
-        (folder / "mojitalk" / name).unlink()
-        message = f"{name} does not exist. Nothing is downloaded.*https://github.com/zlinao/Variational-Transformer"
-        with pytest.raises(FileNotFoundError, match=message):
-            load_mojitalk(folder)
-
     def test_nothing_is_downloaded(self, monkeypatch):
         monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
         message = (
@@ -424,10 +415,6 @@ class TestDailyDialogReplies:
         with pytest.raises(ValueError, match="dialogues_test.txt, line 1: unknown emotion '9'"):
             load_daily_dialog_replies(tmp_path)
         assert pairs(load_daily_dialog_replies(tmp_path, on_bad_rows="skip")["test"]) == [("a", "c", "happiness")]
-
-    def test_missing_files(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match="must hold the folder `daily_dialog`"):
-            load_daily_dialog_replies(tmp_path)
 
 
 class TestEmpatheticDialogues:
@@ -564,15 +551,6 @@ class TestEmpatheticDialogues:
         ):
             load_empathetic_replies(folder)
 
-    @pytest.mark.parametrize("kind", ["jsonl", "csv"])
-    def test_missing_files(self, tmp_path, kind):
-        with pytest.raises(FileNotFoundError, match="must hold the folder `empathetic_dialogues`.*has not all three"):
-            load_empathetic_replies(tmp_path)
-        folder = empathetic_folder(tmp_path, train=self.FIRST[kind])
-        (folder / "empathetic_dialogues" / f"valid.{kind}").unlink()
-        with pytest.raises(FileNotFoundError, match="has not all three"):
-            load_empathetic_replies(folder)
-
     def archive(self, folder: Path, names=("train", "valid", "test")) -> Path:
         path = folder / "download"  # the cache gives it no ending
         with tarfile.open(path, "w:gz") as file:
@@ -606,18 +584,6 @@ class TestEmpatheticDialogues:
 
 
 class TestReplyFiles:
-    @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
-    def test_formats(self, tmp_path, ending):
-        for stem, rows in {"train": OWN, "dev": OWN[:1], "test": OWN[1:]}.items():
-            write_own(tmp_path / f"{stem}.{ending}", rows)
-        splits = load_reply_files(tmp_path)
-        assert list(splits) == ["train", "validation", "test"]
-        for split, rows in {"train": OWN_PAIRS, "validation": OWN_PAIRS[:1], "test": OWN_PAIRS[1:]}.items():
-            check_columns(splits[split], ["joy", "sadness"])
-            assert pairs(splits[split]) == rows
-        first = 1 if ending in ("jsonl", "parquet") else 2
-        assert splits["train"]["id"][:] == [f"train-{first + i}" for i in range(3)]
-
     def test_columns_and_labels(self, tmp_path):
         rows = [
             {"q": row["context"], "a": row["reply"], "e": row["emotion"], "key": f"k{i}"} for i, row in enumerate(OWN)
@@ -628,72 +594,6 @@ class TestReplyFiles:
         train = load_reply_files(tmp_path, **options, labels=["sadness", "fear", "joy"])["train"]
         check_columns(train, ["sadness", "fear", "joy"])
         assert pairs(train) == OWN_PAIRS and train["id"][:] == ["k0", "k1", "k2"]
-
-    def test_number_as_label_and_id(self, tmp_path):
-        rows = [
-            {"context": "a", "reply": "b", "emotion": 10, "id": 7},
-            {"context": "c", "reply": "d", "emotion": 9, "id": 8},
-        ]
-        for stem in ("train", "val"):
-            write_own(tmp_path / f"{stem}.jsonl", rows)
-        train = load_reply_files(tmp_path, id_column="id")["train"]
-        assert pairs(train) == [("a", "b", "10"), ("c", "d", "9")] and train["id"][:] == ["7", "8"]
-
-    def test_validation_is_set_aside_by_contexts(self, tmp_path, caplog):
-        rows = [{"context": f"c{i % 20}", "reply": f"r{i}", "emotion": "joy"} for i in range(60)]
-        path = write_own(tmp_path / "mine.jsonl", rows)
-        with caplog.at_level(logging.WARNING):
-            splits = load_reply_files(path, validation_fraction=0.25)
-        train, validation = (set(splits[split]["context"]) for split in ("train", "validation"))
-        assert not train & validation and (len(train), len(validation)) == (15, 5)
-        assert (len(splits["train"]), len(splits["validation"])) == (45, 15)
-        assert [reply for _, reply, _ in pairs(splits["train"])] == [
-            row["reply"] for row in rows if row["context"] in train
-        ]
-        assert logged(caplog, "set aside") == "no validation file: 15 training rows set aside for validation"
-        again = load_reply_files(path, validation_fraction=0.25)
-        assert again["validation"]["id"][:] == splits["validation"]["id"][:]
-        for fraction in (1, -0.5, 0.001):
-            with pytest.raises(ValueError, match="`validation_fraction` must lie between 0 and 1"):
-                load_reply_files(path, validation_fraction=fraction)
-
-    @pytest.mark.parametrize("split", ["dev", "test"])
-    def test_an_emotion_that_no_training_row_has(self, tmp_path, split, caplog):
-        for stem in ("train", "dev", "test"):
-            write_own(tmp_path / f"{stem}.jsonl", OWN)
-        path = write_own(tmp_path / f"{split}.jsonl", [*OWN, {**OWN[0], "emotion": "Joy"}])
-        message = rf"{re.escape(str(path))}, line 4: unknown label 'Joy': no training row has it.*did you mean 'joy'.*`labels`"
-        with pytest.raises(ValueError, match=message):
-            load_reply_files(tmp_path)
-        with caplog.at_level(logging.WARNING):
-            splits = load_reply_files(tmp_path, on_bad_rows="skip")
-        part = splits["validation" if split == "dev" else "test"]
-        check_columns(part, ["joy", "sadness"])
-        assert pairs(part) == OWN_PAIRS and logged(caplog, "bad rows").startswith("1 bad rows skipped")
-        check_columns(load_reply_files(tmp_path, labels=["joy", "sadness", "Joy"])["test"], ["joy", "sadness", "Joy"])
-
-    def test_an_emotion_of_one_context_stays_in_training(self, tmp_path):
-        rows = [{"context": f"c{i % 20}", "reply": f"r{i}", "emotion": "joy"} for i in range(60)]
-        path = write_own(tmp_path / "mine.jsonl", rows)
-        drawn = set(load_reply_files(path)["validation"]["context"])
-        assert len(drawn) == 2
-        for context in drawn:
-            write_own(path, [*rows, {"context": context, "reply": "r", "emotion": "fear"}])
-            splits = load_reply_files(path)
-            assert splits["train"]["context"][:].count(context) == 4
-            assert drawn - {context} < set(splits["validation"]["context"]) and len(splits["validation"]) == 6
-
-    @pytest.mark.parametrize("missing", ["context", "reply", "emotion"])
-    def test_missing_columns(self, tmp_path, missing):
-        rows = [{name: value for name, value in row.items() if name != missing} for row in OWN]
-        path = write_own(tmp_path / "train.csv", rows)
-        message = (
-            rf"{re.escape(str(path))}, line 2: no column '{missing}'; the columns are .*Name yours with context_column"
-        )
-        with pytest.raises(ValueError, match=message):
-            load_reply_files(tmp_path, on_bad_rows="skip")
-        with pytest.raises(ValueError, match="no column 'key'"):
-            load_reply_files(write_own(tmp_path / "other" / "train.csv", OWN), id_column="key")
 
     BAD = {
         "context": ({"context": " "}, "the context is empty or no string: ' '"),
@@ -732,19 +632,6 @@ class TestReplyFiles:
         assert message.startswith(f"{len(bad)} bad rows skipped")
         assert all(f"train.jsonl, line {line}: " in message for line in range(2, 2 + len(bad)))
 
-    def test_no_valid_row(self, tmp_path):
-        write_own(tmp_path / "train.jsonl", [{**OWN[0], "reply": ""}])
-        with pytest.raises(ValueError, match="train.jsonl has no valid rows"):
-            load_reply_files(tmp_path, on_bad_rows="skip")
-
-    def test_wrong_arguments(self, tmp_path):
-        with pytest.raises(ValueError, match="`data_dir` must name a folder"):
-            load_reply_files()
-        with pytest.raises(ValueError, match="`labels` must be a list of names, got the string 'joy'"):
-            load_reply_files(tmp_path, labels="joy")
-        with pytest.raises(FileNotFoundError, match="no training file"):
-            load_reply_files(tmp_path)
-
 
 class TestWiring:
     def test_names(self, tmp_path, monkeypatch):
@@ -752,15 +639,6 @@ class TestWiring:
         monkeypatch.setenv("HF_EMOTION_DATA", str(folder))
         for name in ("mojitalk", "daily_dialog_replies", "empathetic_dialogues"):
             assert is_reply_dataset(load_dataset_for(name)["test"])
-        own = write_own(tmp_path / "own" / "train.jsonl", OWN)
-        assert pairs(load_dataset_for("reply_files", own, validation_fraction=0.4)["train"])
-        assert CORPORA["reply_files"].own_files  # HF_EMOTION_DATA is not one's own folder
-        with pytest.raises(ValueError, match="`data_dir` must name a folder"):
-            load_dataset_for("reply_files")
-
-    def test_options(self, tmp_path):
-        folder = mojitalk_folder(tmp_path)
-        assert len(load_dataset_for("mojitalk", folder, train_part="judge_a")["train"]) < 60
         with pytest.raises(ValueError, match="unknown option 'context_turn'.*did you mean 'context_turns'"):
             load_dataset_for("empathetic_dialogues", folder, context_turn=2)
 
@@ -802,13 +680,6 @@ class TestWiring:
         with caplog.at_level(logging.WARNING):
             splits = load_dataset_for("mojitalk", folder, dedupe=True)
         assert pairs(splits["train"]) == [POSTS[2], ("own", "own", JOY)]
-
-    def test_which_data_are_replies(self, tmp_path):
-        dataset = load_mojitalk(mojitalk_folder(tmp_path))["train"]
-        assert is_reply_dataset(dataset)
-        for column in ("context", "reply"):
-            assert not is_reply_dataset(dataset.remove_columns(column))
-        assert not is_reply_dataset(dialogue_dataset([("a", 0)]))
 
 
 real_data = [
