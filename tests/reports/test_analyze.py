@@ -17,9 +17,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import torch
-from scipy.stats import binomtest
 from sklearn.metrics import f1_score, precision_score, recall_score
-from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from toolkit_helpers import files_in, invoke, one_thread, report_of, write_csv, write_dialogues
 
 from hf_emotion import Predictor, load_dataset_for, metrics
@@ -236,14 +234,6 @@ class TestThresholdCurve:
         for number, threshold in enumerate(at):
             for name, score in (("precision", precision_score), ("recall", recall_score), ("f1", f1_score)):
                 assert curve[name][number] == pytest.approx(score(gold, scores > threshold, zero_division=0))
-
-    @pytest.mark.parametrize("seed", range(3))
-    def test_its_maximum_is_the_best_f1(self, seed):
-        generator = np.random.default_rng(seed)
-        gold = (generator.random(60) < 0.3).astype(np.int8)
-        scores = np.clip(0.3 * gold + 0.7 * generator.random(60), 0, 1).astype(np.float32)
-        best = max(f1_score(gold, scores > cut) for cut in [0.0, *scores[scores < scores.max()]])
-        assert metrics.threshold_curve(gold, scores)["f1"].max() == pytest.approx(best)
 
     def test_of_probabilities_it_gives_expected_counts(self):
         curve = metrics.threshold_curve([0.9, 0.5, 0.1], [0.8, 0.6, 0.4], [0.0, 0.5, 0.7, 0.9])
@@ -488,14 +478,6 @@ class TestTwoRuns:
         assert "script" not in found.tags and HOSTILE in found.text and "t5 says" in found.text
         assert not [value for name, value in found.attributes if name in ("src", "href")]
 
-    def test_mcnemar_of_a_known_table(self):
-        # 40 rows both right, 9 the first alone, 21 the second alone, 30 none.
-        right = np.repeat([[1, 1], [1, 0], [0, 1], [0, 0]], [40, 9, 21, 30], axis=0)
-        found = metrics.mcnemar(np.ones(100), *right.T)
-        expected = statsmodels_mcnemar([[40, 9], [21, 30]], exact=True).pvalue
-        assert (found["only_first"], found["only_second"]) == (9, 21)
-        assert found["p_value"] == pytest.approx(expected) == pytest.approx(binomtest(9, 30).pvalue)
-
     def test_other_rows(self, pair, tmp_path):
         other = write_run(tmp_path / "other", {"validation": dev_rows(), "test": TEST[:-1]})
         with pytest.raises(ValueError, match="were not measured on the same rows"):
@@ -664,19 +646,6 @@ class TestCompareOverSeeds:
 
 @pytest.mark.usefixtures("own_verbosity")
 class TestCommand:
-    def test_no_run(self, argv, tmp_path):
-        result = argv("analyze", tmp_path)
-        assert result.code == 1 and re.search(
-            "is no finished run folder: it has no metrics.json.*hf-emotion train", result.err
-        )
-        assert not list(tmp_path.iterdir())
-
-    def test_no_predictions(self, argv, tmp_path):
-        run = write_run(tmp_path / "run")
-        (run / "predictions.parquet").unlink()
-        result = argv("analyze", run)
-        assert result.code == 1 and re.search("has no predictions.parquet: `hf-emotion train", result.err)
-
     def test_another_corpus(self, argv, tmp_path, corpus):
         shutil.copytree(corpus, tmp_path / "corpus")
         write_csv(tmp_path / "corpus" / "test.csv", ["id", "text", "label"], [["t1", "so", "joy"]])
@@ -686,13 +655,20 @@ class TestCommand:
         assert result.code == 1 and "the test rows of files in" in result.err and "are not those" in result.err
         assert files_in(run) == before
 
-    def test_no_such_split(self, argv, tmp_path):
+    def test_what_is_missing(self, argv, tmp_path):
         run = write_run(tmp_path / "run", {"validation": dev_rows()})
-        result = argv("analyze", run, "--split", "test")
-        assert result.code == 1 and "no figures for the split 'test': it has ['validation']" in result.err
-
-    def test_three_runs(self, argv, tmp_path):
-        assert argv("analyze", tmp_path, tmp_path, tmp_path).code == 2
+        (tmp_path / "empty").mkdir()
+        for arguments, message in (
+            ([tmp_path / "empty"], "is no finished run folder: it has no metrics.json.*hf-emotion train"),
+            ([run, "--split", "test"], "no figures for the split 'test': it has .'validation'"),
+            ([run], "has no predictions.parquet: `hf-emotion train"),
+        ):
+            if "predictions" in message:
+                (run / "predictions.parquet").unlink()
+            result = argv("analyze", *arguments)
+            assert result.code == 1 and re.search(message, result.err)
+        assert not list((tmp_path / "empty").iterdir())
+        assert argv("analyze", run, run, run).code == 2
 
     def test_without_matplotlib(self, tmp_path, monkeypatch, caplog):
         find = module.importlib.util.find_spec
