@@ -55,7 +55,7 @@ def save(root: Path) -> None:
     """A checkpoint of each family with its tokenizer, logits, card and figures."""
     from model_cases import BY_ID, HUB_CASES, make_tokenizer
     from safetensors.torch import save_file
-    from test_hub import EXAMPLE, write_run
+    from toolkit_helpers import EXAMPLE, write_run
 
     tokenizer = make_tokenizer(root / "tokenizer")
     for name in HUB_CASES:
@@ -128,7 +128,7 @@ def models() -> None:
     import pytest
 
     families = ("label_aware_bert", "cg_bert", "roberta_esa", "dialogue_bilstm", "mod_ln")
-    files = [TESTS / f"test_{name}.py" for name in ("models_shared", "frozen_checkpoints", *families)]
+    files = [TESTS / "models" / f"test_{name}.py" for name in ("models_shared", "frozen_checkpoints", *families)]
     if code := pytest.main(["-q", "-m", "not slow", *map(str, files)]):
         sys.exit(int(code))
 

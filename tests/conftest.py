@@ -30,6 +30,15 @@ def tokenizer(tmp_path_factory):
     return make_tokenizer(tmp_path_factory.mktemp("tokenizer"))
 
 
+@pytest.fixture
+def poisoned_memory(monkeypatch):
+    """Memory that nobody has written holds NaN instead of what happens to lie there."""
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
 @dataclass(frozen=True)
 class FreshProcess:
     """

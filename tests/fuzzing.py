@@ -3,7 +3,7 @@
 What is thrown at each entry point, and what may come back: a valid result, or an error of the plain kinds with a message; no
 other exception, no traceback on the command line, nothing half-written.
 
-`tests/test_fuzz.py` runs a few cases of each, `python -m tests.endurance.fuzz` thousands.
+`tests/cli/test_fuzz.py` runs a few cases of each, `python -m tests.endurance.fuzz` thousands.
 """
 
 import contextlib
@@ -53,7 +53,8 @@ from hf_emotion.recipes import Recipe, recipe_folder
 from hf_emotion.tasks import options_of
 from hf_emotion.tasks.emotion_classification.corpora import CORPORA as KNOWN
 from hf_emotion.tasks.emotional_response.onnx_replies import OnnxReplyGenerator
-from hf_emotion.tasks.loading import check_dataset, load_dataset_for
+from hf_emotion.tasks.loading import check_dataset
+from hf_emotion import load_dataset_for
 from hf_emotion.training.recipe_checks import load_recipe
 
 
@@ -99,42 +100,10 @@ class EntryPoint:
 
 TEXTS = (
     *("", " ", "\n", "a", "0", "joy", "so happy today", "anger|joy", "None", "nan", "a\x00b", "\x1b[31mred", "\r\n"),
-    *(
-        "\u202egnp.exe",
-        "مرحبا بالعالم",
-        "שלום",
-        "e\u0301\u0302\u0303" * 20,
-        "\ufeffjoy",
-        "\ud800",
-        "\udc80x",
-        "\U0001f600",
-    ),
-    *(
-        "\u2028",
-        "😀" * 300,
-        "👩‍👩‍👧‍👦" * 50,
-        "a" * 5000,
-        "a b " * 2000,
-        "\u0000" * 50,
-        "\uffff",
-        "<script>",
-        "[SEP] [PAD]",
-    ),
-    *(
-        "../../etc/passwd",
-        "$(id)",
-        "{{7*7}}",
-        "%s%n",
-        "'; --",
-        '"',
-        ",",
-        "\t",
-        "1e400",
-        "-1",
-        "9" * 5000,
-        "\u3000",
-        "\u200b",
-    ),
+    *("\u202egnp.exe", "مرحبا بالعالم", "שלום", "e\u0301\u0302\u0303" * 20, "\ufeffjoy", "\ud800", "\udc80x", "😀"),
+    *("\u2028", "😀" * 300, "👩‍👩‍👧‍👦" * 50, "a" * 5000, "a b " * 2000, "\u0000" * 50, "\uffff", "<script>"),
+    *("[SEP] [PAD]", "../../etc/passwd", "$(id)", "{{7*7}}", "%s%n", "'; --", '"', ",", "\t", "1e400", "-1"),
+    *("9" * 5000, "\u3000", "\u200b"),
 )
 texts = st.one_of(
     st.sampled_from(TEXTS), st.text(max_size=30), st.text(alphabet=string.ascii_lowercase + " ,'.", max_size=30)
@@ -179,20 +148,7 @@ def dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True)
 
 
-COLUMNS = (
-    "text",
-    "label",
-    "labels",
-    "id",
-    "context",
-    "reply",
-    "emotion",
-    "dialogue",
-    "utterance",
-    "speaker",
-    "turns",
-    "aspect",
-)
+COLUMNS = "text label labels id context reply emotion dialogue utterance speaker turns aspect".split()
 row_values = st.one_of(texts, st.sampled_from(["joy", "anger", "calm"]), values)
 turns = st.lists(
     st.fixed_dictionaries({}, optional={"utterance": row_values, "speaker": row_values, "label": row_values})
@@ -235,10 +191,10 @@ def as_parquet(rows: list[dict], _: str = "") -> bytes:
 FORMATS = {
     ".csv": as_csv,
     ".tsv": as_csv,
-    ".jsonl": as_jsonl,
-    ".parquet": as_parquet,
-    ".ndjson": as_jsonl,
     ".txt": as_csv,
+    ".jsonl": as_jsonl,
+    ".ndjson": as_jsonl,
+    ".parquet": as_parquet,
 }
 
 
@@ -259,9 +215,7 @@ def table_files(draw) -> tuple[str, bytes]:
 
 OPTIONS = sorted({"data_dir", *(option for name in KNOWN for option in options_of(name))})
 option_values = st.one_of(
-    st.sampled_from(
-        ["label", "text", "aspect", "target", "emotion", "skip", "error", ",", "|", "ekman", 0.1, 0.5, True, 3]
-    ),
+    st.sampled_from([*"label text aspect target emotion skip error , | ekman".split(), 0.1, 0.5, True, 3]),
     st.lists(st.sampled_from(["joy", "anger", "calm", "joy", ""]), max_size=4),
     values,
 )
@@ -347,10 +301,13 @@ def write_corpora(folder: Path) -> Path:
 CORPORA = {
     **{
         name: name
-        for name in ("goemotions", "emotion6", "sentihood", "semeval2014", "meld", "emorynlp", "daily_dialog")
+        for name in "goemotions emotion6 sentihood semeval2014 meld emorynlp daily_dialog iemocap mojitalk".split()
     },
-    **{"iemocap": "iemocap", "mojitalk": "mojitalk", "empathetic_dialogues": "empathetic_dialogues"},
-    **{"daily_dialog_replies": "daily_dialog", "conversations": "meld"},
+    **{
+        "empathetic_dialogues": "empathetic_dialogues",
+        "daily_dialog_replies": "daily_dialog",
+        "conversations": "meld",
+    },
 }
 
 
@@ -401,7 +358,7 @@ recipe_values = st.one_of(
 )
 keys = st.one_of(
     st.sampled_from(
-        [*KEYS, "learning_rate", "learning_rte", "output_dir", "dataset_options.taxonomy", "model_config.tie_head"]
+        [*KEYS, *"learning_rate learning_rte output_dir dataset_options.taxonomy model_config.tie_head".split()]
     ),
     st.sampled_from([f"{head}.{tail}" for head in KEYS for tail in ("x", "", "a.b", "taxonomy", "num_train_epochs")]),
     texts,
@@ -438,9 +395,7 @@ def recipe_point() -> EntryPoint:
         recipe = load_recipe(path, given)
         again = folder / "again.yaml"
         again.write_text(recipe.to_yaml(), encoding="utf-8")
-        assert (
-            load_recipe(again) == recipe or recipe.to_yaml() == load_recipe(again).to_yaml()
-        )  # NaN differs from itself
+        assert recipe.to_yaml() == load_recipe(again).to_yaml()  # NaN differs from itself
 
     return EntryPoint(st.tuples(contents, overrides), run, ("override", "recipe", "`"))
 
@@ -513,10 +468,8 @@ def models_point() -> EntryPoint:
             inputs[case["which"]].view(-1)[-1] = case["ids"]
         if case["embeds"] is not None and "input_ids" in inputs and inputs["input_ids"].dim() == 2:
             size = model.get_input_embeddings().weight.shape[1]
-            shape = (*inputs.pop("input_ids").shape, size)
-            inputs["inputs_embeds"] = torch.full(
-                shape, {"nan": math.nan, "inf": math.inf, "zero": 0.0}[case["embeds"]]
-            )
+            value = {"nan": math.nan, "inf": math.inf, "zero": 0.0}[case["embeds"]]
+            inputs["inputs_embeds"] = torch.full((*inputs.pop("input_ids").shape, size), value)
         outputs = model(**inputs)
         rows = next(iter(inputs.values())).shape[0]
         assert outputs.logits.shape[0] == rows
@@ -553,7 +506,9 @@ def predictors_point(tokenizer) -> EntryPoint:
     cases = st.tuples(
         st.sampled_from(list(of)),
         st.one_of(
-            st.lists(st.one_of(texts, texts, texts, odd), max_size=4), long_texts.map(lambda text: [text]), texts
+            st.lists(st.one_of(texts, texts, texts, odd), max_size=4),
+            st.lists(long_texts, min_size=1, max_size=1),
+            texts,
         ),
         st.one_of(st.none(), st.integers(-1, 9)),
         st.one_of(st.none(), st.lists(st.sampled_from(["PLACE1", "PLACE2", "x"]), max_size=2)),
@@ -568,12 +523,8 @@ def predictors_point(tokenizer) -> EntryPoint:
         elif kind in ("targets", "aspects"):
             results = found(given, targets=targets)
         elif kind == "replies":
-            contexts = (
-                [text[:100] if isinstance(text, str) else text for text in given]
-                if isinstance(given, list)
-                else given[:99]
-            )
-            results = found(contexts, emotion, do_sample=False, max_new_tokens=2)
+            cut = [text[:100] if isinstance(text, str) else text for text in given]
+            results = found(cut if isinstance(given, list) else given[:99], emotion, do_sample=False, max_new_tokens=2)
         else:
             given = [given] if isinstance(given, list) and given else given
             results = found(given)
@@ -618,11 +569,8 @@ def folder_point(
         content = valid[kind][name]
         how = draw(st.sampled_from(["bytes", "json", "cut", "other", "gone", "header"]))
         if how == "json" and name.endswith(".json"):
-            return (
-                kind,
-                name,
-                json_edits(draw, content, ("auto_map", "_attn_implementation", "dtype", "vocab_size", "num_labels")),
-            )
+            fields = ("auto_map", "_attn_implementation", "dtype", "vocab_size", "num_labels")
+            return kind, name, json_edits(draw, content, fields)
         if how == "cut":
             return kind, name, content[: int(draw(places) * len(content))]
         if how == "header" and name.endswith(".safetensors"):
@@ -630,11 +578,8 @@ def folder_point(
             header = json_edits(draw, content[8 : 8 + length], ())
             return kind, name, len(header).to_bytes(8, "little") + header + content[8 + length :]
         if how == "other":
-            return (
-                kind,
-                name,
-                draw(st.one_of(st.binary(max_size=50), values.map(dumps).map(str.encode), st.just(content * 2))),
-            )
+            others = (st.binary(max_size=50), values.map(dumps).map(str.encode), st.just(content * 2))
+            return kind, name, draw(st.one_of(others))
         if how == "gone":
             return kind, name, None
         return kind, name, edited(content, draw(edits))
@@ -679,9 +624,8 @@ def saved(folder: Path, case: str, root: Path) -> dict[str, bytes]:
     make_tokenizer(root / "tokenizer", model_max_length=32).save_pretrained(folder)
     if getattr(model.config, "tfidf_gating", "none") != "none":
         TfidfGate({"joy": 2.5}, 3.0).save_pretrained(folder)
-    return {
-        path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors")
-    }
+    paths = [path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors")]
+    return {path.name: path.read_bytes() for path in paths}
 
 
 CHECKPOINTS = (
@@ -713,10 +657,10 @@ def cli_point(root: Path) -> EntryPoint:
     Any arguments of any command. What takes long or leaves the machine is replaced by an error of the plain kind: training, the
     export, faithfulness, serving, the upload and its check.
     """
-    saved(root / "model", "label-aware-pooler-hidden-balanced", root)
-    saved(root / "targeted", "qacg-per-head-context-gate-bias", root)
-    saved(root / "dialogue", "dialogue-model", root)
-    saved(root / "replies", "bert-mod-ln", root)
+    for name, case in zip(
+        ("model", "targeted", "dialogue", "replies"), (*CHECKPOINTS[:3:2], *CHECKPOINTS[4:]), strict=True
+    ):
+        saved(root / name, case, root)
     save_base_bert(root / "base")
     write_dialogues(root / "dialogues", FEW)
     (root / "texts.csv").write_text("text,label\nso happy,joy\nthe anger,anger\n" * 5, encoding="utf-8")
@@ -725,27 +669,17 @@ def cli_point(root: Path) -> EntryPoint:
     (root / "recipe.yaml").write_text(f"name: x\nbase_model: {root / 'base'}\ndataset: quickstart\n", encoding="utf-8")
     (root / "damaged.yaml").write_text("name: [", encoding="utf-8")
     (root / "empty").mkdir()
-    places_there = ("model", "targeted", "dialogue", "replies", "base", "empty", "texts.csv", "bad.csv", "rows.jsonl")
-    places_there += (
-        "recipe.yaml",
-        "damaged.yaml",
-        "nothing",
-        "dialogues",
-        "model/config.json",
-        "model/model.safetensors",
+    there = "model targeted dialogue replies base empty texts.csv bad.csv rows.jsonl recipe.yaml damaged.yaml nothing dialogues"
+    paths = st.sampled_from(
+        [str(root / name) for name in (*there.split(), "model/config.json", "model/model.safetensors")]
     )
-    paths = st.sampled_from([str(root / name) for name in places_there])
     # What a terminal can pass: no NUL; bytes that are not UTF-8 as halves of characters.
     arguments = texts.map(lambda text: text.replace("\0", "")[:2000])
     words = st.one_of(
         arguments,
         paths,
-        st.sampled_from(
-            ["-1", "0", "1", "3", "nan", "1e999", "joy", "joy=0.7,fear=0.3", "key=value", "key=[", "=", "-", "--"]
-        ),
-        st.sampled_from(
-            ["quickstart", "files", "goemotions", "sentihood", "x.html", "x.png", "x.json", "minilm-no", "attention"]
-        ),
+        st.sampled_from("-1 0 1 3 nan 1e999 joy joy=0.7,fear=0.3 key=value key=[ = - --".split()),
+        st.sampled_from("quickstart files goemotions sentihood x.html x.png x.json minilm-no attention".split()),
     )
     commands = _commands(typer.main.get_command(app))
 
@@ -769,13 +703,8 @@ def cli_point(root: Path) -> EntryPoint:
     def run(case, folder: Path) -> None:
         line, stdin = case
         stopped = mock.Mock(side_effect=ValueError("`stopped`: the fuzz test goes no further"))
-        targets = (
-            "runs.train.train",
-            "publishing.export.export_onnx",
-            "study.faithfulness.faithfulness",
-            "serving.demo.serve",
-            "publishing.hub._upload",
-        )
+        targets = ["runs.train.train", "publishing.export.export_onnx", "study.faithfulness.faithfulness"]
+        targets += ["serving.demo.serve", "publishing.hub._upload"]
         out, err = io.StringIO(), io.StringIO()
         with contextlib.ExitStack() as stack:
             for target in targets:

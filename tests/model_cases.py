@@ -49,27 +49,9 @@ from transformers import (
 
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-WORDS = (
-    *(
-        "i",
-        "am",
-        "so",
-        "feel",
-        "feeling",
-        "of",
-        "the",
-        "a",
-        "day",
-        "today",
-        "this",
-        "is",
-        "not",
-        "very",
-        "rain",
-        "sun",
-    ),
-    *("joy", "anger", "nervous", "opt", "neutral", "happy", "sad", "calm", "fear", "nostalgia", "home", "sick"),
-    *("##ness", "##im", "##ism", "##sick", "##s", "##ful", "!", ".", ","),
+WORDS = tuple(
+    "i am so feel feeling of the a day today this is not very rain sun joy anger nervous opt neutral happy sad calm fear "
+    "nostalgia home sick ##ness ##im ##ism ##sick ##s ##ful ! . ,".split()
 )
 VOCABULARY = (*SPECIAL_TOKENS, *WORDS)
 LABELS = ("joy", "anger", "nervousness", "optimism", "neutral")
@@ -729,19 +711,12 @@ HUB_CASES = (
     "bert-mod-ln",
 )
 
-# (arguments, what the message says): wrong types, then each rule of each `validate_*` method.
+# (arguments, what the message says): types that no text shows, then each rule of each `validate_*` method.
 BAD_LABEL_AWARE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"label_attention": "dot"}, "'label_attention'"),
-    ({"label_embedding_size": "16"}, "'label_embedding_size'"),
     ({"leam_radius": 1.5}, "'leam_radius'"),
-    ({"tie_head": "yes"}, "'tie_head'"),
     ({"head_hidden_size": 3.5}, "'head_hidden_size'"),
-    ({"sentence_representation": "mean"}, "'sentence_representation'"),
-    ({"class_balanced_beta": "0.9"}, "'class_balanced_beta'"),
-    ({"class_balanced_normalize": "no"}, "'class_balanced_normalize'"),
     ({"class_counts": [1.5, 2]}, "'class_counts'"),
     ({"thresholds": ["0.5", "0.5"]}, "'thresholds'"),
-    ({"hidden_size": "16"}, "'hidden_size'"),
     ({"is_decoder": True}, "`is_decoder`"),
     ({"add_cross_attention": True}, "`add_cross_attention`"),
     ({"label_embedding_size": 0}, "`label_embedding_size` must be at least 1, got 0"),
@@ -763,18 +738,10 @@ BAD_LABEL_AWARE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"class_balanced_beta": -0.1}, r"`class_balanced_beta` .*\[0, 1\), got -0.1"),
 )
 BAD_CG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"num_contexts": "8"}, "'num_contexts'"),
     ({"num_contexts": 8.0}, "'num_contexts'"),
-    ({"aspects": "price"}, "'aspects'"),
     ({"aspects": [1, 2]}, "'aspects'"),
     ({"aspects": ["price"], "targets": "LOCATION1"}, "'targets'"),
     ({"aspects": ["price"], "targets": ["LOCATION1"], "target_texts": "location - 1"}, "'target_texts'"),
-    ({"auxiliary_sentence": "yes"}, "'auxiliary_sentence'"),
-    ({"gate_activation": "relu"}, "'gate_activation'"),
-    ({"gate_heads": "all"}, "'gate_heads'"),
-    ({"context_initializer_range": "0.05"}, "'context_initializer_range'"),
-    ({"use_pooler": "no"}, "'use_pooler'"),
-    ({"hidden_size": "16"}, "'hidden_size'"),
     ({"is_decoder": True}, "`is_decoder`"),
     ({"add_cross_attention": True}, "`add_cross_attention`"),
     ({"num_contexts": 0}, "`num_contexts` must be at least 1, got 0"),
@@ -797,30 +764,15 @@ BAD_CG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
 )
 BAD_QACG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"gate_activation": "tanh"}, "'gate_activation'"),
-    ({"context_heads": "all"}, "'context_heads'"),
-    ({"gate_bias": "no"}, "'gate_bias'"),
-    ({"quasi_similarity": "cosine"}, "'quasi_similarity'"),
-    ({"quasi_alpha": "1"}, "'quasi_alpha'"),
     ({"quasi_beta": None}, "'quasi_beta'"),
     ({"quasi_gamma": [1.0]}, "'quasi_gamma'"),
     # What it inherits.
-    ({"gate_heads": "all"}, "'gate_heads'"),
-    ({"use_pooler": "no"}, "'use_pooler'"),
     ({"is_decoder": True}, "`is_decoder`"),
     ({"num_contexts": 0}, "`num_contexts` must be at least 1, got 0"),
     ({"context_initializer_range": -1}, "`context_initializer_range` must not be negative"),
 )
 BAD_ESA_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"esa_position_embedding": "rotary"}, "'esa_position_embedding'"),
-    ({"esa_num_attention_heads": "2"}, "'esa_num_attention_heads'"),
-    ({"esa_bias": "no"}, "'esa_bias'"),
-    ({"esa_output_projection": "no"}, "'esa_output_projection'"),
-    ({"esa_pooling": "max"}, "'esa_pooling'"),
     ({"head_hidden_size": 3.5}, "'head_hidden_size'"),
-    ({"classifier_dropout": "0.3"}, "'classifier_dropout'"),
-    ({"tfidf_gating": "delete"}, "'tfidf_gating'"),
-    ({"class_balanced_beta": "0.9"}, "'class_balanced_beta'"),
-    ({"class_balanced_normalize": "no"}, "'class_balanced_normalize'"),
     ({"class_counts": [1.5, 2]}, "'class_counts'"),
     ({"thresholds": ["0.5", "0.5"]}, "'thresholds'"),
     ({"is_decoder": True}, "`is_decoder`"),
@@ -835,18 +787,8 @@ BAD_ESA_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"class_balanced_beta": 1.0}, r"`class_balanced_beta` .*\[0, 1\), got 1.0"),
 )
 BAD_DIALOGUE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"utterance_encoder": "bert"}, "'utterance_encoder'"),
-    ({"encoder_config": "bert"}, "'encoder_config'"),
-    ({"freeze_encoder": "no"}, "'freeze_encoder'"),
-    ({"utterance_size": "384"}, "'utterance_size'"),
     ({"hidden_size": 12.5}, "'hidden_size'"),
-    ({"num_hidden_layers": "1"}, "'num_hidden_layers'"),
-    ({"causal": "no"}, "'causal'"),
-    ({"attention_residual": "no"}, "'attention_residual'"),
-    ({"positional_encoding": "learned"}, "'positional_encoding'"),
-    ({"positional_encoding_at": "output"}, "'positional_encoding_at'"),
     ({"num_speakers": None}, "'num_speakers'"),
-    ({"class_weights": "balanced"}, "'class_weights'"),
     ({"utterance_encoder": "model"}, "`encoder_config` and .* got utterance_encoder='model' without"),
     (
         {"utterance_encoder": "model", "encoder_config": {"model_type": "nobert"}},
@@ -871,14 +813,7 @@ BAD_DIALOGUE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"num_labels": 3, "class_weights": [1.0, 2]}, "`class_weights` needs .* 3 labels, got 2"),
 )
 BAD_MOD_LN_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"num_emotions": "64"}, "'num_emotions'"),
-    ({"emotions": "joy"}, "'emotions'"),
-    ({"modulation": "add"}, "'modulation'"),
-    ({"modulate_encoder": "no"}, "'modulate_encoder'"),
     ({"modulate_decoder": 1}, "'modulate_decoder'"),
-    ({"modulated_norms": "ln_1"}, "'modulated_norms'"),
-    ({"modulation_initializer_range": "0.2"}, "'modulation_initializer_range'"),
-    ({"decoder_start_token_id": "3"}, "'decoder_start_token_id'"),
     ({"num_emotions": 0}, "`num_emotions` must be at least 1, got 0"),
     ({"emotions": ["joy", "anger"]}, "`num_emotions` is 64, but `emotions` has 2 names: pass `num_emotions=2`"),
     ({"num_emotions": 2, "emotions": ["joy", "joy"]}, r"`emotions` must be different names, got \['joy', 'joy'\]"),
@@ -984,3 +919,11 @@ def each_case(unsupported: dict[str, str] | None = None, slow: bool = False) -> 
             marks.append(pytest.mark.slow)
         rows.append(pytest.param(case, id=case.id, marks=marks))
     return pytest.mark.parametrize("case", rows)
+
+
+def leaves(results) -> list[str | float | None]:
+    """Every name and every number in the results of a pipeline, in their order."""
+    if results is None or isinstance(results, (str, float)):
+        return [results]
+    parts = [part for item in results.items() for part in item] if isinstance(results, dict) else results
+    return [leaf for part in parts for leaf in leaves(part)]

@@ -14,11 +14,11 @@ import torch
 from model_cases import BY_ID
 from sklearn.metrics import f1_score
 from sklearn.model_selection import RepeatedKFold
-from toolkit_helpers import ASPECT_WORDS, invoke, save_base_bert, write_sentihood
+from toolkit_helpers import ASPECT_WORDS, ROOT, TESTS, invoke, save_base_bert, write_sentihood
 from torch.testing import assert_close
 
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = ROOT / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
 import bulk_memory  # noqa: E402
@@ -258,7 +258,7 @@ def test_startup(monkeypatch):
 
 def test_first_answer(monkeypatch, capsys):
     """Both programs run as they stand; of what they take, and of their modules, the sides are told apart."""
-    frozen = Path(__file__).with_name("data") / "checkpoints-0.1"
+    frozen = TESTS / "data" / "checkpoints-0.1"
     checkpoint, exported = str(frozen / "stock"), str(frozen / "label-aware-onnx")
     seen = []
 

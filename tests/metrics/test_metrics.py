@@ -1,0 +1,577 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics against plain loops over rows and labels."""
+
+import collections
+import itertools
+import math
+import random
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.metrics import f1_score
+
+from hf_emotion import metrics
+from hf_emotion.tasks.measures import single_label
+from hf_emotion.taxonomies import GOEMOTIONS
+
+
+def f_of(precision: float, recall: float) -> float:
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+def plain_scores(gold: list[list[int]], predicted: list[list[bool]]) -> dict:
+    """Precision, recall, F1 and support per label and averaged, counted one cell at a time."""
+    per_label, hits_all, predicted_all, gold_all = [], 0, 0, 0
+    for column in range(len(gold[0])):
+        hits = chosen = support = 0
+        for row in range(len(gold)):
+            hits += bool(gold[row][column] and predicted[row][column])
+            chosen += bool(predicted[row][column])
+            support += gold[row][column]
+        precision = hits / chosen if chosen else 0.0
+        recall = hits / support if support else 0.0
+        per_label.append((precision, recall, f_of(precision, recall), support))
+        hits_all, predicted_all, gold_all = hits_all + hits, predicted_all + chosen, gold_all + support
+    result = {"per_label": per_label}
+    micro_precision = hits_all / predicted_all if predicted_all else 0.0
+    micro_recall = hits_all / gold_all if gold_all else 0.0
+    result["micro"] = (micro_precision, micro_recall, f_of(micro_precision, micro_recall))
+    for average in ("macro", "weighted"):
+        weights = [1 if average == "macro" else support for *_, support in per_label]
+        result[average] = tuple(
+            sum(weight * values[i] for weight, values in zip(weights, per_label, strict=True)) / sum(weights)
+            for i in range(3)
+        )
+    return result
+
+
+def random_case(seed: int, rows: int = 40, labels: int = 6) -> tuple[np.ndarray, np.ndarray]:
+    """Gold labels (some rows none, some several; the last label never) and probabilities with many ties."""
+    draw = random.Random(seed)
+    gold = [[int(draw.random() < 0.3) if c < labels - 1 else 0 for c in range(labels)] for _ in range(rows)]
+    scores = [[round(0.35 * gold[r][c] + 0.6 * draw.random(), 2) for c in range(labels)] for r in range(rows)]
+    return np.array(gold), np.array(scores)
+
+
+NAMES = ["joy", "anger", "fear", "neutral", "grief", "relief"]
+
+
+class TestGoEmotions:
+    @pytest.mark.parametrize("seed", range(5))
+    @pytest.mark.parametrize("thresholds", [0.3, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]], ids=["one", "per label"])
+    def test_averages_and_labels(self, seed, thresholds):
+        gold, scores = random_case(seed)
+        limits = thresholds if isinstance(thresholds, list) else [thresholds] * 6
+        predicted = [[score > limit for score, limit in zip(row, limits, strict=True)] for row in scores.tolist()]
+        expected = plain_scores(gold.tolist(), predicted)
+        result = metrics.goemotions(gold, scores, thresholds, NAMES)
+        for average in ("macro", "micro", "weighted"):
+            found = [result[f"{average}_{name}"] for name in ("precision", "recall", "f1")]
+            assert found == pytest.approx(expected[average], abs=1e-12), average
+        assert list(result["per_label"]) == NAMES
+        for name, values in zip(NAMES, expected["per_label"], strict=True):
+            row = result["per_label"][name]
+            assert [row["precision"], row["recall"], row["f1"]] == pytest.approx(values[:3], abs=1e-12)
+            assert row["support"] == values[3]
+
+    def test_the_threshold_itself_does_not_pass(self):
+        gold = np.array([[1, 1, 0], [1, 0, 0]])
+        scores = np.array([[0.3, 0.4, 0.3], [np.nextafter(0.3, 1), 0.1, 0.3]])
+        result = metrics.goemotions(gold, scores, 0.3, ["a", "b", "c"])
+        assert result["per_label"]["a"] == {"precision": 1.0, "recall": 0.5, "f1": pytest.approx(2 / 3), "support": 2}
+        assert result["micro_precision"] == 1.0  # no "c", which stands at the threshold in both rows
+
+    def test_published_threshold_is_the_default(self):
+        gold, scores = random_case(3, labels=28)
+        expected = metrics.goemotions(gold, scores, 0.3, GOEMOTIONS)
+        assert metrics.PUBLISHED_THRESHOLD == 0.3
+        assert metrics.goemotions(gold, scores)["per_label"] == expected["per_label"]
+        assert metrics.goemotions(gold, scores, 0.5, GOEMOTIONS)["per_label"] != expected["per_label"]
+
+    def test_decisions_take_the_place_of_thresholds(self):
+        gold, scores = random_case(4)
+        decisions = np.random.default_rng(0).random(gold.shape) > 0.5
+        result = metrics.goemotions(gold, scores, label_names=NAMES, decisions=decisions)
+        expected = plain_scores(gold.tolist(), decisions.tolist())
+        assert result["macro_f1"] == pytest.approx(expected["macro"][2])
+        assert result["micro_recall"] == pytest.approx(expected["micro"][1])
+        # What the probabilities rank does not depend on decisions.
+        thresholded = metrics.goemotions(gold, scores, 0.3, NAMES)
+        assert result["top1_accuracy"] == thresholded["top1_accuracy"]
+        assert result["macro_average_precision"] == thresholded["macro_average_precision"]
+
+    def test_average_precision_is_a_mean_over_the_labels_that_occur(self):
+        gold, scores = random_case(5)
+        values = []
+        for column in range(5):  # the sixth label has no rows
+            precisions = []
+            for row in range(len(gold)):  # of every gold row: precision among all rows at least as probable
+                if gold[row][column]:
+                    above = [other for other in range(len(gold)) if scores[other][column] >= scores[row][column]]
+                    precisions.append(sum(gold[other][column] for other in above) / len(above))
+            values.append(sum(precisions) / len(precisions))
+        result = metrics.goemotions(gold, scores, 0.3, NAMES)
+        assert result["macro_average_precision"] == pytest.approx(sum(values) / 5)
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_error_analysis(self, seed):
+        gold, scores = random_case(seed)
+        scores = scores + np.arange(6) * 1e-4  # no ties
+        right = wrong = all_in_top3 = several = 0
+        confusions, neutral, others = collections.Counter(), [], []
+        for row in range(len(gold)):
+            present = [column for column in range(6) if gold[row][column]]
+            ranking = sorted(range(6), key=lambda column: -scores[row][column])
+            if len(present) == 1:
+                right += present[0] == ranking[0]
+                wrong += present[0] != ranking[0]
+                if present[0] != ranking[0]:
+                    confusions[NAMES[present[0]], NAMES[ranking[0]]] += 1
+                (neutral if NAMES[present[0]] == "neutral" else others).append(NAMES[ranking[0]])
+            elif len(present) > 1:
+                several += 1
+                all_in_top3 += set(present) <= set(ranking[:3])
+        result = metrics.goemotions(gold, scores, 0.3, NAMES)
+        assert right and wrong and several and neutral and others and 0 < all_in_top3 < several
+        assert result["top1_accuracy"] == pytest.approx(right / (right + wrong))
+        assert result["top3_accuracy"] == pytest.approx(all_in_top3 / several)
+        assert result["neutral_to_other"] == pytest.approx(sum(name != "neutral" for name in neutral) / len(neutral))
+        assert result["other_to_neutral"] == pytest.approx(sum(name == "neutral" for name in others) / len(others))
+        found = {(row["gold"], row["predicted"]): row["rows"] for row in result["confusions"]}
+        assert sorted(found.values(), reverse=True) == [row["rows"] for row in result["confusions"]]
+        assert all(confusions[pair] == rows for pair, rows in found.items())
+        assert sorted(found.values(), reverse=True) == sorted(confusions.values(), reverse=True)[:10]
+
+    def test_at_most_ten_confusions(self):
+        result = metrics.goemotions(np.eye(28, dtype=int), np.roll(np.eye(28), 1, axis=1) * 0.9)
+        assert [row["rows"] for row in result["confusions"]] == [1] * 10
+
+    def test_shares_without_rows_are_nan(self):
+        shares = ("top1_accuracy", "top3_accuracy", "neutral_to_other", "other_to_neutral", "macro_average_precision")
+        names = ["joy", "anger", "neutral"]
+        for gold, known in (
+            (np.eye(3), {"top1_accuracy", "neutral_to_other", "other_to_neutral", "macro_average_precision"}),
+            (np.ones((2, 3)), {"top3_accuracy", "macro_average_precision"}),
+            (
+                np.eye(3)[[2, 2]],
+                {"top1_accuracy", "neutral_to_other", "macro_average_precision"},
+            ),  # neutral rows alone
+            (np.zeros((2, 3)), set()),
+        ):
+            result = metrics.goemotions(gold.astype(int), np.eye(3)[: len(gold)], 0.3, names)
+            assert {name for name in shares if not math.isnan(result[name])} == known
+        assert result["macro_f1"] == 0.0
+        result = metrics.goemotions(np.eye(2, dtype=int), np.eye(2), 0.3, ["joy", "anger"])
+        assert not {"neutral_to_other", "other_to_neutral"} & set(result)
+
+    def test_as_an_evaluate_metric(self, tmp_path):
+        from hf_emotion.metrics.modules import GoEmotions
+
+        gold, scores = random_case(6)
+        module = GoEmotions(cache_dir=str(tmp_path))
+        result = module.compute(
+            predictions=scores.tolist(), references=gold.tolist(), thresholds=0.405, label_names=NAMES
+        )
+        predicted = [[score > 0.405 for score in row] for row in scores.tolist()]
+        assert result["macro_f1"] == pytest.approx(plain_scores(gold.tolist(), predicted)["macro"][2])
+        for rows in range(len(gold)):  # row by row, as in a loop over batches
+            module.add(prediction=scores[rows].tolist(), reference=gold[rows].tolist())
+        assert module.compute(thresholds=0.405, label_names=NAMES)["per_label"] == result["per_label"]
+
+    def test_inputs_are_left_alone(self):
+        gold, scores = random_case(1)
+        copies = gold.copy(), scores.copy()
+        metrics.goemotions(gold, scores, 0.3, NAMES)
+        metrics.tune_thresholds(gold, scores)
+        assert (gold == copies[0]).all() and (scores == copies[1]).all()
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (
+                (np.zeros((2, 3)), np.zeros((2, 4)), 0.3, "abc"),
+                r"one shape \(rows, labels\), got \(2, 3\) and \(2, 4\)",
+            ),
+            ((np.zeros(3), np.zeros(3), 0.3, "abc"), "one shape"),
+            ((np.full((2, 3), 2), np.zeros((2, 3)), 0.3, "abc"), "`labels` must hold only 0 and 1"),
+            ((np.zeros((2, 3)), np.full((2, 3), 1.5), 0.3, "abc"), r"`probabilities` must lie in \[0, 1\].*sigmoid"),
+            ((np.zeros((2, 3)), np.full((2, 3), -0.1), 0.3, "abc"), r"`probabilities` must lie in \[0, 1\]"),
+            ((np.zeros((2, 3)), np.full((2, 3), np.nan), 0.3, "abc"), r"`probabilities` must lie in \[0, 1\]"),
+            ((np.zeros((2, 3)), np.zeros((2, 3)), [0.3, 0.3], "abc"), r"`thresholds` must be one number or 3.*\(2,\)"),
+            ((np.zeros((2, 3)), np.zeros((2, 3)), 0.3, "ab"), "`label_names` must name the 3 labels, got 2"),
+            ((np.zeros((2, 3)), np.zeros((2, 3))), "`label_names` must name the 3 labels, got 28"),
+        ],
+    )
+    def test_errors(self, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            metrics.goemotions(*arguments)
+
+    def test_decisions_of_another_shape(self):
+        with pytest.raises(ValueError, match=r"`decisions` must have the shape of `labels` \(2, 3\), got \(2, 2\)"):
+            metrics.goemotions(np.zeros((2, 3)), np.zeros((2, 3)), label_names="abc", decisions=np.zeros((2, 2)))
+
+
+def f1_at(gold: list[float], scores: list[float], threshold: float) -> float:
+    hits = sum(g for g, s in zip(gold, scores, strict=True) if s > threshold)
+    return 2 * hits / (sum(gold) + sum(s > threshold for s in scores)) if hits else 0.0
+
+
+def platt(gold: list[int], scores: list[float]) -> list[float]:
+    """Sigmoids of a * logit + b, a and b by a general minimizer; a penalty of a² / 200."""
+    if all(gold):
+        return [1.0] * len(gold)
+    logits = np.array([math.log(s / (1 - s)) for s in (min(max(s, 1e-6), 1 - 1e-6) for s in scores)])
+    signs = 2 * np.array(gold) - 1
+
+    def loss(line):
+        return np.logaddexp(0, -signs * (line[0] * logits + line[1])).sum() + line[0] ** 2 / 200
+
+    a, b = minimize(loss, [1.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10, "maxiter": 5000}).x
+    return (1 / (1 + np.exp(-(a * logits + b)))).tolist()
+
+
+def best_f1(gold: list[float], scores: list[float]) -> float:
+    """Best F1 over every cut: below all scores, at each of them, and between."""
+    values = sorted({0.0, *scores})
+    cuts = values + [(a + b) / 2 for a, b in itertools.pairwise(values)]
+    return max(f1_at(gold, scores, cut) for cut in cuts)
+
+
+class TestTuning:
+    @pytest.mark.parametrize("seed", range(12))
+    def test_no_cut_has_a_better_expected_f1(self, seed):
+        gold, scores = random_case(seed, rows=5 + 3 * seed)
+        thresholds = metrics.tune_thresholds(gold, scores)
+        assert len(thresholds) == 6 and all(0 <= threshold < 1 for threshold in thresholds)
+        for column in range(6):
+            rows, column_scores = gold[:, column].tolist(), scores[:, column].tolist()
+            if any(rows):
+                expected = platt(rows, column_scores)
+                best = best_f1(expected, column_scores)
+                assert f1_at(expected, column_scores, thresholds[column]) == pytest.approx(best, abs=1e-4)
+
+    def test_rows_that_were_not_looked_at(self):
+        """Of a rare label it chooses better than the best cut of a few positive rows, and it does not trust a wrong scale."""
+        gains, trusting = [], []
+        for seed in range(20):
+            generator = np.random.default_rng(seed)
+            logits = generator.normal(-5, 1.5, 21_000)
+            gold = (generator.random(21_000) < 1 / (1 + np.exp(-logits))).astype(int)
+            scores = 1 / (1 + np.exp(-logits / 2))  # not sure enough, and too often
+            dev, rest = slice(1000), slice(1000, None)
+            cuts = np.unique(scores[dev])
+            best = cuts[np.argmax(metrics.threshold_curve(gold[dev], scores[dev], cuts)["f1"])]
+            wrong = cuts[np.argmax(metrics.threshold_curve(scores[dev], scores[dev], cuts)["f1"])]
+            (threshold,) = metrics.tune_thresholds(gold[dev, None], scores[dev, None])
+            f1 = [f1_score(gold[rest], scores[rest] > cut) for cut in (threshold, best, wrong)]
+            gains, trusting = [*gains, f1[0] - f1[1]], [*trusting, f1[0] - f1[2]]
+        assert np.mean(gains) > 0.01 and np.mean(trusting) > 0.05
+
+    def test_single_precision_probabilities(self):
+        # Neighbours in float32: the threshold between them has to separate them again. Of the second label, which has no rows, it
+        # is that of all labels together.
+        low = np.float32(0.2)
+        high = np.nextafter(low, np.float32(1))
+        gold, scores = np.array([[1, 0], [0, 0], [0, 0]]), np.array([[high, low], [low, low], [low, low]])
+        assert scores.dtype == np.float32
+        assert float(low) < metrics.tune_thresholds(gold, scores)[1] < float(high)
+
+    def test_of_equally_good_cuts_the_widest_gap(self):
+        # One of one, or two of three with one wrong: F1 0.667 both ... cut after the 1st or after the 4th row.
+        gold, scores = [1, 0, 0, 1], [0.9, 0.85, 0.8, 0.7]
+        assert f1_at(gold, scores, 0.87) == f1_at(gold, scores, 0.3) == best_f1(gold, scores)
+        for rows, expected in ((scores, 0.35), ([0.9, 0.2, 0.15, 0.1], 0.55)):
+            # Of the second label, which has no rows, the threshold is that of all labels together.
+            columns = np.stack([gold, np.zeros(4, int)], axis=1), np.stack([rows, np.zeros(4)], axis=1)
+            assert metrics.tune_thresholds(*columns)[1] == pytest.approx(expected)
+
+    @pytest.mark.parametrize(
+        ("gold", "scores", "low", "high"),
+        [
+            pytest.param([1, 1, 0, 0], [0.9, 0.7, 0.2, 0.1], 0.45, 0.45, id="halfway-between-neighbours"),
+            pytest.param([1, 1, 0, 1, 0], [0.6, 0.6, 0.6, 0.4, 0.1], 0.25, 0.25, id="equal-ones-stay-together"),
+            pytest.param([0, 1, 0, 1, 1], [0.1, 0.4, 0.6, 0.6, 0.6], 0.25, 0.25, id="in-any-order"),
+            pytest.param([1, 0], [0.4, 0.4], 0, np.nextafter(0.4, 0), id="all-equal"),
+            pytest.param([1, 1, 0], [0.0, 0.8, 0.0], 0, 0.79, id="zeros-cannot-be-predicted"),
+            pytest.param([1, 0], [0.0, 0.0], 0, 1, id="zeros-alone"),
+            pytest.param([1, 0], [1.0, 0.0], 0.5, 0.5, id="one"),
+        ],
+    )
+    def test_edges(self, gold, scores, low, high):
+        (threshold,) = metrics.tune_thresholds(np.array(gold)[:, None], np.array(scores)[:, None])
+        assert low - 1e-12 <= threshold <= high + (1e-12 if low == high else 0)
+
+    def test_a_label_without_rows_takes_the_threshold_of_all_labels_together(self):
+        gold = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 0]])
+        scores = np.array([[0.9, 0.1, 0.8], [0.3, 0.5, 0.7], [0.6, 0.2, 0.1], [0.4, 0.1, 0.0]])
+        thresholds = metrics.tune_thresholds(gold, scores)
+        pooled_gold, pooled = gold.ravel().tolist(), scores.ravel().tolist()
+        assert f1_at(pooled_gold, pooled, thresholds[2]) == pytest.approx(best_f1(pooled_gold, pooled))
+        assert (
+            f1_at(pooled_gold, pooled, thresholds[2])
+            < 1
+            == f1_at(gold[:, 0].tolist(), scores[:, 0].tolist(), thresholds[0])
+        )
+
+    def test_no_positive_row_at_all(self):
+        assert metrics.tune_thresholds(np.zeros((3, 2), dtype=int), np.full((3, 2), 0.2)) == [0.5, 0.5]
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match="one shape"):
+            metrics.tune_thresholds(np.zeros((2, 3)), np.zeros((3, 2)))
+
+
+class TestClassification:
+    @pytest.mark.parametrize("seed", range(3))
+    def test_against_loops(self, seed):
+        draw = random.Random(seed)
+        gold = [draw.randrange(3) for _ in range(30)]  # the fourth class never occurs
+        scores = [[draw.random() + (0.4 if c == g else 0) for c in range(4)] for g in gold]
+        chosen = [max(range(4), key=row.__getitem__) for row in scores]
+        expected = plain_scores(
+            [[int(g == c) for c in range(4)] for g in gold], [[p == c for c in range(4)] for p in chosen]
+        )
+        result = metrics.classification(np.array(gold), np.array(scores), ["a", "b", "c", "d"])
+        assert result["accuracy"] == pytest.approx(sum(g == p for g, p in zip(gold, chosen, strict=True)) / 30)
+        for average in ("macro", "weighted"):
+            found = [result[f"{average}_{name}"] for name in ("precision", "recall", "f1")]
+            assert found == pytest.approx(expected[average])
+        for name, values in zip("abcd", expected["per_label"], strict=True):
+            row = result["per_label"][name]
+            assert [row["precision"], row["recall"], row["f1"], row["support"]] == pytest.approx(values)
+
+    def test_shapes_that_do_not_agree(self):
+        with pytest.raises(ValueError, match=r"`labels` \(2,\) must have one id per row of `probabilities` \(3, 2\)"):
+            metrics.classification(np.zeros(2), np.zeros((3, 2)), ["a", "b"])
+
+    @pytest.mark.parametrize(
+        ("labels", "first", "message"),
+        [
+            ([2, 0], 0.5, r"`labels` must lie in 0..1, an id for each of the 2 label names, got 2"),
+            ([0, -1], 0.5, r"`labels` must lie in 0..1, .* got -1: leave rows without a label out"),
+            ([0, 1], np.nan, "`probabilities` must be finite"),
+            ([0, 1], np.inf, "`probabilities` must be finite"),
+        ],
+    )
+    def test_values_out_of_range(self, labels, first, message):
+        with pytest.raises(ValueError, match=message):
+            metrics.classification(np.array(labels), np.array([[first, 0.5], [0.1, 0.9]]), ["a", "b"])
+
+    def test_rows_without_a_label_count_nowhere(self):
+        scores = np.array([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]])
+        result = single_label("files", np.array([0, -1, 0]), scores, ["a", "b"])
+        assert result == metrics.classification(np.array([0, 0]), scores[[0, 2]], ["a", "b"])
+        assert result["accuracy"] == 1
+        with pytest.raises(ValueError, match="none of the 2 rows has a label"):
+            single_label("files", np.array([-1, -1]), scores[:2], ["a", "b"])
+
+
+class TestMacroF1:
+    @pytest.mark.parametrize("seed", range(3))
+    def test_decisions(self, seed):
+        gold, scores = random_case(seed)
+        predicted = scores > 0.4
+        assert metrics.macro_f1(gold, predicted) == pytest.approx(
+            plain_scores(gold.tolist(), predicted.tolist())["macro"][2]
+        )
+        assert metrics.macro_f1(gold.astype(np.int8), predicted.astype(np.int8)) == metrics.macro_f1(gold, predicted)
+
+    def test_class_ids_that_occur(self):
+        gold, predicted = [0, 0, 2, 2, 2, 5], [0, 2, 2, 2, 7, 0]
+        values = []
+        for name in (0, 2, 5, 7):
+            hits = sum(g == p == name for g, p in zip(gold, predicted, strict=True))
+            values.append(2 * hits / (gold.count(name) + predicted.count(name)))
+        assert metrics.macro_f1(np.array(gold), np.array(predicted)) == pytest.approx(sum(values) / 4)
+
+
+class TestPairedBootstrap:
+    @pytest.fixture(scope="class")
+    def systems(self):
+        draw = np.random.default_rng(7)
+        gold = draw.integers(0, 4, 300)
+        good = np.where(draw.random(300) < 0.9, gold, (gold + 1) % 4)
+        poor = np.where(draw.random(300) < 0.6, gold, (gold + 2) % 4)
+        return gold, good, poor
+
+    def test_equal_systems(self, systems):
+        gold, good, _ = systems
+        result = metrics.paired_bootstrap(metrics.macro_f1, gold, good, good.copy(), samples=50)
+        assert result == {"difference": 0.0, "low": 0.0, "high": 0.0, "p_value": 1.0}
+
+    def test_a_better_system(self, systems):
+        gold, good, poor = systems
+        result = metrics.paired_bootstrap(metrics.macro_f1, gold, poor, good, samples=200)
+        expected = metrics.macro_f1(gold, good) - metrics.macro_f1(gold, poor)
+        assert result["difference"] == pytest.approx(expected) and expected > 0.1
+        assert 0 < result["low"] < result["difference"] < result["high"]
+        assert result["p_value"] == pytest.approx(1 / 200)  # never below one sample
+        other = metrics.paired_bootstrap(metrics.macro_f1, gold, good, poor, samples=200)
+        assert other["difference"] == pytest.approx(-expected) and other["high"] < 0
+
+    def test_it_depends_on_its_seed_alone(self, systems):
+        gold, good, poor = systems
+        run = lambda seed: metrics.paired_bootstrap(metrics.macro_f1, gold, poor, good, samples=40, seed=seed)  # noqa: E731
+        state = np.random.get_state()[1].copy()
+        assert run(1) == run(1)
+        assert run(1)["low"] != run(2)["low"]
+        assert (np.random.get_state()[1] == state).all()
+
+    def test_the_rows_of_a_sample_are_the_same_for_both_systems(self, systems):
+        gold, good, _ = systems
+        # The second system is right in the same rows: paired, no sample can tell them apart.
+        accuracy = lambda labels, predictions: float((labels == predictions).mean())  # noqa: E731
+        wrong_elsewhere = np.where(good == gold, gold, (gold + 3) % 4)
+        result = metrics.paired_bootstrap(accuracy, gold, good, wrong_elsewhere, samples=50)
+        assert result["low"] == result["high"] == 0.0
+
+    def test_interval_and_p_value_from_the_samples(self, systems):
+        gold, good, _ = systems
+        # The difference of the metrics in sample i is i-th of these, whatever the rows.
+        values = [0.1 * (i - 5) for i in range(40)]
+        calls = itertools.count()
+
+        def metric(labels, predictions):
+            number = next(calls)
+            return values[number // 2] if number % 2 == 0 and number < 80 else 0.0
+
+        result = metrics.paired_bootstrap(metric, gold, good, good, samples=40)
+        assert result["low"] == pytest.approx(np.quantile(values, 0.025))
+        assert result["high"] == pytest.approx(np.quantile(values, 0.975))
+        assert result["p_value"] == pytest.approx(2 * 6 / 40)  # six of the samples are not above 0
+
+    def test_row_counts_that_differ(self):
+        with pytest.raises(ValueError, match="row counts differ: labels 3, first 3, second 2"):
+            metrics.paired_bootstrap(metrics.macro_f1, np.zeros(3), np.zeros(3), np.zeros(2))
+
+    def test_no_samples(self, systems):
+        with pytest.raises(ValueError, match="`samples` must be at least 1, got 0"):
+            metrics.paired_bootstrap(metrics.macro_f1, *systems, samples=0)
+
+
+def noisy(gold, classes, wrong, seeds, draw):
+    """Decisions of some seeds, (S, N), each wrong in about this share of the rows."""
+    shift = draw.integers(1, classes, (seeds, len(gold)))
+    return np.where(draw.random((seeds, len(gold))) < wrong, (gold + shift) % classes, gold)
+
+
+def bootstrap_in_loops(labels, first, second, paired, samples, seed):
+    """What the docstring of `bootstrap_over_seeds` says, one sample and one seed at a time."""
+    draw = np.random.default_rng(seed)
+
+    def mean(system, rows):
+        average = []
+        for own in system:
+            classes = range(labels.shape[1]) if labels.ndim == 2 else sorted({*labels[rows], *own[rows]})
+            f1 = []
+            for label in classes:
+                gold = labels[rows][:, label] if labels.ndim == 2 else labels[rows] == label
+                found = own[rows][:, label] if labels.ndim == 2 else own[rows] == label
+                hits, wrong = sum(gold & found), sum(gold != found)
+                f1.append(hits / (hits + wrong / 2) if hits + wrong else 0)
+            average.append(sum(f1) / len(f1))
+        return sum(average) / len(average)
+
+    every = np.arange(len(labels))
+    whole = mean(second, every) - mean(first, every)
+    values = []
+    for _ in range(samples):
+        rows = draw.choice(every, len(every))
+        value = mean(second, rows) - mean(first, rows)
+        of_first = [draw.integers(len(first)) for _ in range(len(first) - 1)] or [0]
+        of_second = of_first if paired else [draw.integers(len(second)) for _ in range(len(second) - 1)] or [0]
+        value += mean([second[i] for i in of_second], every) - mean([first[i] for i in of_first], every) - whole
+        values.append(value)
+    return whole, np.array(values)
+
+
+class TestBootstrapOverSeeds:
+    @pytest.mark.parametrize(
+        ("seeds", "paired"), [((3, 3), True), ((3, 3), False), ((2, 4), False), ((1, 3), False)], ids=str
+    )
+    @pytest.mark.parametrize("multi_label", [False, True], ids=["class ids", "multi-label"])
+    def test_a_loop_over_samples_and_seeds(self, seeds, paired, multi_label):
+        draw = np.random.default_rng(3)
+        gold = draw.integers(0, 3, 30)
+        first, second = (noisy(gold, 3, wrong, count, draw) for wrong, count in zip((0.2, 0.35), seeds, strict=True))
+        if multi_label:
+            gold, first, second = (values[..., None] == np.arange(3) for values in (gold, first, second))
+        found = metrics.bootstrap_over_seeds(gold, first, second, paired, samples=4000)
+        difference, values = bootstrap_in_loops(gold, first, second, paired, 300, seed=1)
+        assert found["difference"] == pytest.approx(difference)
+        low, high = np.percentile(values, [2.5, 97.5])
+        spread = 0.25 * (high - low)  # of two draws of samples
+        assert found["low"] == pytest.approx(low, abs=spread) and found["high"] == pytest.approx(high, abs=spread)
+        assert found["high"] - found["low"] == pytest.approx(high - low, rel=0.15)
+
+    def test_rare_classes_count_as_in_macro_f1(self):
+        """A class id that a sample of the rows lacks does not count in it; a label of several does, with 0."""
+        draw = np.random.default_rng(5)
+        gold = np.array([0] * 12 + [1] * 12 + [2])
+        first, second = noisy(gold, 3, 0.3, 2, draw)
+        for labels, systems in (
+            (gold, (first, second)),
+            (gold[:, None] == range(3), [s[:, None] == range(3) for s in (first, second)]),
+        ):
+            expected = metrics.paired_bootstrap(metrics.macro_f1, labels, *systems, samples=300, seed=4)
+            found = metrics.bootstrap_over_seeds(labels, *(system[None] for system in systems), samples=300, seed=4)
+            assert found == pytest.approx(expected)
+
+    def test_draws_of_seeds(self):
+        """Seeds that are right or wrong in all rows: no draw of rows matters, of three seeds two are drawn."""
+        gold = np.ones((20, 1))
+        wrong, right = np.zeros_like(gold), gold
+        found = metrics.bootstrap_over_seeds(gold, wrong[None], np.stack([right, wrong, right]))
+        assert found["difference"] == pytest.approx(2 / 3) and (found["low"], found["high"]) == (0, 1)
+        assert found["p_value"] == pytest.approx(2 * (1 / 3) ** 2, abs=0.02)
+
+    def test_equal_systems(self):
+        draw = np.random.default_rng(7)
+        gold = draw.integers(0, 4, 100)
+        first = noisy(gold, 4, 0.3, 3, draw)
+        result = metrics.bootstrap_over_seeds(gold, first, first[[2, 0, 1]], samples=100)
+        assert result["difference"] == pytest.approx(0) and result["p_value"] == 1 and result["low"] < 0
+        result = metrics.bootstrap_over_seeds(gold, first, first, paired_seeds=True, samples=100)
+        assert result == {"difference": 0.0, "low": 0.0, "high": 0.0, "p_value": 1.0}
+
+    def test_arguments_that_do_not_fit(self):
+        gold = np.zeros(5, int)
+        with pytest.raises(
+            ValueError, match=r"`second` must have the shape \(seeds, \*\(5,\)\) of the labels, got \(2, 4\)"
+        ):
+            metrics.bootstrap_over_seeds(gold, np.zeros((2, 5)), np.zeros((2, 4)))
+        with pytest.raises(ValueError, match=r"`first` must have the shape .*got \(5,\)"):
+            metrics.bootstrap_over_seeds(gold, gold, gold[None])
+        with pytest.raises(ValueError, match="predictions must be"):
+            metrics.bootstrap_over_seeds(gold[:, None], np.full((1, 5, 1), 0.4), np.zeros((1, 5, 1)))
+        with pytest.raises(ValueError, match="as many seeds in both systems, got 2 and 3"):
+            metrics.bootstrap_over_seeds(gold, np.zeros((2, 5)), np.zeros((3, 5)), paired_seeds=True)
+        with pytest.raises(ValueError, match="`samples` must be at least 1, got 0"):
+            metrics.bootstrap_over_seeds(gold, gold[None], gold[None], samples=0)
+
+
+class TestMcNemar:
+    @pytest.mark.parametrize(("only_first", "only_second"), [(1, 5), (5, 1), (2, 9), (7, 7), (0, 4), (0, 0), (12, 3)])
+    def test_the_exact_binomial_test(self, only_first, only_second):
+        both, neither = 10, 6
+        gold = np.ones(both + neither + only_first + only_second, dtype=int)
+        first = np.array([1] * both + [0] * neither + [1] * only_first + [0] * only_second)
+        second = np.array([1] * both + [0] * neither + [0] * only_first + [1] * only_second)
+        discordant, fewer = only_first + only_second, min(only_first, only_second)
+        tail = sum(math.comb(discordant, k) for k in range(fewer + 1)) / 2**discordant
+        result = metrics.mcnemar(gold, first, second)
+        assert (result["only_first"], result["only_second"]) == (only_first, only_second)
+        assert result["p_value"] == pytest.approx(min(1.0, 2 * tail))
+
+    def test_a_row_counts_when_all_its_labels_are_right(self):
+        gold = np.array([[1, 0], [1, 1], [0, 0], [0, 1]])
+        first = np.array([[1, 0], [1, 0], [0, 0], [0, 1]])  # three rows wholly right
+        second = np.array([[1, 1], [1, 1], [1, 0], [1, 1]])  # one
+        result = metrics.mcnemar(gold, first, second)
+        assert (result["only_first"], result["only_second"]) == (3, 1)
+        assert result["p_value"] == pytest.approx(2 * (1 + 4) / 16)
+
+    def test_row_counts_that_differ(self):
+        with pytest.raises(ValueError, match="row counts differ: labels 3, first 3, second 2"):
+            metrics.mcnemar(np.zeros(3), np.zeros(3), np.zeros(2))

@@ -1,0 +1,518 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Context-guided BERT and its quasi-attention sister against their formulas, computed a second time with loops."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hf_emotion.modeling import (
+    CGBertConfig,
+    CGBertForSequenceClassification,
+    QACGBertConfig,
+    QACGBertForSequenceClassification,
+)
+from model_cases import ASPECTS, SENTIMENT_NAMES, TINY_BERT, asymmetric_, encoder_inputs, targeted_inputs
+from torch.testing import assert_close
+from transformers import (
+    AutoModelForSequenceClassification,
+    BertConfig,
+    BertForSequenceClassification,
+)
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+
+CONTEXTS = 7
+CLASSES = {
+    "cg": (CGBertConfig, CGBertForSequenceClassification),
+    "qacg": (QACGBertConfig, QACGBertForSequenceClassification),
+}
+EACH_FAMILY = pytest.mark.parametrize("family", list(CLASSES))
+EACH_IMPLEMENTATION = pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+CG_MAPS = ("attentions", "context_gates")
+QACG_MAPS = ("attentions", "quasi_attentions", "context_gates", "combined_attentions")
+MAPS = {"cg": CG_MAPS, "qacg": QACG_MAPS}
+ALL_MAPS = set(CG_MAPS) | set(QACG_MAPS)
+
+
+def make_config(family: str, **config):
+    return CLASSES[family][0](**{**TINY_BERT, **SENTIMENT_NAMES, "num_contexts": CONTEXTS, **config})
+
+
+def fresh(family: str, implementation: str = "sdpa", **config):
+    """A model as it starts, in eval mode."""
+    model_class = CLASSES[family][1]
+    return model_class._from_config(make_config(family, **config), attn_implementation=implementation).eval()
+
+
+def build(family: str, implementation: str = "sdpa", **config):
+    """A model with asymmetric weights, in eval mode."""
+    return asymmetric_(fresh(family, implementation, **config))
+
+
+def masked_inputs(left: bool = True) -> dict[str, torch.Tensor]:
+    """Rows with padding on the right, on the left (which moves stock BERT) and within, each with a context of its own."""
+    inputs = encoder_inputs(4, 6, seed=21)
+    if left:
+        inputs["attention_mask"][2] = torch.tensor([0, 0, 1, 1, 1, 1])
+    inputs["attention_mask"][3] = torch.tensor([1, 1, 0, 1, 0, 1])
+    return {**inputs, "context_ids": torch.tensor([4, 0, 6, 3])}
+
+
+# The formulas once more: one row, one head and one position after the other, in float64. Nothing below knows the models'
+# code; autograd differentiates it, so that gradients can be compared too. A vector x is W x + b.
+
+
+def naive_linear(w: dict, name: str, x: torch.Tensor) -> torch.Tensor:
+    return w[f"{name}.weight"] @ x + w[f"{name}.bias"]
+
+
+def naive_layer_norm(w: dict, name: str, x: torch.Tensor, eps: float) -> torch.Tensor:
+    centred = x - x.sum() / len(x)
+    return centred / ((centred**2).sum() / len(x) + eps).sqrt() * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+
+def naive_gelu(x: torch.Tensor) -> torch.Tensor:
+    return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
+
+
+def naive_sigmoid(x: torch.Tensor) -> torch.Tensor:
+    return 1 / (1 + torch.exp(-x))
+
+
+def naive_tanh(x: torch.Tensor) -> torch.Tensor:
+    return (torch.exp(x) - torch.exp(-x)) / (torch.exp(x) + torch.exp(-x))
+
+
+def naive_guided(w: dict, name: str, x: torch.Tensor) -> torch.Tensor:
+    return w[f"{name}_weight"] @ x + w[f"{name}_bias"]
+
+
+def naive_softmax(scores: list[torch.Tensor], real: list[bool]) -> list[torch.Tensor]:
+    """Over real tokens alone; 0 elsewhere."""
+    powers = [torch.exp(score) if is_real else 0 * score for score, is_real in zip(scores, real, strict=True)]
+    return [power / sum(powers) for power in powers]
+
+
+def naive_context(w: dict, name: str, x: list[torch.Tensor], e_c: torch.Tensor) -> list[torch.Tensor]:
+    """Section 3.6: C = W_c [E_c ‖ X] + b, with a residual connection on E_c, at every position."""
+    w_c = torch.cat([w[f"{name}.score.context_weight"], w[f"{name}.score.hidden_weight"]], dim=1)  # (d, 2d)
+    return [w_c @ torch.cat([e_c, x_j]) + w[f"{name}.score.context_bias"] + e_c for x_j in x]
+
+
+def naive_gate(w: dict, config, name: str, head: int, x: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    """λ = g(v·x + v_c·c), eqs. 3 and 7: v is a head's own or shared, v_c always shared."""
+    v = w[f"{name}_weight"]
+    score = (v if config.gate_heads == "shared" else v[head]) @ x + w[f"{name}_context_weight"] @ c
+    if f"{name}_bias" in w:
+        score = score + w[f"{name}_bias"][0]
+    return {"tanh": naive_tanh, "sigmoid": naive_sigmoid}[config.gate_activation](score)
+
+
+def naive_cg_attention(w: dict, config, name: str, x: list, e_c: torch.Tensor, real: list[bool]):
+    """Section 3.3 for one row -> output (L vectors of d), attentions (h, L, L), gates λ_Q and λ_K (h, L, 2)."""
+    size, length = config.hidden_size // config.num_attention_heads, len(x)
+    context = naive_context(w, name, x, e_c)
+    outputs = [[] for _ in range(length)]
+    attentions, gates = [], []
+    for head in range(config.num_attention_heads):
+        part = slice(head * size, (head + 1) * size)
+        guided, lambdas = {}, {}
+        for role in ("query", "key"):
+            guided[role], lambdas[role] = [], []
+            for j in range(length):
+                plain = naive_linear(w, f"{name}.{role}", x[j])[part]
+                context_part = naive_guided(w, f"{name}.score.{role}", context[j][part])  # U C^h
+                gate = naive_gate(w, config, f"{name}.score.{role}_gate", head, plain, context_part)
+                guided[role].append((1 - gate) * plain + gate * context_part)  # eq. 2
+                lambdas[role].append(gate)
+        values = [naive_linear(w, f"{name}.value", x_j)[part] for x_j in x]
+        attention = []
+        for j in range(length):
+            scores = [guided["query"][j] @ guided["key"][k] / math.sqrt(size) for k in range(length)]
+            attention.append(naive_softmax(scores, real))
+            outputs[j].append(sum(attention[j][k] * values[k] for k in range(length)))
+        attentions.append(torch.stack([torch.stack(row) for row in attention]))
+        gates.append(torch.stack([torch.stack(lambdas["query"]), torch.stack(lambdas["key"])], dim=1))
+    return [torch.cat(heads) for heads in outputs], (torch.stack(attentions), torch.stack(gates))
+
+
+def naive_qacg_attention(w: dict, config, name: str, x: list, e_c: torch.Tensor, real: list[bool]):
+    """Section 3.4 for one row -> output (L vectors of d), A_self, A_quasi (h, L, L), λ_A (h, L, 1), Â (h, L, L)."""
+    size, length = config.hidden_size // config.num_attention_heads, len(x)
+    context = naive_context(w, name, x, e_c)
+    outputs = [[] for _ in range(length)]
+    maps = ([], [], [], [])
+    for head in range(config.num_attention_heads):
+        part = slice(head * size, (head + 1) * size)
+        context_part = slice(None) if config.context_heads == "shared" else part
+        q, k, v = ([naive_linear(w, f"{name}.{role}", x_j)[part] for x_j in x] for role in ("query", "key", "value"))
+        c_q, c_k = (
+            [naive_guided(w, f"{name}.score.{role}", c_j)[context_part] for c_j in context]  # eq. 5
+            for role in ("query", "key")
+        )
+        self_attention, quasi_attention, gates, combined = [], [], [], []
+        for j in range(length):
+            scores = [q[j] @ k[m] / math.sqrt(size) for m in range(length)]
+            self_attention.append(naive_softmax(scores, real))
+            quasi_attention.append([])
+            for m in range(length):  # eq. 6
+                similarity = c_q[j] @ c_k[m]
+                if config.quasi_similarity == "neg_l1":
+                    similarity = -(c_q[j] - c_k[m]).abs().sum()
+                quasi = naive_sigmoid(similarity / math.sqrt(size))
+                quasi_attention[j].append(quasi if real[m] else 0 * quasi)
+            lambda_q = naive_gate(w, config, f"{name}.score.query_gate", head, q[j], c_q[j])  # eq. 7
+            lambda_k = naive_gate(w, config, f"{name}.score.key_gate", head, k[j], c_k[j])
+            gates.append(1 - (config.quasi_beta * lambda_q + config.quasi_gamma * lambda_k))  # eq. 8
+            combined.append(
+                [
+                    self_attention[j][m] + gates[j] * config.quasi_alpha * quasi_attention[j][m]  # eq. 4
+                    for m in range(length)
+                ]
+            )
+            outputs[j].append(sum(combined[j][m] * v[m] for m in range(length)))
+        for collected, rows in zip(maps, (self_attention, quasi_attention, gates, combined), strict=True):
+            rows = [row[None] if isinstance(row, torch.Tensor) else torch.stack(row) for row in rows]
+            collected.append(torch.stack(rows))
+    return [torch.cat(heads) for heads in outputs], tuple(torch.stack(heads) for heads in maps)
+
+
+NAIVE_ATTENTION = {"cg": naive_cg_attention, "qacg": naive_qacg_attention}
+
+
+def naive_model(family: str, w: dict, config, word_vectors: torch.Tensor, inputs: dict):
+    """Word vectors (B, L, d) -> logits (B, C), hidden states [(B, L, d)], maps of each layer, pooled [CLS] (B, d)."""
+    rows, eps, prefix = [], config.layer_norm_eps, "bert.embeddings"
+    for b in range(len(word_vectors)):
+        real = inputs["attention_mask"][b].bool().tolist()
+        e_c = w["bert.score.weight"][inputs["context_ids"][b]]
+        x = []
+        for j in range(len(real)):
+            position = max(j - real.index(True), 0)  # counted from the first real token
+            vector = word_vectors[b, j] + w[f"{prefix}.position_embeddings.weight"][position]
+            vector = vector + w[f"{prefix}.token_type_embeddings.weight"][inputs["token_type_ids"][b, j]]
+            x.append(naive_layer_norm(w, f"{prefix}.LayerNorm", vector, eps))
+        hidden_states, maps = [torch.stack(x)], []
+        for layer in range(config.num_hidden_layers):
+            name = f"bert.encoder.layer.{layer}"
+            attended, layer_maps = NAIVE_ATTENTION[family](w, config, f"{name}.attention.self", x, e_c, real)
+            maps.append(layer_maps)
+            for j in range(len(real)):
+                output = naive_linear(w, f"{name}.attention.output.dense", attended[j])
+                middle = naive_layer_norm(w, f"{name}.attention.output.LayerNorm", output + x[j], eps)
+                output = naive_gelu(naive_linear(w, f"{name}.intermediate.dense", middle))
+                output = naive_linear(w, f"{name}.output.dense", output)
+                x[j] = naive_layer_norm(w, f"{name}.output.LayerNorm", output + middle, eps)
+            hidden_states.append(torch.stack(x))
+        first = x[real.index(True)]
+        pooled = naive_tanh(naive_linear(w, "bert.pooler.dense", first)) if config.use_pooler else first
+        rows.append((naive_linear(w, "classifier", pooled), hidden_states, maps, pooled))
+    logits, hidden_states, maps, pooled = zip(*rows, strict=True)
+    return (
+        torch.stack(logits),
+        [torch.stack(states) for states in zip(*hidden_states, strict=True)],
+        [[torch.stack(kind) for kind in zip(*layer, strict=True)] for layer in zip(*maps, strict=True)],
+        torch.stack(pooled),
+    )
+
+
+def assert_equals_formula(family: str, **config) -> None:
+    """Values and every gradient, with both attention implementations, with the maps and without them."""
+    model = build(family, **config).double()
+    inputs = masked_inputs()
+    input_ids = inputs.pop("input_ids")
+    coefficients = torch.randn(4, 5, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+
+    w = {name: value.detach().clone().requires_grad_() for name, value in model.named_parameters()}
+    word_vectors = w["bert.embeddings.word_embeddings.weight"][input_ids]
+    logits, hidden_states, maps, pooled = naive_model(family, w, model.config, word_vectors, inputs)
+    derivatives = torch.autograd.grad((coefficients * logits).sum(), [*w.values(), word_vectors])
+    gradients = dict(zip([*w, "inputs_embeds"], derivatives, strict=True))
+    for name, value in gradients.items():
+        assert value.abs().max() > 1e-5, f"{name} has no gradient to compare"
+
+    tolerance = {"rtol": 1e-9, "atol": 1e-9}
+    for implementation, output_attentions in itertools.product(("sdpa", "eager"), (False, True)):
+        model.set_attn_implementation(implementation)
+        model.zero_grad()
+        inputs_embeds = model.get_input_embeddings().weight[input_ids]
+        inputs_embeds.retain_grad()
+        arguments = {**inputs, "inputs_embeds": inputs_embeds, "output_attentions": output_attentions}
+        outputs = model(**arguments, output_hidden_states=True)
+        assert_close(outputs.logits, logits, **tolerance)
+        assert_close(list(outputs.hidden_states), hidden_states, **tolerance)
+        for number, name in enumerate(MAPS[family]):
+            if output_attentions:
+                assert_close(list(outputs[name]), [layer[number] for layer in maps], **tolerance)
+        (coefficients * outputs.logits).sum().backward()
+        found = {name: value.grad for name, value in model.named_parameters()} | {"inputs_embeds": inputs_embeds.grad}
+        for name, value in gradients.items():
+            assert_close(found[name], value, **tolerance, msg=lambda text, name=name: f"gradient of {name}: {text}")
+        base = model.bert(**arguments)
+        assert_close(base.last_hidden_state, hidden_states[-1], **tolerance)
+        assert_close(base.pooler_output, pooled, **tolerance)
+
+
+@pytest.mark.parametrize("use_pooler", [True, False], ids=["pooler", "cls"])
+@pytest.mark.parametrize("gate_heads", ["shared", "per_head"])
+@pytest.mark.parametrize("gate_activation", ["tanh", "sigmoid"])
+def test_cg_equals_the_formulas(gate_activation, gate_heads, use_pooler):
+    assert_equals_formula("cg", gate_activation=gate_activation, gate_heads=gate_heads, use_pooler=use_pooler)
+
+
+@pytest.mark.parametrize("gate_heads", ["shared", "per_head"])
+@pytest.mark.parametrize("quasi_similarity", ["dot", "neg_l1"])
+@pytest.mark.parametrize("gate_bias", [False, True], ids=["no-bias", "bias"])
+@pytest.mark.parametrize("context_heads", ["shared", "per_head"])
+def test_qacg_equals_the_formulas(context_heads, gate_bias, quasi_similarity, gate_heads):
+    assert_equals_formula(
+        "qacg",
+        context_heads=context_heads,
+        gate_bias=gate_bias,
+        quasi_similarity=quasi_similarity,
+        gate_heads=gate_heads,
+        quasi_alpha=0.7,
+        quasi_beta=1.3,
+        quasi_gamma=0.6,
+    )
+
+
+@pytest.mark.parametrize("use_pooler", [True, False], ids=["pooler", "cls"])
+def test_qacg_with_its_defaults_equals_the_formulas(use_pooler):
+    assert_equals_formula("qacg", use_pooler=use_pooler)
+
+
+@EACH_FAMILY
+@EACH_IMPLEMENTATION
+def test_without_a_mask_every_token_is_real(family, implementation):
+    model = build(family, implementation).double()
+    inputs = masked_inputs()
+    inputs["attention_mask"] = torch.ones_like(inputs["attention_mask"])
+    expected = model(**inputs, output_attentions=True)
+    del inputs["attention_mask"]
+    outputs = model(**inputs, output_attentions=True)
+    for name in ("logits", *MAPS[family]):
+        assert_close(outputs[name], expected[name], rtol=1e-9, atol=1e-9)
+
+
+# What the maps are
+
+
+@EACH_FAMILY
+@EACH_IMPLEMENTATION
+def test_maps_are_there_on_request_only_and_change_nothing(family, implementation):
+    model = build(family, implementation).double()
+    inputs = masked_inputs()
+    for part in (model, model.bert):
+        plain = part(**inputs)
+        assert not ALL_MAPS & set(plain), "maps that nobody asked for"
+        assert all(getattr(plain, name) is None for name in MAPS[family])
+        outputs = part(**inputs, output_attentions=True)
+        assert ALL_MAPS & set(outputs) == set(MAPS[family])
+        assert all(len(outputs[name]) == model.config.num_hidden_layers for name in MAPS[family])
+        for name in set(plain):
+            assert_close(outputs[name], plain[name], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
+@EACH_FAMILY
+def test_maps_are_complete_with_gradient_checkpointing(family):
+    model = build(family).train()
+    inputs = targeted_inputs(3, 6, seed=4, num_contexts=CONTEXTS)
+    expected = model(**inputs, output_attentions=True)
+    model.gradient_checkpointing_enable()
+    outputs = model(**inputs, output_attentions=True)
+    outputs.loss.backward()
+    for name in MAPS[family]:
+        assert_close(outputs[name], expected[name])
+
+
+# Where the models are plain BERT
+
+
+@EACH_FAMILY
+def test_without_its_new_weights_the_model_is_bert(family):
+    model = fresh(family, context_initializer_range=0)
+    stock = BertForSequenceClassification(BertConfig(**TINY_BERT, **SENTIMENT_NAMES)).eval()
+    names = set(stock.state_dict())
+    assert all((p == 0).all() for name, p in model.named_parameters() if name not in names)
+    stock.load_state_dict({name: value for name, value in model.state_dict().items() if name in names})
+    inputs = masked_inputs(left=False)
+    logits = model(**inputs).logits
+    del inputs["context_ids"]
+    assert_close(logits, stock(**inputs).logits, rtol=0, atol=1e-6)
+
+
+def test_published_defaults():
+    for config in (CGBertConfig(), QACGBertConfig()):
+        assert config.problem_type == "single_label_classification"
+        assert config.context_initializer_range == math.exp(-3)
+        assert (config.gate_heads, config.use_pooler, config.num_contexts) == ("shared", True, 1)
+        assert (config.aspects, config.targets, config.target_texts) == (None, None, None)
+        assert config.auxiliary_sentence is False
+    assert CGBertConfig().gate_activation == "tanh"
+    assert QACGBertConfig().gate_activation == "sigmoid"
+    config = QACGBertConfig()
+    assert (config.context_heads, config.gate_bias, config.quasi_similarity) == ("shared", False, "dot")
+    assert (config.quasi_alpha, config.quasi_beta, config.quasi_gamma) == (1, 1, 1)
+
+
+# Contexts
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize(
+    ("names", "count", "known"),
+    [
+        ({"num_contexts": 3}, 3, ""),
+        ({"aspects": list(ASPECTS)}, 3, ".*'joy', 'fear', 'calm'"),
+        ({"aspects": list(ASPECTS), "targets": ["sun", "rain"]}, 6, ".*'joy', 'fear', 'calm'.*'sun', 'rain'"),
+    ],
+    ids=["no-names", "aspects", "targets"],
+)
+def test_contexts_that_do_not_exist_are_refused(family, names, count, known):
+    model = build(family, **{"num_contexts": None, **names})
+    assert model.config.num_contexts == count
+    for given, message in (
+        (None, rf"are missing: .* \[0, {count}\).*{known}"),
+        *((wrong, r"must have shape \(2,\), got") for wrong in (1, [1], [[1], [2]], [1, 2, 0])),
+        ([0, count], rf"must lie in \[0, {count}\), got \[{count}\].*{known}"),
+        ([-1, 0], rf"must lie in \[0, {count}\), got \[-1\].*{known}"),
+    ):
+        contexts = {} if given is None else {"context_ids": torch.tensor(given)}
+        for part in (model, model.bert):
+            with pytest.raises(ValueError, match=f"(?s)`context_ids` {message}"):
+                part(**encoder_inputs(2, 5, seed=0), **contexts)
+
+
+@EACH_FAMILY
+def test_labels_of_another_shape_are_refused(family):
+    inputs = {**encoder_inputs(2, 5, seed=0), "context_ids": torch.tensor([1, 0])}
+    for labels in (torch.tensor([1]), torch.tensor([[1], [2]]), torch.zeros(2, 5), torch.tensor(1)):
+        with pytest.raises(ValueError, match=r"`labels` must have shape \(2,\), got"):
+            build(family)(**inputs, labels=labels)
+
+
+@EACH_FAMILY
+def test_contexts_are_counted_from_the_names(family):
+    config_class = CLASSES[family][0]
+    assert config_class(aspects=["a", "b", "c"]).num_contexts == 3
+    assert config_class(aspects=["a", "b", "c"], targets=["s", "t"]).num_contexts == 6
+    assert config_class(aspects=["a", "b"], targets=["s", "t"], num_contexts=4).num_contexts == 4
+    assert config_class(num_contexts=9).num_contexts == 9
+
+
+@EACH_FAMILY
+def test_contexts_are_counted_again_for_names_given_at_loading(family, tmp_path):
+    build(family).save_pretrained(tmp_path)
+    arguments = {"aspects": ["price", "safety"], "targets": ["LOCATION1", "LOCATION2"], "num_contexts": None}
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path, **arguments, ignore_mismatched_sizes=True)
+    assert model.config.num_contexts == len(model.bert.score.weight) == 4
+
+
+# Dropout of the attention
+
+
+def attention_of(family: str, implementation: str, p: float, **config):
+    """The first self-attention, and arguments for one row with a padding token."""
+    model = build(family, implementation, attention_probs_dropout_prob=p, **config).double()
+    generator = torch.Generator().manual_seed(8)
+    hidden_states = torch.randn(1, 5, TINY_BERT["hidden_size"], generator=generator, dtype=torch.float64)
+    real = torch.tensor([True, True, False, True, True])
+    key_bias = torch.zeros(1, 1, 5, dtype=torch.float64).masked_fill(~real, torch.finfo(torch.float64).min)
+    arguments = {
+        "hidden_states": hidden_states,
+        "context_embeds": model.bert.score.weight[2:3].detach(),
+        "attention_mask": key_bias[:, None] if implementation == "eager" else real[None, None, None],
+        "key_bias": key_bias,
+    }
+    return model.bert.encoder.layer[0].attention.self, arguments
+
+
+@torch.no_grad()
+@EACH_IMPLEMENTATION
+@pytest.mark.parametrize(
+    ("family", "config"),
+    [
+        ("cg", {}),
+        ("qacg", {}),
+        ("qacg", {"quasi_similarity": "neg_l1", "quasi_alpha": 20, "gate_heads": "per_head"}),
+        ("qacg", {"context_heads": "per_head", "gate_bias": True}),
+    ],
+    ids=["cg", "qacg", "qacg-neg-l1", "qacg-per-head"],
+)
+def test_dropout_changes_no_mean_and_draws_the_masks_that_the_docstring_names(family, config, implementation):
+    p, rows = 0.4, 20_000
+    attention, arguments = attention_of(family, implementation, p, **config)
+    if family == "qacg":
+        # With context_heads="per_head" the contexts have a dropout of their own: not what is measured here.
+        shape = (1, 5, 2, TINY_BERT["hidden_size"] // 2)
+        contexts = attention.score.project(arguments["hidden_states"], arguments["context_embeds"], shape)
+        attention.score.project = lambda *_: tuple(c.expand(rows, -1, -1, -1) for c in contexts)
+    many = {name: value.expand(rows, *value.shape[1:]) for name, value in arguments.items()}
+    expected, _ = attention(**(many if family == "qacg" else arguments))
+    maps = []
+    attention(**(many if family == "qacg" else arguments), maps=maps)
+    value = attention.value(arguments["hidden_states"]).view(1, 5, 2, -1).transpose(1, 2)  # (1, h, L, d_h)
+    if family == "cg":
+        terms = [maps[0][0][:1]]
+    else:
+        own, quasi, gate, combined = (kind[:1] for kind in maps[0])
+        alpha = attention.config.quasi_alpha
+        # "eager": one mask for Â. Otherwise one for each term.
+        terms = [combined] if implementation == "eager" else [own, alpha * gate * quasi]
+    variance = sum(p / (1 - p) * (term**2 @ value**2) for term in terms).transpose(1, 2).reshape(5, -1)
+    assert_close(sum(term @ value for term in terms).transpose(1, 2).reshape(5, -1), expected[0])
+
+    torch.manual_seed(0)
+    outputs, _ = attention.train()(**many)
+    error = (variance / rows) ** 0.5
+    assert ((outputs.mean(dim=0) - expected[0]).abs() < 5 * error).all()
+    assert_close(outputs.var(dim=0), variance, rtol=0.1, atol=1e-9)
+    if family == "qacg" and implementation == "sdpa":
+        quasi_part = (terms[1] @ value).transpose(1, 2).reshape(5, -1)
+        assert (p * quasi_part.abs() > 20 * error).any(), "a quasi part of the wrong size would not show"
+
+
+def test_contexts_have_their_own_dropout_with_heads_of_their_own_only():
+    for context_heads, p in itertools.product(("shared", "per_head"), (0.0, 0.5)):
+        attention, arguments = attention_of("qacg", "sdpa", p, context_heads=context_heads)
+        arguments = arguments["hidden_states"], arguments["context_embeds"], (1, 5, 2, TINY_BERT["hidden_size"] // 2)
+        expected = torch.cat(attention.score.project(*arguments))
+        torch.manual_seed(0)
+        found = torch.cat(attention.train().score.project(*arguments))
+        if context_heads == "shared" or p == 0:
+            assert_close(found, expected)
+        else:
+            dropped = found == 0
+            assert 0.3 < dropped.double().mean() < 0.7
+            assert_close(found[~dropped], expected[~dropped] / (1 - p))
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3])
+@pytest.mark.parametrize("context_heads", ["shared", "per_head"])
+@pytest.mark.parametrize(("quasi_similarity", "kept"), [("dot", 1), ("neg_l1", 2)])  # torch.cdist keeps the distances
+def test_backward_keeps_one_quasi_map_per_layer(quasi_similarity, kept, context_heads, p, monkeypatch):
+    # On this device the stock attention keeps maps of its own: without it, every map that is kept is ours.
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, "sdpa", lambda module, q, k, v, *_, **__: (v.transpose(1, 2), None))
+    model = build(
+        "qacg",
+        quasi_similarity=quasi_similarity,
+        context_heads=context_heads,
+        attention_probs_dropout_prob=p,
+        hidden_dropout_prob=p,
+    ).train()
+    length, groups = 11, 1 if context_heads == "shared" else 2
+    inputs = targeted_inputs(3, length, seed=9, num_contexts=CONTEXTS)
+    maps = {}
+
+    def keep(tensor):
+        if tensor.is_floating_point() and tensor.shape[-2:] == (length, length):
+            maps[tensor.untyped_storage().data_ptr()] = tensor.numel()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = model(**inputs).loss
+    assert sorted(maps.values()) == [3 * groups * length**2] * kept * model.config.num_hidden_layers
+    loss.backward()

@@ -1,0 +1,692 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The authors' checkpoints: against their equations, computed a second time from the authors' tensors alone."""
+
+import json
+import math
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from authors_weights import (
+    ABSA_SIZES,
+    CONTEXTS,
+    GATES,
+    HEAD_SIZE,
+    HEADS,
+    HIDDEN,
+    LABELS,
+    LAYERS,
+    SIZES,
+    absa_weights,
+    label_aware_weights,
+    save_reference,
+)
+from hf_emotion.modeling import (
+    BertForLabelAwareClassification,
+    CGBertForSequenceClassification,
+    QACGBertForSequenceClassification,
+)
+from torch.testing import assert_close
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, BertTokenizerFast
+
+from hf_emotion.convert import convert_checkpoint, label_aware_attention, quasi_attention_absa
+
+
+# id -> kind of context_for_*, gate biases, what the configuration says beside the sizes
+ABSA_CASES = {
+    "cg-sigmoid": ("cg", False, {}),
+    "cg-tanh": ("cg", False, {"gate_activation": "tanh"}),
+    "qacg-shared": ("shared", False, {}),
+    "qacg-per-head-biases": ("per_head", True, {}),
+    "qacg-shared-factors": ("shared", True, {"quasi_alpha": 0.7, "quasi_beta": 1.2, "quasi_gamma": 0.4}),
+}
+EACH_ABSA = pytest.mark.parametrize("case", ABSA_CASES)
+TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-5}
+EACH_DTYPE = pytest.mark.parametrize("dtype", TOLERANCES, ids=["float64", "float32"])
+
+
+def make_inputs(seed: int = 0) -> dict[str, torch.Tensor]:
+    """Rows of 9, 7, 5 and 9 real tokens, padded on the right."""
+    generator = torch.Generator().manual_seed(seed)
+    mask = (torch.arange(9) < torch.tensor([9, 7, 5, 9])[:, None]).long()
+    return {
+        "input_ids": torch.randint(1, 31, (4, 9), generator=generator) * mask,
+        "token_type_ids": torch.randint(0, 5, (4, 9), generator=generator) * mask,
+        "attention_mask": mask,
+    }
+
+
+CONTEXT_IDS = torch.tensor([5, 0, 3, 1])
+LABEL_IDS = torch.tensor([6, 2, 0, 2])
+
+
+# The equations once more, one row of real tokens after the other, so that nothing has to be masked
+
+
+def naive_linear(weights, name: str, x: torch.Tensor) -> torch.Tensor:
+    y = x @ weights[f"{name}.weight"].T
+    return y + weights[f"{name}.bias"] if f"{name}.bias" in weights else y
+
+
+def naive_norm(weights, name: str, x: torch.Tensor) -> torch.Tensor:
+    scale, shift = [
+        next(weights[f"{name}.{key}"] for key in keys if f"{name}.{key}" in weights)
+        for keys in (("gamma", "weight"), ("beta", "bias"))
+    ]
+    mean = x.mean(-1, keepdim=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdim=True)
+    return scale * (x - mean) / torch.sqrt(variance + 1e-12) + shift
+
+
+def naive_gelu(x: torch.Tensor) -> torch.Tensor:
+    return x * (1 + torch.erf(x / math.sqrt(2))) / 2
+
+
+def naive_sigmoid(x: torch.Tensor) -> torch.Tensor:
+    return 1 / (1 + torch.exp(-x))
+
+
+def naive_softmax(x: torch.Tensor) -> torch.Tensor:
+    powers = torch.exp(x - x.max(-1, keepdim=True).values)
+    return powers / powers.sum(-1, keepdim=True)
+
+
+def head_of(x: torch.Tensor, head: int) -> torch.Tensor:
+    return x[:, head * HEAD_SIZE : (head + 1) * HEAD_SIZE]
+
+
+def cg_attention(weights, attention: str, q, k, context, config) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """q̂ = (1−λ_Q) q + λ_Q ĉ_Q, k̂ likewise; for one head, (L, d_h) each -> attention, maps."""
+    activation = torch.tanh if config.get("gate_activation") == "tanh" else naive_sigmoid
+    context_q = naive_linear(weights, f"{attention}.context_for_q", context)
+    context_k = naive_linear(weights, f"{attention}.context_for_k", context)
+    lambda_q = activation(
+        naive_linear(weights, f"{attention}.lambda_q_query_layer", q)
+        + naive_linear(weights, f"{attention}.lambda_q_context_layer", context_q)
+    )  # (L, 1)
+    lambda_k = activation(
+        naive_linear(weights, f"{attention}.lambda_k_key_layer", k)
+        + naive_linear(weights, f"{attention}.lambda_k_context_layer", context_k)
+    )
+    q, k = (1 - lambda_q) * q + lambda_q * context_q, (1 - lambda_k) * k + lambda_k * context_k
+    probabilities = naive_softmax(q @ k.T / math.sqrt(HEAD_SIZE))
+    return probabilities, {"attentions": probabilities, "context_gates": torch.cat([lambda_q, lambda_k], dim=1)}
+
+
+def qacg_attention(weights, attention: str, q, k, contexts, config) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Â = A_self + λ_A α A_quasi with λ_A = 1 − (β λ_Q + γ λ_K), by the query position; for one head."""
+    context_q, context_k = contexts
+    self_attention = naive_softmax(q @ k.T / math.sqrt(HEAD_SIZE))
+    quasi = naive_sigmoid(context_q @ context_k.T / math.sqrt(HEAD_SIZE))
+    lambda_q = naive_sigmoid(
+        naive_linear(weights, f"{attention}.lambda_q_query_layer", q)
+        + naive_linear(weights, f"{attention}.lambda_q_context_layer", context_q)
+    )  # (L, 1)
+    lambda_k = naive_sigmoid(
+        naive_linear(weights, f"{attention}.lambda_k_key_layer", k)
+        + naive_linear(weights, f"{attention}.lambda_k_context_layer", context_k)
+    )
+    gate = 1 - (config.get("quasi_beta", 1.0) * lambda_q + config.get("quasi_gamma", 1.0) * lambda_k)
+    combined = self_attention + gate * config.get("quasi_alpha", 1.0) * quasi
+    return combined, {
+        "attentions": self_attention,
+        "quasi_attentions": quasi,
+        "context_gates": gate,
+        "combined_attentions": combined,
+    }
+
+
+def naive_encoder(weights, prefix: str, inputs, row: int, kind: str | None = None, config=None):
+    """Hidden states (L, d) after the embeddings and each layer, and the maps of each layer and head, of one row."""
+    length = int(inputs["attention_mask"][row].sum())
+    ids, types = inputs["input_ids"][row, :length], inputs["token_type_ids"][row, :length]
+    embeddings = f"{prefix}.embeddings"
+    x = weights[f"{embeddings}.word_embeddings.weight"][ids]
+    x = x + weights[f"{embeddings}.position_embeddings.weight"][torch.arange(length)]
+    x = naive_norm(
+        weights, f"{embeddings}.LayerNorm", x + weights[f"{embeddings}.token_type_embeddings.weight"][types]
+    )
+    states, maps = [x], []
+    for i in range(LAYERS):
+        layer, attention = f"{prefix}.encoder.layer.{i}", f"{prefix}.encoder.layer.{i}.attention.self"
+        q, k, v = (naive_linear(weights, f"{attention}.{name}", x) for name in ("query", "key", "value"))
+        if kind is not None:
+            row_context = weights["bert.context_embeddings.weight"][CONTEXT_IDS[row]].expand(length, HIDDEN)
+            joined = torch.cat([row_context, x], dim=1)  # [E_c ‖ X]
+            context = naive_linear(weights, f"bert.encoder.context_layer.{i}", joined) + row_context
+        heads, head_maps = [], []
+        for h in range(HEADS):
+            one = head_of(q, h), head_of(k, h)
+            if kind is None:
+                mixed, found = naive_softmax(one[0] @ one[1].T / math.sqrt(HEAD_SIZE)), {}
+            elif kind == "cg":
+                mixed, found = cg_attention(weights, attention, *one, head_of(context, h), config)
+            else:
+                contexts = [naive_linear(weights, f"{attention}.context_for_{name}", context) for name in "qk"]
+                if kind == "per_head":
+                    contexts = [head_of(c, h) for c in contexts]
+                mixed, found = qacg_attention(weights, attention, *one, contexts, config)
+            heads.append(mixed @ head_of(v, h))
+            head_maps.append(found)
+        y = naive_linear(weights, f"{layer}.attention.output.dense", torch.cat(heads, dim=1))
+        y = naive_norm(weights, f"{layer}.attention.output.LayerNorm", y + x)
+        z = naive_gelu(naive_linear(weights, f"{layer}.intermediate.dense", y))
+        x = naive_norm(weights, f"{layer}.output.LayerNorm", naive_linear(weights, f"{layer}.output.dense", z) + y)
+        states.append(x)
+        maps.append(head_maps)
+    return states, maps
+
+
+def naive_pooler(weights, prefix: str, x: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(naive_linear(weights, f"{prefix}.pooler.dense", x[0]))
+
+
+def naive_absa(weights, kind: str, config, inputs) -> tuple[torch.Tensor, list, list]:
+    """Logits (B, C); hidden states and maps of each row."""
+    rows = [naive_encoder(weights, "bert", inputs, row, kind, config) for row in range(4)]
+    logits = [naive_linear(weights, "classifier", naive_pooler(weights, "bert", states[-1])) for states, _ in rows]
+    return torch.stack(logits), [states for states, _ in rows], [maps for _, maps in rows]
+
+
+def naive_label_aware(weights, inputs) -> tuple[torch.Tensor, list, list[torch.Tensor]]:
+    """Logits (B, C); hidden states and label attentions (C, L) of each row."""
+    logits, all_states, attentions = [], [], []
+    for row in range(4):
+        states, _ = naive_encoder(weights, "backbone", inputs, row)
+        scores = weights["label_embds"] @ weights["W"] @ states[-1].T  # e W Hᵀ
+        attentions.append(naive_softmax(scores))
+        attended = attentions[-1] @ states[-1]
+        sentence = naive_pooler(weights, "backbone", states[-1]).expand(LABELS, HIDDEN)
+        logits.append(naive_linear(weights, "head", torch.cat([attended, sentence], dim=1))[:, 0])
+        all_states.append(states)
+    return torch.stack(logits), all_states, attentions
+
+
+def as_float64(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: tensor.double() for name, tensor in weights.items()}
+
+
+def assert_near(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:
+    assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
+
+
+@EACH_DTYPE
+@EACH_ABSA
+@torch.no_grad()
+def test_context_models_equal_the_equations(case, dtype):
+    kind, gate_bias, extra = ABSA_CASES[case]
+    weights, inputs, tolerance = absa_weights(kind, gate_bias, dtype), make_inputs(), TOLERANCES[dtype]
+    model = quasi_attention_absa(weights, {**ABSA_SIZES, **extra})
+    expected_class = CGBertForSequenceClassification if kind == "cg" else QACGBertForSequenceClassification
+    assert type(model) is expected_class and not model.training and model.dtype == dtype
+    logits, states, maps = naive_absa(as_float64(weights), kind, extra, inputs)
+    assert_near(model(**inputs, context_ids=CONTEXT_IDS).logits, logits, tolerance)
+    outputs = model(**inputs, context_ids=CONTEXT_IDS, output_attentions=True, output_hidden_states=True)
+    assert_near(outputs.logits, logits, tolerance)
+    assert len(outputs.hidden_states) == LAYERS + 1
+    for row, length in enumerate(inputs["attention_mask"].sum(dim=1).tolist()):
+        for found, expected in zip(outputs.hidden_states, states[row], strict=True):
+            assert_near(found[row, :length], expected, tolerance)
+        for i in range(LAYERS):
+            for h in range(HEADS):
+                for name, expected in maps[row][i][h].items():
+                    found = outputs[name][i][row, h, :length]
+                    assert_near(found[:, : expected.shape[1]], expected, tolerance)
+                    if expected.shape[1] == length:
+                        assert not found[:, length:].any(), f"{name} on padding"
+
+
+@EACH_DTYPE
+@torch.no_grad()
+def test_label_aware_attention_equals_the_equations(dtype):
+    weights, inputs, tolerance = label_aware_weights(dtype), make_inputs(), TOLERANCES[dtype]
+    model = label_aware_attention(weights, SIZES)
+    assert type(model) is BertForLabelAwareClassification and not model.training and model.dtype == dtype
+    assert model.config.sentence_representation == "pooler"
+    assert model.config.problem_type == "multi_label_classification"
+    outputs = model(**inputs, output_hidden_states=True)
+    logits, states, attentions = naive_label_aware(as_float64(weights), inputs)
+    assert_near(outputs.logits, logits, tolerance)
+    for row, length in enumerate(inputs["attention_mask"].sum(dim=1).tolist()):
+        for found, expected in zip(outputs.hidden_states, states[row], strict=True):
+            assert_near(found[row, :length], expected, tolerance)
+        assert_near(outputs.label_attentions[row, :, :length], attentions[row], tolerance)
+        assert not outputs.label_attentions[row, :, length:].any()
+
+
+SELF = "bert.encoder.layer.1.attention.self"
+
+
+# What is tolerated
+
+
+def assert_same_model(found, expected) -> None:
+    assert type(found) is type(expected)
+    assert_close(found.state_dict(), expected.state_dict(), rtol=0, atol=0)
+
+
+def test_prefix_position_ids_and_todays_names_of_norms_change_nothing():
+    plain = absa_weights("shared", gate_bias=True)
+    expected = quasi_attention_absa(plain, ABSA_SIZES)
+    renamed = {name.replace("gamma", "weight").replace("beta", "bias"): tensor for name, tensor in plain.items()}
+    positions = {"bert.embeddings.position_ids": torch.arange(17)[None]}
+    without_dead = {name: tensor for name, tensor in plain.items() if "attention_gate" not in name}
+    for variant in (renamed, {**plain, **positions}, without_dead):
+        assert_same_model(quasi_attention_absa(variant, ABSA_SIZES), expected)
+        wrapped = {f"module.{name}": tensor for name, tensor in variant.items()}
+        assert_same_model(quasi_attention_absa(wrapped, ABSA_SIZES), expected)
+
+    plain = label_aware_weights()
+    expected = label_aware_attention(plain, SIZES)
+    positions = {**plain, "backbone.embeddings.position_ids": torch.arange(17)[None]}
+    wrapped = {f"module.{name}": tensor for name, tensor in positions.items()}
+    for variant in (positions, wrapped):
+        assert_same_model(label_aware_attention(variant, SIZES), expected)
+
+
+def test_the_state_dict_is_left_unchanged_and_not_shared():
+    weights = absa_weights("cg")
+    before = {name: tensor.clone() for name, tensor in weights.items()}
+    model = quasi_attention_absa(weights, ABSA_SIZES)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    assert list(weights) == list(before)
+    assert_close(weights, before, rtol=0, atol=0)
+
+
+def test_half_precision_is_kept():
+    model = quasi_attention_absa(absa_weights("shared", gate_bias=True, dtype=torch.bfloat16), ABSA_SIZES)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+
+
+def test_a_context_guided_bert_may_have_gate_biases_of_0():
+    weights = absa_weights("cg")
+    expected = quasi_attention_absa(weights, ABSA_SIZES)
+    biases = {
+        f"bert.encoder.layer.{i}.attention.self.{gate}.bias": torch.zeros(1).double()
+        for i in range(LAYERS)
+        for gate in GATES
+    }
+    assert_same_model(quasi_attention_absa({**weights, **biases}, ABSA_SIZES), expected)
+    name = f"{SELF}.lambda_k_key_layer.bias"
+    with pytest.raises(ValueError, match=rf"our CG-BERT have no bias.* not 0: {re.escape(name)}\."):
+        quasi_attention_absa({**weights, **biases, name: torch.ones(1).double()}, ABSA_SIZES)
+
+
+def test_with_one_head_the_configuration_says_which_model_it_is():
+    sizes = {**ABSA_SIZES, "num_attention_heads": 1}
+    weights = absa_weights("per_head")
+    for number, name in enumerate(weights):
+        if "lambda_" in name:  # d_h is d
+            weights[name] = torch.linspace(-1, 1, HIDDEN, dtype=torch.float64)[None] / (number % 7 + 2)
+    for extra in ({}, {"model_type": "bert"}):
+        with pytest.raises(ValueError, match="set `model_type` .* one of .'cg-bert', 'qacg-bert'"):
+            quasi_attention_absa(weights, {**sizes, **extra})
+    assert type(quasi_attention_absa(weights, {**sizes, "model_type": "cg-bert"})) is CGBertForSequenceClassification
+    model = quasi_attention_absa(weights, {**sizes, "model_type": "qacg-bert"})
+    assert type(model) is QACGBertForSequenceClassification and model.config.context_heads == "shared"
+    per_head = quasi_attention_absa(weights, {**sizes, "model_type": "qacg-bert", "context_heads": "per_head"})
+    assert per_head.config.context_heads == "per_head"
+    inputs = {**make_inputs(), "context_ids": CONTEXT_IDS}
+    assert_close(per_head(**inputs).logits, model(**inputs).logits, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("cg", {"gate_activation": "sigmoid", "gate_heads": "shared", "use_pooler": True}),
+        ("shared", {"context_heads": "shared", "gate_bias": False, "gate_heads": "shared", "use_pooler": True}),
+        ("per_head", {"context_heads": "per_head", "gate_bias": False}),
+    ],
+)
+def test_configuration_of_the_published_code(kind, expected):
+    config = quasi_attention_absa(absa_weights(kind), {**ABSA_SIZES, "model_type": "bert"}).config
+    assert {name: getattr(config, name) for name in expected} == expected
+    assert (config.layer_norm_eps, config.hidden_act, config.num_contexts) == (1e-12, "gelu", CONTEXTS)
+    assert config.problem_type == "single_label_classification"
+
+
+def test_the_configuration_may_name_labels_targets_and_aspects_and_hold_what_files_of_bert_hold():
+    names = [f"label {i}" for i in range(LABELS)]
+    settings = {name: value for name, value in ABSA_SIZES.items() if name not in ("num_labels", "num_contexts")}
+    settings |= {"id2label": {str(i): name for i, name in enumerate(names)}}  # as JSON has it
+    settings |= {"label2id": {"LABEL_0": 0, "LABEL_1": 1}}  # left over from another file
+    settings |= {"targets": ["LOC1", "LOC2", "LOC3"], "aspects": ["price", "safety"], "hidden_dropout_prob": 0.3}
+    settings |= {
+        "attention_probs_dropout_prob": 0.2,
+        "initializer_range": 0.01,
+        "hidden_act": "gelu",
+        "full_pooler": False,
+    }
+    settings |= {"architectures": ["BertForMaskedLM"], "torch_dtype": "float16", "dtype": "float16", "use_cache": True}
+    settings |= {"position_embedding_type": "absolute", "pooler_type": "first_token_transform"}
+    settings |= {"transformers_version": "2.0.0", "gradient_checkpointing": False}
+    model = quasi_attention_absa(absa_weights("shared", dtype=torch.float32), settings)
+    config = model.config
+    assert config.id2label == dict(enumerate(names)) and config.label2id == {name: i for i, name in enumerate(names)}
+    assert (config.num_contexts, config.hidden_dropout_prob) == (CONTEXTS, 0.3)
+    assert model.dtype == torch.float32 and not hasattr(config, "full_pooler")
+
+
+# What is refused
+
+
+def changed(weights: dict[str, torch.Tensor], **changes) -> dict[str, torch.Tensor]:
+    """Tensors by their names with "__" for "."; None removes one."""
+    changes = {name.replace("__", "."): tensor for name, tensor in changes.items()}
+    return {name: tensor for name, tensor in {**weights, **changes}.items() if tensor is not None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bert__pooler__dense__bias": None}, r"it lacks bert\.pooler\.dense\.bias\.$"),
+        ({"bert__encoder__layer__0__attention__self__context_for_q__weight": None}, "it lacks .*context_for_q"),
+        (
+            {"bert__encoder__layer__0__attention__self__context_for_q__weight": torch.ones(5, 4)},
+            r"context_for_q\.weight has shape \(5, 4\), expected \(4, 4\) or \(4, 12\) or \(12, 12\)",
+        ),
+        (
+            {"classifier__bias": None, "classifier__scale": torch.ones(1)},
+            r"lacks classifier\.bias; .* classifier\.scale",
+        ),
+        ({"module__classifier__bias": torch.ones(7)}, r"unknown are module\.classifier\.bias\.$"),
+        ({"bert__embeddings__LayerNorm__weight": torch.ones(12)}, "same parameter twice: bert.embeddings.LayerNorm"),
+        ({"classifier__weight": torch.ones(8, 12)}, r"classifier\.weight has shape \(8, 12\), expected \(7, 12\)"),
+        ({"classifier__bias": torch.ones(7)}, r"one floating dtype, found .*torch\.float32 \(classifier\.bias\)"),
+        ({"classifier__bias": [1.0] * 7}, "found list under 'classifier.bias': pass the state dict alone"),
+        ({"optimizer": {"step": 1}}, "found dict under 'optimizer'"),
+    ],
+)
+def test_state_dicts_that_do_not_fit_name_the_tensors(changes, message):
+    with pytest.raises(ValueError, match=message):
+        quasi_attention_absa(changed(absa_weights("shared"), **changes), ABSA_SIZES)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"W": None}, r"it lacks W\.$"),
+        ({"bert__extra": torch.ones(1)}, r"unknown are bert\.extra\.$"),
+        ({"W": torch.ones(12, 5)}, r"W has shape \(12, 5\), expected \(12, 12\)"),
+        ({"W": torch.ones(12, 12, dtype=torch.long)}, r"one floating dtype, found .*torch\.int64 \(W\)"),
+    ],
+)
+def test_label_aware_state_dicts_that_do_not_fit_name_the_tensors(changes, message):
+    with pytest.raises(ValueError, match=message):
+        label_aware_attention(changed(label_aware_weights(), **changes), SIZES)
+
+
+def test_many_names_are_cut_short():
+    with pytest.raises(ValueError, match=r"it lacks (\S+, ){9}\S+ and \d+ more\.$"):
+        quasi_attention_absa(absa_weights("shared"), {**ABSA_SIZES, "num_hidden_layers": 4})
+    with pytest.raises(ValueError, match=r"unknown are (\S+, ){9}\S+ and \d+ more\.$"):
+        quasi_attention_absa(absa_weights("shared"), {**ABSA_SIZES, "num_hidden_layers": 1})
+
+
+def test_gate_biases_come_all_together():
+    weights = absa_weights("per_head", gate_bias=True)
+    name = f"{SELF}.lambda_q_context_layer.bias"
+    with pytest.raises(ValueError, match=rf"it lacks {re.escape(name)}\.$"):
+        quasi_attention_absa(changed(weights, **{name: None}), ABSA_SIZES)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_contexts": None, "hidden_size": None}, r"the configuration lacks \['hidden_size', 'num_contexts'\]"),
+        ({"num_labels": None}, r"the configuration lacks \['num_labels'\]"),
+        ({"hidden_size": "12"}, "`hidden_size` must be a whole number of at least 1, got '12'"),
+        ({"num_attention_heads": 0}, "`num_attention_heads` must be a whole number of at least 1, got 0"),
+        ({"gate_activations": "tanh"}, "unknown configuration key `gate_activations`: did you mean `gate_activation`"),
+        ({"xyzzy": 1}, "unknown configuration key `xyzzy`: the keys are .*num_contexts"),
+        ({"gate_activation": "relu"}, "the configuration does not fit: .*gate_activation"),
+        ({"gate_heads": "per_head"}, "`gate_heads` is 'shared' in the authors' checkpoints, got 'per_head'"),
+        ({"position_embedding_type": "relative_key"}, "`position_embedding_type` is 'absolute' in the authors'"),
+        ({"id2label": {0: "a", 1: "b"}}, "`id2label` names 2 labels, `num_labels` is 7"),
+        ({"id2label": {1: "a", 2: "b"}}, "`id2label` must map the numbers from 0 on to names, got"),
+        ({"id2label": ["a", "b"]}, "`id2label` must map the numbers from 0 on to names, got"),
+        ({"aspects": ["a", "b"]}, "`num_contexts` is 6, but there are 1 targets × 2 aspects"),
+        ({"model_type": "cg-bert"}, r"`model_type` is 'cg-bert', but .* has the shape \(4, 12\) of 'qacg-bert'"),
+        ({"model_type": "label-aware-bert"}, "`model_type` must be one of .*'cg-bert', 'qacg-bert'"),
+        ({"context_heads": "per_head"}, r"context_for_q\.weight has shape \(4, 12\), expected \(12, 12\)"),
+        ({"gate_bias": True}, r"it lacks .*lambda_q_query_layer\.bias"),
+        ({"use_pooler": False}, r"unknown are bert\.pooler\.dense\.weight, bert\.pooler\.dense\.bias"),
+        ({"num_attention_heads": 5}, "context_for_q.weight has shape|not a multiple"),
+    ],
+)
+def test_configurations_that_do_not_fit(changes, message):
+    settings = {name: value for name, value in {**ABSA_SIZES, **changes}.items() if value is not None}
+    with pytest.raises(ValueError, match=message):
+        quasi_attention_absa(absa_weights("shared"), settings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_labels": 5}, r"label_embds has shape \(7, 12\), expected \(5, 12\)"),
+        ({"num_contexts": 6}, "unknown configuration key `num_contexts`"),
+        ({"sentence_representation": "cls"}, "`sentence_representation` is 'pooler' in the authors' checkpoints"),
+        ({"tie_head": False}, "`tie_head` is True in the authors' checkpoints"),
+        ({"label_attention": "leam"}, "`label_attention` is 'bilinear' in the authors' checkpoints"),
+        ({"model_type": "cg-bert"}, "`model_type` must be one of .'label-aware-bert'.* got 'cg-bert'"),
+        ({"thresholds": [0.5]}, "`thresholds` needs one value for each of the 7 labels"),
+    ],
+)
+def test_label_aware_configurations_that_do_not_fit(changes, message):
+    with pytest.raises(ValueError, match=message):
+        label_aware_attention(label_aware_weights(), {**SIZES, **changes})
+
+
+# Files
+
+FAMILIES = {
+    "label-aware": (label_aware_weights, SIZES, label_aware_attention),
+    "cg": (lambda dtype=torch.float64: absa_weights("cg", dtype=dtype), ABSA_SIZES, quasi_attention_absa),
+    "qacg": (
+        lambda dtype=torch.float64: absa_weights("per_head", True, dtype=dtype),
+        ABSA_SIZES,
+        quasi_attention_absa,
+    ),
+}
+VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "hello", "world", "##s")
+
+
+def absa_reference(folder: Path, **changes) -> Path:
+    return save_reference(folder / "best_checkpoint.bin", absa_weights("shared"), {**ABSA_SIZES, **changes})
+
+
+@pytest.mark.parametrize("suffix", [".bin", ".pt", ".pth", ".safetensors"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_converted_file_loads_like_any_checkpoint(family, suffix, tmp_path):
+    make, sizes, convert = FAMILIES[family]
+    weights = make(torch.float32)
+    if family == "qacg":  # as DataParallel names them
+        weights = {f"module.{name}": tensor for name, tensor in weights.items()}
+    # The authors' files say nothing of labels and contexts.
+    settings = {name: value for name, value in sizes.items() if name not in ("num_labels", "num_contexts")}
+    reference = save_reference(tmp_path / "theirs" / f"model{suffix}", weights, settings, "bert_config.json")
+    report = convert_checkpoint(reference, tmp_path / "ours")
+    expected = convert(weights, sizes)
+    dead = [name for name in weights if "attention_gate" in name]
+    assert report.model_class == type(expected).__name__ and not report.tokenizer
+    assert sorted(report.ignored) == sorted(name.removeprefix("module.") for name in dead)
+    assert report.read == len(weights) - len(dead)
+
+    names = {path.name for path in (tmp_path / "ours").iterdir()}
+    assert {"config.json", "model.safetensors"} <= names and not any(name.startswith(".") for name in names)
+    loaded, info = AutoModelForSequenceClassification.from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"] and not info["mismatched_keys"]
+    assert_same_model(loaded, expected)
+    assert loaded.dtype == torch.float32
+    inputs = {**make_inputs(), **({} if family == "label-aware" else {"context_ids": CONTEXT_IDS})}
+    assert_close(loaded(**inputs).logits, expected(**inputs).logits, rtol=1e-6, atol=1e-6)
+    config = json.loads((tmp_path / "ours" / "config.json").read_text(encoding="utf-8"))
+    for target in config["auto_map"].values():
+        assert f"{target.partition('.')[0]}.py" in names
+    AutoModel.from_pretrained(tmp_path / "ours")
+
+
+def test_the_configuration_file_and_its_entries_can_be_given(tmp_path):
+    reference = save_reference(tmp_path / "model.bin", absa_weights("cg"), {"vocab_size": 5})
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({**ABSA_SIZES, "gate_activation": "sigmoid"}), encoding="utf-8")
+    names = {i: f"label {i}" for i in range(LABELS)}
+    convert_checkpoint(reference, tmp_path / "ours", other, gate_activation="tanh", id2label=names)
+    config = AutoModelForSequenceClassification.from_pretrained(tmp_path / "ours").config
+    assert (config.gate_activation, config.vocab_size, config.id2label) == ("tanh", 31, names)
+
+
+def test_old_and_new_files_of_a_state_dict_of_parameters_are_read(tmp_path):
+    weights = {name: torch.nn.Parameter(tensor) for name, tensor in label_aware_weights().items()}
+    (tmp_path / "config.json").write_text(json.dumps(SIZES), encoding="utf-8")
+    torch.save(weights, tmp_path / "model.pt", _use_new_zipfile_serialization=False)
+    convert_checkpoint(tmp_path / "model.pt", tmp_path / "ours")
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "ours")
+    assert_same_model(loaded, label_aware_attention(weights, SIZES))
+
+
+@pytest.mark.parametrize("kind", ["vocab.txt", "tokenizer.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("cased", [False, True], ids=["uncased", "cased"])
+def test_the_tokenizer_beside_the_reference_comes_along(kind, cased, tmp_path):
+    reference = absa_reference(tmp_path / "theirs")
+    folder = reference.parent
+    vocabulary = [*VOCABULARY, *(["Hello"] if cased else [])]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
+    if kind != "vocab.txt":
+        BertTokenizerFast.from_pretrained(folder, do_lower_case=not cased, model_max_length=8).save_pretrained(folder)
+        (folder / "vocab.txt").unlink()
+    if kind == "tokenizer.json":
+        (folder / "tokenizer_config.json").unlink()
+    assert convert_checkpoint(reference, tmp_path / "ours").tokenizer
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "ours")
+    assert tokenizer.tokenize("Hello worlds") == ["Hello" if cased else "hello", "world", "##s"]
+    assert tokenizer.model_max_length == (8 if kind == "tokenizer_config.json" else 17)
+
+
+class Malicious:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def writing(name: str, content: bytes):
+    def write(folder: Path) -> Path:
+        (folder / name).write_bytes(content)
+        return folder / name
+
+    return write
+
+
+def saving(weights):
+    def write(folder: Path) -> Path:
+        torch.save(weights, folder / "model.bin")
+        return folder / "model.bin"
+
+    return write
+
+
+def with_config(content: str):
+    def write(folder: Path) -> Path:
+        (folder / "config.json").write_text(content, encoding="utf-8")
+        return saving(absa_weights("shared"))(folder)
+
+    return write
+
+
+def with_vocabulary(size: int):
+    def write(folder: Path) -> Path:
+        (folder / "vocab.txt").write_text("\n".join([*VOCABULARY, *(f"w{i}" for i in range(size - 9))]) + "\n")
+        return saving(absa_weights("shared"))(folder)
+
+    return write
+
+
+PICKLE = pickle.dumps({"label_embds": Malicious(Path("broken-in"))}, protocol=2)
+
+
+@pytest.mark.parametrize(
+    ("write", "error", "message"),
+    [
+        pytest.param(
+            saving({**absa_weights("shared"), "classifier.bias": Malicious(Path("broken-in"))}),
+            ValueError,
+            "more than tensors.*can run code",
+            id="malicious",
+        ),
+        pytest.param(writing("model.pt", PICKLE), ValueError, "more than tensors.*can run code", id="plain-pickle"),
+        pytest.param(
+            saving(torch.nn.Linear(2, 2)),
+            ValueError,
+            r"more than tensors.*save its `state_dict\(\)`",
+            id="whole-model",
+        ),
+        pytest.param(writing("model.bin", b""), ValueError, "model.bin is damaged or no state dict", id="empty"),
+        pytest.param(writing("model.bin", b"PK\x03\x04abc"), ValueError, "model.bin is damaged", id="zip"),
+        pytest.param(writing("model.safetensors", b"x" * 99), ValueError, "damaged", id="safetensors"),
+        pytest.param(writing("model.ckpt", b""), ValueError, "must be a file that ends in one of", id="ending"),
+        pytest.param(lambda folder: folder, ValueError, "must be a file that ends in one of", id="folder"),
+        pytest.param(lambda folder: folder / "no.bin", OSError, "no.bin", id="missing"),
+        pytest.param(saving(torch.ones(2)), ValueError, "holds a Tensor, not a state dict", id="tensor"),
+        pytest.param(saving({"model": {}}), ValueError, "found dict under 'model': pass the state dict", id="nested"),
+        pytest.param(saving({"a": torch.ones(2)}), ValueError, "no checkpoint of a known family", id="family"),
+        pytest.param(saving({}), ValueError, "no checkpoint of a known family", id="no-tensors"),
+        pytest.param(with_config("{"), ValueError, "config.json is no valid JSON", id="json"),
+        pytest.param(with_config("[1]"), ValueError, "must hold a JSON object, got list", id="json-list"),
+        pytest.param(with_config("{}"), ValueError, "the configuration lacks .*'vocab_size'", id="no-sizes"),
+        pytest.param(with_vocabulary(40), ValueError, "has 40 words, the model only 31", id="vocabulary"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol:UserWarning")
+def test_nothing_is_written_when_a_file_is_refused(write, error, message, tmp_path, monkeypatch):
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(ABSA_SIZES), encoding="utf-8")
+    reference = write(folder)
+    monkeypatch.chdir(tmp_path)  # where the malicious ones write
+    with pytest.raises(error, match=message):
+        convert_checkpoint(reference, tmp_path / "ours")
+    assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
+
+
+def test_a_configuration_is_needed(tmp_path):
+    reference = save_reference(tmp_path / "model.bin", absa_weights("shared"), None)
+    with pytest.raises(FileNotFoundError, match=r"config\.json or .*bert_config\.json is missing"):
+        convert_checkpoint(reference, tmp_path / "ours")
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.json is missing"):
+        convert_checkpoint(reference, tmp_path / "ours", config=tmp_path / "nowhere.json")
+    with pytest.raises(ValueError, match="`id2label` names 1 labels, `num_labels` is 7"):
+        (tmp_path / "config.json").write_text(json.dumps(ABSA_SIZES), encoding="utf-8")
+        convert_checkpoint(reference, tmp_path / "ours", id2label={0: "a"})
+    assert not (tmp_path / "ours").exists()
+
+
+def test_an_output_with_files_is_refused_and_left_alone(tmp_path):
+    reference = absa_reference(tmp_path / "theirs")
+    output = tmp_path / "ours"
+    output.mkdir()
+    convert_checkpoint(reference, output)  # an empty folder will do
+    before = {path.name: path.read_bytes() for path in output.iterdir()}
+    for taken in (output, reference):
+        with pytest.raises(FileExistsError, match="exists and is no empty folder"):
+            convert_checkpoint(reference, taken)
+    assert {path.name: path.read_bytes() for path in output.iterdir()} == before
+
+
+def test_an_interrupted_save_leaves_no_files(tmp_path, monkeypatch):
+    def fail(self, folder, **arguments):
+        (Path(folder) / "config.json").write_text("{}", encoding="utf-8")
+        raise OSError("No space left on device")
+
+    reference = absa_reference(tmp_path / "theirs")
+    monkeypatch.setattr(QACGBertForSequenceClassification, "save_pretrained", fail)
+    with pytest.raises(OSError, match="No space left"):
+        convert_checkpoint(reference, tmp_path / "ours")
+    assert not list((tmp_path / "ours").iterdir())

@@ -1,0 +1,815 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dialogue BiLSTM against its equations, computed a second time without padding, and its pipeline."""
+
+import json
+import logging
+import math
+
+import pytest
+import torch
+from hf_emotion.modeling import (
+    DialogueBiLSTMConfig,
+    DialogueBiLSTMForEmotionRecognition,
+    DialogueBiLSTMModel,
+    DialogueEmotionPipeline,
+)
+from huggingface_hub.errors import StrictDataclassError
+from model_cases import (
+    BY_ID,
+    LABEL_NAMES,
+    LABELS,
+    TINY_BERT,
+    TINY_DIALOGUE,
+    VOCABULARY,
+    asymmetric_,
+    dialogue_inputs,
+    make_tokenizer,
+)
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.testing import assert_close
+from transformers import (
+    AutoModel,
+    AutoModelForTokenClassification,
+    BertConfig,
+    BertModel,
+    DistilBertConfig,
+    ElectraConfig,
+    GPT2Config,
+    ModernBertConfig,
+    MPNetConfig,
+    RobertaConfig,
+    T5Config,
+    T5Model,
+    ViTConfig,
+    pipeline,
+)
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+
+# The new names are not in transformers 5.17.
+OLD_CHECKPOINTING_NAMES = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
+MODEL = {"utterance_encoder": "model", "utterance_size": 16}
+WORDS = {"utterance_encoder": "bilstm", "vocab_size": len(VOCABULARY)}
+FORMS = {
+    "default": {},
+    "no-positions": {"positional_encoding": "none"},
+    "positions-at-attention": {"positional_encoding_at": "attention"},
+    "causal": {"causal": True},
+    "causal-two-layers-speakers": {"causal": True, "num_hidden_layers": 2, "num_speakers": 3},
+    "two-layers": {"num_hidden_layers": 2},
+    "no-lstm": {"num_hidden_layers": 0, "num_attention_heads": 5},
+    "no-attention": {"num_attention_heads": 0},
+    "no-residual-one-head": {"attention_residual": False, "num_attention_heads": 1},
+    "speakers": {"num_speakers": 3},
+    "model": MODEL,
+    "words": WORDS,
+}
+EACH_FORM = pytest.mark.parametrize("form", list(FORMS))
+EACH_IMPLEMENTATION = pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+
+
+def make_config(**config) -> DialogueBiLSTMConfig:
+    if config.get("utterance_encoder") == "model":
+        config = {"encoder_config": BertConfig(**TINY_BERT), **config}
+    return DialogueBiLSTMConfig(**{**TINY_DIALOGUE, **LABEL_NAMES, **config})
+
+
+def build(implementation: str = "sdpa", **config) -> DialogueBiLSTMForEmotionRecognition:
+    """A model with asymmetric weights, in eval mode."""
+    model = DialogueBiLSTMForEmotionRecognition._from_config(make_config(**config), attn_implementation=implementation)
+    return asymmetric_(model).eval()
+
+
+def make_inputs(model, batch: int = 3, length: int = 7, seed: int = 1, labels: bool = False) -> dict:
+    """Inputs of the model's kind in its precision; row 0 is full, the others are shorter."""
+    config = model.config
+    inputs = dialogue_inputs(batch, length, seed, config.utterance_encoder, config.num_speakers)
+    if not labels:
+        del inputs["labels"]
+    return {name: value.to(model.dtype) if value.is_floating_point() else value for name, value in inputs.items()}
+
+
+def padding_replaced(model, inputs: dict, seed: int = 9) -> dict:
+    """The same dialogues, with something else in the place of padding."""
+    noise = make_inputs(model, *inputs["utterance_mask"].shape, seed=seed)
+    noise = {
+        name: torch.full_like(value, 50.0) if value.is_floating_point() else value for name, value in noise.items()
+    }
+    real = inputs["utterance_mask"].bool()
+    replaced = {"utterance_mask": inputs["utterance_mask"]}
+    for name in set(inputs) - {"utterance_mask"}:
+        mask = real.reshape(*real.shape, *[1] * (inputs[name].dim() - 2))
+        replaced[name] = torch.where(mask, inputs[name], noise[name])
+    return replaced
+
+
+def trained_names(model) -> set[str]:
+    return {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+# The equations once more, in float64, one dialogue after the other without its padding. The recurrent part is torch's own
+# bidirectional LSTM, which the model does not use.
+
+
+def naive_positions(length: int, size: int) -> torch.Tensor:
+    """Eqs. 7 and 8."""
+    table = torch.zeros(length, size, dtype=torch.float64)
+    for pos in range(length):
+        for k in range(size):
+            angle = pos / 10000 ** (2 * (k // 2) / size)
+            table[pos, k] = math.sin(angle) if k % 2 == 0 else math.cos(angle)
+    return table
+
+
+def naive_lstm(w: dict, name: str, x: torch.Tensor, causal: bool = False) -> torch.Tensor:
+    """Eqs. 1-3 for one row without padding, (T, D) -> (T, 2H) or (T, H)."""
+    size = w[f"{name}.forward_lstm.weight_hh_l0"].shape[1]
+    lstm = nn.LSTM(x.shape[1], size, bidirectional=not causal, dtype=torch.float64)
+    state = {}
+    for direction, suffix in (("forward", ""), ("backward", "_reverse"))[: 1 if causal else 2]:
+        for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+            state[f"{part}_l0{suffix}"] = w[f"{name}.{direction}_lstm.{part}_l0"]
+    lstm.load_state_dict(state)
+    return lstm(x)[0]
+
+
+def naive_attention(w: dict, config, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Eqs. 4-6 for one row without padding, (U, S) -> (U, S), attention (heads, U, U)."""
+    length, size = len(x), x.shape[1] // config.num_attention_heads
+    q, k, v = (
+        [w[f"dialogue.score.attention.{name}_weight"] @ row + w[f"dialogue.score.attention.{name}_bias"] for row in x]
+        for name in ("query", "key", "value")
+    )
+    maps = torch.zeros(config.num_attention_heads, length, length, dtype=torch.float64)
+    rows = []
+    for i in range(length):
+        parts = []
+        for head in range(config.num_attention_heads):
+            part = slice(head * size, (head + 1) * size)
+            seen = range(i + 1 if config.causal else length)
+            powers = {j: math.exp(q[i][part] @ k[j][part] / math.sqrt(size)) for j in seen}
+            for j in seen:
+                maps[head, i, j] = powers[j] / sum(powers.values())
+            parts.append(sum(maps[head, i, j] * v[j][part] for j in seen))
+        row = (
+            w["dialogue.score.attention.out_proj_weight"] @ torch.cat(parts)
+            + w["dialogue.score.attention.out_proj_bias"]
+        )
+        if config.attention_residual:
+            row = row + x[i]
+            centred = row - row.mean()
+            row = centred / ((centred**2).mean() + config.layer_norm_eps).sqrt()
+            row = row * w["dialogue.score.attention.LayerNorm.weight"] + w["dialogue.score.attention.LayerNorm.bias"]
+        rows.append(row)
+    return torch.stack(rows), maps
+
+
+def naive_utterances(model, w: dict, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    """(U, L) twice -> (U, D), each utterance alone without its padding."""
+    if model.config.utterance_encoder == "model":
+        bert = BertModel(BertConfig(**TINY_BERT), add_pooling_layer=False).double().eval()
+        bert.load_state_dict(model.dialogue.utterance_encoder.state_dict())
+    vectors = []
+    for ids, mask in zip(input_ids, attention_mask, strict=True):
+        ids = ids[: mask.sum()]
+        if model.config.utterance_encoder == "model":
+            states = bert(ids[None]).last_hidden_state[0]
+        else:
+            words = w["dialogue.utterance_encoder.word_embeddings.weight"][ids]
+            states = naive_lstm(w, "dialogue.utterance_encoder.lstm", words)
+        vectors.append(states.mean(dim=0))
+    return torch.stack(vectors)
+
+
+def naive_dialogue(model, inputs: dict, row: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Logits (U, C) and attention (heads, U, U) of one dialogue."""
+    config, w = model.config, model.state_dict()
+    inputs = {name: value[row, : inputs["utterance_mask"][row].sum()] for name, value in inputs.items()}
+    if config.utterance_encoder == "vectors":
+        x = inputs["utterance_embeds"]
+    else:
+        x = naive_utterances(model, w, inputs["input_ids"], inputs["attention_mask"])
+    if config.num_speakers:
+        x = x + w["dialogue.score.speaker_embeddings.weight"][inputs["speaker_ids"]]
+    encoded_at = config.positional_encoding_at if config.positional_encoding == "sinusoidal" else None
+    if encoded_at == "input":
+        x = x + naive_positions(*x.shape)
+    for layer in range(config.num_hidden_layers):
+        x = naive_lstm(w, f"dialogue.score.layers.{layer}", x, config.causal)
+    maps = None
+    if config.num_attention_heads:
+        if encoded_at == "attention":
+            x = x + naive_positions(*x.shape)
+        x, maps = naive_attention(w, config, x)
+    return x @ w["classifier.weight"].T + w["classifier.bias"], maps
+
+
+@EACH_FORM
+@torch.no_grad()
+def test_model_equals_the_equations(form):
+    model = build(**FORMS[form]).double()
+    inputs = make_inputs(model)
+    for implementation in ("sdpa", "eager"):
+        model.set_attn_implementation(implementation)
+        for output_attentions in (False, True):
+            outputs = model(**inputs, output_attentions=output_attentions)
+            for row, length in enumerate(inputs["utterance_mask"].sum(dim=1).tolist()):
+                logits, maps = naive_dialogue(model, inputs, row)
+                # The model computes sines in float32.
+                assert_close(outputs.logits[row, :length], logits, rtol=1e-6, atol=1e-6)
+                if output_attentions and maps is not None:
+                    (found,) = outputs.attentions
+                    assert_close(found[row, :, :length, :length], maps, rtol=1e-6, atol=1e-6)
+                    assert (found[row, :, :, length:][:, :length] == 0).all(), "padding is looked at"
+
+
+# Padding, order and time
+
+
+# Padding on either side
+
+
+def padding_moved(mask: torch.Tensor, values: torch.Tensor, where: str) -> torch.Tensor:
+    """`values` (N, T, ...) of rows with mask (N, T), their padding in front of what is real, or between."""
+    moved = values.clone()
+    for row, real in enumerate(mask.bool().tolist()):
+        padding, order = [i for i, one in enumerate(real) if not one], [i for i, one in enumerate(real) if one]
+        at = 0 if where == "front" else 1
+        moved[row] = values[row, [*order[:at], *padding, *order[at:]]]
+    return moved
+
+
+@pytest.mark.parametrize("where", ["front", "between"])
+@pytest.mark.parametrize("form", [*FORMS, "causal-positions-at-attention"])
+@EACH_IMPLEMENTATION
+@torch.no_grad()
+def test_padding_may_stand_before_and_between_utterances(form, implementation, where):
+    forms = {**FORMS, "causal-positions-at-attention": {"causal": True, "positional_encoding_at": "attention"}}
+    model = build(implementation, **forms[form]).double()
+    inputs = make_inputs(model, labels=True)
+    mask = inputs["utterance_mask"]
+    moved = {name: padding_moved(mask, value, where) for name, value in inputs.items()}
+    assert (moved["utterance_mask"] != mask).any()
+    moved = {**padding_replaced(model, {k: v for k, v in moved.items() if k != "labels"}), "labels": moved["labels"]}
+    for output_attentions in (False, True):
+        expected, found = (model(**one, output_attentions=output_attentions) for one in (inputs, moved))
+        real = moved["utterance_mask"].bool()
+        assert_close(found.logits[real], expected.logits[mask.bool()], rtol=1e-9, atol=1e-9)
+        assert_close(found.loss, expected.loss, rtol=1e-9, atol=1e-9)
+        if output_attentions and model.config.num_attention_heads:
+            for row, (one, other) in enumerate(zip(mask.bool(), real, strict=True)):
+                maps = (expected.attentions[0][row][:, one][..., one], found.attentions[0][row][:, other][..., other])
+                assert_close(*maps, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+@pytest.mark.parametrize("form", ["default", "causal-two-layers-speakers", "words"])
+def test_padding_in_front_leaves_gradients_alone(form, implementation):
+    model = build(implementation, **FORMS[form]).double()
+    inputs = make_inputs(model, labels=True)
+    gradients = []
+    for one in (inputs, {k: padding_moved(inputs["utterance_mask"], v, "front") for k, v in inputs.items()}):
+        model.zero_grad()
+        model(**one).loss.backward()
+        gradients.append({name: p.grad.clone() for name, p in model.named_parameters()})
+    assert_close(*gradients, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("where", ["front", "between"])
+@pytest.mark.parametrize("encoder", ["bert", "roberta", "words"])
+@torch.no_grad()
+def test_padding_may_stand_before_and_between_tokens(encoder, where):
+    roberta = {**MODEL, "encoder_config": RobertaConfig(**{**TINY_BERT, "pad_token_id": 0})}
+    model = build(**{"bert": MODEL, "words": WORDS, "roberta": roberta}[encoder]).double()
+    inputs = make_inputs(model)
+    mask, moved = inputs["attention_mask"].flatten(0, 1), dict(inputs)
+    for name in ("input_ids", "attention_mask"):
+        moved[name] = padding_moved(mask, inputs[name].flatten(0, 1), where).unflatten(0, (3, 7))
+    assert (moved["attention_mask"] != inputs["attention_mask"]).any()
+    expected, found = (model.dialogue(**one).utterance_embeds for one in (inputs, moved))
+    assert_close(found, expected, rtol=1e-9, atol=1e-9)
+    assert_close(model(**moved).logits, model(**inputs).logits, rtol=1e-9, atol=1e-9)
+
+
+# Loss
+
+
+@pytest.mark.parametrize("weights", [None, [0.5, 2, 1.0, 3.0, 0.25]], ids=["plain", "weighted"])
+@torch.no_grad()
+def test_loss_by_hand(weights):
+    model = build(class_weights=weights).double()
+    inputs = make_inputs(model, labels=True)
+    inputs["labels"][0, 2] = -100  # an utterance without a label that is no padding
+    outputs = model(**inputs)
+    terms = []
+    for row, label in zip(outputs.logits.flatten(0, 1).tolist(), inputs["labels"].flatten().tolist(), strict=True):
+        if label != -100:
+            weight = 1 if weights is None else weights[label]
+            terms.append(-weight * (row[label] - math.log(sum(map(math.exp, row)))))
+    assert 0 < len(terms) < 21
+    assert outputs.loss.item() == pytest.approx(sum(terms) / len(terms), rel=1e-6)
+    for count in (40, torch.tensor(40)):
+        assert model(**inputs, num_items_in_batch=count).loss.item() == pytest.approx(sum(terms) / 40, rel=1e-6)
+
+
+def test_loss_without_any_label_is_zero():
+    model = build()
+    inputs = make_inputs(model, labels=True)
+    inputs["labels"].fill_(-100)
+    loss = model(**inputs).loss
+    loss.backward()
+    assert loss.item() == 0
+    assert all(p.grad is None or (p.grad == 0).all() for p in model.parameters())
+
+
+# Utterance encoders
+
+
+@pytest.mark.parametrize("form", ["model", "words"])
+@torch.no_grad()
+def test_encoded_utterances_equal_a_forward_pass_over_tokens(form):
+    model = build(**FORMS[form]).double()
+    inputs = make_inputs(model)
+    expected = model.dialogue(**inputs)
+    vectors = model.dialogue.encode_utterances(
+        *(inputs[name].flatten(0, 1) for name in ("input_ids", "attention_mask"))
+    )
+    vectors = vectors.unflatten(0, (3, 7))
+    assert_close(vectors, expected.utterance_embeds, rtol=1e-9, atol=1e-9)
+    assert (vectors[inputs["utterance_mask"] == 0] == 0).all(), "no tokens: the vector is 0"
+    given = {"utterance_embeds": vectors, "utterance_mask": inputs["utterance_mask"]}
+    assert_close(model(**given).logits, model(**inputs).logits, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", ["model", "words"])
+@torch.no_grad()
+def test_without_an_attention_mask_every_token_is_real(form):
+    model = build(**FORMS[form])
+    inputs = make_inputs(model)
+    inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+    expected = model(**inputs).logits
+    del inputs["attention_mask"]
+    assert_close(model(**inputs).logits, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_frozen_encoder_gets_no_gradients_and_stays_in_eval_mode(tmp_path):
+    encoder = BertConfig(**{**TINY_BERT, "hidden_dropout_prob": 0.5})
+    built = build(**MODEL, encoder_config=encoder)
+    built.save_pretrained(tmp_path)
+    for model in (built, AutoModelForTokenClassification.from_pretrained(tmp_path)):
+        frozen = model.dialogue.utterance_encoder
+        assert not any(parameter.requires_grad for parameter in frozen.parameters())
+        model.train()
+        assert model.dialogue.training and model.classifier.training
+        assert not any(module.training for module in frozen.modules())
+        inputs = make_inputs(model, labels=True)
+        vectors = [model.dialogue(**{k: v for k, v in inputs.items() if k != "labels"}) for _ in range(2)]
+        assert_close(vectors[0].utterance_embeds, vectors[1].utterance_embeds, rtol=0, atol=0)
+        model(**inputs).loss.backward()
+        with_gradient = {name for name, p in model.named_parameters() if p.grad is not None}
+        assert with_gradient == {name for name, _ in model.named_parameters() if "utterance_encoder" not in name}
+    trained = build(**MODEL, encoder_config=encoder, freeze_encoder=False).train()
+    assert trained.dialogue.utterance_encoder.training
+
+
+ENCODERS = {
+    "bert": BertConfig(**TINY_BERT),
+    "roberta": RobertaConfig(**{**TINY_BERT, "pad_token_id": 0}),
+    "mpnet": MPNetConfig(**{**TINY_BERT, "pad_token_id": 0}),
+    "electra": ElectraConfig(**TINY_BERT, embedding_size=12),
+    "distilbert": DistilBertConfig(
+        vocab_size=len(VOCABULARY), dim=16, n_layers=2, n_heads=2, hidden_dim=24, max_position_embeddings=32
+    ),
+    "modernbert": ModernBertConfig(**TINY_BERT, pad_token_id=0, cls_token_id=2, sep_token_id=3),
+    "gpt2": GPT2Config(vocab_size=len(VOCABULARY), n_embd=16, n_layer=2, n_head=2, n_positions=32),
+}
+
+
+@pytest.fixture(scope="module")
+def encoders(tmp_path_factory):
+    """Folders of plain checkpoints, one of each architecture."""
+    root = tmp_path_factory.mktemp("encoders")
+    for name, config in ENCODERS.items():
+        asymmetric_(AutoModel.from_config(config), seed=5).save_pretrained(root / name)
+    return root
+
+
+@pytest.mark.parametrize("base", [False, True], ids=["head", "base"])
+@pytest.mark.parametrize("name", list(ENCODERS))
+@torch.no_grad()
+def test_model_over_a_pretrained_encoder(name, base, encoders, tmp_path, caplog):
+    model_class = DialogueBiLSTMModel if base else DialogueBiLSTMForEmotionRecognition
+    fields = {**TINY_DIALOGUE, **({} if base else LABEL_NAMES), "num_speakers": 2, "freeze_encoder": False}
+    model = model_class.from_encoder_pretrained(encoders / name, **fields).eval()
+    config = model.config
+    assert type(model) is model_class and config.num_speakers == 2 and config.freeze_encoder is False
+    assert base or [config.id2label[i] for i in range(5)] == list(LABELS)
+    encoder = model.base_model.utterance_encoder
+    assert not [part for part, _ in encoder.named_parameters() if "pooler" in part]
+    assert encoder.config is config.encoder_config and all(p.requires_grad for p in model.parameters())
+    assert type(config.encoder_config) is type(ENCODERS[name]) and config._attn_implementation == "sdpa"
+    assert (
+        encoder.config._attn_implementation == AutoModel.from_pretrained(encoders / name).config._attn_implementation
+    )
+    # Every weight of the checkpoint, and its mean over the tokens.
+    stock = AutoModel.from_pretrained(encoders / name).eval()
+    weights = stock.state_dict()
+    for part, value in encoder.state_dict().items():
+        assert_close(value, weights[part], rtol=0, atol=0)
+    inputs = dialogue_inputs(2, 3, 1, "model", 2)
+    del inputs["labels"]
+    states = stock(inputs["input_ids"][0, 0, None], attention_mask=inputs["attention_mask"][0, 0, None])
+    real = inputs["attention_mask"][0, 0].bool()
+    expected = states.last_hidden_state[0, real].mean(dim=0)
+    found = model.base_model(**inputs)
+    assert_close(found.utterance_embeds[0, 0], expected, rtol=1e-5, atol=1e-5)
+    # It is saved, tells nothing of the folder that it came from, and loads whole.
+    model.save_pretrained(tmp_path)
+    assert "encoders" not in (tmp_path / "config.json").read_text(encoding="utf-8")
+    loaded, info = model_class.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(info.values())
+    assert_close(loaded.eval().base_model(**inputs)[0], found[0], rtol=1e-6, atol=1e-6)
+    loaded.save_pretrained(tmp_path / "again")
+    assert str(tmp_path) not in (tmp_path / "again" / "config.json").read_text(encoding="utf-8")
+
+
+def test_model_over_a_pretrained_encoder_takes_its_number_of_labels_and_precision(encoders):
+    model = DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(
+        str(encoders / "bert"), num_labels=7, dtype=torch.bfloat16, attn_implementation="eager"
+    )
+    assert model.config.num_labels == len(model.classifier.weight) == 7
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+    assert model.config._attn_implementation == model.config.encoder_config._attn_implementation == "eager"
+    assert model.config.freeze_encoder and not any(
+        p.requires_grad for p in model.dialogue.utterance_encoder.parameters()
+    )
+    # In float32 whatever the encoder was saved in: half precision does not train.
+    AutoModel.from_pretrained(encoders / "bert").half().save_pretrained(encoders / "half")
+    model = DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(encoders / "half", num_labels=7)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
+def save_config(folder, **values) -> str:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(values), encoding="utf-8")
+    return str(folder)
+
+
+def test_encoders_that_do_not_fit(encoders, tmp_path):
+    T5Model(T5Config(vocab_size=40, d_model=16, d_kv=8, d_ff=24, num_layers=1, num_heads=2)).save_pretrained(
+        tmp_path / "t5"
+    )
+    ViTConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24).save_pretrained(
+        tmp_path / "vit"
+    )
+    build(**MODEL).save_pretrained(tmp_path / "dialogue")
+    BY_ID["esa"].build().save_pretrained(tmp_path / "esa")
+    AutoModel.from_config(ENCODERS["bert"]).save_pretrained(tmp_path / "lacking")
+    weights = load_file(tmp_path / "lacking" / "model.safetensors")
+    del weights["encoder.layer.1.output.dense.weight"]
+    save_file(weights, tmp_path / "lacking" / "model.safetensors", metadata={"format": "pt"})
+    code = {"AutoConfig": "configuration_x.X", "AutoModel": "modeling_x.X"}
+    for folder, message in (
+        (tmp_path / "t5", "'t5'.*encoder-decoder"),
+        (tmp_path / "vit", "'vit'.*pixel_values"),
+        (tmp_path / "dialogue", "'dialogue-bilstm'.*`from_pretrained`"),
+        (tmp_path / "esa", "'roberta-esa'.*code of its own"),
+        (save_config(tmp_path / "remote", model_type="x", auto_map=code), "'x'.*code of its own"),
+        (tmp_path / "lacking", "lacking.*lacks.*encoder.layer.1.output.dense.weight"),
+    ):
+        with pytest.raises((ValueError, StrictDataclassError), match=f"(?s){message}"):
+            DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(folder, num_labels=3)
+    with pytest.raises(TypeError, match="num_lables"):
+        DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(encoders / "bert", num_lables=3)
+    with pytest.raises(ValueError, match="`utterance_encoder`.*'bilstm'"):
+        DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(encoders / "bert", utterance_encoder="bilstm")
+
+
+def test_plain_checkpoint_is_no_dialogue_model(encoders):
+    config = {"config": make_config(**MODEL)}  # which says nothing of the weights
+    for loader, arguments in (
+        *((loader, {}) for loader in (DialogueBiLSTMForEmotionRecognition, DialogueBiLSTMConfig)),
+        *((loader, config) for loader in (DialogueBiLSTMModel, AutoModelForTokenClassification)),
+    ):
+        with pytest.raises(ValueError, match='one of "dialogue-bilstm", got one of "bert": .*from_encoder_pretrained'):
+            loader.from_pretrained(encoders / "bert", **arguments)
+
+
+def test_checkpoint_with_an_unused_pooler_loads_in_silence(tmp_path, caplog):
+    """As models over BERT were saved once."""
+    model = build(**MODEL)
+    model.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    weights["dialogue.utterance_encoder.pooler.dense.weight"] = torch.ones(16, 16)
+    weights["dialogue.utterance_encoder.pooler.dense.bias"] = torch.ones(16)
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with caplog.at_level(logging.WARNING):
+        loaded, info = AutoModelForTokenClassification.from_pretrained(tmp_path, output_loading_info=True)
+        base, base_info = AutoModel.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(info.values()) and "pooler" not in caplog.text
+    assert base_info["unexpected_keys"] == {"classifier.weight", "classifier.bias"}
+    inputs = make_inputs(model)
+    assert_close(loaded(**inputs).logits, model(**inputs).logits, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("form", ["model", "words"])
+@torch.no_grad()
+def test_embeddings_of_tokens_are_those_of_the_utterance_encoder(form):
+    model = build(**FORMS[form])
+    encoder, inputs = model.dialogue.utterance_encoder, make_inputs(model)
+    words = encoder.get_input_embeddings() if form == "model" else encoder.word_embeddings
+    assert model.get_input_embeddings() is model.dialogue.get_input_embeddings() is words
+    expected, other = model(**inputs).logits, nn.Embedding(*words.weight.shape)
+    model.set_input_embeddings(other)
+    assert model.dialogue.get_input_embeddings() is other
+    assert (model(**inputs).logits - expected).abs().max() > 1e-3
+
+
+@OLD_CHECKPOINTING_NAMES
+def test_model_without_an_encoder_says_that_it_has_no_embeddings_and_nothing_to_checkpoint():
+    model = build()
+    for part in (model, model.dialogue):
+        for call in (part.get_input_embeddings, lambda part=part: part.set_input_embeddings(nn.Embedding(3, 4))):
+            with pytest.raises(NotImplementedError, match="no token embeddings.*'vectors'"):
+                call()
+        with pytest.raises(ValueError, match="does not support (gradient|activation) checkpointing"):
+            part.gradient_checkpointing_enable()
+
+
+@OLD_CHECKPOINTING_NAMES
+def test_lora_in_a_frozen_encoder_is_trained_also_with_gradient_checkpointing():
+    lora = LoraConfig(task_type="TOKEN_CLS", r=2, target_modules=["query", "value"])
+    model = get_peft_model(build(**MODEL, freeze_encoder=True), lora).train()
+    encoder, inputs = (
+        model.base_model.model.dialogue.utterance_encoder,
+        make_inputs(model.base_model.model, labels=True),
+    )
+    assert encoder.training
+    assert {n for n, p in encoder.named_parameters() if p.requires_grad} == {
+        n for n, _ in encoder.named_parameters() if "lora_" in n
+    }
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.add_(0.1)
+    results, calls = [], []
+    for checkpointing in (False, True):
+        if checkpointing:
+            model.gradient_checkpointing_enable()
+            for module in model.modules():
+                if isinstance(module, GradientCheckpointingLayer):  # whose own hooks stay outside the checkpoint
+                    next(module.children()).register_forward_pre_hook(lambda *_: calls.append(1))
+        model.zero_grad()
+        model(**inputs).loss.backward()
+        results.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
+    assert len(calls) == 2 * TINY_BERT["num_hidden_layers"]
+    inside = [value for name, value in results[0].items() if "utterance_encoder" in name]
+    assert inside and all(value.abs().max() > 0 for value in inside)
+    assert_close(results[1], results[0], rtol=1e-5, atol=1e-6)
+
+
+def test_config_with_an_encoder_takes_its_size_and_survives_as_a_dictionary():
+    config = DialogueBiLSTMConfig(utterance_encoder="model", encoder_config=BertConfig(**TINY_BERT).to_dict())
+    assert type(config.encoder_config) is BertConfig and config.utterance_size == 16
+    again = DialogueBiLSTMConfig.from_dict(config.to_dict())
+    assert type(again.encoder_config) is BertConfig
+    assert again.encoder_config.to_diff_dict() == config.encoder_config.to_diff_dict()
+
+
+@OLD_CHECKPOINTING_NAMES
+@pytest.mark.parametrize("targets", [["query", "value"], "all-linear"], ids=["some", "all-linear"])
+@pytest.mark.parametrize("form", ["model", "model-causal-two-layers-speakers"])
+def test_lora_with_pefts_defaults_trains_and_keeps_all_that_is_new(form, targets, encoders, tmp_path):
+    """A new start of the layers over utterances must not take the place of the trained ones."""
+
+    def start(seed: int) -> DialogueBiLSTMForEmotionRecognition:
+        torch.manual_seed(seed)
+        fields = {**TINY_DIALOGUE, **LABEL_NAMES, **({} if form == "model" else FORMS["causal-two-layers-speakers"])}
+        return DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(encoders / "bert", **fields).eval()
+
+    model = get_peft_model(start(0), LoraConfig(task_type="TOKEN_CLS", r=2, target_modules=targets))
+    inputs = make_inputs(start(0), labels=True)
+    new = {name for name in start(0).state_dict() if "utterance_encoder" not in name}
+    before = model(**inputs).logits.detach()
+    assert_close(before, start(0)(**inputs).logits.detach(), rtol=1e-6, atol=1e-6)
+    assert (start(1)(**inputs).logits - before).abs().max() > 1e-3
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(**inputs).loss.backward()
+        optimizer.step()
+    expected = model(**inputs).logits.detach()
+    assert (expected - before).abs().max() > 0.1
+    trained = {
+        name.replace(".base_layer", "").replace(".modules_to_save.default", "") for name in trained_names(model)
+    }
+    assert {f"base_model.model.{name}" for name in new} <= trained
+    model.save_pretrained(tmp_path / "adapter")
+    loaded = PeftModel.from_pretrained(start(1), tmp_path / "adapter").eval()
+    assert_close(loaded(**inputs).logits, expected, rtol=1e-5, atol=1e-5)
+    merged = loaded.merge_and_unload()
+    assert set(merged.state_dict()) == set(start(0).state_dict())
+    assert_close(merged(**inputs).logits, expected, rtol=1e-4, atol=1e-4)
+    merged.save_pretrained(tmp_path / "merged")
+    again, info = AutoModelForTokenClassification.from_pretrained(tmp_path / "merged", output_loading_info=True)
+    assert not any(info.values())
+    assert_close(again(**inputs).logits, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_configuration_of_a_model_that_runs_is_copied(encoders):
+    encoder = AutoModel.from_pretrained(encoders / "bert")
+    config = DialogueBiLSTMConfig(utterance_encoder="model", encoder_config=encoder.config)
+    assert encoder.config._attn_implementation == "sdpa" and encoder.config._name_or_path
+    assert "encoders" not in json.dumps(config.to_dict())
+    named = {**config.encoder_config.to_dict(), "_name_or_path": "/home/ann/bert"}  # as it was written once
+    old = DialogueBiLSTMConfig.from_dict({**config.to_dict(), "encoder_config": named})
+    assert "ann" not in old.to_json_string(use_diff=False)
+
+
+def test_lstm_weights_start_as_torchs_own():
+    torch.manual_seed(0)
+    model = DialogueBiLSTMForEmotionRecognition(make_config(hidden_size=36, num_attention_heads=3))
+    for name, value in model.named_parameters():
+        if "lstm" in name:
+            value = value.detach()
+            assert 0.95 / 6 < value.abs().max() <= 1 / 6 and value.std() == pytest.approx(1 / 6 / 3**0.5, rel=0.15)
+
+
+# What is refused
+
+
+def test_inputs_that_are_refused():
+    vectors, tokens = torch.zeros(2, 3, 10), torch.ones(2, 3, 4, dtype=torch.long)
+    plain, speakers, words = build(), build(num_speakers=2), build(**WORDS)
+    numbers = torch.zeros(2, 3, dtype=torch.long)
+    for model, inputs, message in (
+        (plain, {}, "exactly one of `input_ids` and `utterance_embeds`"),
+        (words, {"utterance_embeds": vectors, "input_ids": tokens}, "exactly one of `input_ids` and"),
+        (plain, {"input_ids": tokens}, "no utterance encoder .* pass `utterance_embeds`"),
+        (words, {"input_ids": tokens[0]}, r"`input_ids` must have shape .* got \(3, 4\)"),
+        (plain, {"utterance_embeds": vectors[0]}, r"`utterance_embeds` must have shape .*, 10\), got \(3, 10\)"),
+        (plain, {"utterance_embeds": vectors[..., :9]}, r"`utterance_embeds` must have shape .* got \(2, 3, 9\)"),
+        (plain, {"utterance_embeds": vectors, "utterance_mask": numbers[:1]}, r"`utterance_mask` .* got \(1, 3\)"),
+        (speakers, {"utterance_embeds": vectors, "speaker_ids": numbers[:, :2]}, r"`speaker_ids` .* got \(2, 2\)"),
+        (speakers, {"utterance_embeds": vectors}, "`speaker_ids` are missing and `num_speakers` is 2"),
+        (
+            plain,
+            {"utterance_embeds": vectors, "speaker_ids": numbers},
+            "`speaker_ids` are given and `num_speakers` is 0",
+        ),
+        (plain, {"utterance_embeds": vectors, "labels": numbers[:, :2]}, r"`labels` .* \(2, 3\), got \(2, 2\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model(**inputs)
+
+
+# Export
+
+
+# torch.export of an LSTM itself fixes the length (torch 2.13), and so does that of the model.
+@pytest.mark.filterwarnings("ignore:The tensor attributes .* were assigned during export:UserWarning")
+@pytest.mark.parametrize("form", ["default", "causal"])
+@torch.no_grad()
+def test_exported_program_takes_dialogues_of_any_number_and_padding(form):
+    model = build(**FORMS[form])
+
+    class Logits(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, utterance_embeds, utterance_mask):
+            return self.model(utterance_embeds=utterance_embeds, utterance_mask=utterance_mask).logits
+
+    inputs = make_inputs(model, batch=3, length=4)
+    any_number = {0: torch.export.Dim.DYNAMIC}
+    program = torch.export.export(
+        Logits().eval(),
+        (inputs["utterance_embeds"], inputs["utterance_mask"]),
+        dynamic_shapes={"utterance_embeds": any_number, "utterance_mask": any_number},
+    ).module()
+    for batch in (2, 5):
+        inputs = make_inputs(model, batch, 4, seed=batch)
+        inputs["utterance_mask"][0, 3] = 0
+        real = inputs["utterance_mask"].bool()
+        found = program(inputs["utterance_embeds"], inputs["utterance_mask"])
+        assert_close(found[real], model(**inputs).logits[real], rtol=1e-5, atol=1e-5)
+
+
+# Pipeline
+
+UTTERANCES = ("I am so happy today!", "anger", "this is not a very calm day, I feel nervousness and fear.")
+SPEAKERS = ("Ann", "Bob", "Ann")
+
+
+def make_pipeline(tokenizer, **config) -> DialogueEmotionPipeline:
+    model = build(**{**WORDS, **config})
+    found = pipeline("dialogue-emotion", model=model, tokenizer=tokenizer, device="cpu")
+    assert type(found) is DialogueEmotionPipeline
+    return found
+
+
+@torch.no_grad()
+def naive_scores(classify, utterances, speaker_ids=None) -> list[dict[str, float]]:
+    """The model's softmax over a dialogue that is encoded by hand, utterance by utterance."""
+    model, tokenizer = classify.model, classify.tokenizer
+    vectors = []
+    for utterance in utterances:
+        ids = torch.tensor([tokenizer(utterance)["input_ids"]])
+        vectors.append(model.dialogue.encode_utterances(ids, torch.ones_like(ids)))
+    extra = {} if speaker_ids is None else {"speaker_ids": torch.tensor([speaker_ids])}
+    logits = model(utterance_embeds=torch.stack(vectors, dim=1), **extra).logits[0]
+    return [dict(zip(LABELS, row, strict=True)) for row in logits.softmax(dim=-1).tolist()]
+
+
+def assert_results(results, utterances, speakers, scores) -> None:
+    assert [item["utterance"] for item in results] == list(utterances)
+    assert [item["speaker"] for item in results] == list(speakers)
+    for item, expected in zip(results, scores, strict=True):
+        assert list(item) == ["speaker", "utterance", "label", "score", "scores"]
+        assert item["scores"] == pytest.approx(expected, rel=1e-4)
+        best = max(expected, key=expected.get)
+        assert item["label"] == best and item["score"] == item["scores"][best]
+
+
+@pytest.mark.parametrize("config", [{}, MODEL, {"num_speakers": 2}], ids=["words", "model", "speakers"])
+@pytest.mark.parametrize("kind", ["tuples", "dictionaries", "strings"])
+def test_pipeline_gives_the_models_softmax(kind, config, tokenizer):
+    classify = make_pipeline(tokenizer, **config)
+    pairs = list(zip(SPEAKERS, UTTERANCES, strict=True))
+    speakers, numbers = SPEAKERS, [0, 1, 0]
+    turns = pairs
+    if kind == "dictionaries":
+        turns = [{"speaker": speaker, "utterance": utterance} for speaker, utterance in pairs]
+    elif kind == "strings":
+        turns, speakers, numbers = list(UTTERANCES), [None] * 3, [0, 0, 0]
+    scores = naive_scores(classify, UTTERANCES, numbers if config.get("num_speakers") else None)
+    assert_results(classify(turns), UTTERANCES, speakers, scores)
+
+
+def test_pipeline_over_several_dialogues_equals_one_after_the_other(tokenizer):
+    classify = make_pipeline(tokenizer, num_speakers=2)
+    dialogues = [list(zip(SPEAKERS, UTTERANCES, strict=True)), [("Bob", "rain")], ["sun", {"utterance": "a day"}]]
+    found = classify(dialogues)
+    for results, dialogue in zip(found, dialogues, strict=True):
+        for first, second in zip(results, classify(dialogue), strict=True):
+            assert (first["label"], first["utterance"]) == (second["label"], second["utterance"])
+            assert first["scores"] == pytest.approx(second["scores"], rel=1e-5)
+    assert classify(dialogues, batch_size=2) == found
+    (only,) = classify([dialogues[1]])
+    assert len(only) == 1 and only[0]["utterance"] == "rain"
+
+
+def test_speakers_are_numbered_by_their_first_turn_and_the_last_number_is_shared(tokenizer):
+    classify = make_pipeline(tokenizer, num_speakers=2)
+    utterances = ["sun", "rain", "a day", "home", "joy"]
+    turns = list(zip(["Z", "A", "Z", "M", "A"], utterances, strict=True))
+    scores = naive_scores(classify, utterances, [0, 1, 0, 1, 1])
+    assert_results(classify(turns), utterances, ["Z", "A", "Z", "M", "A"], scores)
+
+
+def test_pipeline_cuts_utterances_to_the_positions_of_the_encoder(tokenizer):
+    classify = make_pipeline(tokenizer, **MODEL)
+    assert classify.model.config.encoder_config.max_position_embeddings == 32
+    long = "sun " * 100
+    results = classify([long, "rain"])
+    assert results[0]["utterance"] == long
+    short = classify(["sun " * 30, "rain"])
+    assert results[0]["scores"] == pytest.approx(short[0]["scores"], rel=1e-4)
+    # A BiLSTM over words has no positions to run out of.
+    words = make_pipeline(tokenizer)
+    assert_results(words([long]), [long], [None], naive_scores(words, [long]))
+
+
+def test_pipeline_gives_the_same_whichever_side_the_tokenizer_pads(tokenizer, tmp_path):
+    left = make_tokenizer(tmp_path, padding_side="left")
+    expected, found = make_pipeline(tokenizer)(list(UTTERANCES)), make_pipeline(left)(list(UTTERANCES))
+    for one, other in zip(found, expected, strict=True):
+        assert one["scores"] == pytest.approx(other["scores"], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("turns", "message"),
+    [
+        *((wrong, "a dialogue must be a list of turns") for wrong in ("I am sad", ("Ann", "I am sad"), [])),
+        ([["sun"], []], "a dialogue must have at least one turn"),
+        *((["sun", wrong], "turn 2 must be .* got ") for wrong in ("", "  ", ("Ann", None))),
+        *(([wrong], "turn 1 must be .* got ") for wrong in (("Ann", "sun", "rain"), {"speaker": "Ann"}, 3)),
+    ],
+)
+def test_pipeline_refuses(turns, message, tokenizer):
+    with pytest.raises(ValueError, match=message):
+        make_pipeline(tokenizer)(turns)
+
+
+def test_pipeline_takes_no_other_arguments(tokenizer):
+    with pytest.raises(TypeError, match=r"unknown arguments \['top_k'\]"):
+        make_pipeline(tokenizer)(["sun"], top_k=2)
+
+
+def test_pipeline_of_a_model_over_vectors_says_what_is_missing(tokenizer):
+    classify = pipeline("dialogue-emotion", model=BY_ID["dialogue"].build(), tokenizer=tokenizer, device="cpu")
+    with pytest.raises(ValueError, match="no utterance encoder"):
+        classify(["sun"])

@@ -1,0 +1,630 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Label-aware BERT against its formulas, computed a second time with loops, and what only this family can do."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from hf_emotion.modeling import (
+    BertForLabelAwareClassification,
+    EmotionClassificationPipeline,
+    LabelAwareBertConfig,
+    class_balanced_weights,
+    classification_loss,
+)
+from model_cases import (
+    BY_ID,
+    LABEL_NAMES,
+    LABELS,
+    TEXTS,
+    TINY_BERT,
+    VOCABULARY,
+    WORD_PIECES,
+    asymmetric_,
+    classifier_inputs,
+    encoder_inputs,
+)
+from torch.testing import assert_close
+from transformers import AutoModelForSequenceClassification, BertConfig, BertModel, pipeline
+
+
+GOEMOTIONS_EXTREMES = [77, 14219]  # training rows of the rarest and of the most frequent label
+
+
+def build(**config) -> BertForLabelAwareClassification:
+    config = LabelAwareBertConfig(**{**TINY_BERT, **LABEL_NAMES, **config})
+    return asymmetric_(BertForLabelAwareClassification(config)).eval()
+
+
+# The formulas once more. Everything below is float64 and shares no code with the models.
+
+
+def stock_hidden_states(model: BertForLabelAwareClassification, inputs: dict) -> np.ndarray:
+    """H of transformers' own BERT with the model's weights, (B, L, d). Positions count from the first real token."""
+    bert = BertModel(BertConfig(**TINY_BERT), add_pooling_layer=False).double().eval()
+    names = set(bert.state_dict())
+    bert.load_state_dict({name: value for name, value in model.bert.state_dict().items() if name in names})
+    position_ids = torch.zeros_like(inputs["input_ids"])
+    for b, mask in enumerate(inputs["attention_mask"].tolist()):
+        for j in range(len(mask)):
+            position_ids[b, j] = max(j - mask.index(1), 0)
+    with torch.no_grad():
+        return bert(**{"position_ids": position_ids, **inputs}).last_hidden_state.numpy()
+
+
+def naive_softmax(scores: list[float]) -> list[float]:
+    powers = [math.exp(score - max(scores)) for score in scores]
+    return [power / sum(powers) for power in powers]
+
+
+def naive_gelu(x: float) -> float:
+    return 0.5 * x * (1 + math.erf(x / math.sqrt(2)))
+
+
+def dot(first, second) -> float:
+    return sum(float(a) * float(b) for a, b in zip(first, second, strict=True))
+
+
+def naive_label_aware(model, hidden: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """S = e W Hᵀ, softmax over real tokens, h̃ = α H, logit = FFN([h̃ ‖ s]) -> logits, representations, attentions."""
+    config = model.config
+    weights = {name: value.numpy() for name, value in model.state_dict().items()}
+    e = weights["bert.score.label_embeddings"]  # (C, d')
+    w = weights["bert.score.weight"].T  # W (d', d)
+    rows, length, size = hidden.shape
+    labels = config.num_labels
+    logits = np.zeros((rows, labels))
+    representations = np.zeros((rows, labels, 2 * size))
+    attentions = np.zeros((rows, labels, length))
+    for b in range(rows):
+        h = hidden[b]
+        first = h[list(mask[b]).index(1)]
+        if config.sentence_representation == "pooler":
+            dense, bias = weights["bert.pooler.dense.weight"], weights["bert.pooler.dense.bias"]
+            sentence = [math.tanh(dot(dense[k], first) + bias[k]) for k in range(size)]
+        else:
+            sentence = list(first)
+        real = [j for j in range(length) if mask[b, j]]
+        for i in range(labels):
+            scores = [sum(e[i, p] * w[p, q] * h[j, q] for p in range(len(w)) for q in range(size)) for j in real]
+            for j, attention in zip(real, naive_softmax(scores), strict=True):
+                attentions[b, i, j] = attention
+            attended = [sum(attentions[b, i, j] * h[j, k] for j in real) for k in range(size)]
+            representations[b, i] = attended + sentence
+            head = 0 if config.tie_head else i
+            vector = representations[b, i]
+            if config.head_hidden_size is not None:
+                first = head * config.head_hidden_size
+                dense, bias = weights["classifier.dense.weight"], weights["classifier.dense.bias"]
+                vector = [
+                    naive_gelu(dot(dense[k], vector) + bias[k]) for k in range(first, first + config.head_hidden_size)
+                ]
+            logits[b, i] = (
+                dot(weights["classifier.out_proj.weight"][head], vector) + weights["classifier.out_proj.bias"][head]
+            )
+    return logits, representations, attentions
+
+
+def naive_leam(model, hidden: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cosine, convolution over real tokens, ReLU, maximum over labels, scalar, softmax -> logits, z, attention."""
+    radius = model.config.leam_radius
+    weights = {name: value.numpy() for name, value in model.state_dict().items()}
+    e = weights["bert.score.label_embeddings"]
+    kernel, bias = weights["bert.score.weight"][0, 0], weights["bert.score.bias"][0]
+    scale = weights["bert.score.scale"][0]
+    out, out_bias = weights["classifier.1.weight"], weights["classifier.1.bias"]
+    rows, length, size = hidden.shape
+    logits = np.zeros((rows, len(e)))
+    vectors = np.zeros((rows, size))
+    attentions = np.zeros((rows, 1, length))
+    for b in range(rows):
+        h = hidden[b]
+        real = [j for j in range(length) if mask[b, j]]
+        cosine = {
+            (i, j): dot(e[i], h[j]) / math.sqrt(dot(e[i], e[i]) * dot(h[j], h[j])) for i in range(len(e)) for j in real
+        }
+        scores = []
+        for j in real:
+            matches = []
+            for i in range(len(e)):
+                window = [
+                    kernel[radius + step] * cosine.get((i, j + step), 0.0) for step in range(-radius, radius + 1)
+                ]
+                matches.append(max(0.0, sum(window) + bias))
+            scores.append(scale * max(matches))
+        for j, attention in zip(real, naive_softmax(scores), strict=True):
+            attentions[b, 0, j] = attention
+        vectors[b] = [sum(attentions[b, 0, j] * h[j, k] for j in real) for k in range(size)]
+        for i in range(len(e)):
+            logits[b, i] = dot(out[i], vectors[b]) + out_bias[i]
+    return logits, vectors, attentions
+
+
+def masked_inputs() -> dict[str, torch.Tensor]:
+    """Rows with padding on the right, on the left and within: real tokens are what the mask says they are."""
+    inputs = encoder_inputs(4, 9, seed=21)
+    inputs["attention_mask"][2] = torch.tensor([0, 0, 0, 1, 1, 1, 1, 1, 1])
+    inputs["attention_mask"][3] = torch.tensor([1, 1, 0, 1, 1, 0, 0, 1, 0])
+    return inputs
+
+
+def assert_equals_formula(model, naive) -> None:
+    model = model.double()
+    inputs = masked_inputs()
+    mask = inputs["attention_mask"].numpy()
+    logits, representations, attentions = naive(model, stock_hidden_states(model, inputs), mask)
+    with torch.no_grad():
+        base, head = model.bert(**inputs), model(**inputs)
+    assert_close(base.label_representations.numpy(), representations, rtol=1e-9, atol=1e-9)
+    for outputs in (base, head):
+        assert_close(outputs.label_attentions.numpy(), attentions, rtol=1e-9, atol=1e-9)
+        assert (outputs.label_attentions.numpy()[np.broadcast_to(mask[:, None] == 0, attentions.shape)] == 0).all()
+        assert_close(outputs.label_attentions.sum(dim=-1), torch.ones(attentions.shape[:2], dtype=torch.float64))
+    assert_close(head.logits.numpy(), logits, rtol=1e-9, atol=1e-9)
+
+
+def test_encoder_is_stock_bert():
+    model = build().double()
+    inputs = encoder_inputs(3, 9, seed=22)
+    positions = torch.randperm(9, generator=torch.Generator().manual_seed(1))[None].expand(3, -1)
+    for extra in ({}, {"position_ids": positions}):
+        expected = stock_hidden_states(model, {**inputs, **extra})
+        with torch.no_grad():
+            found = model.bert(**inputs, **extra).last_hidden_state.numpy()
+            head = model(**inputs, **extra, output_hidden_states=True).hidden_states[-1].numpy()
+        assert_close(found, expected, rtol=1e-9, atol=1e-9)
+        assert_close(head, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("label_embedding_size", [None, 10])
+@pytest.mark.parametrize("sentence_representation", ["cls", "pooler"])
+@pytest.mark.parametrize("head_hidden_size", [None, 7], ids=["linear", "hidden"])
+@pytest.mark.parametrize("tie_head", [True, False], ids=["tied", "untied"])
+def test_label_aware_equals_the_formulas(tie_head, head_hidden_size, sentence_representation, label_embedding_size):
+    model = build(
+        tie_head=tie_head,
+        head_hidden_size=head_hidden_size,
+        sentence_representation=sentence_representation,
+        label_embedding_size=label_embedding_size,
+    )
+    assert model.config.label_embedding_size == (label_embedding_size or TINY_BERT["hidden_size"])
+    assert model.bert.score.label_embeddings.shape == (len(LABELS), model.config.label_embedding_size)
+    assert_equals_formula(model, naive_label_aware)
+
+
+@pytest.mark.parametrize("radius", [0, 1, 2, 5])
+def test_leam_equals_the_formulas(radius):
+    assert_equals_formula(build(label_attention="leam", leam_radius=radius), naive_leam)
+
+
+@pytest.mark.parametrize("label_attention", ["bilinear", "leam"])
+@pytest.mark.parametrize(("classifier_dropout", "expected"), [(None, 0.2), (0.3, 0.3), (0.0, 0.0)])
+def test_dropout_probability_of_the_head(label_attention, classifier_dropout, expected):
+    model = build(label_attention=label_attention, hidden_dropout_prob=0.2, classifier_dropout=classifier_dropout)
+    dropouts = [module.p for module in model.classifier.modules() if isinstance(module, torch.nn.Dropout)]
+    assert dropouts == [expected]
+
+
+def test_published_defaults():
+    config = LabelAwareBertConfig()
+    assert config.problem_type == "multi_label_classification"
+    assert config.label_embedding_size == config.hidden_size == 768
+    assert (config.label_attention, config.leam_radius, config.tie_head) == ("bilinear", 2, True)
+    assert (config.head_hidden_size, config.sentence_representation) == (None, "cls")
+    assert (config.class_balanced_beta, config.class_balanced_normalize) == (None, False)
+    assert config.thresholds is None and config.class_counts is None
+    assert (
+        LabelAwareBertConfig(problem_type="single_label_classification").problem_type == "single_label_classification"
+    )
+
+
+def test_new_labels_of_a_class_balanced_model_ask_for_their_counts(tmp_path):
+    BY_ID["label-aware-pooler-hidden-balanced"].build().save_pretrained(tmp_path)
+    new = {"num_labels": 3, "ignore_mismatched_sizes": True}
+    inputs, labels = encoder_inputs(2, 5, seed=0), torch.ones(2, 3)
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path, **new)
+    assert model(**inputs).logits.shape == (2, 3)
+    with pytest.raises(ValueError, match="`class_balanced_beta` is set: the config needs `class_counts`"):
+        model(**inputs, labels=labels)
+    for arguments in ({"class_counts": [3, 1, 2]}, {"class_balanced_beta": None}):
+        model = AutoModelForSequenceClassification.from_pretrained(tmp_path, **new, **arguments)
+        assert model(**inputs, labels=labels).loss.isfinite()
+
+
+# Losses
+
+
+def naive_weights(counts: list[int], beta: float) -> list[float]:
+    return [(1 - beta) / (1 - beta**n) for n in counts]
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 0.95, 0.999, 0.9999])
+def test_class_balanced_weights_equal_the_formula(beta):
+    counts = [1, 2, 10, *GOEMOTIONS_EXTREMES]
+    weights = class_balanced_weights(counts, beta)
+    assert weights.dtype == torch.float32
+    assert_close(weights, torch.tensor(naive_weights(counts, beta)), rtol=1e-6, atol=0)
+    normalized = class_balanced_weights(counts, beta, normalize=True)
+    assert normalized.mean().item() == pytest.approx(1, abs=1e-6)
+    assert_close(normalized / normalized[0], weights / weights[0], rtol=1e-5, atol=0)
+
+
+def test_a_class_without_rows_weighs_as_much_as_the_one_with_the_fewest():
+    for beta in (0.0, 0.9, 0.999):
+        weights = class_balanced_weights([200, 0, 350, 0], beta)
+        assert_close(weights, class_balanced_weights([200, 200, 350, 200], beta), rtol=0, atol=0)
+        assert weights.max() == weights[0]
+        assert_close(class_balanced_weights([0, 0], beta), torch.ones(2))
+    normalized = class_balanced_weights([200, 350, 0], 0.999, normalize=True)
+    assert normalized.mean().item() == pytest.approx(1) and normalized.max() < 1.3  # as a single row it had 2.99 of 3
+
+
+@pytest.mark.parametrize("label_attention", ["bilinear", "leam"])
+@torch.no_grad()
+def test_label_attention_of_half_precision_is_that_of_its_numbers(label_attention):
+    """Scores of some size, rounded to bfloat16, would move the attention by more than one part in a hundred."""
+    model = build(label_attention=label_attention)
+    (model.bert.score.scale if label_attention == "leam" else model.bert.score.label_embeddings).mul_(9)
+    model.bfloat16()
+    outputs = model.bert(**masked_inputs())
+    exact = copy.deepcopy(model.bert.score).double()
+    mask = masked_inputs()["attention_mask"].bool()
+    _, expected = exact(outputs.last_hidden_state.double(), mask)
+    assert expected.max() > 0.6  # or there is little to round
+    assert outputs.label_attentions.dtype == torch.bfloat16
+    assert_close(
+        outputs.label_attentions.double(), expected, rtol=0, atol=2.5e-3
+    )  # half a step of bfloat16 below 1, and some
+
+
+def naive_loss(logits, labels, config) -> float:
+    rows, classes = logits.shape
+    weights = [1.0] * classes
+    if config.class_balanced_beta is not None:
+        weights = naive_weights(config.class_counts, config.class_balanced_beta)
+        if config.class_balanced_normalize:
+            weights = [weight / (sum(weights) / classes) for weight in weights]
+    total = 0.0
+    for b in range(rows):
+        if config.problem_type == "multi_label_classification":
+            for c in range(classes):
+                probability = 1 / (1 + math.exp(-logits[b, c]))
+                loss = -math.log(probability) if labels[b, c] else -math.log(1 - probability)
+                total += weights[c] * loss / (rows * classes)
+        else:
+            gold = int(labels[b])
+            total -= weights[gold] * math.log(naive_softmax(logits[b].tolist())[gold]) / rows
+    return total
+
+
+@pytest.mark.parametrize("problem_type", ["multi_label_classification", "single_label_classification"])
+@pytest.mark.parametrize(
+    "balance",
+    [
+        {},
+        {"class_balanced_beta": 0.9, "class_counts": [3, 40, 7, 1, 12]},
+        {"class_balanced_beta": 0.9, "class_counts": [3, 40, 7, 1, 12], "class_balanced_normalize": True},
+        {"class_counts": [3, 40, 7, 1, 12]},
+    ],
+    ids=["plain", "balanced", "normalized", "counts-without-beta"],
+)
+def test_loss_equals_the_formula(problem_type, balance):
+    config = LabelAwareBertConfig(problem_type=problem_type, **LABEL_NAMES, **balance)
+    generator = torch.Generator().manual_seed(3)
+    logits = torch.randn(6, 5, generator=generator, dtype=torch.float64)
+    labels = classifier_inputs(6, 4, seed=3, multi_label=problem_type.startswith("multi"))["labels"]
+    loss = classification_loss(logits, labels, config)
+    assert loss.item() == pytest.approx(naive_loss(logits.numpy(), labels.numpy(), config), rel=1e-6)
+    if problem_type.startswith("multi"):  # data sets hold 0 and 1 as integers too
+        assert_close(classification_loss(logits, labels.long(), config), loss)
+    model = build(problem_type=problem_type, **balance)
+    inputs = {**encoder_inputs(6, 9, seed=4), "labels": labels}
+    outputs = model(**inputs)
+    expected = naive_loss(outputs.logits.detach().double().numpy(), labels.numpy(), config)
+    assert outputs.loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("problem_type", "expected", "shapes"),
+    [
+        ("multi_label_classification", (6, 5), [(6,), (6, 4), (5, 6)]),
+        ("single_label_classification", (6,), [(6, 5), (6, 1), (5,)]),
+    ],
+)
+def test_loss_refuses_labels_of_another_shape(problem_type, expected, shapes):
+    config = LabelAwareBertConfig(problem_type=problem_type, **LABEL_NAMES)
+    for shape in shapes:
+        with pytest.raises(ValueError, match="`labels` must have shape") as caught:
+            classification_loss(torch.zeros(6, 5), torch.zeros(shape, dtype=torch.long), config)
+        assert f"shape {expected} for" in str(caught.value) and f"got {shape};" in str(caught.value)
+
+
+def test_loss_refuses_missing_counts_and_other_problem_types():
+    labels = torch.zeros(6, 5)
+    with pytest.raises(ValueError, match="`class_counts`"):
+        classification_loss(labels, labels, LabelAwareBertConfig(class_balanced_beta=0.9, **LABEL_NAMES))
+    with pytest.raises(ValueError, match="`problem_type` must be .* got 'regression'"):
+        classification_loss(labels, labels, LabelAwareBertConfig(problem_type="regression", **LABEL_NAMES))
+
+
+# Label vectors from words
+
+
+def mean_of_pieces(model, pieces) -> torch.Tensor:
+    words = model.get_input_embeddings().weight.detach()
+    total = torch.zeros(words.shape[1])
+    for piece in pieces:
+        total += words[VOCABULARY.index(piece)]
+    return total / len(pieces)
+
+
+def label_vectors(model) -> torch.Tensor:
+    return model.bert.score.label_embeddings.detach().clone()
+
+
+def test_label_vectors_start_at_the_names(tokenizer):
+    model = build()
+    words = model.get_input_embeddings().weight.detach().clone()
+    assert model.init_label_embeddings(tokenizer) is model
+    vectors = label_vectors(model)
+    assert_close(vectors[LABELS.index("joy")], words[VOCABULARY.index("joy")], rtol=0, atol=0)
+    for i, name in enumerate(LABELS):
+        assert_close(vectors[i], mean_of_pieces(model, WORD_PIECES[name]))
+    # Parameters of their own: changing them leaves the words as they were.
+    assert model.bert.score.label_embeddings.requires_grad
+    with torch.no_grad():
+        model.bert.score.label_embeddings += 1
+    assert_close(model.get_input_embeddings().weight, words, rtol=0, atol=0)
+
+
+def test_label_vectors_start_at_given_texts(tokenizer):
+    model = build()
+    texts = {"joy": "happy_day", "anger": "sad", "nervousness": "fear", "optimism": "sun", "neutral": "calm rain"}
+    pieces = [("happy", "day"), ("sad",), ("fear",), ("sun",), ("calm", "rain")]
+    expected = torch.stack([mean_of_pieces(model, row) for row in pieces])
+    assert_close(label_vectors(model.init_label_embeddings(tokenizer, list(texts.values()))), expected)
+    shuffled = dict(sorted(texts.items()))
+    assert list(shuffled) != list(texts)
+    assert_close(label_vectors(build().init_label_embeddings(tokenizer, shuffled)), expected)
+
+
+def test_label_vectors_are_left_alone_where_texts_are_wrong(tokenizer):
+    model = build()
+    before = label_vectors(model)
+    texts = dict(zip(LABELS, LABELS, strict=True))
+    for label_texts, message in (
+        ({**{name: texts[name] for name in LABELS[1:]}, "fear": "fear"}, r"keys; differing: \['fear', 'joy'\]"),
+        ("aaaaa", "`label_texts`"),
+        (["joy", "anger"], "`label_texts` needs a list of 5 texts.* got .*joy"),
+        (["joy", "anger", "fear", "sun", "xylophone"], "no word piece for the label text 'xylophone'"),
+        (["joy", "anger", "fear", "sun", ""], "no word piece for the label text ''"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.init_label_embeddings(tokenizer, label_texts)
+    assert_close(label_vectors(model), before, rtol=0, atol=0)
+
+
+def test_label_vectors_cannot_start_at_placeholder_names_or_another_size(tokenizer):
+    nameless = BertForLabelAwareClassification(LabelAwareBertConfig(**TINY_BERT, num_labels=3))
+    with pytest.raises(ValueError, match="`id2label`.*`label_texts`"):
+        nameless.init_label_embeddings(tokenizer)
+    nameless.init_label_embeddings(tokenizer, ["joy", "sad", "calm"])
+    assert_close(label_vectors(nameless)[1], mean_of_pieces(nameless, ["sad"]))
+    with pytest.raises(ValueError, match="`label_embedding_size`=10"):
+        build(label_embedding_size=10).init_label_embeddings(tokenizer)
+
+
+# Labels added after training
+
+
+def with_thresholds_and_counts() -> BertForLabelAwareClassification:
+    return BY_ID["label-aware-pooler-hidden-balanced"].build()
+
+
+def test_added_labels_leave_old_logits_alone_and_score_like_labels_set_by_hand(tokenizer):
+    model = with_thresholds_and_counts().double()
+    inputs = encoder_inputs(4, 9, seed=30)
+    old = model(**inputs)
+    old_vectors = label_vectors(model)
+    by_hand = torch.stack(
+        [mean_of_pieces(model.float(), WORD_PIECES["nostalgia"]), mean_of_pieces(model, WORD_PIECES["homesickness"])]
+    )
+    model.double()
+    assert model.add_labels(["nostalgia", "homesickness"], tokenizer) is model
+    new = model(**inputs)
+    assert new.logits.shape == (4, 7) and model.num_labels == 7
+    # 1e-12 and not 0: a product with a wider matrix may be rounded otherwise in its last bit.
+    assert_close(new.logits[:, :5], old.logits, rtol=0, atol=1e-12)
+    assert_close(new.label_attentions[:, :5], old.label_attentions, rtol=0, atol=1e-12)
+
+    config = copy.deepcopy(model.config)
+    wider = BertForLabelAwareClassification(config).double().eval()
+    state = dict(model.state_dict())
+    state["bert.score.label_embeddings"] = torch.cat([old_vectors, by_hand.double()])
+    wider.load_state_dict(state)
+    assert_close(new.logits, wider(**inputs).logits, rtol=1e-6, atol=1e-6)
+
+
+def test_added_labels_extend_the_config_as_a_whole_and_survive_saving(tokenizer, tmp_path):
+    model = with_thresholds_and_counts()
+    thresholds, counts = list(model.config.thresholds), list(model.config.class_counts)
+    model.add_labels(["nostalgia", "homesickness"], tokenizer, label_texts=["nostalgia", "sad home"])
+    assert_close(label_vectors(model)[6], mean_of_pieces(model, ["sad", "home"]))
+    names = [*LABELS, "nostalgia", "homesickness"]
+    inputs = encoder_inputs(4, 9, seed=31)
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    for config in (model.config, loaded.config):
+        assert config.num_labels == 7
+        assert config.id2label == dict(enumerate(names))
+        assert config.label2id == {name: i for i, name in enumerate(names)}
+        assert config.thresholds[:5] == thresholds
+        assert config.thresholds[5:] == pytest.approx([sum(thresholds) / 5] * 2)
+        assert config.class_counts == [*counts, 0, 0]
+    assert loaded.num_labels == 7
+    assert_close(loaded(**inputs).logits, model(**inputs).logits, rtol=1e-6, atol=1e-6)
+    model.add_labels(["calm"], tokenizer)  # and once more
+    assert model.config.num_labels == len(model.config.thresholds) == len(model.config.class_counts) == 8
+
+
+def test_added_labels_can_be_trained(tokenizer):
+    model = build().add_labels(["nostalgia"], tokenizer)
+    assert model.config.thresholds is None and model.config.class_counts is None
+    model(**encoder_inputs(4, 9, seed=32), labels=torch.ones(4, 6)).loss.backward()
+    assert model.bert.score.label_embeddings.grad[5].abs().max() > 0
+    frozen = build()
+    frozen.requires_grad_(False)
+    assert not frozen.add_labels(["nostalgia"], tokenizer).bert.score.label_embeddings.requires_grad
+    half = build().to(torch.bfloat16).add_labels(["nostalgia"], tokenizer)
+    assert half.bert.score.label_embeddings.dtype == torch.bfloat16
+    assert build().add_labels([], tokenizer).config.num_labels == 5
+
+
+@pytest.mark.parametrize(
+    ("config", "arguments", "message"),
+    [
+        ({}, {"names": "nostalgia"}, r"`names` must be a list.*\['nostalgia'\]"),
+        ({}, {"names": ["joy"]}, r"taken: \['joy'\]"),
+        ({}, {"names": ["nostalgia", "nostalgia"]}, r"taken: \['nostalgia'\]"),
+        ({}, {"names": ["nostalgia"], "label_texts": ["a", "b"]}, "`label_texts` needs a list of 1 texts"),
+        ({}, {"names": ["xylophone"]}, "no word piece for the label text 'xylophone'"),
+        ({"label_attention": "leam"}, {"names": ["nostalgia"]}, "label_attention='leam'"),
+        ({"tie_head": False}, {"names": ["nostalgia"]}, "tie_head=False"),
+        ({"label_embedding_size": 10}, {"names": ["nostalgia"]}, "`label_embedding_size`=10"),
+    ],
+    ids=["string", "taken", "twice", "texts", "unknown-word", "leam", "untied", "size"],
+)
+def test_labels_that_cannot_be_added_change_nothing(tokenizer, config, arguments, message):
+    model = build(**config, thresholds=[0.5] * 5, class_counts=[2] * 5)
+    before, vectors = model.config.to_dict(), label_vectors(model)
+    with pytest.raises(ValueError, match=message):
+        model.add_labels(tokenizer=tokenizer, **arguments)
+    assert model.config.to_dict() == before
+    assert_close(label_vectors(model), vectors, rtol=0, atol=0)
+
+
+def test_texts_of_added_labels_may_be_a_mapping_or_are_refused(tokenizer):
+    model = build()
+    try:
+        model.add_labels(["nostalgia"], tokenizer, label_texts={"nostalgia": "home"})
+    except ValueError:
+        return
+    assert_close(label_vectors(model)[5], mean_of_pieces(model, ["home"]))
+
+
+# Pipelines
+
+
+def scores_of(model, tokenizer, text: str) -> dict[str, float]:
+    """What the model itself gives for one text."""
+    encoded = tokenizer(text, return_tensors="pt", truncation=True, max_length=TINY_BERT["max_position_embeddings"])
+    with torch.no_grad():
+        logits = model(**encoded).logits[0]
+    if model.config.problem_type == "single_label_classification":
+        return dict(zip(LABELS, logits.softmax(-1).tolist(), strict=True))
+    return dict(zip(LABELS, logits.sigmoid().tolist(), strict=True))
+
+
+def as_pairs(items: list[dict]) -> dict[str, float]:
+    assert [item["score"] for item in items] == sorted((item["score"] for item in items), reverse=True)
+    return {item["label"]: item["score"] for item in items}
+
+
+def test_stock_pipeline_gives_the_sigmoid_scores_of_the_model(tokenizer):
+    model = build()
+    classify = pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None, device="cpu")
+    for text, items in zip(TEXTS, classify(list(TEXTS)), strict=True):
+        assert as_pairs(items) == pytest.approx(scores_of(model, tokenizer, text), rel=1e-5)
+
+
+def emotion_pipeline(model, tokenizer) -> EmotionClassificationPipeline:
+    classify = pipeline("emotion-classification", model=model, tokenizer=tokenizer, device="cpu")
+    assert type(classify) is EmotionClassificationPipeline
+    return classify
+
+
+def test_emotion_pipeline_applies_each_label_s_own_threshold(tokenizer):
+    model = with_thresholds_and_counts()
+    classify = emotion_pipeline(model, tokenizer)
+    numbers = set()
+    for text, items in zip(TEXTS, classify(list(TEXTS)), strict=True):
+        limits = dict(zip(LABELS, model.config.thresholds, strict=True))
+        scores = scores_of(model, tokenizer, text)
+        expected = {name: score for name, score in scores.items() if score > limits[name]}
+        assert as_pairs(items) == pytest.approx(expected, rel=1e-5)
+        numbers.add(len(expected))
+    assert numbers - {0, 5}, "thresholds that separate nothing test nothing"
+
+
+def test_emotion_pipeline_compares_strictly(tokenizer):
+    model = build(thresholds=[0.0] * 5)
+    classify = emotion_pipeline(model, tokenizer)
+    (items,) = classify([TEXTS[0]])
+    scores = as_pairs(items)
+    assert set(scores) == set(LABELS)
+    for name, score in scores.items():
+        model.config.thresholds = [0.0] * 5
+        model.config.thresholds[LABELS.index(name)] = score
+        assert set(as_pairs(classify([TEXTS[0]])[0])) == set(LABELS) - {name}
+        assert name not in as_pairs(classify([TEXTS[0]], threshold=score)[0])
+        model.config.thresholds[LABELS.index(name)] = math.nextafter(score, 0)
+        assert set(as_pairs(classify([TEXTS[0]])[0])) == set(LABELS)
+
+
+def test_emotion_pipeline_without_stored_thresholds_uses_a_half(tokenizer):
+    model = build()
+    with torch.no_grad():  # scores on both sides of it
+        model.classifier.out_proj.bias -= torch.tensor(
+            [math.log(s / (1 - s)) for s in scores_of(model, tokenizer, TEXTS[0]).values()]
+        ).median()
+    expected = {name for name, score in scores_of(model, tokenizer, TEXTS[0]).items() if score > 0.5}
+    assert 0 < len(expected) < 5
+    assert set(as_pairs(emotion_pipeline(model, tokenizer)([TEXTS[0]])[0])) == expected
+
+
+def test_emotion_pipeline_arguments(tokenizer):
+    model = with_thresholds_and_counts()
+    classify = emotion_pipeline(model, tokenizer)
+    scores = scores_of(model, tokenizer, TEXTS[0])
+    ranked = sorted(scores, key=scores.get, reverse=True)
+    assert [item["label"] for item in classify([TEXTS[0]], threshold=0.0)[0]] == ranked
+    assert classify([TEXTS[0]], threshold=1.0) == [[]]
+    middle = sorted(scores.values())[2]
+    assert [item["label"] for item in classify([TEXTS[0]], threshold=middle + 1e-4)[0]] == ranked[:2]
+    for top_k in (1, 3):
+        assert [item["label"] for item in classify([TEXTS[0]], top_k=top_k)[0]] == ranked[:top_k]
+    assert as_pairs(classify([TEXTS[0]], top_k=None)[0]) == pytest.approx(scores, rel=1e-5)
+    for threshold in (-0.1, 1.1):
+        with pytest.raises(ValueError, match=r"`threshold` .* \[0, 1\]"):
+            classify([TEXTS[0]], threshold=threshold)
+
+
+def test_emotion_pipeline_gives_one_list_for_one_text(tokenizer):
+    classify = emotion_pipeline(with_thresholds_and_counts(), tokenizer)
+    for arguments in ({}, {"threshold": 0.0}, {"top_k": 2}, {"top_k": None}):
+        assert classify(TEXTS[0], **arguments) == classify([TEXTS[0]], **arguments)[0]
+        assert len(classify(list(TEXTS), **arguments)) == len(TEXTS)
+    assert classify(TEXTS[0], threshold=1.0) == []
+
+
+def test_emotion_pipeline_cuts_long_texts_and_batches(tokenizer):
+    model = build(thresholds=[0.0] * 5)
+    classify = emotion_pipeline(model, tokenizer)
+    long = "happy day . " * 40
+    (items,) = classify([long])
+    assert as_pairs(items) == pytest.approx(scores_of(model, tokenizer, long), rel=1e-5)
+    (shorter,) = classify([long], max_length=5)
+    assert as_pairs(shorter) == pytest.approx(scores_of(model, tokenizer, "happy day ."), rel=1e-5)
+    for one, many in zip(classify([*TEXTS, long]), classify([*TEXTS, long], batch_size=3), strict=True):
+        assert as_pairs(many) == pytest.approx(as_pairs(one), rel=1e-5)
+
+
+def test_emotion_pipeline_gives_the_most_probable_of_single_labels(tokenizer):
+    model = BY_ID["label-aware-single-label"].build()
+    classify = emotion_pipeline(model, tokenizer)
+    for text, items in zip(TEXTS, classify(list(TEXTS)), strict=True):
+        scores = scores_of(model, tokenizer, text)
+        best = max(scores, key=scores.get)
+        assert as_pairs(items) == pytest.approx({best: scores[best]}, rel=1e-5)

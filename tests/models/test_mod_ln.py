@@ -1,0 +1,1157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modulated layer norms, the encoder-decoders that have them, and their pipeline. What every model can do is tested elsewhere."""
+
+import ast
+import copy
+import json
+import math
+import re
+
+import pytest
+import torch
+from accelerate import infer_auto_device_map
+from hf_emotion.modeling import (
+    BertModLNConfig,
+    BertModLNForConditionalGeneration,
+    EmotionalResponsePipeline,
+    GPT2ModLNConfig,
+    GPT2ModLNForConditionalGeneration,
+    ModulatedLayerNorm,
+)
+from hf_emotion.modeling.pipeline_emotional_response import emotion_ids_of, encode_contexts
+from huggingface_hub.errors import StrictDataclassClassValidationError
+from model_cases import (
+    BERT_TOKENS,
+    BY_ID,
+    EMOTIONS,
+    GPT2_TOKENS,
+    TINY_BERT,
+    TINY_GPT2,
+    VOCABULARY,
+    asymmetric_,
+    make_tokenizer,
+    reply_inputs,
+)
+from peft import LoraConfig, PeftModel, get_peft_model
+from torch import nn
+from torch.testing import assert_close
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    BertConfig,
+    BertForMaskedLM,
+    BertLMHeadModel,
+    BertModel,
+    DataCollatorForSeq2Seq,
+    GenerationConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPT2Model,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+    pipeline,
+)
+
+
+FAMILIES = {
+    "gpt2": (GPT2ModLNConfig, GPT2ModLNForConditionalGeneration, {**TINY_GPT2, **GPT2_TOKENS}),
+    "bert": (BertModLNConfig, BertModLNForConditionalGeneration, {**TINY_BERT, **BERT_TOKENS}),
+}
+EACH_FAMILY = pytest.mark.parametrize("family", list(FAMILIES))
+EACH_MODULATION = pytest.mark.parametrize("modulation", ["residual", "replace"])
+E = len(EMOTIONS)
+
+
+def build(family: str, seed: int = 0, **config):
+    """A tiny model in float64 and eval mode, with asymmetric weights."""
+    config_class, model_class, sizes = FAMILIES[family]
+    model = model_class(config_class(**{**sizes, "num_emotions": E, "emotions": list(EMOTIONS), **config}))
+    return asymmetric_(model, seed).double().eval()
+
+
+def tokens(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(5, len(VOCABULARY), shape, generator=torch.Generator().manual_seed(seed))
+
+
+def doubles(inputs: dict) -> dict:
+    return {name: value.double() if value.is_floating_point() else value for name, value in inputs.items()}
+
+
+# The layer
+
+
+def make_norm(modulation: str, size: int = 6, emotions: int = 4) -> ModulatedLayerNorm:
+    return asymmetric_(ModulatedLayerNorm(size, emotions, eps=1e-3, modulation=modulation)).double()
+
+
+def silu(x):
+    return x / (1 + torch.exp(-x))
+
+
+def naive(norm: ModulatedLayerNorm, states, weights):
+    """Eqs. 1-3, number by number."""
+    (rows, length, size), hidden = states.shape, len(norm.scale_in)
+    result = torch.zeros_like(states)
+    for row in range(rows):
+        gamma, beta = [], []
+        for i in range(size):
+            g, b = states.new_zeros(()), states.new_zeros(())
+            for j in range(hidden):
+                inner_g = sum(norm.scale_in[j, e] * weights[row, e] for e in range(weights.shape[1]))
+                inner_b = sum(norm.shift_in[j, e] * weights[row, e] for e in range(weights.shape[1]))
+                g = g + norm.scale_out[i, j] * silu(inner_g)
+                b = b + norm.shift_out[i, j] * silu(inner_b + norm.shift_bias[j])
+            gamma.append(g + norm.weight[i] if norm.weight is not None else g)
+            beta.append(b + norm.bias[i] if norm.bias is not None else b)
+        for token in range(length):
+            x = states[row, token]
+            mean = sum(x) / size
+            variance = sum((value - mean) ** 2 for value in x) / size
+            for i in range(size):
+                result[row, token, i] = gamma[i] * (x[i] - mean) / (variance + 1e-3) ** 0.5 + beta[i]
+    return result
+
+
+@EACH_MODULATION
+def test_layer_equals_the_formulas(modulation):
+    norm = make_norm(modulation)
+    torch.manual_seed(0)
+    weights = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
+    states = torch.randn(3, 2, 6, dtype=torch.float64, requires_grad=True)
+    factors = torch.randn(3, 2, 6, dtype=torch.float64)
+    leaves = [states, weights, *norm.parameters()]
+    assert len(leaves) == (9 if modulation == "residual" else 7)
+    output = norm(states, *norm.modulation(weights))
+    expected = naive(norm, states, weights)
+    assert_close(output, expected, rtol=1e-12, atol=1e-12)
+    found = torch.autograd.grad((output * factors).sum(), leaves)
+    assert_close(found, torch.autograd.grad((expected * factors).sum(), leaves), rtol=1e-10, atol=1e-11)
+    assert all(gradient.abs().max() > 1e-3 for gradient in found)
+
+
+@EACH_MODULATION
+def test_layer_starts_as_a_plain_norm(modulation):
+    norm, plain = ModulatedLayerNorm(8, 5, modulation=modulation), nn.LayerNorm(8)
+    states = torch.randn(3, 4, 8)
+    weights = torch.tensor([[0.0, 1, 0, 0, 0], [0.2, 0.3, 0, 0.4, 0.1], [0, 0, 0, 0, 1.0]])
+    assert_close(norm(states, *norm.modulation(weights)), plain(states), rtol=1e-6, atol=1e-6)
+    # Training can leave the start: what depends on the emotion has a gradient.
+    (norm(states, *norm.modulation(weights)) * torch.randn(3, 4, 8)).sum().backward()
+    for parameter in (norm.scale_out, norm.shift_out):
+        assert parameter.grad[:, 1:].abs().max() > 1e-3
+    spread = torch.cat([norm.scale_in[1:], norm.shift_in[1:]]).std()
+    assert 0.1 < spread < 0.3
+
+
+def test_layer_refuses():
+    with pytest.raises(ValueError, match="`modulation` must be .* got 'add'"):
+        ModulatedLayerNorm(8, 5, modulation="add")
+    with pytest.raises(ValueError, match="`size` must be at least 2"):
+        ModulatedLayerNorm(1, 5)
+
+
+# The models, against stock ones whose norms hold what the formulas give
+
+
+def stock(family: str, side: str, head: bool = False):
+    """Stock GPT-2 or BERT with the tiny sizes, as an encoder, or as a decoder with cross-attention; in float64."""
+    decoder = side == "decoder"
+    if family == "gpt2":
+        model = (GPT2LMHeadModel if head else GPT2Model)(
+            GPT2Config(**TINY_GPT2, **GPT2_TOKENS, add_cross_attention=decoder)
+        )
+    else:
+        config = BertConfig(**TINY_BERT, is_decoder=decoder, add_cross_attention=decoder)
+        model = BertLMHeadModel(config) if head else BertModel(config, add_pooling_layer=False)
+    return model.double().eval()
+
+
+def copy_side(family: str, model, side: str, target, weights: torch.Tensor | None) -> None:
+    """One side of ours into a stock model. Modulated norms get the γ and β of the emotion weights (E,)."""
+    source = model.get_submodule(f"model.{side}")
+    state = {}
+    for name, module in source.named_modules():
+        stock_name = (
+            name.replace("layer.", "encoder.layer.", 1) if family == "bert" and name.startswith("layer.") else name
+        )
+        if isinstance(module, ModulatedLayerNorm):
+            gamma = module.scale_out @ silu(module.scale_in @ weights)
+            beta = module.shift_out @ silu(module.shift_in @ weights + module.shift_bias)
+            residual = module.weight is not None
+            state[f"{stock_name}.weight"] = module.weight + gamma if residual else gamma
+            state[f"{stock_name}.bias"] = module.bias + beta if residual else beta
+        else:
+            for part, value in module.named_parameters(recurse=False):
+                state[f"{stock_name}.{part}"] = value
+    missing, unexpected = target.load_state_dict(state, strict=False)
+    assert not unexpected and all("position_ids" in name or "token_type_ids" in name for name in missing)
+
+
+@torch.no_grad()
+def stock_logits(family: str, model, inputs: dict, weights: torch.Tensor | None) -> torch.Tensor:
+    """The logits of a batch whose rows all have one emotion, by stock models."""
+    encoder, decoder = stock(family, "encoder"), stock(family, "decoder", head=True)
+    copy_side(family, model, "encoder", encoder, weights)
+    copy_side(family, model, "decoder", decoder.transformer if family == "gpt2" else decoder.bert, weights)
+    if family == "bert":
+        decoder.cls.load_state_dict(model.cls.state_dict())
+    decoder.tie_weights()
+    states = encoder(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).last_hidden_state
+    return decoder(
+        input_ids=inputs["decoder_input_ids"],
+        attention_mask=inputs["decoder_attention_mask"],
+        encoder_hidden_states=states,
+        encoder_attention_mask=inputs["attention_mask"],
+    ).logits
+
+
+def two_lengths() -> dict[str, torch.Tensor]:
+    """Contexts of 7 tokens at most, replies of 5, each with lengths of its own."""
+    inputs = reply_inputs(3, 7, 1)
+    inputs["decoder_input_ids"], inputs["labels"] = tokens(3, 5, seed=1), tokens(3, 5, seed=2)
+    inputs["decoder_attention_mask"] = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
+    inputs["labels"] = inputs["labels"].masked_fill(inputs["decoder_attention_mask"] == 0, -100)
+    return inputs
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"modulation": "replace"},
+        {"modulate_encoder": False},
+        {"modulate_decoder": False, "modulation": "replace"},
+        {"modulate_encoder": False, "modulate_decoder": False},
+        {"modulated_norms": 1},
+    ],
+    ids=["residual", "replace", "decoder-only", "encoder-only", "none", "one-norm"],
+)
+def test_model_equals_stock_models_with_the_norms_of_each_emotion(family, config):
+    if "modulated_norms" in config:
+        config = {"modulated_norms": ["ln_cross_attn" if family == "gpt2" else "crossattention"]}
+    model = build(family, **config)
+    inputs = two_lengths()
+    real = inputs["decoder_attention_mask"].bool()
+    emotions = torch.eye(E).double()
+    mixture = torch.tensor([0.7, 0.0, 0.3, 0.0, 0.6]).double()
+    given = torch.stack([emotions[3], mixture, emotions[1]])
+    del inputs["emotion_ids"]
+    logits = model(**inputs, emotion_weights=given).logits
+    different = set()
+    for row, weights in enumerate(given):
+        expected = stock_logits(family, model, inputs, weights)
+        assert_close(logits[row][real[row]], expected[row][real[row]], rtol=1e-10, atol=1e-10)
+        different.add(round(expected[0, 0, 0].item(), 9))
+    assert len(different) == (1 if config.get("modulate_decoder") is config.get("modulate_encoder") is False else 3)
+
+
+@EACH_FAMILY
+def test_model_without_modulation_needs_and_heeds_no_emotion(family):
+    model = build(family, modulate_encoder=False, modulate_decoder=False)
+    assert not any(isinstance(module, ModulatedLayerNorm) for module in model.modules())
+    inputs = two_lengths()
+    logits = model(**inputs).logits
+    del inputs["emotion_ids"]
+    assert torch.equal(model(**inputs).logits, logits)
+    assert len(model.generate(inputs["input_ids"], do_sample=False, max_new_tokens=3)) == 3
+    with pytest.raises(ValueError, match="no norm of the model is modulated"):
+        model.generate_all_emotions(inputs["input_ids"])
+
+
+@EACH_FAMILY
+def test_encoder_states_given_as_a_tuple(family):
+    model = build(family)
+    inputs = two_lengths()
+    logits = model(**inputs).logits
+    states = model.get_encoder()(inputs["input_ids"], inputs["attention_mask"], emotion_ids=inputs["emotion_ids"])
+    del inputs["input_ids"]
+    assert_close(model(**inputs, encoder_outputs=(states.last_hidden_state,)).logits, logits, rtol=1e-12, atol=1e-12)
+
+
+def left_padded(inputs: dict, mask: str = "attention_mask", names=("input_ids", "attention_mask")) -> dict:
+    """The context's padding moved to the front, or that of another mask."""
+    moved = dict(inputs)
+    lengths = inputs[mask].sum(dim=1).tolist()
+    for name in names:
+        moved[name] = torch.stack([row.roll(len(row) - n, 0) for row, n in zip(inputs[name], lengths, strict=True)])
+    return moved
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+@pytest.mark.parametrize("embeds", [False, True], ids=["ids", "embeds"])
+def test_replies_padded_on_the_left_equal_those_on_the_right(family, implementation, embeds):
+    """Of the decoder, whatever stands at the padding; the encoder's padding stands in front too."""
+    model = build(family)
+    model.set_attn_implementation(implementation)
+    inputs = two_lengths()
+    names = ("decoder_input_ids", "decoder_attention_mask")
+    moved = left_padded(left_padded(inputs), "decoder_attention_mask", names)
+    del inputs["labels"], moved["labels"]
+    for name in ("input_ids", "decoder_input_ids"):
+        mask = moved["decoder_attention_mask" if name.startswith("decoder") else "attention_mask"].bool()
+        moved[name] = torch.where(mask, moved[name], tokens(*mask.shape, seed=7))
+    if embeds:
+        for side, name in ((model.get_encoder(), "input"), (model.get_decoder(), "decoder_input")):
+            moved[f"{name}s_embeds"] = side.get_input_embeddings()(moved.pop(f"{name}_ids"))
+    logits = []
+    for given in (inputs, moved):
+        real = given["decoder_attention_mask"].bool()
+        logits.append(model(**given).logits[real])
+    assert real[:, 0].tolist() == [False, True, False]
+    assert_close(logits[1], logits[0], rtol=1e-10, atol=1e-10)
+    if not embeds:
+        gradients = [torch.autograd.grad(values.square().sum(), list(model.parameters())) for values in logits]
+        assert_close(gradients[1], gradients[0], rtol=1e-8, atol=1e-9)
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize(
+    "settings", [{}, {"num_beams": 3}, {"cache_implementation": "static"}, {"use_cache": False}], ids=str
+)
+def test_contexts_padded_on_the_left_have_the_same_replies(family, settings):
+    model = build(family)
+    inputs = {name: two_lengths()[name] for name in ("input_ids", "attention_mask", "emotion_ids")}
+    arguments = {"do_sample": False, "max_new_tokens": 6, "no_repeat_ngram_size": 1, **settings}
+    moved = left_padded(inputs)
+    expected = model.generate(**inputs, **arguments)
+    assert len({tuple(row) for row in expected.tolist()}) > 1
+    assert torch.equal(model.generate(**moved, **arguments), expected)
+    del inputs["emotion_ids"], moved["emotion_ids"]
+    expected = model.generate_all_emotions(**inputs, **arguments)
+    assert torch.equal(model.generate_all_emotions(**moved, **arguments), expected)
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize("settings", [{}, {"cache_implementation": "static"}, {"use_cache": False}], ids=str)
+def test_begun_replies_padded_on_the_left(family, settings):
+    model = build(family)
+    start = model.config.decoder_start_token_id
+    inputs = {name: two_lengths()[name] for name in ("input_ids", "attention_mask", "emotion_ids")}
+    arguments = {"do_sample": False, "max_new_tokens": 5, "no_repeat_ngram_size": 1, **settings}
+    begun = torch.tensor([[start, 8, 9], [0, start, 8], [0, 0, start]])
+    mask = torch.tensor([[1, 1, 1], [0, 1, 1], [0, 0, 1]])
+    # The mask begins with the start token, or `generate` puts one in front.
+    begun = torch.cat([torch.full((3, 1), start), begun], dim=1)
+    mask = torch.cat([torch.tensor([[0], [0], [0]]), mask], dim=1)
+    replies = model.generate(**inputs, decoder_input_ids=begun, decoder_attention_mask=mask, **arguments)[:, 4:]
+    for row in range(3):
+        single = {name: value[row : row + 1] for name, value in inputs.items()}
+        prefix = begun[row : row + 1, 1 + row :]
+        # The same tokens are forbidden, or the replies would differ for that reason.
+        alone = model.generate(**single, decoder_input_ids=prefix, **arguments)[0, prefix.shape[1] :]
+        assert replies[row, : len(alone)].tolist() == alone.tolist()
+        assert (replies[row, len(alone) :] == model.config.pad_token_id).all()
+
+
+# Loss
+
+
+@EACH_FAMILY
+def test_loss_is_the_unshifted_cross_entropy_of_the_labels(family):
+    model = build(family)
+    inputs = two_lengths()
+    labels = inputs["labels"]
+    eos, pad, start = (getattr(model.config, f"{name}_token_id") for name in ("eos", "pad", "decoder_start"))
+    assert (eos == pad == start) is (family == "gpt2")
+    labels[0, 2], labels[1, 4], labels[2, 1] = eos, eos, eos  # every reply ends with a token that may also pad
+    del inputs["decoder_input_ids"], inputs["decoder_attention_mask"]
+    outputs = model(**inputs)
+    read = model.prepare_decoder_input_ids_from_labels(labels)
+    assert read[0].tolist() == [start, *labels[0, :2].tolist(), eos, pad]
+    expected = 0.0
+    for row, length in enumerate((3, 5, 2)):
+        shown = torch.tensor([[start, *labels[row, : length - 1].tolist()]])
+        single = {name: inputs[name][row : row + 1] for name in ("input_ids", "attention_mask", "emotion_ids")}
+        logits = model(**single, decoder_input_ids=shown).logits[0]
+        for position in range(length):
+            exponentials = logits[position].exp()
+            expected -= math.log(exponentials[labels[row, position]] / exponentials.sum())
+    assert_close(outputs.loss.item(), expected / 10, rtol=1e-6, atol=1e-6)
+    assert_close(model(**inputs, num_items_in_batch=40).loss, outputs.loss / 4)
+    # The first token contributes, and the last, which has the padding's id.
+    for row, position in ((0, 0), (0, 2)):
+        fewer = labels.clone()
+        fewer[row, position] = -100
+        loss = model(**{**inputs, "labels": fewer}, decoder_input_ids=read).loss
+        assert abs(loss * 9 - outputs.loss * 10) > 1e-3
+    nothing = model(**{**inputs, "labels": torch.full_like(labels, -100)})
+    assert nothing.loss == 0
+
+
+@EACH_FAMILY
+def test_labels_may_lie_on_another_device(family):
+    """As with a model that is spread over several: "meta" is the other device that every machine has."""
+    model = build(family)
+    logits = model._logits
+    model._logits = lambda states: logits(states).to("meta")
+    assert model(**two_lengths()).loss.is_meta
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
+@EACH_FAMILY
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_both_kinds_of_checkpointing_keep_all_gradients(family, use_reentrant):
+    model = build(family).train()
+    inputs = two_lengths()
+    model(**inputs).loss.backward()
+    expected = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    model.gradient_checkpointing_enable({"use_reentrant": use_reentrant})
+    model(**inputs).loss.backward()
+    assert_close({name: p.grad for name, p in model.named_parameters()}, expected, rtol=1e-9, atol=1e-12)
+
+
+@EACH_FAMILY
+def test_hidden_states_and_attentions_of_both_sides(family):
+    model = build(family)
+    model.set_attn_implementation("eager")
+    inputs = two_lengths()
+    outputs = model(**inputs, output_hidden_states=True, output_attentions=True)
+    assert len(outputs.encoder_hidden_states) == len(outputs.decoder_hidden_states) == 3
+    assert_close(outputs.encoder_hidden_states[-1], outputs.encoder_last_hidden_state)
+    assert [value.shape for value in outputs.encoder_attentions] == [(3, 2, 7, 7)] * 2
+    assert [value.shape for value in outputs.decoder_attentions] == [(3, 2, 5, 5)] * 2
+    assert [value.shape for value in outputs.cross_attentions] == [(3, 2, 5, 7)] * 2
+    for value in outputs.cross_attentions:
+        assert value.masked_select((inputs["attention_mask"] == 0)[:, None, None]).abs().max() == 0
+    assert (outputs.decoder_attentions[0].triu(1) == 0).all()
+    one_way = (outputs.encoder_attentions[0].triu(1) == 0).all()
+    assert one_way if family == "gpt2" else not one_way
+
+
+# Generation
+
+
+@EACH_FAMILY
+def test_fresh_model_decodes_as_in_the_paper(family, tmp_path):
+    model = build(family)
+    assert model.generation_config.do_sample is True and model.generation_config.top_k == 10
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    assert loaded.generation_config.do_sample is True and loaded.generation_config.top_k == 10
+    inputs = {"input_ids": tokens(1, 4), "emotion_ids": torch.tensor([1])}
+    torch.manual_seed(0)
+    replies = model.generate(**inputs, max_new_tokens=1, min_new_tokens=1, num_return_sequences=400)
+    logits = model(**inputs, decoder_input_ids=replies[:1, :1]).logits[0, -1]
+    logits[model.config.eos_token_id] = -math.inf
+    assert set(replies[:, 1].tolist()) <= set(logits.topk(10).indices.tolist())
+    assert len(set(replies[:, 1].tolist())) > 2
+    nucleus = model.generate(**inputs, max_new_tokens=4, top_k=None, top_p=0.9)
+    assert nucleus.shape[0] == 1
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize("settings", [{}, {"num_beams": 3}, {"num_beams": 2, "num_return_sequences": 2}], ids=str)
+def test_norms_are_modulated_once_for_a_generation(family, settings, monkeypatch):
+    model = build(family)
+    calls = []
+    for side in (model.get_encoder(), model.get_decoder()):
+        monkeypatch.setattr(
+            side, "modulation", lambda c, original=side.modulation: calls.append(len(c)) or original(c)
+        )
+    model.generate(tokens(3, 6), emotion_ids=torch.tensor([0, 3, 1]), do_sample=False, max_new_tokens=6, **settings)
+    assert calls == [3, 3], "once for each side, before rows are repeated for beams"
+
+
+@EACH_FAMILY
+def test_mixtures_and_intensity_in_generation(family):
+    model = build(family)
+    ids, arguments = tokens(1, 6), {"do_sample": False, "max_new_tokens": 8, "no_repeat_ngram_size": 1}
+    one_hot = torch.eye(E).double()
+    for emotion in range(E):
+        by_id = model.generate(ids, emotion_ids=torch.tensor([emotion]), **arguments)
+        assert torch.equal(by_id, model.generate(ids, emotion_weights=one_hot[emotion : emotion + 1], **arguments))
+    inputs = {"input_ids": ids.expand(3, -1), "decoder_input_ids": tokens(3, 1)[:1].expand(3, -1)}
+    weights = torch.stack([one_hot[0], 2 * one_hot[0], 0.7 * one_hot[0] + 0.3 * one_hot[1]])
+    logits = model(**inputs, emotion_weights=weights).logits
+    assert min((logits[i] - logits[j]).abs().max() for i, j in ((0, 1), (0, 2), (1, 2))) > 1e-3
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize("modulate_encoder", [True, False])
+def test_all_emotions_at_once_equal_one_after_the_other(family, modulate_encoder):
+    model = build(family, seed=2, num_emotions=64, emotions=None, modulate_encoder=modulate_encoder)
+    arguments = {"do_sample": False, "max_new_tokens": 6, "no_repeat_ngram_size": 1}
+    ids = tokens(2, 7)
+    mask = torch.tensor([[1] * 7, [1] * 5 + [0] * 2])
+    encoded = []
+    hook = model.get_encoder().register_forward_hook(lambda module, given, output: encoded.append(len(output[0])))
+    together = model.generate_all_emotions(ids, mask, **arguments)
+    hook.remove()
+    assert together.shape[:2] == (2, 64) and encoded == [128 if modulate_encoder else 2]
+    one = model.generate_all_emotions(ids[0], mask[0], **arguments)
+    assert one.shape == (64, together.shape[-1])
+    assert torch.equal(one, together[0])
+    different = set()
+    for context in range(2):
+        for emotion in range(64):
+            alone = model.generate(
+                ids[context : context + 1],
+                attention_mask=mask[context : context + 1],
+                emotion_ids=torch.tensor([emotion]),
+                **arguments,
+            )[0]
+            assert torch.equal(together[context, emotion, : len(alone)], alone)
+            different.add(tuple(alone.tolist()))
+    assert len(different) > 10
+    several = model.generate_all_emotions(ids, mask, num_return_sequences=2, num_beams=2, **arguments)
+    assert several.shape[:3] == (2, 64, 2)
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize(
+    "config", [{}, {"layers": 3}, {"modulate_decoder": False}], ids=["same", "more-layers", "other-norms"]
+)
+def test_an_assistant_drafts_with_norms_of_its_own(family, config, monkeypatch):
+    model = build(family)
+    if "layers" in config:
+        config = {"n_layer" if family == "gpt2" else "num_hidden_layers": 3}
+    assistant = build(family, seed=0, **config)
+    asked = {"inputs": tokens(1, 6), "emotion_ids": torch.tensor([2]), "do_sample": False, "max_new_tokens": 8}
+    expected = model.generate(**asked)
+    given = []
+    decoder = assistant.get_decoder()
+    monkeypatch.setattr(decoder, "modulation", lambda c, original=decoder.modulation: given.append(c) or original(c))
+    assert torch.equal(model.generate(**asked, assistant_model=assistant), expected)
+    assert bool(given) is decoder.is_modulated
+    assert all(c.tolist() == [[0, 0, 1, 0, 0]] for c in given)
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize("modulated", [True, False])
+def test_guidance_is_refused_before_anything_runs(family, modulated):
+    """It subtracts a run without an emotion or a prompt, which these models do not have."""
+    model = build(family, modulate_encoder=modulated, modulate_decoder=modulated)
+    model.get_encoder().register_forward_hook(lambda *_: pytest.fail("the encoder ran"))
+    ids, emotion = tokens(1, 4), {"emotion_ids": torch.tensor([1])}
+    config = GenerationConfig(guidance_scale=1.5, decoder_start_token_id=3, max_new_tokens=3)
+    for name, given, arguments in (
+        ("guidance_scale", [], {"guidance_scale": 1.5}),
+        ("guidance_scale", [], {"guidance_scale": 0}),
+        ("guidance_scale", [], {"generation_config": config}),
+        ("guidance_scale", [config], {}),
+        ("negative_prompt_ids", [], {"negative_prompt_ids": ids}),
+        ("negative_prompt_attention_mask", [], {"negative_prompt_attention_mask": torch.ones_like(ids)}),
+    ):
+        with pytest.raises(ValueError, match=rf"`{name}` .*without an emotion.*`emotion_weights`"):
+            model.generate(ids, *given, **emotion, **arguments)
+    model.generation_config.guidance_scale = 3.0
+    with pytest.raises(ValueError, match="`guidance_scale` .*got 3.0"):
+        model.generate(ids, **emotion)
+
+
+@EACH_FAMILY
+def test_no_guidance_is_no_error(family):
+    model = build(family)
+    asked = {"inputs": tokens(1, 4), "emotion_ids": torch.tensor([1]), "do_sample": False, "max_new_tokens": 3}
+    expected = model.generate(**asked)
+    for scale in (None, 1, 1.0):
+        assert torch.equal(model.generate(**asked, guidance_scale=scale), expected)
+
+
+@pytest.mark.slow
+@EACH_FAMILY
+def test_generation_over_a_static_cache_compiles_whole(family):
+    model = build(family).float()
+    asked = {"inputs": tokens(2, 6), "attention_mask": torch.ones(2, 6).long(), "emotion_ids": torch.tensor([1, 2])}
+    asked |= {"cache_implementation": "static", "do_sample": False, "max_new_tokens": 4}
+    expected = model.generate(**asked)
+    torch._dynamo.reset()
+    try:
+        model.forward = torch.compile(model.forward, fullgraph=True, backend="aot_eager")
+        assert torch.equal(model.generate(**asked), expected)
+    finally:
+        torch._dynamo.reset()
+
+
+# Wrapping a checkpoint
+
+
+PLAIN = {
+    "gpt2": lambda: GPT2Model(GPT2Config(**TINY_GPT2, **GPT2_TOKENS)),
+    "gpt2-head": lambda: GPT2LMHeadModel(GPT2Config(**TINY_GPT2, **GPT2_TOKENS)),
+    "bert": lambda: BertModel(BertConfig(**TINY_BERT)),
+    "bert-head": lambda: BertForMaskedLM(BertConfig(**TINY_BERT)),
+}
+MODULATION = {
+    "residual": ("scale_in", "scale_out", "shift_in", "shift_bias", "shift_out"),
+    "replace": ("scale_in", "shift_in", "shift_bias"),
+}
+ATTENTION = {
+    "gpt2": [f"{layer}.{part}" for layer in ("c_attn", "q_attn", "c_proj") for part in ("weight", "bias")],
+    "bert": [
+        f"{x}.{part}" for x in ("self.query", "self.key", "self.value", "output.dense") for part in ("weight", "bias")
+    ],
+}
+
+
+def new_parameters(name: str, modulation: str) -> set[str]:
+    """Exactly what a wrapped checkpoint has no weights for."""
+    family, parts, expected = name.partition("-")[0], MODULATION[modulation], set()
+    for layer in range(2):
+        if family == "gpt2":
+            own = [f"model.{side}.h.{layer}.{norm}" for side in ("encoder", "decoder") for norm in ("ln_1", "ln_2")]
+            cross, cross_norm = f"model.decoder.h.{layer}.crossattention", f"model.decoder.h.{layer}.ln_cross_attn"
+        else:
+            own = [
+                f"model.{side}.layer.{layer}.{norm}.LayerNorm"
+                for side in ("encoder", "decoder")
+                for norm in ("attention.output", "output")
+            ]
+            cross = f"model.decoder.layer.{layer}.crossattention"
+            cross_norm = f"{cross}.output.LayerNorm"
+        expected |= {f"{norm}.{part}" for norm in own for part in parts}
+        expected |= {f"{cross}.{part}" for part in ATTENTION[family]}
+        every = MODULATION["residual"] + (("weight", "bias") if modulation == "residual" else ())
+        expected |= {f"{cross_norm}.{part}" for part in every}
+    if family == "gpt2":
+        expected |= {f"model.{side}.ln_f.{part}" for side in ("encoder", "decoder") for part in parts}
+    if name == "bert":
+        head = "cls.predictions"
+        expected |= {
+            f"{head}.transform.{layer}.{part}" for layer in ("dense", "LayerNorm") for part in ("weight", "bias")
+        }
+        expected |= {f"{head}.bias", f"{head}.decoder.bias"}
+    return expected
+
+
+def wrap(name: str, folder, **arguments):
+    """(plain model, wrapped model, report), both in float64."""
+    family = name.partition("-")[0]
+    plain = asymmetric_(PLAIN[name](), seed=11).double().eval()
+    plain.save_pretrained(folder)
+    tokens = {} if family == "gpt2" else BERT_TOKENS
+    wrapped, report = FAMILIES[family][1].from_encoder_decoder_pretrained(
+        folder, num_emotions=E, output_loading_info=True, **{**tokens, **arguments}
+    )
+    return plain, wrapped.eval(), report
+
+
+@EACH_MODULATION
+@pytest.mark.parametrize("name", list(PLAIN))
+def test_wrapped_checkpoint_equals_the_original(name, modulation, tmp_path, poisoned_memory):
+    torch.manual_seed(0)
+    family = name.partition("-")[0]
+    plain, wrapped, report = wrap(name, tmp_path, modulation=modulation)
+    assert set(report["missing_keys"]) == new_parameters(name, modulation)
+    assert not report["unexpected_keys"] and not report["mismatched_keys"]
+    for parameter in (*wrapped.parameters(), *wrapped.buffers()):
+        assert parameter.isfinite().all()
+    assert wrapped.dtype == torch.float64
+    inputs = two_lengths()
+    outputs = wrapped(**inputs)
+    body = {"gpt2-head": "transformer", "bert-head": "bert"}.get(name)
+    body = plain if body is None else getattr(plain, body)
+    ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    expected = body(input_ids=ids, attention_mask=mask).last_hidden_state
+    real = mask.bool()
+    assert_close(outputs.encoder_last_hidden_state[real], expected[real], rtol=1e-12, atol=1e-12)
+
+    # The decoder: a stock one with the same cross-attention; for GPT-2 also the original, once that says nothing.
+    reference = stock(family, "decoder")
+    missing, _ = reference.load_state_dict(body.state_dict(), strict=False)
+    assert all("cross" in key for key in missing)
+    cross = {key: value for key, value in wrapped.get_decoder().state_dict().items() if "cross" in key}
+    if family == "bert":
+        cross = {key.replace("layer.", "encoder.layer.", 1): value for key, value in cross.items()}
+    if modulation == "replace":  # the new norm in between starts as a plain one
+        new = [key for key in reference.state_dict() if "cross" in key and ("ln_" in key or "LayerNorm" in key)]
+        cross |= {key: torch.full_like(reference.state_dict()[key], float(key.endswith("weight"))) for key in new}
+    reference.load_state_dict(cross, strict=False)
+    reply, states = inputs["decoder_input_ids"], outputs.encoder_last_hidden_state
+    emotions = {"emotion_ids": inputs["emotion_ids"]}
+    found = wrapped.get_decoder()(reply, None, states, mask, **emotions).last_hidden_state
+    expected = reference(reply, encoder_hidden_states=states, encoder_attention_mask=mask).last_hidden_state
+    assert_close(found, expected, rtol=1e-11, atol=1e-11)
+    if family == "gpt2":
+        with torch.no_grad():
+            for block in wrapped.get_decoder().h:
+                block.crossattention.c_proj.weight.zero_()
+                block.crossattention.c_proj.bias.zero_()
+        found = wrapped.get_decoder()(reply, None, states, mask, **emotions).last_hidden_state
+        assert_close(found, body(reply).last_hidden_state, rtol=1e-12, atol=1e-12)
+    if name == "bert-head":
+        assert_close(wrapped.cls.state_dict(), plain.cls.state_dict())
+
+
+@EACH_FAMILY
+def test_wrapped_sides_share_no_memory(family, tmp_path):
+    _, wrapped, _ = wrap(family, tmp_path / "plain")
+    places = [p.untyped_storage().data_ptr() for p in wrapped.parameters()]
+    assert len(set(places)) == len(places)
+    before = wrapped.get_encoder().get_input_embeddings().weight.clone()
+    with torch.no_grad():
+        wrapped.get_decoder().get_input_embeddings().weight += 1
+    assert torch.equal(wrapped.get_encoder().get_input_embeddings().weight, before)
+    assert torch.equal(wrapped.get_output_embeddings().weight, wrapped.get_decoder().get_input_embeddings().weight)
+    wrapped.save_pretrained(tmp_path / "wrapped")
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "wrapped")
+    assert_close(loaded.state_dict(), wrapped.state_dict(), rtol=0, atol=0)
+
+
+@EACH_FAMILY
+def test_wrapping_takes_fields_tokens_and_dtype(family, tmp_path):
+    asymmetric_(PLAIN[family]()).save_pretrained(tmp_path)
+    roles = {"bos_token": "[CLS]", "eos_token": "[SEP]"} if family == "gpt2" else {}
+    tokenizer = make_tokenizer(tmp_path / "tokenizer", **roles)
+    model = FAMILIES[family][1].from_encoder_decoder_pretrained(
+        tmp_path,
+        tokenizer=tokenizer,
+        num_emotions=E,
+        emotions=list(EMOTIONS),
+        modulate_encoder=False,
+        dtype=torch.bfloat16,
+        attn_implementation="eager",
+        **({"resid_pdrop": 0.3} if family == "gpt2" else {"hidden_dropout_prob": 0.3}),
+    )
+    config = model.config
+    assert model.dtype == torch.bfloat16 and config._attn_implementation == "eager"
+    assert config.emotions == list(EMOTIONS) and config.modulate_encoder is False
+    assert (config.resid_pdrop if family == "gpt2" else config.hidden_dropout_prob) == 0.3
+    cls, sep, unk = (VOCABULARY.index(token) for token in ("[CLS]", "[SEP]", "[UNK]"))
+    assert (config.decoder_start_token_id, config.eos_token_id) == (cls, sep)
+    assert config.context_separator_token_id == (unk if family == "gpt2" else sep)
+    assert model.generation_config.decoder_start_token_id == cls
+    assert model.generation_config.eos_token_id == sep and model.generation_config.top_k == 10
+
+
+@EACH_FAMILY
+def test_plain_and_other_checkpoints_are_refused(family, tmp_path):
+    config_class, model_class, sizes = FAMILIES[family]
+    other = "bert" if family == "gpt2" else "gpt2"
+    for name in (family, other):
+        asymmetric_(PLAIN[name]()).save_pretrained(tmp_path / name)
+    asymmetric_(PLAIN[f"{family}-head"]()).save_pretrained(tmp_path / "head")
+    build(family).save_pretrained(tmp_path / "ours")
+    for folder in (family, "head"):
+        with pytest.raises(ValueError, match=f'"{family}-mod-ln", got one of "{family}": wrap it with `from_encoder'):
+            model_class.from_pretrained(tmp_path / folder)
+        with pytest.raises(ValueError, match="no weights of an encoder-decoder.*`from_encoder_decoder_pretrained`"):
+            model_class.from_pretrained(tmp_path / folder, config=config_class(**sizes))
+    with pytest.raises(ValueError, match=f'of type "{family}", got "{other}"'):
+        model_class.from_encoder_decoder_pretrained(tmp_path / other)
+    with pytest.raises(ValueError, match="load it with `from_pretrained`"):
+        model_class.from_encoder_decoder_pretrained(tmp_path / "ours")
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt2-head", "bert-head"])
+def test_an_untied_head_starts_at_that_of_the_checkpoint(name, tmp_path):
+    plain, wrapped, report = wrap(name, tmp_path, tie_word_embeddings=False)
+    head, embeddings = wrapped.get_output_embeddings().weight, wrapped.get_decoder().get_input_embeddings().weight
+    assert head is not embeddings and torch.equal(head, plain.get_input_embeddings().weight)
+    assert set(report["missing_keys"]) == new_parameters(name, "residual")
+
+
+def test_the_head_of_an_untied_checkpoint_is_kept(tmp_path):
+    plain = asymmetric_(GPT2LMHeadModel(GPT2Config(**TINY_GPT2, **GPT2_TOKENS, tie_word_embeddings=False)))
+    plain.save_pretrained(tmp_path)
+    wrapped = GPT2ModLNForConditionalGeneration.from_encoder_decoder_pretrained(tmp_path, tie_word_embeddings=False)
+    assert torch.equal(wrapped.lm_head.weight, plain.lm_head.weight)
+    assert torch.equal(wrapped.get_decoder().wte.weight, plain.transformer.wte.weight)
+
+
+# Errors
+
+
+@EACH_FAMILY
+@pytest.mark.parametrize(
+    ("emotions", "message"),
+    [
+        ({}, "exactly one of `emotion_ids`.* got neither. The emotions are joy, anger"),
+        ({"ids": [1, 2], "weights": [[1.0] * E] * 2}, "exactly one of `emotion_ids`.* got both"),
+        ({"ids": [0, E]}, rf"`emotion_ids` must lie in \[0, {E}\), got \[{E}\]"),
+        ({"ids": [-1, 0]}, r"`emotion_ids` must lie in .* got \[-1\]"),
+        ({"ids": [1.0, 2.0]}, "`emotion_ids` must be whole numbers, got torch.float32"),
+        ({"ids": [1]}, r"`emotion_ids` must have shape \(2,\), got \(1,\)"),
+        ({"ids": [[1], [2]]}, r"`emotion_ids` must have shape \(2,\), got \(2, 1\)"),
+        ({"weights": [[1.0] * 3] * 2}, rf"`emotion_weights` must have shape \(2, {E}\), got \(2, 3\)"),
+        ({"weights": [1.0] * E}, rf"`emotion_weights` must have shape \(2, {E}\), got \({E},\)"),
+    ],
+)
+def test_emotions_are_checked(family, emotions, message):
+    model, ids = build(family), tokens(2, 4)
+    emotions = {f"emotion_{name}": torch.tensor(value) for name, value in emotions.items()}
+    for call in (
+        lambda **given: model(ids, decoder_input_ids=tokens(2, 3), **given),
+        lambda **g: model.generate(ids, **g),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call(**emotions)
+
+
+@EACH_FAMILY
+def test_inputs_are_checked(family):
+    model = build(family)
+    emotions, ids = {"emotion_ids": torch.tensor([1, 2])}, tokens(2, 4)
+    narrow = {"emotion_ids": emotions["emotion_ids"].int()}
+    arguments = {"decoder_input_ids": ids}
+    assert torch.equal(model(ids, **arguments, **narrow).logits, model(ids, **arguments, **emotions).logits)
+    with pytest.raises(ValueError, match="exactly one of `decoder_input_ids` and `decoder_inputs_embeds`"):
+        model(ids, **emotions)
+    with pytest.raises(ValueError, match=r"`labels` must have shape \(2, 4\), got \(2, 3\)"):
+        model(ids, decoder_input_ids=ids, labels=ids[:, :3], **emotions)
+    modulation = model.get_decoder().modulation(torch.eye(E).double()[:1])
+    with pytest.raises(ValueError, match="emotions for each of the 2 rows, got 1"):
+        model(ids, decoder_input_ids=ids, decoder_modulation=modulation, **emotions)
+
+
+# Training with what the Trainer offers
+
+
+@EACH_FAMILY
+def test_seq2seq_trainer_smooths_labels_and_generates(family, tmp_path, tokenizer):
+    model = build(family).float()
+    model.generation_config.update(do_sample=False, top_k=None)
+    rows = []
+    for i in range(4):
+        ids = [5, 6, 7, 8][: 2 + i % 3]
+        rows.append(
+            {"input_ids": ids, "attention_mask": [1] * len(ids), "labels": [9, 10, 3][i % 2 :], "emotion_ids": i}
+        )
+    collator = DataCollatorForSeq2Seq(tokenizer, model=model)
+    batch = collator(copy.deepcopy(rows))
+    assert (batch["labels"] == -100).sum() == 2
+    assert torch.equal(batch["decoder_input_ids"], model.prepare_decoder_input_ids_from_labels(batch["labels"]))
+    arguments = {"use_cpu": True, "report_to": "none", "save_strategy": "no", "disable_tqdm": True, "max_steps": 2}
+    arguments |= {"per_device_train_batch_size": 2, "label_smoothing_factor": 0.1, "predict_with_generate": True}
+    arguments = Seq2SeqTrainingArguments(str(tmp_path), generation_max_length=6, **arguments)
+    trainer = Seq2SeqTrainer(model=model, args=arguments, data_collator=collator, train_dataset=rows)
+    assert math.isfinite(trainer.train().training_loss)
+    predictions = trainer.predict(rows).predictions
+    asked = {name: batch[name] for name in ("input_ids", "attention_mask", "emotion_ids")}
+    expected = model.generate(**asked, max_length=6)
+    width = expected.shape[1]
+    assert predictions[:, :width].tolist() == expected.tolist()
+    assert (predictions[:, width:] == model.config.pad_token_id).all()
+
+
+@pytest.mark.filterwarnings("ignore:Input and output embeddings are no longer tied")
+@EACH_FAMILY
+@pytest.mark.parametrize("tie_word_embeddings", [True, False])
+def test_merged_lora_is_saved_with_its_head(family, tie_word_embeddings, tmp_path):
+    model = build(family, tie_word_embeddings=tie_word_embeddings)
+    target = {"gpt2": "c_attn", "bert": "query"}[family]
+    lora = LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, target_modules=[target], init_lora_weights=False)
+    inputs = two_lengths()
+    plain = model(**inputs).logits
+    merged = get_peft_model(model, lora).merge_and_unload()
+    expected = merged(**inputs).logits
+    assert (expected - plain).abs().max() > 1e-3
+    merged.save_pretrained(tmp_path)
+    loaded, report = type(model).from_pretrained(tmp_path, output_loading_info=True)
+    assert not report["missing_keys"] and loaded.config.tie_word_embeddings is tie_word_embeddings
+    assert_close(loaded(**inputs).logits, expected, rtol=1e-12, atol=1e-12)
+
+
+# LoRA
+
+
+RUN_ALWAYS = (("gpt2-head", "residual"), ("bert", "replace"))  # of eight that take seconds
+LORA_TARGETS = {"gpt2": ["c_attn", "q_attn"], "bert": ["query", "value"]}
+NORMS = {"gpt2": ["ln_1", "ln_cross_attn", "ln_2", "ln_f"], "bert": ["LayerNorm"]}
+OLD_CHECKPOINTING_NAMES = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
+
+
+def lora(family: str, **arguments) -> LoraConfig:
+    return LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, target_modules=LORA_TARGETS[family], **arguments)
+
+
+def refused_modules(attach) -> list[str]:
+    """The `modules_to_save` that the error of `attach` says to pass."""
+    with pytest.raises(ValueError, match="Load the model anew") as caught:
+        attach()
+    return ast.literal_eval(re.search(r"LoraConfig\(\.\.\., modules_to_save=(\[.*?\])\)", str(caught.value))[1])
+
+
+@OLD_CHECKPOINTING_NAMES
+@pytest.mark.parametrize(
+    ("name", "modulation"),
+    [
+        pytest.param(name, kind, marks=() if (name, kind) in RUN_ALWAYS else pytest.mark.slow)
+        for name in PLAIN
+        for kind in MODULATION
+    ],
+)
+def test_lora_over_new_weights_says_the_line_that_trains_and_saves_them(name, modulation, tmp_path):
+    family = name.partition("-")[0]
+
+    def fresh(seed: int):
+        torch.manual_seed(seed)
+        return wrap(name, tmp_path / "plain", modulation=modulation)[1:]
+
+    model, report = fresh(0)
+    modules = refused_modules(lambda: get_peft_model(model, lora(family)))
+    model = get_peft_model(fresh(0)[0], lora(family, modules_to_save=modules))
+    before = {key: p.detach().clone() for key, p in model.named_parameters() if p.requires_grad}
+    # All that is new is trained, but for the bias of a new head, which starts at zero for everybody.
+    for key in report["missing_keys"]:
+        owner, _, part = key.rpartition(".")
+        if owner not in ("cls.predictions", "cls.predictions.decoder"):
+            assert any(re.sub(r"\.modules_to_save\.default", "", found).endswith(key) for found in before), key
+    inputs = two_lengths()
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.02)
+    losses = []
+    for _ in range(6):
+        optimizer.zero_grad()
+        losses.append(model(**inputs).loss)
+        losses[-1].backward()
+        optimizer.step()
+    assert losses[-1] < 0.9 * losses[0]
+    parameters = dict(model.named_parameters())
+    still = [key for key, value in before.items() if torch.equal(parameters[key], value)]
+    assert not [key for key in still if "scale_" in key or "shift_" in key or "crossattention" in key]
+    expected = model.eval()(**inputs).logits
+    model.save_pretrained(tmp_path / "adapter")
+    loaded = PeftModel.from_pretrained(fresh(1)[0], tmp_path / "adapter").eval()
+    assert_close(loaded(**inputs).logits, expected, rtol=1e-6, atol=1e-6)  # adapters are saved as they are: in float32
+    asked = {name: inputs[name] for name in ("input_ids", "attention_mask", "emotion_ids")}
+    arguments = {"do_sample": False, "max_new_tokens": 5}
+    assert torch.equal(loaded.generate(**asked, **arguments), model.generate(**asked, **arguments))
+
+
+@EACH_FAMILY
+def test_lora_over_a_model_that_was_never_trained_is_refused(family, tmp_path):
+    """Its cross-attention lies in the folder, but no reply depends on the emotion, and none would."""
+    wrap(family, tmp_path / "plain")[1].save_pretrained(tmp_path / "saved")
+    model_class = FAMILIES[family][1]
+    modules = refused_modules(
+        lambda: get_peft_model(model_class.from_pretrained(tmp_path / "saved"), lora(family, modules_to_save=["wte"]))
+    )
+    assert modules == ["wte", *NORMS[family]]
+    modules = refused_modules(lambda: model_class.from_pretrained(tmp_path / "saved").add_adapter(lora(family)))
+    assert modules == NORMS[family]
+    model = model_class.from_pretrained(tmp_path / "saved")
+    model.add_adapter(lora(family, modules_to_save=modules))
+    assert refused_modules(lambda: model.add_adapter(lora(family), "second")) == modules
+
+
+@EACH_FAMILY
+def test_lora_over_new_emotions_is_refused(family, tmp_path):
+    build(family).save_pretrained(tmp_path)
+    model = FAMILIES[family][1].from_pretrained(tmp_path, num_emotions=7, emotions=None, ignore_mismatched_sizes=True)
+    assert refused_modules(lambda: get_peft_model(model, lora(family))) == NORMS[family]
+
+
+@OLD_CHECKPOINTING_NAMES
+@EACH_FAMILY
+def test_plain_lora_attaches_to_a_trained_model_again_and_again(family, tmp_path):
+    build(family).save_pretrained(tmp_path / "base")
+    model_class, inputs = FAMILIES[family][1], two_lengths()
+    model = model_class.from_pretrained(tmp_path / "base")
+    expected = model(**inputs).logits
+    peft = get_peft_model(model, lora(family, init_lora_weights=False))
+    assert model.peft_config is peft.peft_config and peft.peft_config["default"].r == 2
+    changed = peft(**inputs).logits
+    assert (changed - expected).abs().max() > 1e-3
+    peft.save_pretrained(tmp_path / "adapter")
+    model = peft.unload()
+    assert not hasattr(model, "peft_config")
+    assert torch.equal(model(**inputs).logits, expected)
+    for base in (model, model_class.from_pretrained(tmp_path / "base")):
+        logits = PeftModel.from_pretrained(base, tmp_path / "adapter").eval()(**inputs).logits
+        assert_close(logits, changed, rtol=1e-6, atol=1e-6)
+    own = model_class.from_pretrained(tmp_path / "base")
+    own.load_adapter(str(tmp_path / "adapter"))
+    assert_close(own(**inputs).logits, changed, rtol=1e-6, atol=1e-6)
+    own.delete_adapter("default")
+    assert not hasattr(own, "peft_config") and torch.equal(own(**inputs).logits, expected)
+
+
+@EACH_FAMILY
+def test_lora_over_a_model_without_modulation_needs_its_new_attention_alone(family, tmp_path):
+    plain = {"modulate_encoder": False, "modulate_decoder": False}
+    model = wrap(f"{family}-head", tmp_path / "plain", **plain)[1]
+    modules = refused_modules(lambda: get_peft_model(model, lora(family)))
+    assert all("crossattention" in name or name in ("ln_cross_attn", "LayerNorm") for name in modules)
+    model = wrap(f"{family}-head", tmp_path / "plain", **plain)[1]
+    model.save_pretrained(tmp_path / "saved")
+    get_peft_model(FAMILIES[family][1].from_pretrained(tmp_path / "saved"), lora(family))
+
+
+@EACH_FAMILY
+def test_a_wrapped_model_names_no_place_that_it_was_loaded_from(family, tmp_path):
+    model = wrap(f"{family}-head", tmp_path / "plain")[1]
+    assert not model.config._name_or_path and not model.name_or_path
+    modules = refused_modules(lambda: get_peft_model(model, lora(family)))
+    get_peft_model(
+        wrap(f"{family}-head", tmp_path / "plain")[1], lora(family, modules_to_save=modules)
+    ).save_pretrained(tmp_path)
+    written = json.loads((tmp_path / "adapter_config.json").read_text(encoding="utf-8"))
+    assert written["base_model_name_or_path"] is None
+
+
+# Pipeline
+
+
+@pytest.fixture
+def respond(tokenizer) -> EmotionalResponsePipeline:
+    return pipeline("emotional-response", model=BY_ID["bert-mod-ln"].build(), tokenizer=tokenizer, device="cpu")
+
+
+@EACH_FAMILY
+def test_context_ends_with_the_separator(family, tokenizer):
+    config = build(family).config
+    texts = ["I am happy", "rain"]
+    words = [[VOCABULARY.index(word) for word in text.lower().split()] for text in texts]
+    start, separator = ([VOCABULARY.index("[CLS]")] if family == "bert" else []), VOCABULARY.index("[SEP]")
+    assert encode_contexts(tokenizer, texts, config) == [[*start, *ids, separator] for ids in words]
+    long = encode_contexts(tokenizer, ["sun " * 100], config)[0]
+    assert (
+        len(long) == config.max_position_embeddings and long[-1] == separator and long[-2] == VOCABULARY.index("sun")
+    )
+    assert encode_contexts(tokenizer, ["sun rain sun"], config, max_length=3)[0][-1] == separator
+    with pytest.raises(ValueError, match="`max_length` must leave room"):
+        encode_contexts(tokenizer, texts, config, max_length=1)
+
+
+# As if they were added for the emotions.
+TOKENS = [VOCABULARY.index(word) for word in ("home", "rain", "sun", "joy", "calm")]
+
+
+@EACH_FAMILY
+def test_token_of_the_emotion_stands_before_the_text(family, tokenizer):
+    config = build(family, emotion_token_ids=TOKENS).config
+    start, separator = ([VOCABULARY.index("[CLS]")] if family == "bert" else []), VOCABULARY.index("[SEP]")
+    day = VOCABULARY.index("day")
+    found = encode_contexts(tokenizer, ["day", "day day"], config, emotion_ids=[3, 0])
+    assert found == [[*start, TOKENS[3], day, separator], [*start, TOKENS[0], day, day, separator]]
+    (cut,) = encode_contexts(tokenizer, ["day " * 50], config, 6, [4])
+    assert cut == [*start, TOKENS[4], *[day] * (4 - len(start)), separator]
+    with pytest.raises(ValueError, match="`max_length` must leave room for the text, got 2"):
+        encode_contexts(tokenizer, ["day"], config, 2, [4])
+    for ids in (None, [], [1, 2]):
+        with pytest.raises(ValueError, match="`emotion_ids` must have one id for each context"):
+            encode_contexts(tokenizer, ["day"], config, emotion_ids=ids)
+    plain = build(family).config
+    assert encode_contexts(tokenizer, ["day"], plain, emotion_ids=[3]) == encode_contexts(tokenizer, ["day"], plain)
+
+
+def test_which_emotion_a_token_is_read_for():
+    plain, config = build("gpt2").config, build("gpt2", emotion_token_ids=TOKENS).config
+    assert emotion_ids_of([[0, 1, 0, 0, 0]], plain) is None and emotion_ids_of([[0.5, 0.5, 0, 0, 0]], plain) is None
+    assert emotion_ids_of([[0, 1.0, 0, 0, 0], [0, 0, 0, 0, 1]], config) == [1, 4]
+    for weights in ([0, 0, 0, 0, 0], [0, 2, 0, 0, 0], [0.5, 0.5, 0, 0, 0], [1, 1, 0, 0, 0], [1, -0.5, 0, 0, 0]):
+        with pytest.raises(ValueError, match="takes one emotion of weight 1, neither mixtures nor intensities"):
+            emotion_ids_of([[1, 0, 0, 0, 0], weights], config)
+
+
+@EACH_FAMILY
+def test_tokens_of_emotions_are_checked_and_saved(family, tmp_path):
+    config_class, _, sizes = FAMILIES[family]
+    sizes = {**sizes, "num_emotions": E}
+    for ids in (TOKENS[:4], [*TOKENS[:4], TOKENS[0]], []):
+        with pytest.raises(
+            StrictDataclassClassValidationError, match="`emotion_token_ids` must be 5 different token ids"
+        ):
+            config_class(**sizes, emotion_token_ids=ids)
+    config_class(**sizes, emotion_token_ids=TOKENS).save_pretrained(tmp_path)
+    assert config_class.from_pretrained(tmp_path).emotion_token_ids == TOKENS
+    assert config_class(**sizes).emotion_token_ids is None
+
+
+@EACH_FAMILY
+def test_a_side_stays_on_one_device(family):
+    """γ and β of all its norms are computed together."""
+    model = build(family)
+    size = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    device_map = infer_auto_device_map(
+        model, max_memory={0: size // 2, 1: 2 * size}, no_split_module_classes=model._no_split_modules
+    )
+    for side in ("encoder", "decoder"):
+        norms = [name for name, module in model.named_modules() if f".{side}." in name and hasattr(module, "scale_in")]
+        devices = [
+            d for name in norms for part, d in device_map.items() if not part or f"{name}.".startswith(f"{part}.")
+        ]
+        assert len(devices) == len(norms) > 1 and len(set(devices)) == 1
+
+
+@EACH_FAMILY
+def test_training_keeps_no_cache(family):
+    """Not without labels either, which the Trainer takes out where it smooths them."""
+    model = build(family, use_cache=True)
+    inputs = {"input_ids": tokens(2, 4), "decoder_input_ids": tokens(2, 3), "emotion_ids": torch.tensor([1, 2])}
+    assert model(**inputs).past_key_values is not None
+    assert model(**inputs, labels=tokens(2, 3)).past_key_values is None
+    model.train()
+    assert model(**inputs).past_key_values is None
+    assert model(**inputs, use_cache=True).past_key_values is not None
+
+
+def test_pipeline_tells_the_emotion_by_its_token(tokenizer):
+    model = BY_ID["bert-mod-ln"].build(modulate_encoder=False, modulate_decoder=False, emotion_token_ids=TOKENS)
+    respond = pipeline("emotional-response", model=model, tokenizer=tokenizer, device="cpu")
+    found = []
+    for number, emotion in enumerate(EMOTIONS):
+        ids = encode_contexts(tokenizer, ["this is rain"], model.config, emotion_ids=[number])
+        replies = model.generate(torch.tensor(ids), emotion_ids=torch.tensor([number]))
+        expected = tokenizer.decode(replies[0], skip_special_tokens=True).strip()
+        found.append(respond(("this is rain", emotion))[0]["generated_text"])
+        assert found[-1] == expected
+    assert len(set(found)) > 1
+    with pytest.raises(ValueError, match="neither mixtures nor intensities"):
+        respond(("this is rain", {"joy": 0.5, "fear": 0.5}))
+
+
+def test_pipeline_gives_replies_in_the_emotion(respond, tokenizer):
+    model = respond.model
+    context, ids = "I am so happy today!", encode_contexts(tokenizer, ["I am so happy today!"], model.config)
+    for emotion, weights in (
+        ("anger", [0, 1, 0, 0, 0]),
+        ("😂", [0, 0, 0, 1, 0]),
+        ({"joy": 0.7, "fear": 0.3}, [0.7, 0, 0.3, 0, 0]),
+        ({"joy": 2}, [2, 0, 0, 0, 0]),
+    ):
+        replies = model.generate(torch.tensor(ids), emotion_weights=torch.tensor([weights]).float())
+        text = tokenizer.decode(replies[0], skip_special_tokens=True).strip()
+        expected = [{"emotion": emotion, "generated_text": text}]
+        assert respond((context, emotion)) == expected
+        assert respond({"context": context, "emotion": emotion}) == expected
+    several = respond([(context, "joy"), ("rain", "fear")], num_beams=3, num_return_sequences=2)
+    assert [[reply["emotion"] for reply in replies] for replies in several] == [["joy"] * 2, ["fear"] * 2]
+    inputs = [(context, "joy"), ("rain", "fear")]
+    assert respond(inputs, batch_size=2) == respond(inputs)
+
+
+def test_pipeline_limits_the_length_where_nothing_else_does(respond, monkeypatch):
+    found = []
+
+    def generate(**arguments):
+        found.append(arguments.get("max_new_tokens"))
+        return torch.tensor([[2, 5, 3]])
+
+    monkeypatch.setattr(respond.model, "generate", generate)
+    respond(("rain", "joy"))
+    respond(("rain", "joy"), max_new_tokens=7)
+    respond.model.generation_config.max_new_tokens = None
+    respond(("rain", "joy"), max_length=9)
+    respond(("rain", "joy"))
+    assert found == [None, 7, None, 40]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        *((("rain", name), f"unknown emotion {name!r}: did you mean 'joy'") for name in ("joyy",)),
+        (("rain", {"joy": 0.5, "surprise": 0.5}), "unknown emotion 'surprise': did you mean .*The model knows 5"),
+        *(
+            (("rain", {"joy": w}), f"weight of 'joy' must be a finite number, got {w!r}")
+            for w in ("1", True, math.nan)
+        ),
+        *((("rain", wrong), "an emotion must be a name, or a mixture") for wrong in ({}, 3, None)),
+        *(
+            (wrong, r"an input must be \(context, emotion\)")
+            for wrong in ("rain", ("rain",), ("", "joy"), {"context": "rain"}, {"text": "rain", "emotion": "joy"})
+        ),
+    ],
+    ids=str,
+)
+def test_pipeline_refuses(given, message, respond):
+    with pytest.raises(ValueError, match=message):
+        respond(given)
+
+
+def test_pipeline_needs_the_names_of_the_emotions(respond):
+    respond.model.config.emotions = None
+    with pytest.raises(ValueError, match="names no `emotions`"):
+        respond(("rain", "joy"))

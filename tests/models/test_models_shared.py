@@ -1,0 +1,1176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every model has to be able to do, whatever its equations. The cases are the rows of `model_cases.CASES`."""
+
+import ast
+import copy
+import dataclasses
+import json
+import re
+import sys
+from pathlib import Path
+
+import hf_emotion.modeling
+import numpy as np
+import pytest
+import torch
+from accelerate import cpu_offload
+from hf_emotion.modeling import BertForLabelAwareClassification, RobertaWithESAForSequenceClassification
+from huggingface_hub.errors import StrictDataclassError
+from model_cases import (
+    BAD_CONFIGS,
+    BY_ID,
+    CASES,
+    FOUR_DIMENSIONAL_MASKS,
+    HUB_CASES,
+    NO_CHECK_OF_ARCHITECTURE,
+    NO_FULLGRAPH_COMPILE,
+    NO_GENERATION,
+    NO_GRADIENT_CHECKPOINTING,
+    NO_HIDDEN_STATES,
+    NO_INPUTS_EMBEDS,
+    NO_LABELS,
+    NO_LEFT_PADDING,
+    NO_OFFLOAD,
+    NO_OLD_NAMES,
+    NO_PEFT,
+    NO_PEFT_DEFAULTS,
+    NO_PIPELINE,
+    NO_PLAIN_CHECKPOINT,
+    NO_SDPA,
+    NO_TOKEN_EMBEDDINGS,
+    TINY_BERT,
+    UNSUPPORTED,
+    ModelCase,
+    asymmetric_,
+    each_case,
+    is_bias,
+    label_names,
+    leaves,
+)
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
+from torch.testing import assert_close
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    BertConfig,
+    DistilBertConfig,
+    MPNetConfig,
+    PreTrainedConfig,
+    RobertaConfig,
+    Trainer,
+    TrainingArguments,
+    pipeline,
+)
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from hf_emotion.training.seeds import EmotionTrainer
+
+
+# The new names are not in transformers 5.17.
+OLD_CHECKPOINTING_NAMES = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
+
+MODELING = Path(hf_emotion.modeling.__file__).parent
+
+
+def without_labels(inputs: dict) -> dict:
+    return {name: value for name, value in inputs.items() if name != "labels"}
+
+
+def real(case: ModelCase, logits: torch.Tensor, inputs: dict) -> torch.Tensor:
+    """The logits that mean something."""
+    return logits[inputs[case.mask].bool()] if case.logits_per_position else logits
+
+
+def along_tokens(case: ModelCase, inputs: dict) -> set[str]:
+    """The inputs that have a value for each token."""
+    length = inputs[case.mask].shape[1]
+    return {name for name, value in inputs.items() if value.dim() > 1 and value.shape[1] == length}
+
+
+def trained_names(model) -> set[str]:
+    return {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def gradients(model, inputs: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """The loss, and the gradient of every parameter that has one."""
+    model.zero_grad()
+    loss = model(**inputs).loss
+    loss.backward()
+    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return loss.detach(), found
+
+
+def assert_self_contained(folder: Path) -> None:
+    """Every class that config.json names lies in `folder`, and everything that those files import."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    targets = list(config["auto_map"].values()) + [task["impl"] for task in config["custom_pipelines"].values()]
+    for target in targets:
+        assert "--" not in target
+        assert (folder / f"{target.partition('.')[0]}.py").is_file(), target
+    for path in folder.glob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        assert source == (MODELING / path.name).read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                assert (folder / f"{node.module}.py").is_file(), f"{path.name} imports {node.module}"
+
+
+def same_setting(found, expected) -> bool:
+    """Equal; for a configuration within a configuration: in everything that differs from its defaults."""
+    if isinstance(expected, PreTrainedConfig):
+        return type(found) is type(expected) and settings(found) == settings(expected)
+    return found == expected
+
+
+def settings(config: PreTrainedConfig) -> dict:
+    ignored = ("transformers_version", "dtype", "_name_or_path")
+    return {name: value for name, value in config.to_diff_dict().items() if name not in ignored}
+
+
+def as_double(inputs: dict) -> dict:
+    return {name: value.double() if value.is_floating_point() else value for name, value in inputs.items()}
+
+
+def rows_of(inputs: dict) -> list[dict]:
+    return [{name: value[i] for name, value in inputs.items()} for i in range(len(inputs["labels"]))]
+
+
+def make_trainer(model, folder, trainer_class=Trainer, train_dataset=None, eval_dataset=None, **arguments) -> Trainer:
+    arguments = {"report_to": "none", "save_strategy": "no", "disable_tqdm": True, "use_cpu": True, **arguments}
+    arguments = TrainingArguments(output_dir=str(folder), **arguments)
+    return trainer_class(model=model, args=arguments, train_dataset=train_dataset, eval_dataset=eval_dataset)
+
+
+# The table itself
+
+
+def test_case_ids_are_unique_and_unsupported_lists_name_cases():
+    assert len(BY_ID) == len(CASES)
+    for unsupported in UNSUPPORTED:
+        assert set(unsupported) <= set(BY_ID)
+        assert all(unsupported.values()), "every entry needs its reason"
+
+
+# Registration and files
+
+
+@each_case()
+def test_auto_classes_give_our_classes(case: ModelCase):
+    config = AutoConfig.for_model(case.config_class.model_type, **case.config)
+    assert type(config) is case.config_class
+    assert type(AutoModel.from_config(config)) is case.base_class
+    assert type(case.auto_class.from_config(config)) is case.model_class
+
+
+@pytest.mark.parametrize("path", sorted(MODELING.glob("*.py")), ids=lambda path: path.name)
+def test_model_files_import_only_what_travels_with_a_checkpoint(path: Path):
+    allowed = {"torch", "transformers", "huggingface_hub", *sys.stdlib_module_names}
+    siblings = {file.stem for file in MODELING.glob("*.py")}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                assert name.name.partition(".")[0] in allowed, f"line {node.lineno}: import {name.name}"
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            assert node.module.partition(".")[0] in allowed, f"line {node.lineno}: from {node.module} import"
+        elif isinstance(node, ast.ImportFrom):
+            # `from . import x`, which transformers does not follow, stands in `__init__.py` alone: that does not travel.
+            named = path.name == "__init__.py" and node.module is None
+            modules = {name.name for name in node.names} if named else {node.module}
+            assert node.level == 1 and modules <= siblings, f"line {node.lineno}: not a flat sibling"
+
+
+# Saving and loading
+
+
+@each_case()
+def test_saved_model_loads_with_equal_outputs(case: ModelCase, tmp_path):
+    model = case.build()
+    inputs = case.make_inputs(3, 9, 1)
+    model.save_pretrained(tmp_path)
+    loaded, info = case.auto_class.from_pretrained(tmp_path, output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"] and not info["mismatched_keys"]
+    assert not list(tmp_path.glob("*.bin")), "safetensors only"
+    assert_close(loaded.state_dict(), model.state_dict(), rtol=0, atol=0)
+    # Not to the last bit: weights that lie otherwise in memory may be summed in another order.
+    expected, outputs = model(**inputs), loaded(**inputs)
+    for name in case.head_outputs:
+        assert_close(outputs[name], expected[name], rtol=1e-6, atol=1e-6)
+    base = AutoModel.from_pretrained(tmp_path)
+    expected_base = getattr(model, model.base_model_prefix)(**without_labels(inputs))
+    for name, value in zip(case.base_outputs, base(**without_labels(inputs)).to_tuple(), strict=True):
+        assert_close(value, expected_base[name], rtol=1e-6, atol=1e-6)
+
+
+@each_case()
+def test_saved_folder_holds_the_code_that_its_config_names(case: ModelCase, tmp_path):
+    model = case.build()
+    getattr(model, model.base_model_prefix).save_pretrained(tmp_path / "base")
+    assert_self_contained(tmp_path / "base")
+    model.save_pretrained(tmp_path / "head")
+    assert_self_contained(tmp_path / "head")
+    config = json.loads((tmp_path / "head" / "config.json").read_text(encoding="utf-8"))
+    classes = {
+        "AutoConfig": case.config_class,
+        "AutoModel": case.base_class,
+        case.auto_class.__name__: case.model_class,
+    }
+    assert config["auto_map"] == {
+        name: f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}" for name, cls in classes.items()
+    }
+
+
+@each_case(slow=True)
+def test_published_files_name_no_folder_that_they_came_from(case: ModelCase, tmp_path):
+    case.build().save_pretrained(tmp_path / "here")
+    if case.plain_class is not None:
+        case.save_plain_checkpoint(tmp_path / "here-plain")
+        config = case.config_class.from_pretrained(tmp_path / "here-plain", **case.config)
+        case.model_class.from_pretrained(tmp_path / "here-plain", config=config).save_pretrained(tmp_path / "here")
+    case.auto_class.from_pretrained(tmp_path / "here").save_pretrained(tmp_path / "published")
+    files = list((tmp_path / "published").glob("*.json"))
+    assert tmp_path / "published" / "config.json" in files
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        assert "here" not in text and not re.search(r'"_name_or_path": "[^"]', text), path.name
+
+
+@each_case()
+def test_config_of_a_hub_checkpoint_forgets_the_repository(case: ModelCase):
+    values = case.make_config().to_dict()
+    expected = copy.deepcopy({name: values[name] for name in ("auto_map", "custom_pipelines")})
+    values["auto_map"] = {name: f"somebody/emotions--{target}" for name, target in values["auto_map"].items()}
+    for task in values["custom_pipelines"].values():
+        task["impl"] = f"somebody/emotions--{task['impl']}"
+    loaded = case.config_class.from_dict(values)
+    assert {name: getattr(loaded, name) for name in expected} == expected
+
+
+@each_case()
+def test_remote_code_gives_the_same_numbers_without_the_library(case: ModelCase, fresh_process):
+    report = fresh_process.report
+    assert report["library_is_missing"] and report["imported"] == []
+    classes = report["classes"][case.id]
+    assert all(name.startswith("transformers_modules.") for name in classes)
+    assert [name.rpartition(".")[2] for name in classes] == [
+        case.config_class.__name__,
+        case.base_class.__name__,
+        case.model_class.__name__,
+    ]
+    model = case.build()
+    inputs = case.make_inputs(3, 9, 5)
+    expected = {
+        "base": getattr(model, model.base_model_prefix)(**without_labels(inputs)),
+        "head": model(**inputs),
+    }
+    outputs = load_file(fresh_process.saved[case.id] / "outputs.safetensors")
+    assert {name for name in outputs if name.startswith("head.")} == {f"head.{name}" for name in case.head_outputs}
+    for name, value in outputs.items():
+        part, _, field = name.partition(".")
+        wanted = expected[part][field].detach()
+        assert_close(value, wanted, rtol=1e-6, atol=1e-6 * max(1.0, wanted.abs().max().item()))
+
+
+@each_case(NO_PIPELINE)
+def test_pipeline_without_a_task_and_without_the_library_gives_the_same(case: ModelCase, fresh_process, tokenizer):
+    found = fresh_process.report["pipelines"][case.id]
+    classify = pipeline(case.task, model=case.build(), tokenizer=tokenizer, device="cpu")
+    assert (found["class"], found["task"]) == (type(classify).__name__, case.task)
+    expected = classify(list(case.texts))
+    assert [len(items) for items in found["results"]] == [len(items) for items in expected]
+    values = [pytest.approx(leaf, rel=1e-5) if isinstance(leaf, float) else leaf for leaf in leaves(expected)]
+    assert leaves(found["results"]) == values
+
+
+@pytest.mark.parametrize("loaded_with", ["library", "remote"])
+@pytest.mark.parametrize("case_id", HUB_CASES)
+def test_checkpoint_from_the_hub_is_self_contained_once_tuned_and_saved(fresh_process, case_id, loaded_with):
+    folder = fresh_process.tuned[case_id, loaded_with]
+    assert_self_contained(folder)
+    config = AutoConfig.from_pretrained(folder)
+    for name, value in BY_ID[case_id].config.items():
+        assert same_setting(getattr(config, name), value), name
+    # A second fresh process, without the repository, the library and the first process' caches, has loaded it.
+    assert fresh_process.second_report["imported"] == []
+    outputs = load_file(folder / "outputs.safetensors")
+    wanted = load_file(folder / "expected.safetensors")["logits"]
+    assert_close(outputs["head.logits"], wanted, rtol=1e-6, atol=1e-6 * max(1.0, wanted.abs().max().item()))
+    assert fresh_process.second_report["pipelines"][folder.name]["results"]
+
+
+@pytest.mark.parametrize("case_id", HUB_CASES)
+def test_both_ways_from_the_hub_are_tuned_alike(fresh_process, case_id):
+    library, remote = (
+        load_file(fresh_process.tuned[case_id, by] / "model.safetensors") for by in ("library", "remote")
+    )
+    assert_close(remote, library, rtol=1e-5, atol=1e-6)
+
+
+@each_case(NO_OLD_NAMES)
+def test_checkpoints_keep_the_old_names_and_load_with_either(case: ModelCase, tmp_path):
+    model = case.build()
+    inputs = case.make_inputs(3, 9, 1)
+    expected = model(**inputs).logits
+    new = model.state_dict()
+    model.save_pretrained(tmp_path / "old", max_shard_size="2KB")
+    shards = list((tmp_path / "old").glob("*.safetensors"))
+    assert len(shards) > 1
+    old = {name: value for shard in shards for name, value in load_file(shard).items()}
+    assert set(case.old_names) <= set(new)
+    assert set(old) == {case.old_names.get(name, name) for name in new}
+    model.config.save_pretrained(tmp_path / "new")
+    save_file(new, tmp_path / "new" / "model.safetensors", metadata={"format": "pt"})
+    for folder in (tmp_path / "old", tmp_path / "new"):
+        loaded, info = case.auto_class.from_pretrained(folder, output_loading_info=True)
+        assert not info["missing_keys"] and not info["unexpected_keys"] and not info["mismatched_keys"]
+        assert_close(loaded(**inputs).logits, expected, rtol=1e-6, atol=1e-6)
+        loaded.save_pretrained(tmp_path / "again")
+        assert set(load_file(tmp_path / "again" / "model.safetensors")) == set(old)
+    for weights in (old, new):  # as the Trainer loads them
+        other = case.build(seed=1)
+        other.load_state_dict(weights)
+        assert_close(other.state_dict(), new, rtol=0, atol=0)
+
+
+@each_case(NO_OLD_NAMES)
+def test_base_model_and_head_load_each_others_checkpoints(case: ModelCase, tmp_path):
+    model = case.build()
+    base = getattr(model, model.base_model_prefix)
+    model.save_pretrained(tmp_path / "head")
+    loaded, info = case.base_class.from_pretrained(tmp_path / "head", output_loading_info=True)
+    assert not info["missing_keys"]
+    assert_close(loaded.state_dict(), base.state_dict(), rtol=0, atol=0)
+    base.save_pretrained(tmp_path / "base")
+    loaded, info = case.model_class.from_pretrained(tmp_path / "base", output_loading_info=True)
+    assert all(name.startswith("classifier.") for name in info["missing_keys"]) and not info["unexpected_keys"]
+    assert_close(getattr(loaded, model.base_model_prefix).state_dict(), base.state_dict(), rtol=0, atol=0)
+
+
+@each_case(slow=True)
+def test_trainer_ends_with_the_weights_of_the_best_checkpoint(case: ModelCase, tmp_path):
+    rows = rows_of(case.make_inputs(4, 7, 11))
+    trainer = make_trainer(
+        case.build(),
+        tmp_path,
+        train_dataset=rows,
+        eval_dataset=rows,
+        learning_rate=0.05,
+        num_train_epochs=2,
+        per_device_train_batch_size=4,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        load_best_model_at_end=True,
+        greater_is_better=True,
+        metric_for_best_model="evaluations_left",
+    )
+    evaluations_left = iter([1.0, 0.0])
+    trainer.compute_metrics = lambda _: {"evaluations_left": next(evaluations_left)}
+    trainer.train()
+    assert trainer.state.best_model_checkpoint.endswith("checkpoint-1")
+    best = case.auto_class.from_pretrained(trainer.state.best_model_checkpoint)
+    last = case.auto_class.from_pretrained(tmp_path / "checkpoint-2")
+    assert_close(trainer.model.state_dict(), best.state_dict(), rtol=0, atol=0)
+    assert largest_difference(dict(best.named_parameters()), dict(last.named_parameters())) > 0.01
+
+
+# Starting from a plain checkpoint
+
+
+@each_case(NO_PLAIN_CHECKPOINT)
+def test_plain_checkpoint_leaves_exactly_the_new_weights_missing(case: ModelCase, tmp_path):
+    plain = case.save_plain_checkpoint(tmp_path)
+    config = case.config_class.from_pretrained(tmp_path, **case.config)
+    model, info = case.model_class.from_pretrained(tmp_path, config=config, output_loading_info=True)
+    assert set(info["missing_keys"]) == case.new_weights
+    assert set(info["unexpected_keys"]) == case.unused_weights
+    assert not info["mismatched_keys"]
+    base = getattr(model, model.base_model_prefix).state_dict()
+    for name, value in plain.items():
+        if name not in case.unused_weights:
+            assert_close(base[name], value, rtol=0, atol=0)
+
+
+@each_case(NO_CHECK_OF_ARCHITECTURE)
+@pytest.mark.parametrize("other", [BertConfig, RobertaConfig, MPNetConfig, DistilBertConfig])
+def test_checkpoint_of_another_architecture_is_refused(case: ModelCase, other, tmp_path):
+    if other is type(case.plain_config):
+        pytest.skip("the architecture that the model is built over")
+    AutoModel.from_config(other(**TINY_BERT)).save_pretrained(tmp_path)
+    config = {"config": case.make_config()}  # which says nothing of the weights
+    for load, arguments in (
+        *((part.from_pretrained, {}) for part in (case.model_class, case.base_class, case.config_class)),
+        *((part.from_pretrained, config) for part in (case.model_class, case.auto_class, AutoModel)),
+    ):
+        with pytest.raises(ValueError, match="checkpoint must be one of ") as error:
+            load(tmp_path, **arguments)
+        message = str(error.value)
+        assert f'"{case.config_class.model_type}"' in message and f'"{case.plain_config.model_type}"' in message
+        assert f'got one of "{other.model_type}"' in message
+        fitting = {BertConfig: BertForLabelAwareClassification, RobertaConfig: RobertaWithESAForSequenceClassification}
+        assert fitting.get(other, AutoModelForSequenceClassification).__name__ in message
+
+
+@each_case(NO_CHECK_OF_ARCHITECTURE, slow=True)
+def test_encoders_of_our_own_models_and_config_without_model_type_are_taken(case: ModelCase, tmp_path):
+    for other in CASES:
+        if other.plain_class is case.plain_class and other.config_class is not case.config_class:
+            other.build(**{case.dropout: 0.0}).save_pretrained(tmp_path / "ours")
+            model = case.model_class.from_pretrained(
+                tmp_path / "ours", config=None, num_labels=3, ignore_mismatched_sizes=True
+            )
+            assert model.config.num_labels == 3
+            break
+    plain = case.save_plain_checkpoint(tmp_path / "plain")
+    path = tmp_path / "plain" / "config.json"  # old ones name no model type
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    del fields["model_type"]
+    path.write_text(json.dumps(fields), encoding="utf-8")
+    model = case.base_class.from_pretrained(tmp_path / "plain", **case.config)
+    assert_close(model.get_input_embeddings().weight, plain["embeddings.word_embeddings.weight"], rtol=0, atol=0)
+
+
+# Other labels than a checkpoint has
+
+
+OTHER_LABELS = {"id2label": {0: "calm", 1: "rage", 2: "fear"}, "label2id": {"calm": 0, "rage": 1, "fear": 2}}
+LABEL_FIELDS = ("class_counts", "class_weights", "thresholds", "calibration_temperature")
+
+
+def stored_label_fields(case: ModelCase) -> dict:
+    """A value of each field that belongs to labels and that the configuration has, and the temperature."""
+    values = {
+        "class_counts": [3, 40, 7, 1, 12],
+        "class_weights": [0.5, 2.0, 1.0, 3.0, 1.0],
+        "thresholds": [0.65, 0.5, 0.7, 0.6, 0.66],
+    }
+    fields = {field.name for field in dataclasses.fields(case.config_class)}
+    return {name: value for name, value in values.items() if name in fields} | {"calibration_temperature": 1.7}
+
+
+@each_case(NO_LABELS)
+@pytest.mark.parametrize("labels", ["fewer", "a number", "renamed"])
+def test_what_belongs_to_old_labels_is_dropped_for_new_ones_with_one_warning(
+    case: ModelCase, labels, tmp_path, caplog
+):
+    stored = stored_label_fields(case)
+    config = case.make_config(**stored)
+    case.model_class(config).save_pretrained(tmp_path)
+    new = {
+        "fewer": {"num_labels": 3, **OTHER_LABELS},
+        "a number": {"num_labels": 3},
+        "renamed": label_names([f"another {name}" for name in config.id2label.values()]),
+    }[labels]
+    mismatched = {"ignore_mismatched_sizes": True}
+    for load, arguments in (
+        (case.model_class.from_pretrained, mismatched),
+        (case.auto_class.from_pretrained, mismatched),
+        (AutoConfig.from_pretrained, {}),
+    ):
+        caplog.clear()
+        loaded = load(tmp_path, **new, **arguments)
+        found = getattr(loaded, "config", loaded)
+        assert all(getattr(found, name, None) is None for name in LABEL_FIELDS)
+        assert found.num_labels == len(new.get("id2label", range(3)))
+        assert found.id2label == new.get("id2label", {i: f"LABEL_{i}" for i in range(3)})
+        warnings = [record.getMessage() for record in caplog.records if "are dropped" in record.getMessage()]
+        assert len(warnings) == 1 and all(f"`{name}`" in warnings[0] for name in stored)
+    # The same labels keep everything, and what is given wins.
+    caplog.clear()
+    same = case.auto_class.from_pretrained(tmp_path, num_labels=5, id2label=config.id2label).config
+    assert {name: getattr(same, name) for name in stored} == stored
+    assert not [record for record in caplog.records if "are dropped" in record.getMessage()]
+    given = {name: [value[0]] * 3 if isinstance(value, list) else 1.2 for name, value in stored.items()}
+    other = case.auto_class.from_pretrained(tmp_path, num_labels=3, **OTHER_LABELS, **given, **mismatched).config
+    assert {name: getattr(other, name) for name in stored} == given
+    assert not [record for record in caplog.records if "are dropped" in record.getMessage()]
+
+
+@each_case(NO_LABELS)
+def test_another_number_of_labels_set_on_a_config_drops_what_belongs_to_the_old(case: ModelCase, tmp_path, caplog):
+    stored = stored_label_fields(case)
+    case.model_class(case.make_config(**stored)).save_pretrained(tmp_path)
+    config = AutoConfig.from_pretrained(tmp_path)
+    config.num_labels = 5
+    assert {name: getattr(config, name) for name in stored} == stored
+    config.num_labels = 3
+    assert all(getattr(config, name, None) is None for name in LABEL_FIELDS)
+    assert len([record for record in caplog.records if "are dropped" in record.getMessage()]) == 1
+    model = case.auto_class.from_pretrained(tmp_path, config=config, ignore_mismatched_sizes=True)
+    model.save_pretrained(tmp_path / "new")
+    assert AutoConfig.from_pretrained(tmp_path / "new").num_labels == 3
+
+
+@each_case(NO_PLAIN_CHECKPOINT)
+def test_new_weights_and_buffers_are_initialised_over_a_plain_checkpoint(case: ModelCase, tmp_path, poisoned_memory):
+    assert torch.empty(3).isnan().all() and torch.empty_like(torch.ones(3)).isnan().all()
+    torch.manual_seed(0)
+    case.save_plain_checkpoint(tmp_path)
+    # Ranges of their own, so that no constant of some library can give the expected spread, nor one the other's.
+    ranges = {"initializer_range": 0.05, "context_initializer_range": 0.14}
+    used = {name: value for name, value in ranges.items() if name in case.starts.values()}
+    config = case.config_class.from_pretrained(tmp_path, **case.config, **used)
+    model = case.model_class.from_pretrained(tmp_path, config=config)
+    for name, value in [*model.named_parameters(), *model.named_buffers()]:
+        assert value.isfinite().all(), name
+    assert set(case.starts) == case.new_weights
+    parameters = dict(model.named_parameters())
+    for name, start in case.starts.items():
+        value = parameters[name].detach()
+        if start in ranges or isinstance(start, tuple):
+            count, std = value.numel(), start[1] if isinstance(start, tuple) else ranges[start]
+            # The bounds are four standard errors, wide enough for small layers.
+            assert abs(value.mean()) < 4 * std / count**0.5, name
+            assert abs(value.std() / std - 1) < 4 / (2 * count) ** 0.5, name
+        elif start == "identity":
+            assert_close(value, torch.eye(*value.shape))
+        else:
+            assert_close(value, torch.full_like(value, start))
+    fresh = dict(case.model_class(case.make_config()).named_buffers())
+    for name, value in model.named_buffers():
+        assert_close(value, fresh[name], rtol=0, atol=0)
+
+
+# One result, however it is computed
+
+
+@each_case(NO_SDPA)
+def test_eager_equals_sdpa(case: ModelCase):
+    inputs = case.make_inputs(4, 9, 2)
+    results = {}
+    for implementation in ("eager", "sdpa"):
+        model = case.build(attn_implementation=implementation)
+        assert model.config._attn_implementation == implementation
+        results[implementation] = (model(**inputs).logits, *gradients(model, inputs))
+    assert_close(results["sdpa"], results["eager"], rtol=1e-4, atol=1e-5)
+
+
+@each_case(NO_SDPA)
+def test_attention_implementation_can_be_changed_later(case: ModelCase):
+    model = case.build(attn_implementation="sdpa")
+    inputs = case.make_inputs(4, 9, 2)
+    expected = model(**inputs).logits
+    model.set_attn_implementation("eager")
+    assert model.config._attn_implementation == "eager"
+    outputs = model(**inputs, output_attentions=True)
+    assert len(outputs[case.attentions]) == (case.attention_maps or model.config.num_hidden_layers)
+    assert_close(outputs.logits, expected, rtol=1e-4, atol=1e-5)
+
+
+@each_case()
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_padding_changes_nothing(case: ModelCase, implementation):
+    model = case.build(attn_implementation=implementation).double()
+    inputs = without_labels(case.make_inputs(3, 7, 3))
+    tokens = along_tokens(case, inputs)
+    padded = {
+        name: torch.nn.functional.pad(value, (0, 0) * (value.dim() - 2) + (0, 5)) if name in tokens else value
+        for name, value in inputs.items()
+    }
+    # Whatever stands at padded positions must not matter, so it is not left at the padding id.
+    noise = case.make_inputs(3, 12, 4)
+    for name in tokens - {case.mask, "decoder_attention_mask"}:
+        mask = padded[case.mask].bool().reshape(3, 12, *[1] * (padded[name].dim() - 2))
+        padded[name] = torch.where(mask, padded[name], noise[name])
+    padded, inputs = as_double(padded), as_double(inputs)
+    expected = real(case, model(**inputs).logits, inputs)
+    assert_close(real(case, model(**padded).logits, padded), expected, rtol=1e-9, atol=1e-9)
+
+
+def padding_in_front(case: ModelCase, inputs: dict) -> dict:
+    """The same rows with their padding before them, the second row's on both sides."""
+    order = torch.argsort(inputs[case.mask], dim=1, stable=True)
+    order[1] = order[1].roll(-1)
+    assert inputs[case.mask][1].sum() < order.shape[1]
+    moved = dict(inputs)
+    for name in along_tokens(case, inputs):
+        places = order.reshape(*order.shape, *[1] * (inputs[name].dim() - 2)).expand_as(inputs[name])
+        moved[name] = inputs[name].gather(1, places)
+    return moved
+
+
+@each_case(NO_LEFT_PADDING)
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_padding_may_stand_on_either_side(case: ModelCase, implementation):
+    model = case.build(attn_implementation=implementation).double()
+    inputs = as_double(case.make_inputs(3, 9, 3))
+    moved = padding_in_front(case, inputs)
+    assert not torch.equal(moved[case.mask], inputs[case.mask])
+    expected, found = model(**inputs), model(**moved)
+    assert_close(real(case, found.logits, moved), real(case, expected.logits, inputs), rtol=1e-9, atol=1e-9)
+    assert_close(found.loss, expected.loss, rtol=1e-6, atol=0)  # of replies always in float32
+
+
+@each_case({**NO_LEFT_PADDING, **NO_INPUTS_EMBEDS})
+def test_padding_may_stand_on_either_side_of_embeddings_too(case: ModelCase):
+    model = case.build().double()
+    inputs = as_double(case.make_inputs(3, 9, 3))
+    expected = model(**inputs).logits
+    moved = padding_in_front(case, inputs)
+    moved["inputs_embeds"] = model.get_input_embeddings()(moved.pop("input_ids"))
+    assert_close(real(case, model(**moved).logits, moved), real(case, expected, inputs), rtol=1e-9, atol=1e-9)
+
+
+@each_case()
+def test_batch_equals_single_rows_without_padding(case: ModelCase):
+    model = case.build().double()
+    inputs = as_double(without_labels(case.make_inputs(4, 9, 5)))
+    logits, tokens = model(**inputs).logits, along_tokens(case, inputs)
+    for row, length in enumerate(inputs[case.mask].sum(dim=1).tolist()):
+        single = {name: value[row : row + 1] for name, value in inputs.items()}
+        single = {name: value[:, :length] if name in tokens else value for name, value in single.items()}
+        expected = logits[row : row + 1, :length] if case.logits_per_position else logits[row : row + 1]
+        assert_close(model(**single).logits, expected, rtol=1e-9, atol=1e-9)
+        del single[case.mask]
+        assert_close(model(**single).logits, expected, rtol=1e-9, atol=1e-9)
+
+
+@each_case()
+def test_labels_change_no_logits_and_training_mode_without_dropout_neither(case: ModelCase):
+    model = case.build()
+    inputs = case.make_inputs(3, 9, 6)
+    logits = model(**without_labels(inputs)).logits
+    assert_close(model(**inputs).logits, logits, rtol=0, atol=0)
+    assert_close(model.train()(**inputs).logits, logits, rtol=1e-6, atol=1e-6)
+
+
+@each_case()
+def test_dropout_of_the_head_acts_in_training_only(case: ModelCase):
+    model = case.build(**{case.dropout: 0.5})
+    inputs = without_labels(case.make_inputs(3, 9, 6))
+    assert_close(model(**inputs).logits, case.build()(**inputs).logits, rtol=0, atol=0)
+    torch.manual_seed(0)
+    model.train()
+    assert (model(**inputs).logits - model(**inputs).logits).abs().max() > 0.01
+
+
+@each_case(NO_INPUTS_EMBEDS)
+def test_inputs_embeds_equal_input_ids(case: ModelCase):
+    model = case.build()
+    inputs = case.make_inputs(3, 9, 7)
+    embeds = dict(inputs)
+    embeds["inputs_embeds"] = model.get_input_embeddings()(embeds.pop("input_ids"))
+    assert_close(model(**embeds).logits, model(**inputs).logits, rtol=1e-6, atol=1e-6)
+    with pytest.raises(ValueError, match="`input_ids` and `inputs_embeds`"):
+        model(**inputs, inputs_embeds=embeds["inputs_embeds"])
+    with pytest.raises(ValueError, match="`input_ids` and `inputs_embeds`"):
+        model(attention_mask=inputs["attention_mask"])
+
+
+@each_case(NO_OFFLOAD)
+def test_offloaded_weights_give_the_same_values(case: ModelCase):
+    """Every weight is on the meta device but while the module that holds it runs."""
+    inputs = case.make_inputs(3, 9, 7)
+    expected = case.build()(**inputs)
+    with torch.no_grad():
+        found = cpu_offload(case.build(), execution_device=torch.device("cpu"))(**inputs)
+    assert_close(found.logits, expected.logits, rtol=1e-6, atol=1e-6)
+    assert_close(found.loss, expected.loss, rtol=1e-6, atol=1e-6)
+
+
+@each_case()
+def test_return_dict_false_gives_the_same_values_as_a_tuple(case: ModelCase):
+    model = case.build()
+    inputs = case.make_inputs(3, 9, 8)
+    for part, arguments, names in (
+        (model, inputs, case.head_outputs),
+        (getattr(model, model.base_model_prefix), without_labels(inputs), case.base_outputs),
+    ):
+        expected = part(**arguments)
+        values = part(**arguments, return_dict=False)
+        assert type(values) is tuple and len(values) == len(names)
+        for name, value in zip(names, values, strict=True):
+            assert_close(value, expected[name], rtol=0, atol=0)
+    assert len(model(**without_labels(inputs), return_dict=False)) == len(case.head_outputs) - 1
+
+
+@each_case(NO_HIDDEN_STATES)
+def test_hidden_states_and_attentions_on_request(case: ModelCase):
+    model = case.build(attn_implementation="eager")
+    inputs = case.make_inputs(3, 9, 9)
+    outputs = model(**inputs, output_hidden_states=True, output_attentions=True)
+    layers, heads = model.config.num_hidden_layers, model.config.num_attention_heads
+    assert len(outputs.hidden_states) == layers + 1 and len(outputs.attentions) == layers
+    assert all(value.shape == (3, 9, model.config.hidden_size) for value in outputs.hidden_states)
+    for value in outputs.attentions:
+        assert value.shape == (3, heads, 9, 9)
+        assert_close(value.sum(dim=-1), torch.ones(3, heads, 9))
+    assert_close(outputs.logits, model(**inputs).logits, rtol=0, atol=0)
+    last = getattr(model, model.base_model_prefix)(**without_labels(inputs)).last_hidden_state
+    if case.hidden_states_end_with_output:
+        assert_close(outputs.hidden_states[-1], last, rtol=0, atol=0)
+    else:
+        assert (outputs.hidden_states[-1] - last).abs().max() > 0.01
+
+
+# Training
+
+
+@OLD_CHECKPOINTING_NAMES
+@each_case(NO_GRADIENT_CHECKPOINTING)
+def test_gradient_checkpointing_equals_plain(case: ModelCase):
+    inputs = case.make_inputs(4, 9, 10)
+    plain = case.build().train()
+    checkpointed = copy.deepcopy(plain)
+    checkpointed.gradient_checkpointing_enable()
+    assert checkpointed.is_gradient_checkpointing
+    calls = []
+    for module in checkpointed.modules():
+        if isinstance(module, GradientCheckpointingLayer):  # whose own hooks stay outside the checkpoint
+            next(module.children()).register_forward_pre_hook(lambda *_: calls.append(1))
+    expected, results = gradients(plain, inputs), gradients(checkpointed, inputs)
+    # Recomputed in the backward pass: otherwise nothing has been checkpointed and the comparison says nothing.
+    assert len(calls) == 2 * case.stacks * plain.config.num_hidden_layers
+    assert set(results[1]) == {name for name, _ in plain.named_parameters()}, "a parameter without gradient"
+    assert_close(results, expected, rtol=1e-6, atol=1e-7)
+
+
+def tuned_parameters(model, rows, folder, batch_size: int, accumulation: int) -> dict[str, torch.Tensor]:
+    trainer = make_trainer(
+        model,
+        folder,
+        train_dataset=rows,
+        optim="sgd",
+        learning_rate=0.5,
+        lr_scheduler_type="constant",
+        max_grad_norm=0.0,  # clipping would hide gradients that are too large
+        per_device_train_batch_size=batch_size,
+        gradient_accumulation_steps=accumulation,
+        train_sampling_strategy="sequential",
+        num_train_epochs=2,
+    )
+    trainer.train()
+    assert trainer.state.global_step == 2
+    return {name: value.detach().clone() for name, value in model.named_parameters()}
+
+
+def largest_difference(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> float:
+    return max((first[name] - second[name]).abs().max().item() for name in first)
+
+
+@each_case()
+def test_gradient_accumulation_equals_one_large_batch(case: ModelCase, tmp_path):
+    rows = rows_of(case.make_inputs(8, 7, 11))
+    start = dict(case.build().named_parameters())
+    large = tuned_parameters(case.build(), rows, tmp_path, batch_size=8, accumulation=1)
+    accumulated = tuned_parameters(case.build(), rows, tmp_path, batch_size=2, accumulation=4)
+    assert largest_difference(large, start) > 0.01, "training has to change something to compare"
+    assert largest_difference(large, accumulated) < 1e-5
+
+
+def test_accumulation_test_fails_where_the_trainer_does_not_divide_the_loss(tmp_path):
+    case = CASES[0]
+    rows = rows_of(case.make_inputs(8, 7, 11))
+    large = tuned_parameters(case.build(), rows, tmp_path, batch_size=8, accumulation=1)
+    model = case.build()
+    model.accepts_loss_kwargs = True
+    accumulated = tuned_parameters(model, rows, tmp_path, batch_size=2, accumulation=4)
+    assert largest_difference(large, accumulated) > 1e-3
+
+
+@each_case()
+def test_bfloat16_autocast_trains_like_float32(case: ModelCase):
+    inputs = case.make_inputs(4, 9, 12)
+    model = case.build().train()
+    expected, _ = gradients(model, inputs)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss, found = gradients(model, inputs)
+    assert loss.dtype == torch.float32
+    assert_close(loss, expected, rtol=0.02, atol=0)
+    assert set(found) == trained_names(model)
+    for name, value in found.items():
+        assert value.dtype == torch.float32 and value.isfinite().all(), name
+
+
+@each_case(NO_LABELS)
+def test_labels_follow_the_logits_to_their_device(case: ModelCase):
+    """As with a model that is spread over several: "meta" is the other device that every machine has."""
+    model = case.build()
+    model.classifier.register_forward_hook(lambda module, given, output: output.to("meta"))
+    assert model(**case.make_inputs(3, 9, 6)).loss.is_meta
+
+
+@each_case()
+def test_bfloat16_model(case: ModelCase):
+    inputs = case.make_inputs(4, 9, 12)
+    model = case.build()
+    expected = model(**inputs)
+    model.to(torch.bfloat16)
+    outputs = model(**{name: v.bfloat16() if v.is_floating_point() else v for name, v in inputs.items()})
+    assert outputs.logits.dtype == torch.bfloat16 and outputs.loss.isfinite()
+    assert_close(outputs.logits.float(), expected.logits, rtol=0.1, atol=0.1 * max(1.0, expected.logits.std().item()))
+
+
+@each_case(slow=True)
+def test_overfits_eight_examples(case: ModelCase):
+    torch.manual_seed(0)
+    model = case.model_class(case.make_config(initializer_range=0.2)).train()
+    inputs = case.make_inputs(8, 9, 13)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
+    losses = []
+    for _ in range(case.overfit_steps):
+        optimizer.zero_grad()
+        loss = model(**inputs).loss
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.1 * losses[0], losses[:: case.overfit_steps // 5]
+
+
+@each_case()
+def test_weight_decay_spares_norms_biases_and_what_the_model_names(case: ModelCase, tmp_path):
+    model = case.build()
+    trainer = make_trainer(model, tmp_path, EmotionTrainer, weight_decay=0.1)
+    norms = {
+        f"{name}.{part}"
+        for name, module in model.named_modules()
+        if "norm" in type(module).__name__.lower()
+        for part, _ in module.named_parameters(recurse=False)
+    }
+    names = {name for name, _ in model.named_parameters()}
+    spared = norms | case.no_decay | {name for name in names if is_bias(name)}
+    assert norms and case.no_decay <= names
+    # It lists tied weights under both their names.
+    assert set(trainer.get_decay_parameter_names(model)) & names == names - spared
+    optimizer = trainer.create_optimizer()
+    decays = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
+    assert len(decays) == len(trained_names(model))
+    for name in trained_names(model):
+        parameter = model.get_parameter(name)
+        assert decays[id(parameter)] == (0.0 if name in spared else 0.1), name
+
+
+@each_case()
+def test_trainer_predicts_logits_only(case: ModelCase, tmp_path):
+    model = case.build(output_attentions=True)
+    inputs = case.make_inputs(6, 9, 14)
+    assert model(**inputs).get(case.attentions) is not None, "maps are asked for in the config"
+    trainer = make_trainer(model, tmp_path, per_device_eval_batch_size=4)
+    prediction = trainer.predict(rows_of(inputs))
+    assert isinstance(prediction.predictions, np.ndarray)
+    assert_close(torch.from_numpy(prediction.predictions), model(**inputs).logits.detach(), rtol=1e-5, atol=1e-5)
+    assert_close(torch.from_numpy(prediction.label_ids), inputs["labels"])
+
+
+@OLD_CHECKPOINTING_NAMES
+@each_case(NO_PEFT)
+def test_lora_attaches_trains_and_loads(case: ModelCase, tmp_path):
+    base = case.build()
+    inputs = case.make_inputs(4, 9, 15)
+    plain_logits = base(**inputs).logits.detach()
+    lora = LoraConfig(
+        task_type=case.peft_task,
+        r=2,
+        target_modules=list(case.lora_targets),
+        modules_to_save=list(case.peft_modules_to_save),
+    )
+    model = get_peft_model(base, lora)
+    assert_close(model(**inputs).logits.detach(), plain_logits)
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    for part in (*case.lora_targets, *case.peft_modules_to_save):
+        assert any(part in name for name in trained), part
+    assert all("lora_" in name or "modules_to_save" in name for name in trained)
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    before = model(**inputs).loss
+    before.backward()
+    optimizer.step()
+    after = model(**inputs)
+    assert after.loss < before - 1e-4
+    model.save_pretrained(tmp_path)
+    loaded = type(model).from_pretrained(case.build(), tmp_path).eval()
+    assert_close(loaded(**inputs).logits, after.logits, rtol=1e-6, atol=1e-6)
+
+
+@OLD_CHECKPOINTING_NAMES
+@each_case(NO_PEFT)
+def test_lora_on_all_linear_layers(case: ModelCase):
+    model, inputs = case.build(), case.make_inputs(4, 9, 15)
+    expected = model(**inputs).logits.detach()
+    model = get_peft_model(model, LoraConfig(task_type=case.peft_task, r=2, target_modules="all-linear"))
+    assert_close(model(**inputs).logits.detach(), expected)
+
+
+@OLD_CHECKPOINTING_NAMES
+@each_case(NO_PEFT_DEFAULTS)
+@pytest.mark.parametrize("targets", ["some", "all-linear"])
+def test_lora_with_pefts_defaults_trains_and_keeps_all_that_is_new(case: ModelCase, targets, tmp_path):
+    """New labels over a plain checkpoint: a new start of the new weights must not take the place of the trained ones."""
+    case.save_plain_checkpoint(tmp_path / "plain")
+    config = case.config_class.from_pretrained(tmp_path / "plain", **case.config)
+
+    def build(seed: int):
+        torch.manual_seed(seed)
+        return case.model_class.from_pretrained(tmp_path / "plain", config=copy.deepcopy(config)).eval()
+
+    inputs = case.make_inputs(4, 9, 15)
+    target_modules = "all-linear" if targets == "all-linear" else list(case.lora_targets)
+    model = get_peft_model(build(0), LoraConfig(task_type=case.peft_task, r=2, target_modules=target_modules))
+    trained = {
+        name.removeprefix("base_model.model.").replace(".modules_to_save.default", "") for name in trained_names(model)
+    }
+    assert case.new_weights <= trained, "new weights that are frozen"
+    assert all("lora_" in name for name in trained - case.new_weights)
+    start = model(**inputs).logits.detach()
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(**inputs).loss.backward()
+        optimizer.step()
+    expected = model(**inputs).logits.detach()
+    assert (expected - start).abs().max() > 0.1
+    model.save_pretrained(tmp_path / "adapter")
+    loaded = PeftModel.from_pretrained(build(1), tmp_path / "adapter").eval()
+    assert_close(loaded(**inputs).logits, expected, rtol=1e-5, atol=1e-5)
+    merged = loaded.merge_and_unload()
+    assert_close(merged(**inputs).logits, expected, rtol=1e-4, atol=1e-4)
+    merged.save_pretrained(tmp_path / "merged")
+    again, info = case.model_class.from_pretrained(tmp_path / "merged", output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"]
+    assert_close(again.eval()(**inputs).logits, expected, rtol=1e-4, atol=1e-4)
+
+
+@each_case(NO_FULLGRAPH_COMPILE, slow=True)
+def test_compiled_whole_equals_eager_with_few_recompilations(case: ModelCase):
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    model = case.build()
+    assert model._can_compile_fullgraph or not case.generation, "what transformers reads of models that generate"
+    # The backend that calls no C++ compiler: what is tested is the graph, not the code made of it.
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    try:
+        with torch.no_grad():
+            for length in (6, 8, 11, 15, 23):
+                inputs = case.make_inputs(3, length, length)
+                expected, outputs = model(**inputs), compiled(**inputs)
+                assert_close(outputs.logits, expected.logits, rtol=1e-4, atol=1e-4)
+                if case.id not in NO_LEFT_PADDING:  # whose side a graph cannot look at
+                    moved = padding_in_front(case, inputs)
+                    found = real(case, compiled(**moved).logits, moved)
+                    assert_close(found, real(case, expected.logits, inputs), rtol=1e-4, atol=1e-4)
+                assert_close(outputs.loss, expected.loss, rtol=1e-4, atol=1e-4)
+        assert 1 <= torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 3
+    finally:
+        torch._dynamo.reset()
+
+
+# Generation
+
+
+# No token twice in a reply: made-up weights would repeat one for ever, whatever the emotion.
+VARIED = {"do_sample": False, "max_new_tokens": 8, "no_repeat_ngram_size": 1}
+
+
+def generation_inputs(case: ModelCase, batch: int = 3) -> dict[str, torch.Tensor]:
+    """What the model reads before it writes."""
+    inputs = without_labels(case.make_inputs(batch, 9, 18))
+    return {name: value for name, value in inputs.items() if not name.startswith("decoder_")}
+
+
+GENERATION = pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="greedy"),
+        pytest.param({"num_beams": 3}, id="beams"),
+        pytest.param({"num_beams": 4, "num_return_sequences": 2}, id="beams-two-replies"),
+        pytest.param({"cache_implementation": "static"}, id="static-cache"),
+        pytest.param({"cache_implementation": "static", "num_beams": 3}, id="static-cache-beams"),
+    ],
+)
+
+
+@GENERATION
+@each_case(NO_GENERATION)
+def test_generation_with_a_cache_equals_one_without(case: ModelCase, settings):
+    model = case.build().double()
+    inputs = as_double(generation_inputs(case))
+    arguments = {**VARIED, "return_dict_in_generate": True, "output_logits": True}
+    uncached = {name: value for name, value in settings.items() if name != "cache_implementation"}
+    expected = model.generate(**inputs, **arguments, **uncached, use_cache=False)
+    outputs = model.generate(**inputs, **arguments, **settings, use_cache=True)
+    assert torch.equal(outputs.sequences, expected.sequences)
+    assert len({tuple(row) for row in outputs.sequences.tolist()}) > 1, "replies that differ, or this compares nothing"
+    assert_close(torch.stack(outputs.logits), torch.stack(expected.logits), rtol=1e-9, atol=1e-9)
+
+
+@each_case(NO_GENERATION)
+def test_every_row_of_a_batch_is_generated_as_if_alone(case: ModelCase):
+    model = case.build().double()
+    inputs = as_double(generation_inputs(case, batch=4))
+    for settings in ({}, {"num_beams": 3}):
+        sequences = model.generate(**inputs, **VARIED, use_cache=True, **settings)
+        for row, length in enumerate(inputs[case.mask].sum(dim=1).tolist()):
+            single = {name: value[row : row + 1] for name, value in inputs.items()}
+            for name in ("input_ids", case.mask):
+                single[name] = single[name][:, :length]
+            alone = model.generate(**single, **VARIED, use_cache=True, **settings)[0]
+            assert torch.equal(sequences[row, : len(alone)], alone)
+
+
+@each_case(NO_GENERATION)
+def test_generate_refuses_what_it_does_not_know(case: ModelCase):
+    with pytest.raises(ValueError, match="moods"):
+        case.build().generate(**generation_inputs(case), moods=torch.zeros(3))
+
+
+# Configuration and embeddings
+
+
+@each_case()
+def test_config_survives_saving(case: ModelCase, tmp_path):
+    config = case.make_config()
+    config.save_pretrained(tmp_path)
+    loaded = AutoConfig.from_pretrained(tmp_path)
+    assert type(loaded) is case.config_class
+    for field in dataclasses.fields(config):
+        if field.name == "transformers_version":  # written on saving
+            continue
+        assert same_setting(getattr(loaded, field.name), getattr(config, field.name)), field.name
+    for name, value in case.config.items():
+        assert same_setting(getattr(loaded, name), value), name
+    assert loaded.to_diff_dict() == config.to_diff_dict()
+    module = config.auto_map["AutoConfig"].partition(".")[0]
+    assert (tmp_path / f"{module}.py").is_file(), "a config saved alone has its code beside it too"
+    tasks = list(config.custom_pipelines)
+    assert len(tasks) == 1 and tasks != ["text-classification"], "`pipeline(model=...)` infers the task from one entry"
+
+
+@pytest.mark.parametrize("config_class", dict.fromkeys(case.config_class for case in CASES))
+def test_every_field_of_our_own_checks_its_type(config_class):
+    parents = [cls for cls in config_class.__mro__ if cls.__module__.startswith("hf_emotion.")]
+    names = [name for cls in parents for name in cls.__dict__.get("__annotations__", {})]
+    assert len(names) >= 9
+    for name in names:
+        with pytest.raises(StrictDataclassError, match=f"'{name}'"):
+            config_class(**{name: "nonsense"})
+
+
+@pytest.mark.parametrize(
+    ("config_class", "arguments", "message"),
+    [pytest.param(*row, id=f"{row[0].model_type}-{'-'.join(row[1])}-{i}") for i, row in enumerate(BAD_CONFIGS)],
+)
+def test_config_refuses(config_class, arguments, message):
+    with pytest.raises(Exception, match=f"(?s){message}") as caught:
+        config_class(**arguments)
+    assert type(caught.value).__module__.startswith("huggingface_hub") or isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("case_id", "arguments", "message"),
+    [
+        ("label-aware-pooler-hidden-balanced", {"class_balanced_beta": 2.0}, "`class_balanced_beta`"),
+        ("label-aware-pooler-hidden-balanced", {"label_attention": "leam", "tie_head": False}, "`tie_head`"),
+        ("label-aware-pooler-hidden-balanced", {"thresholds": [0.5]}, "`thresholds`"),
+        (
+            "label-aware-pooler-hidden-balanced",
+            {"id2label": {0: "sun", 1: "rain"}, "thresholds": [0.5] * 5},
+            "2 labels, got 5",
+        ),
+        ("qacg-per-head-context-gate-bias", {"aspects": ["price", "safety"]}, "`num_contexts` is 6"),
+        ("qacg-per-head-context-gate-bias", {"target_texts": ["one"]}, "`target_texts`"),
+        ("qacg-per-head-context-gate-bias", {"gate_heads": "none"}, "'gate_heads'"),
+    ],
+)
+def test_arguments_given_at_loading_are_checked(tmp_path, case_id, arguments, message):
+    BY_ID[case_id].build().save_pretrained(tmp_path)
+    with pytest.raises(Exception, match=message):
+        AutoModelForSequenceClassification.from_pretrained(tmp_path, **arguments)
+
+
+@each_case(NO_TOKEN_EMBEDDINGS)
+def test_token_embeddings_can_be_resized(case: ModelCase, tmp_path):
+    model = case.build()
+    inputs = case.make_inputs(3, 9, 16)
+    expected = model(**inputs).logits
+    size, width = model.get_input_embeddings().weight.shape
+    model.resize_token_embeddings(size + 3)
+    assert model.config.get_text_config().vocab_size == size + 3
+    assert model.get_input_embeddings().weight.shape == (size + 3, width)
+    assert_close(model(**inputs).logits[..., : expected.shape[-1]], expected, rtol=1e-6, atol=1e-6)
+    inputs["input_ids"][:, 1] = size + 2
+    expected = model(**inputs).logits
+    assert expected.isfinite().all()
+    model.save_pretrained(tmp_path)
+    assert_close(case.auto_class.from_pretrained(tmp_path)(**inputs).logits, expected, rtol=1e-6, atol=1e-6)
+
+
+@each_case(NO_TOKEN_EMBEDDINGS)
+def test_token_embeddings_of_the_base_model_can_be_resized(case: ModelCase, tmp_path):
+    model = asymmetric_(case.base_class(case.make_config())).eval()
+    size = len(model.get_input_embeddings().weight)
+    model.resize_token_embeddings(size + 3)
+    inputs = without_labels(case.make_inputs(3, 9, 16))
+    for name in {"input_ids", "decoder_input_ids"} & inputs.keys():
+        inputs[name][:, 1] = size + 2
+    expected = model(**inputs)[0]
+    model.save_pretrained(tmp_path)
+    assert_close(AutoModel.from_pretrained(tmp_path)(**inputs)[0], expected, rtol=1e-6, atol=1e-6)
+
+
+@each_case(FOUR_DIMENSIONAL_MASKS)
+def test_mask_must_be_two_dimensional(case: ModelCase):
+    inputs = case.make_inputs(2, 5, 17)
+    inputs[case.mask] = inputs[case.mask][:, None, None]
+    with pytest.raises(ValueError, match=rf"`{case.mask}` must have shape .* got \(2, 1, 1, 5\)"):
+        case.build()(**inputs)
+
+
+FOUR_DIMENSIONS = each_case({case.id: "takes two" for case in CASES if case.id not in FOUR_DIMENSIONAL_MASKS})
+
+
+@FOUR_DIMENSIONS
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_four_dimensional_mask_means_the_same(case: ModelCase, implementation):
+    model = case.build(attn_implementation=implementation).double()
+    right = as_double(case.make_inputs(3, 9, 17))
+    for inputs in (right, padding_in_front(case, right)):
+        expected = model(**inputs, output_attentions=implementation == "eager").to_tuple()
+        mask = inputs["attention_mask"][:, None, None]
+        additive = torch.zeros(mask.shape).masked_fill(mask == 0, torch.finfo(torch.float32).min)
+        for given in (mask, mask.bool(), additive, additive.clamp(min=-10_000), mask.bool().expand(-1, -1, 9, -1)):
+            found = model(
+                **{**inputs, "attention_mask": given}, output_attentions=implementation == "eager"
+            ).to_tuple()
+            assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@FOUR_DIMENSIONS
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_four_dimensional_mask_hides_a_token_from_some_others(case: ModelCase, implementation):
+    model = case.build(attn_implementation=implementation).double()
+    inputs = case.make_inputs(2, 5, 17)
+    base = without_labels({**inputs, "attention_mask": torch.ones(2, 5, dtype=torch.long)})
+    mask = torch.ones(2, 1, 5, 5, dtype=torch.bool)
+    mask[:, :, 3, :3] = mask[:, :, :3, 3] = False  # two tokens that do not see each other
+    everything = model(**base, output_hidden_states=True)
+    outputs = model(**{**base, "attention_mask": mask}, output_hidden_states=True)
+    assert (outputs.logits - everything.logits).abs().max() > 1e-3
+    assert_close(outputs.hidden_states[0], everything.hidden_states[0], rtol=0, atol=0)
+    # A token does not change what does not see it: neither itself nor by way of the last one, after one layer.
+    other = {**base, "input_ids": base["input_ids"].clone(), "attention_mask": mask}
+    other["input_ids"][:, 3] = (other["input_ids"][:, 3] + 1).clamp(min=5)
+    changed = model(**other, output_hidden_states=True).hidden_states[1]
+    assert_close(changed[:, :3], outputs.hidden_states[1][:, :3], rtol=1e-9, atol=1e-9)
+    assert (changed[:, 4] - outputs.hidden_states[1][:, 4]).abs().max() > 1e-6
+
+
+@FOUR_DIMENSIONS
+def test_mask_of_another_shape_or_meaning_is_refused(case: ModelCase):
+    model = case.build()
+    inputs = case.make_inputs(2, 5, 17)
+    for shape in ((2, 4), (2, 1, 5), (2, 1, 4, 5), (2, 2, 5, 5), (3, 1, 1, 5), (2, 1, 5, 4)):
+        with pytest.raises(ValueError, match="`attention_mask` must have shape .*2, 5.* got ") as error:
+            model(**{**inputs, "attention_mask": torch.ones(shape, dtype=torch.long)})
+        assert str(shape) in str(error.value)
+    with pytest.raises(ValueError, match="`attention_mask` .* 0 .* negative .* got 1.0"):
+        model(**{**inputs, "attention_mask": inputs["attention_mask"][:, None, None].float()})
+
+
+@each_case()
+def test_weights_of_the_cases_are_asymmetric(case: ModelCase):
+    model = case.build()
+    again = asymmetric_(case.model_class(case.make_config()))
+    for name, value in model.named_parameters():
+        assert_close(dict(again.named_parameters())[name], value, rtol=0, atol=0)
+        if value.dim() == 2 and value.shape[0] == value.shape[1] and value.numel() > 1:
+            assert (value - value.T).abs().max() > 0.1, name
+        assert value.abs().min() > 0.01, name

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RoBERTa with emotion-specific attention against its formulas, computed a second time with loops."""
+
+import math
+
+import pytest
+import torch
+from hf_emotion.modeling import (
+    RobertaESAConfig,
+    RobertaESAModel,
+    RobertaWithESA,
+    RobertaWithESAForSequenceClassification,
+    classification_loss,
+)
+from model_cases import (
+    LABEL_NAMES,
+    TINY_BERT,
+    asymmetric_,
+    classifier_inputs,
+    encoder_inputs,
+)
+from torch import nn
+from torch.testing import assert_close
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    CamembertConfig,
+    RobertaConfig,
+    RobertaModel,
+    XLMRobertaConfig,
+)
+
+
+# The padding of the tests' vocabulary is 0.
+TINY_ROBERTA = {**TINY_BERT, "pad_token_id": 0, "type_vocab_size": 2}
+EACH_IMPLEMENTATION = pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+ONE_HEAD = {"esa_num_attention_heads": 1, "esa_bias": False, "esa_output_projection": False}
+FORMS = {
+    "default": {},
+    "one-head": ONE_HEAD,
+    "one-head-sinusoidal": {**ONE_HEAD, "esa_position_embedding": "sinusoidal"},
+    "four-heads-no-positions": {"esa_num_attention_heads": 4, "esa_position_embedding": "none"},
+    "no-bias": {"esa_bias": False},
+    "no-output-projection": {"esa_output_projection": False},
+}
+EACH_FORM = pytest.mark.parametrize("form", list(FORMS))
+
+
+def make_config(**config) -> RobertaESAConfig:
+    return RobertaESAConfig(**{**TINY_ROBERTA, **LABEL_NAMES, "classifier_dropout": 0.0, **config})
+
+
+def build(implementation: str = "sdpa", **config) -> RobertaWithESAForSequenceClassification:
+    """A model with asymmetric weights, in eval mode."""
+    model = RobertaWithESAForSequenceClassification._from_config(
+        make_config(**config), attn_implementation=implementation
+    )
+    return asymmetric_(model).eval()
+
+
+def stock_roberta(model: RobertaWithESAForSequenceClassification) -> RobertaModel:
+    """transformers' own model with the weights of the encoder."""
+    stock = RobertaModel(RobertaConfig(**TINY_ROBERTA), add_pooling_layer=False).to(model.dtype).eval()
+    names = set(stock.state_dict())
+    stock.load_state_dict({name: value for name, value in model.roberta.state_dict().items() if name in names})
+    return stock
+
+
+def masked_inputs() -> dict[str, torch.Tensor]:
+    """Rows with padding on the right, on the left and within."""
+    inputs = encoder_inputs(4, 6, seed=21)
+    inputs["attention_mask"][2] = torch.tensor([0, 0, 1, 1, 1, 1])
+    inputs["attention_mask"][3] = torch.tensor([1, 1, 0, 1, 0, 1])
+    return inputs
+
+
+# The formulas once more: one row, one head and one position after the other, in float64.
+
+
+def naive_positions(w: dict, config, length: int) -> list[torch.Tensor]:
+    size = config.hidden_size
+    if config.esa_position_embedding == "none":
+        return [torch.zeros(size, dtype=torch.float64)] * length
+    if config.esa_position_embedding == "learned":
+        return [w["roberta.score.position_embeddings"][j] for j in range(length)]
+    rows = []
+    for j in range(length):
+        angles = [j / 10000 ** (2 * (k // 2) / size) for k in range(size)]
+        values = [math.sin(a) if k % 2 == 0 else math.cos(a) for k, a in enumerate(angles)]
+        rows.append(torch.tensor(values, dtype=torch.float64))
+    return rows
+
+
+def naive_linear(w: dict, name: str, x: torch.Tensor) -> torch.Tensor:
+    bias = w.get(f"{name}.bias")
+    return w[f"{name}.weight"] @ x if bias is None else w[f"{name}.weight"] @ x + bias
+
+
+def naive_esa(w: dict, config, e: torch.Tensor, real: list[bool]) -> tuple[torch.Tensor, torch.Tensor]:
+    """E (L, d) of one row -> Z_final (L, d), attention (h, L, L)."""
+    length, size = len(e), config.hidden_size // config.esa_num_attention_heads
+    # The position of a token counts the real ones before it.
+    table, p = naive_positions(w, config, length), []
+    for j in range(length):
+        p.append(table[max(sum(real[: j + 1]) - 1, 0)])
+    e_in = [e[j] + p[j] for j in range(length)]
+    q, k, v = ([naive_linear(w, f"roberta.score.{name}", x) for x in e_in] for name in ("query", "key", "value"))
+    heads = [slice(start, start + size) for start in range(0, config.hidden_size, size)]
+    attention = torch.zeros(len(heads), length, length, dtype=torch.float64)
+    rows = []
+    for i in range(length):
+        parts = []
+        for number, head in enumerate(heads):
+            powers = [math.exp(q[i][head] @ k[j][head] / math.sqrt(size)) if real[j] else 0.0 for j in range(length)]
+            for j in range(length):
+                attention[number, i, j] = powers[j] / sum(powers)
+            parts.append(sum(attention[number, i, j] * v[j][head] for j in range(length)))
+        z = torch.cat(parts)
+        if config.esa_output_projection:
+            z = naive_linear(w, "roberta.score.out_proj", z)
+        rows.append(z * w["roberta.score.scale"] + p[i])
+    return torch.stack(rows), attention
+
+
+def naive_pool(config, z: torch.Tensor, real: list[bool]) -> torch.Tensor:
+    mean = sum(z[j] for j in range(len(z)) if real[j]) / sum(real)
+    first = z[real.index(True)]
+    return {"mean": mean, "cls": first, "cls_mean": torch.cat([first, mean])}[config.esa_pooling]
+
+
+def naive_head(w: dict, config, pooled: torch.Tensor) -> torch.Tensor:
+    if config.head_hidden_size is None:
+        return naive_linear(w, "classifier.1", pooled)
+    return naive_linear(w, "classifier.4", naive_linear(w, "classifier.1", pooled).tanh())
+
+
+@pytest.mark.parametrize(
+    "head",
+    [{}, {"esa_pooling": "cls"}, {"esa_pooling": "cls_mean", "head_hidden_size": 12}, {"head_hidden_size": 7}],
+    ids=["mean", "cls", "cls-mean-hidden", "mean-hidden"],
+)
+@EACH_FORM
+@torch.no_grad()
+def test_model_equals_the_formulas(form, head):
+    model = build(**FORMS[form], **head).double()
+    w, inputs = model.state_dict(), masked_inputs()
+    hidden = stock_roberta(model)(**inputs).last_hidden_state
+    expected = {"logits": [], "pooled_output": [], "last_hidden_state": [], "esa_attentions": []}
+    for e, mask in zip(hidden, inputs["attention_mask"], strict=True):
+        real = mask.bool().tolist()
+        z, attention = naive_esa(w, model.config, e, real)
+        pooled = naive_pool(model.config, z, real)
+        row = (naive_head(w, model.config, pooled), pooled, z, attention)
+        for name, value in zip(expected, row, strict=True):
+            expected[name].append(value)
+    # The model computes sines in float32.
+    tolerance = 1e-6 if "sinusoidal" in form else 1e-9
+    for implementation in ("sdpa", "eager"):
+        model.set_attn_implementation(implementation)
+        for output_attentions in (False, True):
+            found = {
+                **model.roberta(**inputs, output_attentions=output_attentions),
+                **model(**inputs, output_attentions=output_attentions),
+            }
+            assert ("esa_attentions" in found) == output_attentions
+            for name in set(expected) & set(found):
+                assert_close(found[name], torch.stack(expected[name]), rtol=tolerance, atol=tolerance)
+
+
+@EACH_FORM
+@EACH_IMPLEMENTATION
+def test_no_attention_falls_on_padding_in_half_precision(form, implementation):
+    model, inputs = build(implementation, **FORMS[form]).half(), masked_inputs()
+    attention = model(**inputs, output_attentions=True).esa_attentions
+    padding = (inputs["attention_mask"] == 0)[:, None, None].expand_as(attention)
+    assert (attention[padding] == 0).all()
+    assert_close(attention.float().sum(-1), torch.ones(attention.shape[:-1]), rtol=1e-2, atol=1e-2)
+
+
+@EACH_IMPLEMENTATION
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("pooling", ["mean", "cls_mean", "cls"])
+def test_a_row_of_padding_leaves_the_others_alone(pooling, dtype, implementation):
+    model, inputs = build(implementation, esa_pooling=pooling).to(dtype), classifier_inputs(3, 9, 3, multi_label=False)
+    expected = model(**inputs).logits
+    inputs["attention_mask"][1] = 0
+    outputs = model(**inputs)
+    assert outputs.loss.isfinite() and torch.equal(outputs.logits[::2], expected[::2])
+    outputs.loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+
+
+@EACH_IMPLEMENTATION
+def test_hidden_states_and_attentions_are_those_of_roberta(implementation):
+    model, inputs = build(implementation), masked_inputs()
+    stock = stock_roberta(model)
+    stock.set_attn_implementation(implementation)
+    expected = stock(**inputs, output_hidden_states=True, output_attentions=True)
+    found = model(**inputs, output_hidden_states=True, output_attentions=True)
+    assert len(found.hidden_states) == 3
+    for name in ("hidden_states", "attentions"):
+        assert_close(found[name], expected[name], rtol=1e-6, atol=1e-6)
+
+
+@EACH_IMPLEMENTATION
+def test_maps_and_scale_are_there_on_request_only(implementation):
+    model, inputs = build(implementation), masked_inputs()
+    for part in (model, model.roberta):
+        assert not {"esa_attentions", "esa_scale"} & set(part(**inputs))
+        outputs = part(**inputs, output_attentions=True)
+        assert outputs.esa_attentions.shape == (4, 2, 6, 6)
+        assert outputs.esa_scale is model.roberta.score.scale
+
+
+# Padding on either side
+
+
+def padding_in_front(mask: torch.Tensor) -> torch.Tensor:
+    """The new order of the places of a row with this mask."""
+    return torch.argsort(mask, stable=True)
+
+
+def padding_on_both_sides(mask: torch.Tensor) -> torch.Tensor:
+    return torch.arange(len(mask)).roll((len(mask) - int(mask.sum())) // 2)
+
+
+@EACH_IMPLEMENTATION
+@pytest.mark.parametrize("pooling", ["mean", "cls_mean", "cls"])
+@pytest.mark.parametrize("order", [padding_in_front, padding_on_both_sides])
+@pytest.mark.parametrize("form", ["default", "one-head-sinusoidal", "four-heads-no-positions"])
+@torch.no_grad()
+def test_padding_may_stand_on_either_side(form, order, pooling, implementation):
+    model = build(implementation, **FORMS[form], esa_pooling=pooling, tfidf_gating="scale").double()
+    inputs = encoder_inputs(3, 9, seed=5)
+    inputs["token_gates"] = torch.rand(3, 9, generator=torch.Generator().manual_seed(1))
+    orders = torch.stack([order(mask) for mask in inputs["attention_mask"]])
+    moved = {name: value.gather(1, orders) for name, value in inputs.items()}
+    assert (moved["attention_mask"] != inputs["attention_mask"]).any()
+    expected, found = (model(**one, output_attentions=True) for one in (inputs, moved))
+    assert_close(found.logits, expected.logits, rtol=1e-9, atol=1e-9)
+    assert_close(model(**moved).logits, expected.logits, rtol=1e-9, atol=1e-9)
+    masks = zip(inputs["attention_mask"].bool(), moved["attention_mask"].bool(), strict=True)
+    for row, (one, other) in enumerate(masks):
+        maps = (expected.esa_attentions[row][:, one][..., one], found.esa_attentions[row][:, other][..., other])
+        assert_close(*maps, rtol=1e-9, atol=1e-9)
+    # Word vectors have no ids from which RoBERTa could tell padding: the mask tells it.
+    for one in (inputs, moved):
+        words = model.get_input_embeddings()(one["input_ids"])
+        embedded = {**{name: value for name, value in one.items() if name != "input_ids"}, "inputs_embeds": words}
+        assert_close(model(**embedded).logits, expected.logits, rtol=1e-9, atol=1e-9)
+
+
+# How it starts
+
+
+@pytest.mark.parametrize("saved", ["base", "with-a-head"])
+@pytest.mark.parametrize("kin", [XLMRobertaConfig, CamembertConfig], ids=lambda config: config.model_type)
+def test_checkpoints_of_robertas_kin_fit(kin, saved, tmp_path):
+    config = kin(**{**TINY_ROBERTA, "pad_token_id": 1, "type_vocab_size": 1})
+    stock = asymmetric_((AutoModel if saved == "base" else AutoModelForMaskedLM).from_config(config), seed=3).eval()
+    stock.save_pretrained(tmp_path / "stock")
+    model, info = RobertaWithESAForSequenceClassification.from_pretrained(
+        tmp_path / "stock", **LABEL_NAMES, output_loading_info=True
+    )
+    assert all(name.startswith(("roberta.score.", "classifier.")) for name in info["missing_keys"])
+    assert len(info["missing_keys"]) == 12
+    assert model.config.pad_token_id == 1 and model.config.num_labels == 5
+    inputs = {"input_ids": torch.randint(5, 40, (2, 7), generator=torch.Generator().manual_seed(1))}
+    inputs["attention_mask"] = torch.tensor([[1] * 7, [0] * 3 + [1] * 4])
+    inputs["input_ids"][1, :3] = 1
+    expected = stock(**inputs, output_hidden_states=True).hidden_states
+    assert_close(model.eval()(**inputs, output_hidden_states=True).hidden_states, expected, rtol=1e-6, atol=1e-6)
+    model.save_pretrained(tmp_path / "tuned")
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "tuned")
+    assert type(loaded) is RobertaWithESAForSequenceClassification
+    assert_close(loaded(**inputs).logits, model(**inputs).logits, rtol=1e-6, atol=1e-6)
+
+
+def test_defaults():
+    config = make_config()
+    assert config.problem_type == "single_label_classification"
+    assert config.esa_num_attention_heads == config.num_attention_heads == 2
+    assert RobertaESAConfig().classifier_dropout == 0.3
+    assert RobertaESAModel is RobertaWithESA
+    dropouts = [m.p for m in build(classifier_dropout=0.4, head_hidden_size=3).classifier if isinstance(m, nn.Dropout)]
+    assert dropouts == [0.4, 0.4]
+    assert build(classifier_dropout=None, hidden_dropout_prob=0.2).classifier[0].p == 0.2
+
+
+# Gates
+
+
+def test_a_model_that_was_trained_with_gates_is_not_run_without():
+    model, inputs = build(tfidf_gating="scale"), encoder_inputs(3, 6, seed=2)
+    for part in (model, model.roberta):
+        with pytest.raises(ValueError, match="`token_gates` are missing.*`tfidf_gating` is 'scale'.*ones"):
+            part(**inputs)
+        part(**inputs, token_gates=torch.ones(3, 6))
+
+
+def test_gates_leave_positions_alone_on_padded_rows():
+    # Positions are counted over ids that are not padding: with padding on the left too, and with gates as without.
+    model, plain = build(tfidf_gating="scale").double(), build().double()
+    inputs = masked_inputs()
+    inputs["input_ids"] = inputs["input_ids"].clamp(min=5) * inputs["attention_mask"]
+    gates = torch.rand(inputs["input_ids"].shape, generator=torch.Generator().manual_seed(1)).double()
+    assert_close(model(**inputs, token_gates=gates**0).logits, plain(**inputs).logits, rtol=1e-12, atol=1e-12)
+    found = model(**inputs, token_gates=gates).logits
+    words = model.get_input_embeddings()(inputs["input_ids"]) * gates[..., None]
+    stock = model.roberta.embeddings.create_position_ids_from_input_ids(inputs["input_ids"], 0)
+    del inputs["input_ids"]
+    assert_close(plain(**inputs, inputs_embeds=words, position_ids=stock).logits, found, rtol=1e-12, atol=1e-12)
+    assert_close(plain(**inputs, inputs_embeds=words).logits, found, rtol=1e-12, atol=1e-12)
+
+
+def test_gates_scale_the_word_embeddings_and_nothing_else():
+    model, plain = build(tfidf_gating="scale").double(), build().double()
+    inputs = encoder_inputs(3, 6, seed=2)
+    gates = torch.rand(3, 6, generator=torch.Generator().manual_seed(1))
+    found = model(**inputs, token_gates=gates).logits
+    assert (found - plain(**inputs).logits).abs().max() > 1e-3
+    words = model.get_input_embeddings()(inputs.pop("input_ids"))
+    assert_close(model(**inputs, inputs_embeds=words, token_gates=gates).logits, found, rtol=1e-12, atol=1e-12)
+    scaled = words * gates[..., None].double()
+    assert_close(plain(**inputs, inputs_embeds=scaled).logits, found, rtol=1e-12, atol=1e-12)
+
+
+def test_gates_of_explicit_positions():
+    model = build(tfidf_gating="scale").double()
+    inputs = {**encoder_inputs(3, 6, seed=2), "position_ids": torch.arange(9, 15).repeat(3, 1)}
+    expected = build().double()(**inputs).logits
+    assert_close(model(**inputs, token_gates=torch.ones(3, 6)).logits, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("gating", ["none", "filter"])
+def test_gates_need_scaling(gating):
+    with pytest.raises(ValueError, match=f"`tfidf_gating` is '{gating}': it must be 'scale'"):
+        build(tfidf_gating=gating)(**encoder_inputs(3, 6, seed=2), token_gates=torch.ones(3, 6))
+
+
+@pytest.mark.parametrize("shape", [(6,), (3, 5), (3, 6, 16), (1, 6)])
+def test_gates_of_another_shape_are_refused(shape):
+    with pytest.raises(ValueError, match=r"`token_gates` must have shape .* \(3, 6\), got "):
+        build(tfidf_gating="scale")(**encoder_inputs(3, 6, seed=2), token_gates=torch.ones(shape))
+
+
+# Loss and thresholds
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_the_loss_is_class_balanced(multi_label):
+    problem = f"{'multi' if multi_label else 'single'}_label_classification"
+    model = build(problem_type=problem, class_balanced_beta=0.9, class_counts=[3, 40, 7, 1, 12])
+    inputs = classifier_inputs(6, 5, 3, multi_label=multi_label)
+    outputs = model(**inputs)
+    # Whose formulas test_label_aware_bert.py computes by hand.
+    assert_close(outputs.loss, classification_loss(outputs.logits, inputs["labels"], model.config))
+
+
+def test_labels_of_another_shape_are_refused():
+    with pytest.raises(ValueError, match=r"`labels` must have shape \(3,\)"):
+        build()(**classifier_inputs(3, 6, 1, multi_label=True))

@@ -1,0 +1,754 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Publishing over real HTTP, to a Hub on localhost: what arrives, what is refused, and what others load from it."""
+
+import base64
+import contextlib
+import io
+import json
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import compatibility
+import huggingface_hub
+import pytest
+import transformers
+from conftest import run_without_library
+from hub_server import HubServer
+from huggingface_hub import HfApi, ModelCard
+from model_cases import BY_ID, HUB_CASES, leaves
+from safetensors.torch import load_file, save_file
+from toolkit_helpers import EXAMPLE, NAME, ROOT, files_in, invoke, write_run
+from torch.testing import assert_close
+from transformers import BertConfig, BertForSequenceClassification, pipeline
+
+import hf_emotion.publishing.hub as hub_module
+from hf_emotion.publishing.hub import push
+from hf_emotion.publishing.release import (
+    SUMS,
+    check,
+    release,
+    stage,
+)
+from hf_emotion.tasks.base import OWN_TERMS
+from hf_emotion.tasks.emotion_classification.corpora import CORPORA
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+
+def write_checkpoint(folder: Path, weights: bytes = b"weights") -> Path:
+    """Files that are named as those of a model with code beside it, and load nowhere."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {"model_type": "x", "auto_map": {"AutoConfig": "configuration_x.X", "AutoModel": "modeling_x.X"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "modeling_x.py").write_text("from .configuration_x import X\nfrom .helpers import y\n")
+    (folder / "configuration_x.py").write_text("class X: ...\n")
+    (folder / "helpers.py").write_text("y = 1\n")
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(weights)
+    return folder
+
+
+CODE = ("modeling_x.py", "configuration_x.py", "helpers.py")
+CHECKPOINT = {"config.json", *CODE, "tokenizer.json", "model.safetensors"}
+PUBLISHED = CHECKPOINT | {"README.md", "metrics.json"}
+
+
+@pytest.fixture
+def run(tmp_path) -> Path:
+    return write_run(write_checkpoint(tmp_path / "run"))
+
+
+@pytest.fixture
+def hub():
+    with HubServer() as server:
+        yield server
+
+
+@pytest.fixture
+def online(monkeypatch):
+    """The client may speak to localhost; it finds no token."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", "/nonexistent")
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+
+
+@pytest.fixture
+def unchecked(monkeypatch):
+    """The checkpoints of `write_checkpoint` load nowhere."""
+    monkeypatch.setattr(hub_module, "check", lambda *_: None)
+
+
+@pytest.fixture
+def waits(monkeypatch) -> list[float]:
+    """The seconds that were waited before other attempts, which take no time."""
+    found = []
+    monkeypatch.setattr(time, "sleep", found.append)
+    return found
+
+
+@pytest.fixture
+def api(hub, online, unchecked) -> HfApi:
+    return HfApi(endpoint=hub.url, token=hub.writer)
+
+
+# What is sent
+
+
+def test_files_that_arrive(hub, api, run):
+    done = push(run, NAME, api=api)
+    files = hub.repository(NAME).files()
+    assert set(files) == PUBLISHED | {".gitattributes"}
+    for name in CHECKPOINT:
+        assert files[name] == (run / name).read_bytes(), name
+    assert done["files"] == {name: len(files[name]) for name in PUBLISHED}
+    assert done["changed"] and done["commit"] == hub.repository(NAME).branches["main"]
+    assert done["url"] == f"{hub.url}/{NAME}/commit/{done['commit']}"
+    assert len(hub.repository(NAME).commits) == 2  # the initial one, and one for all files
+    assert json.loads(files["metrics.json"])["base_model"] == "base"  # without the folder it lies in
+    assert not hub.repository(NAME).private
+
+
+def test_the_card_names_the_repository(hub, api, tmp_path):
+    write_run(write_checkpoint(tmp_path / "run"), code='load("PATH_OR_REPO")')
+    push(tmp_path / "run", NAME, api=api)
+    card = hub.repository(NAME).files()["README.md"].decode()
+    assert f'load("{NAME}")' in card and "PATH_OR_REPO" not in card
+    assert "PATH_OR_REPO" in (tmp_path / "run" / "README.md").read_text()
+
+
+SECRET = "5ecret-that-nobody-may-see"
+
+
+def test_nothing_else_leaves_the_machine(hub, online, unchecked, run, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", hub.writer)
+    monkeypatch.setenv("OTHER_SECRET", SECRET)
+    planted = (
+        ".env optimizer.pt scheduler.pt training_args.bin trainer_state.json rng_state.pth run.log predictions.parquet "
+        "recipe.yaml report.html analysis/errors.html analysis/analysis.json train.jsonl model.safetensors.bak notes.py "
+        "pytorch_model.bin checkpoints/checkpoint-7/model.safetensors seed-3/model.safetensors seed-3/config.json .git/config"
+    ).split()
+    for name in planted:
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text(f"{SECRET} {hub.writer}")
+    push(run, NAME, api=HfApi(endpoint=hub.url))
+    assert set(hub.repository(NAME).files()) == PUBLISHED | {".gitattributes"}
+    # Neither in a body or an address, nor in what the bodies hold in base64; the token in the header that is its place.
+    decoded = [base64.b64decode(value) for _, _, body in hub.received for value in texts_in(body)]
+    sent = b"\0".join([*decoded, *(f"{path} ".encode() + body for _, path, body in hub.received)])
+    for word in (SECRET, hub.writer, *planted, str(run)):
+        assert word.encode() not in sent, word
+    for headers in hub.headers:
+        assert {name for name, value in headers.items() if hub.writer in value} <= {"authorization"}
+        assert SECRET not in str(headers)
+    assert b"class X" in sent  # it would have been seen
+
+
+def texts_in(body: bytes) -> list[str]:
+    """Samples and contents of files in a request."""
+    found = []
+    for line in body.splitlines():
+        try:
+            values = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(values, dict):
+            found += [file["sample"] for file in values.get("files", ())]
+            found += [values["value"]["content"]] if "content" in values.get("value", {}) else []
+    return found
+
+
+def test_a_dry_run_lists_the_files_and_sends_nothing(run, monkeypatch, unchecked):
+    monkeypatch.setattr(HfApi, "__getattribute__", lambda self, name: pytest.fail(f"the client was asked for {name}"))
+    before = {path: (run / path).stat() for path in files_in(run)}
+    lines = invoke("push", run, "--repo-id", NAME, "--dry-run").splitlines()
+    listed = {line.split()[1]: int(line.split()[0].replace(",", "")) for line in lines[:-2]}
+    assert set(listed) == PUBLISHED and listed["model.safetensors"] == 7
+    assert lines[-2].split() == [str(sum(listed.values())), "bytes", "in", "8", "files"]
+    assert lines[-1] == "dry run: nothing was sent"
+    assert {path: (run / path).stat() for path in files_in(run)} == before
+
+
+def test_a_second_push_makes_no_commit(hub, api, run):
+    first = push(run, NAME, api=api)
+    second = push(run, NAME, api=api)
+    assert not second["changed"] and second["commit"] == first["commit"]
+    assert len(hub.repository(NAME).commits) == 2
+    assert hub.requests("PUT", "/storage/") == 1
+    (run / "model.safetensors").write_bytes(b"other weights")
+    third = push(run, NAME, api=api)
+    assert third["changed"] and len(hub.repository(NAME).commits) == 3
+    assert hub.repository(NAME).files()["model.safetensors"] == b"other weights"
+
+
+def test_files_of_an_older_model_go(hub, api, run):
+    shards = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json")
+    (run / "model.safetensors").rename(run / shards[0])
+    for name in (*shards[1:], "tfidf_gate.json"):
+        (run / name).write_text("{}")
+    push(run, NAME, api=api)
+    api.upload_file(path_or_fileobj=b"mine", path_in_repo="NOTES.md", repo_id=NAME)
+    assert {*shards, "tfidf_gate.json"} < set(hub.repository(NAME).files())
+    for name in (*shards, "tfidf_gate.json"):
+        (run / name).unlink()
+    (run / "model.safetensors").write_bytes(b"one file")
+    push(run, NAME, api=api)
+    assert set(hub.repository(NAME).files()) == PUBLISHED | {".gitattributes", "NOTES.md"}
+    assert len(hub.repository(NAME).commits) == 4
+    assert not push(run, NAME, api=api)["changed"]
+
+
+def test_branch_tag_private_and_pull_request(hub, api, run):
+    push(run, NAME, private=True, tag="v1", api=api)
+    repository = hub.repository(NAME)
+    assert repository.private and repository.tags["v1"] == repository.branches["main"]
+    main = repository.branches["main"]
+    (run / "model.safetensors").write_bytes(b"other weights")
+    done = push(run, NAME, revision="next", tag="v2", api=api)
+    assert repository.branches == {"main": main, "next": done["commit"]} and repository.tags["v2"] == done["commit"]
+    assert repository.files("next")["model.safetensors"] == b"other weights"
+    done = push(run, NAME, create_pr=True, api=api)
+    assert done["url"] == f"{hub.url}/{NAME}/discussions/1"
+    assert repository.pull_requests == {"refs/pr/1": done["commit"]} and repository.branches["main"] == main
+    assert repository.files("refs/pr/1")["model.safetensors"] == b"other weights"
+
+
+def test_a_name_alone_goes_to_the_namespace_of_the_token(hub, api, run):
+    push(run, "model", api=api)
+    assert list(hub.repositories) == [("model", NAME)]
+
+
+# Refusals of the Hub, and failures
+
+
+def refused(run: Path, api: HfApi, *arguments, **options) -> str:
+    """The message of the error that the push ends with."""
+    with pytest.raises((OSError, ValueError)) as caught:
+        push(run, *arguments, api=api, **options)
+    assert api.token is None or api.token not in str(caught.value)
+    return f"{type(caught.value).__name__}: {caught.value}"
+
+
+def test_no_token(hub, online, unchecked, run):
+    assert "PermissionError: no access token: log in with `hf auth login`, or set HF_TOKEN" in refused(
+        run, HfApi(endpoint=hub.url), NAME
+    )
+    assert hub.received == []
+
+
+def test_a_wrong_token(hub, api, run, waits):
+    message = refused(run, HfApi(endpoint=hub.url, token="hf_wrong"), NAME)
+    assert message.startswith("PermissionError: the Hub knows no such token (401)") and "hf auth login" in message
+    assert hub.repositories == {} and waits == []
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_no_permission(hub, api, run, waits, there):
+    if there:
+        push(run, NAME, api=api)
+        (run / "model.safetensors").write_bytes(b"other weights")
+    message = refused(run, HfApi(endpoint=hub.url, token=hub.reader), NAME)
+    assert message.startswith(f"PermissionError: the token may not write to {NAME} (403)")
+    assert len(hub.repositories) == there and waits == []
+    assert not there or hub.repository(NAME).files()["model.safetensors"] == b"weights"
+
+
+def test_a_repository_that_goes_away_meanwhile(hub, api, run, waits):
+    push(run, NAME, api=api)
+    (run / "model.safetensors").write_bytes(b"other weights")
+    hub.fail("POST", "/preupload/", 404)
+    message = refused(run, api, NAME)
+    assert message.startswith(f"FileNotFoundError: the Hub finds no {NAME}") and "(404)" in message and waits == []
+
+
+def test_a_commit_of_somebody_else_meanwhile(hub, api, run, monkeypatch):
+    push(run, NAME, api=api)
+    (run / "model.safetensors").write_bytes(b"other weights")
+    original = HfApi.preupload_lfs_files
+
+    def with_another(self, repo_id, additions, **options):
+        repository = hub.repository(NAME)
+        repository.branches["main"] = repository.add(
+            "of somebody else", dict(repository.commits[repository.branches["main"]])
+        )
+        return original(self, repo_id, additions, **options)
+
+    monkeypatch.setattr(HfApi, "preupload_lfs_files", with_another)
+    assert "was changed by somebody else meanwhile (412)" in refused(run, api, NAME)
+    assert hub.repository(NAME).files()["model.safetensors"] == b"weights"
+
+
+def test_what_would_change_others_is_refused(hub, api, run):
+    done = push(run, NAME, tag="v1", api=api)
+    (run / "model.safetensors").write_bytes(b"other weights")
+    assert "has a tag 'v1' already" in refused(run, api, NAME, tag="v1")
+    assert "exists and is public" in refused(run, api, NAME, private=True)
+    assert "leave out `revision` and `tag`" in refused(run, api, NAME, create_pr=True, revision="next")
+    assert "leave out `revision` and `tag`" in refused(run, api, NAME, create_pr=True, tag="v2")
+    assert hub.repository(NAME).branches == {"main": done["commit"]}
+
+
+STEPS = [("POST", f"/{path}") for path in ("repos/create", "validate-yaml", "branch/", "preupload/", "objects/batch")]
+STEPS += [("PUT", "/storage/"), ("POST", "/commit/"), ("POST", "/tag/")]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["refused", "answer-lost"])
+@pytest.mark.parametrize("status", [500, None], ids=["500", "closed"])
+@pytest.mark.parametrize(("method", "path"), STEPS, ids=[path.strip("/") for _, path in STEPS])
+def test_a_failure_and_then_success(hub, api, run, waits, method, path, status, after):
+    hub.fail(method, path, status, after=after)
+    done = push(run, NAME, revision="next", tag="v1", api=api)
+    repository = hub.repository(NAME)
+    assert set(repository.files("next")) == PUBLISHED | {".gitattributes"}
+    assert sorted(repository.messages.values()) == ["Publish model with hf-emotion 0.1.0", "initial commit"]
+    assert repository.tags == {"v1": done["commit"]} and repository.branches["next"] == done["commit"]
+    assert hub.faults[0].times == 0 and len(waits) == 1
+
+
+@pytest.mark.parametrize("status", [503, None], ids=["503", "closed"])
+@pytest.mark.parametrize(("method", "path"), STEPS[:-1], ids=[path.strip("/") for _, path in STEPS[:-1]])
+def test_a_lasting_failure_leaves_nothing_behind(hub, api, run, waits, method, path, status):
+    hub.fail(method, path, status, times=1000)
+    assert refused(run, api, NAME, revision="next").startswith("ConnectionError: the Hub ")
+    assert hub.repositories == {}
+    assert 3 <= len(waits) < 40 and waits[0] >= 1 and max(waits) > waits[0]
+    hub.faults.clear()
+    before = push(run, NAME, api=api)["commit"]
+    (run / "model.safetensors").write_bytes(b"other weights")
+    hub.fail(method, path, status, times=1000)
+    if path != "/repos/create":
+        refused(run, api, NAME, revision="next")
+        assert hub.repository(NAME).branches == {"main": before} and len(hub.repository(NAME).commits) == 2
+
+
+def test_a_pull_request_is_not_opened_twice(hub, api, run, waits):
+    push(run, NAME, api=api)
+    (run / "model.safetensors").write_bytes(b"other weights")
+    hub.fail("POST", "/commit/", 500, after=True)
+    assert "answered 500" in refused(run, api, NAME, create_pr=True)
+    assert len(hub.repository(NAME).pull_requests) == 1 and waits == []
+
+
+def test_an_interrupted_upload(hub, api, run, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(huggingface_hub.lfs, "_upload_single_part", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            push(run, NAME, api=api)
+    assert hub.repositories == {}
+    push(run, NAME, api=api)
+    assert set(hub.repository(NAME).files()) == PUBLISHED | {".gitattributes"}
+
+
+def test_a_repository_that_the_token_does_not_see_is_not_removed(hub, api, run, waits, monkeypatch):
+    push(run, NAME, api=api)
+    monkeypatch.setattr(api, "repo_exists", lambda name: False)
+    hub.fail("POST", "/commit/", 503, times=1000)
+    (run / "model.safetensors").write_bytes(b"other weights")
+    refused(run, api, NAME)
+    assert hub.repository(NAME).files()["model.safetensors"] == b"weights"
+
+
+def test_no_server(hub, api, run, waits):
+    message = refused(run, HfApi(endpoint="http://127.0.0.1:9", token=hub.writer), NAME)
+    assert message.startswith("ConnectionError: the Hub could not be reached (ConnectError") and len(waits) == 3
+
+
+# What is refused before anything is sent
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda run: (run / "metrics.json").unlink(), "not the folder of a finished run: it has no metrics.json"),
+        (lambda run: (run / "README.md").unlink(), "has no model card"),
+        (lambda run: (run / "config.json").unlink(), "holds no model: it has no config.json"),
+        (lambda run: (run / "model.safetensors").unlink(), "has no weights: model.safetensors is missing"),
+        (lambda run: (run / "helpers.py").unlink(), "lacks its code: config.json names helpers.py, which must"),
+        (lambda run: shutil.rmtree(run), "is no folder"),
+    ],
+)
+def test_runs_that_lack_something(hub, api, run, change, message):
+    change(run)
+    with pytest.raises(ValueError, match=message):
+        push(run, NAME, api=api)
+    assert hub.received == []
+
+
+def pipeline_of_others(run: Path, monkeypatch) -> None:
+    config = json.loads((run / "config.json").read_text())
+    config["custom_pipelines"] = {"a-task": {"impl": "others/model--pipeline_x.X", "pt": []}}
+    (run / "config.json").write_text(json.dumps(config))
+
+
+def no_example(run: Path, monkeypatch) -> None:
+    (run / "README.md").write_text((run / "README.md").read_text().replace("```python", "```"))
+
+
+def token_in_a_file(run: Path, monkeypatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "an-oauth-token")
+    (run / "helpers.py").write_text("y = 'an-oauth-token'\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (pipeline_of_others, "config.json names others/model in pipeline_x.py"),
+        (no_example, "no example"),
+        (token_in_a_file, "helpers.py holds an access token"),
+    ],
+)
+def test_folders_that_are_refused(run, tmp_path, monkeypatch, change, message):
+    change(run, monkeypatch)
+    with pytest.raises(ValueError, match=message):
+        stage(run, tmp_path / "staged", NAME)
+        check([(tmp_path / "staged", NAME)])
+
+
+@pytest.mark.parametrize(
+    ("metadata", "text", "message"),
+    [
+        ({"license": None}, "", "no `license`"),
+        ({"model-index": None}, "", "no results"),
+        ({}, OWN_TERMS, "name their terms here"),
+        ({}, f"by hf_{'a1' * 17}", "README.md holds an access token"),
+        ({}, "/tmp/data/train.jsonl", "README.md names a folder of this machine, /tmp/d"),
+    ],
+)
+def test_cards_that_are_refused(tmp_path, metadata, text, message):
+    folder = write_run(write_checkpoint(tmp_path / "run"), code=f"# {text}", **metadata)
+    stage(folder, tmp_path / "staged", NAME)
+    with pytest.raises(ValueError, match=message):
+        check([(tmp_path / "staged", NAME)])
+
+
+def test_every_corpus_of_the_package_names_its_terms():
+    unnamed = {name for name, corpus in CORPORA.items() if corpus.terms == OWN_TERMS}
+    assert unnamed == {"files", "dialogue_files", "reply_files"}
+
+
+# Models
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory, tokenizer) -> SimpleNamespace:
+    """A model of every family, and one for each of two contexts, released: checked in one process without hf-emotion."""
+    root = tmp_path_factory.mktemp("release")
+    models = {}
+    for case_id in HUB_CASES:
+        case = BY_ID[case_id]
+        models[case_id] = case.build()
+        models[case_id].save_pretrained(root / "runs" / case_id)
+        tokenizer.save_pretrained(root / "runs" / case_id)
+        example = f"from transformers import pipeline\n{EXAMPLE.format(text=list(case.texts))}"
+        write_run(root / "runs" / case_id, case_id, example)
+    contexts = write_run(
+        root / "runs" / "contexts",
+        "contexts",
+        "from transformers import pipeline, AutoModelForSequenceClassification, AutoTokenizer\n"
+        'place = {"pretrained_model_name_or_path": "PATH_OR_REPO", "subfolder": "calm"}\n'
+        "model = AutoModelForSequenceClassification.from_pretrained(**place)\n"
+        'print(pipeline("text-classification", model=model, tokenizer=AutoTokenizer.from_pretrained(**place))("joy"))',
+    )
+    runs = [{"seed": 3, "best_dev_metric": 0.4}, {"seed": 8, "best_dev_metric": 0.5}]
+    report = json.loads((contexts / "metrics.json").read_text())
+    (contexts / "metrics.json").write_text(json.dumps({**report, "runs": runs}))
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    for seed, name in ((3, "calm"), (8, "calm"), (8, "price")):
+        stock = BertForSequenceClassification(BertConfig(vocab_size=len(tokenizer), num_labels=seed, **sizes))
+        stock.save_pretrained(contexts / f"seed-{seed}" / name)
+        tokenizer.save_pretrained(contexts / f"seed-{seed}" / name)
+        (contexts / f"seed-{seed}" / name / "optimizer.pt").write_text("x")
+    release(sorted((root / "runs").iterdir()), root / "out", namespace="somebody")
+    return SimpleNamespace(folder=root / "out", models=models)
+
+
+def test_release(released):
+    names = {*HUB_CASES, "contexts"}
+    assert {path.name for path in released.folder.iterdir()} == {*names, "README.md", SUMS}
+    done = subprocess.run(
+        ["sha256sum", "--check", "--strict", SUMS], cwd=released.folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(done.stdout.splitlines()) == len(files_in(released.folder)) - 1
+    card = (released.folder / "README.md").read_text()
+    for name in names:
+        assert f"| [{name}](https://huggingface.co/somebody/{name}) | quickstart | macro_f1 0.5 |" in card
+        assert ModelCard.load(released.folder / name / "README.md").data.license == "apache-2.0"
+    assert "- quickstart: CC0 1.0" in card
+
+
+def test_release_of_one_model_per_context(released):
+    """Those of the seed that was best on the development split."""
+    files = set(files_in(released.folder / "contexts"))
+    models = {f"{name}/{file}" for name in ("calm", "price") for file in ("config.json", "model.safetensors")}
+    tokenizers = {f"{name}/tokenizer{file}.json" for name in ("calm", "price") for file in ("", "_config")}
+    assert files == {"README.md", "metrics.json"} | models | tokenizers
+    assert len(json.loads((released.folder / "contexts" / "calm" / "config.json").read_text())["id2label"]) == 8
+
+
+def test_release_refuses(released, run, tmp_path):
+    with pytest.raises(FileExistsError, match="--output"):
+        release([run], released.folder)
+    with pytest.raises(ValueError, match="two runs are called 'tiny'"):
+        release([run, run], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow  # the process of tests/conftest.py loads every family too
+def test_what_others_load(released, tmp_path, online, unchecked):
+    """
+    In new processes, with an empty cache and without hf-emotion: by name, by branch and by commit, and then without network
+    from the cache alone. The same numbers as here.
+    """
+    with HubServer() as server:
+        api = HfApi(endpoint=server.url, token=server.writer)
+        commits = {}
+        for case_id in HUB_CASES:
+            folder = released.folder / case_id
+            commits[case_id] = push(folder, f"somebody/{case_id}", revision="stable", api=api)["commit"]
+            push(folder, f"somebody/{case_id}", api=api)
+        home, other_home = tmp_path / "home", tmp_path / "other-home"
+        home.mkdir()
+        other_home.mkdir()
+
+        def jobs(place: str, revision=None) -> dict[str, list]:
+            found = {"load": [], "pipelines": [], "fine_tune": []}
+            for case_id in HUB_CASES:
+                case, folder = BY_ID[case_id], tmp_path / place / case_id
+                folder.mkdir(parents=True)
+                save_file(case.make_inputs(3, 9, 5), folder / "inputs.safetensors")
+                source = {"folder": str(folder), "repository": f"somebody/{case_id}"}
+                by = {} if revision is None else {"revision": revision(case_id)}
+                found["load"].append({**source, **by, "auto_class": case.auto_class.__name__})
+                found["pipelines"].append({**source, **by, "texts": list(case.texts)})
+            return found
+
+        network = {"HF_ENDPOINT": server.url, "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
+        by_name, by_commit = jobs("name"), jobs("commit", commits.get)
+        by_commit["pipelines"] = [{**job, "revision": "stable"} for job in by_commit["pipelines"]]
+        reports = [
+            run_without_library(home, by_name, **network),
+            run_without_library(other_home, by_commit, **network),
+        ]
+    # The server is gone.
+    reports.append(run_without_library(home, jobs("offline"), HF_ENDPOINT=server.url))
+    for report in reports:
+        assert report["library_is_missing"] and report["imported"] == []
+    for case_id, model in released.models.items():
+        case = BY_ID[case_id]
+        wanted = model(**case.make_inputs(3, 9, 5)).logits.detach()
+        for place in ("name", "commit", "offline"):
+            logits = load_file(tmp_path / place / case_id / "outputs.safetensors")["head.logits"]
+            assert_close(logits, wanted, rtol=1e-6, atol=1e-6 * max(1.0, wanted.abs().max().item()))
+        local = pipeline(model=str(released.folder / case_id), device="cpu", trust_remote_code=True)(list(case.texts))
+        for report in reports:
+            found = report["pipelines"][case_id]
+            assert found["task"] == case.task
+            values = [pytest.approx(leaf, rel=1e-5) if isinstance(leaf, float) else leaf for leaf in leaves(local)]
+            assert leaves(found["results"]) == values
+
+
+@pytest.mark.slow
+def test_finished_runs(tiny_run, pair_run, tmp_path):
+    """Folders of the real thing: one of ours, and a stock model that reads aspects with our pipeline."""
+    sizes = release([tiny_run, pair_run], tmp_path / "out")
+    published = {"tiny": {"pipeline_emotion_classification.py"}, "pair": {"pipeline_targeted_sentiment.py"}}
+    for name, code in published.items():
+        assert code | {"README.md", "metrics.json", "model.safetensors", "tokenizer.json"} <= set(sizes[name])
+        assert not {"predictions.parquet", "recipe.yaml"} & set(sizes[name])
+    assert "CC0 1.0" in (tmp_path / "out" / "README.md").read_text()
+    classify = pipeline(
+        "text-classification", model=str(tmp_path / "out" / "tiny"), trust_remote_code=True, top_k=None
+    )
+    thresholds = classify.model.config.thresholds
+    assert len(classify(["this sun is joy"])[0]) == len(thresholds) == 28
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("import hf_emotion", "the code beside the weights imports hf_emotion, which others do not have"),
+        ("weights", "the weights lack classifier."),
+        ("example", "NameError: name 'pipelin' is not defined"),
+    ],
+)
+def test_models_that_do_not_load_elsewhere(released, tmp_path, change, message):
+    case_id = "esa-multi-label-thresholds"
+    folder = shutil.copytree(released.folder / case_id, tmp_path / "model")
+    if change == "weights":
+        weights = load_file(folder / "model.safetensors")
+        weights = {name: value for name, value in weights.items() if not name.startswith("classifier.")}
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    else:
+        path = folder / ("README.md" if change == "example" else "sinusoidal_encoding.py")
+        text = path.read_text()
+        path.write_text(
+            text.replace("print(pipeline", "print(pipelin") if change == "example" else f"{change}\n{text}"
+        )
+    with pytest.raises(ValueError, match="where hf-emotion is not installed") as caught:
+        check([(folder, f"somebody/{case_id}")], trust_remote_code=True)
+    assert message in str(caught.value)
+
+
+# The Hub's own command line, and the commands
+
+
+def test_a_broken_download_goes_on_where_it_stopped(hub, online, tmp_path):
+    content = os.urandom(3000)
+    api = HfApi(endpoint=hub.url, token=hub.writer)
+    api.create_repo(NAME)
+    api.upload_file(path_or_fileobj=content, path_in_repo="model.safetensors", repo_id=NAME)
+    (oid,) = hub.stored
+    for range_, status, expected in (("bytes=1000-", 206, content[1000:]), ("bytes=3000-", 416, b"")):
+        answer = huggingface_hub.utils.get_session().get(f"{hub.url}/storage/{oid}", headers={"Range": range_})
+        assert (answer.status_code, answer.content) == (status, expected)
+    found = huggingface_hub.hf_hub_download(NAME, "model.safetensors", endpoint=hub.url, cache_dir=tmp_path)
+    assert Path(found).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "command", [[str(ROOT / "push_to_hub.py")], pytest.param(["-m", "hf_emotion", "push"], marks=pytest.mark.slow)]
+)
+def test_commands(command, run):
+    done = subprocess.run([sys.executable, "-P", *command, "--help"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    for option in ("--repo-id", "--private", "--revision", "--create-pr", "--dry-run", "--tag", "--space"):
+        assert option in done.stdout
+
+
+def test_push_of_the_command_line(hub, online, unchecked, run, monkeypatch, tmp_path, argv):
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.url)
+    monkeypatch.setenv("HF_TOKEN", hub.writer)
+    result = argv("push", run, "--repo-id", NAME, "--space", tmp_path / "space")
+    assert result.code == 0, result.err
+    assert result.out.splitlines()[-1].startswith("published: ") and "        7  model.safetensors" in result.out
+    assert "holds these files already" in argv("push", run, "--repo-id", NAME).out
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    result = argv("push", run, "--repo-id", NAME)
+    assert result.code == 1 and result.err.startswith("error: the Hub knows no such token (401)")
+    assert "hf_wrong" not in result.err + result.out
+
+
+# The Space
+
+
+@pytest.fixture
+def space(run, tmp_path, unchecked) -> Path:
+    push(run, NAME, dry_run=True, space=tmp_path / "space")
+    return tmp_path / "space"
+
+
+def test_files_of_a_space(space, run):
+    assert set(files_in(space)) == {"README.md", "app.py", "requirements.txt"}
+    metadata = ModelCard.load(space / "README.md", ignore_metadata_errors=True).data.to_dict()
+    assert metadata["sdk"] == "gradio" and metadata["app_file"] == "app.py" and metadata["models"] == [NAME]
+    assert "transformers" in (space / "requirements.txt").read_text()
+    with pytest.raises(FileExistsError, match="--space"):
+        push(run, NAME, dry_run=True, space=space)
+
+
+HTML, JOY = "<script>alert(1)</script>", {"label": "joy", "score": 0.75}
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "found", "headers"),
+    [
+        ("text-classification", HTML, [JOY], ["label", "score"]),
+        ("targeted-sentiment", HTML, [{"target": "a", "aspect": "b", **JOY}], ["target", "aspect", "label", "score"]),
+        (
+            *("dialogue-emotion", f"Ann: hi\n\n{HTML}", [{"speaker": "Ann", "utterance": HTML, **JOY, "scores": {}}]),
+            ["speaker", "utterance", "label", "score"],
+        ),
+        ("emotional-response", HTML, [{"emotion": "joy", "generated_text": HTML}], ["generated_text"]),
+    ],
+)
+def test_what_a_space_shows(space, monkeypatch, task, text, found, headers):
+    """Gradio is not needed to see it: a stand-in notes the components and what they get."""
+    made = []
+
+    class Component:
+        def __init__(self, *arguments, **options):
+            made.append((arguments, options))
+            self.arguments, self.options = arguments, options
+
+        __enter__ = lambda self: self  # noqa: E731
+        __exit__ = lambda self, *exception: None  # noqa: E731
+        click = launch = lambda self, *arguments: made.append((arguments, {}))
+
+    gradio = ModuleType("gradio")
+    gradio.__getattr__ = lambda name: type(name, (Component,), {})
+    calls = []
+
+    def run(inputs, **options):
+        calls.append(inputs)
+        assert not options or options["truncation"]  # a text longer than the model's positions
+        return found
+
+    run.task = task
+    run.model = SimpleNamespace(config=SimpleNamespace(emotions=["joy"]))
+    monkeypatch.setitem(sys.modules, "gradio", gradio)
+    monkeypatch.setattr("transformers.pipeline", lambda *arguments, **options: run)
+    app = runpy.run_path(str(space / "app.py"), run_name="__main__")
+    assert app["MODEL"] == NAME
+    table = app["table"](text, "joy")
+    shown = {"score": "0.750"}
+    assert table == {
+        "headers": headers,
+        "data": [[shown.get(name, found[0][name]) for name in headers] for _ in found],
+    }
+    expected = {"emotional-response": (HTML, "joy"), "dialogue-emotion": [("Ann", "hi"), (None, HTML)]}
+    assert calls == [expected.get(task, HTML)]
+    assert app["table"]("  ") == {"headers": [], "data": []} and len(calls) == 1
+    kinds = {type(part).__name__ for arguments, _ in made for part in arguments if isinstance(part, Component)}
+    assert kinds == {"Dataframe"} and ((), {"label": "Result", "datatype": "str", "interactive": False}) in made
+    assert "gr.HTML" not in (space / "app.py").read_text()
+
+
+# Other versions
+
+
+def test_versions_are_compatible_with_themselves(online, waits, tmp_path, monkeypatch, capsys):
+    """
+    The smallest form of `python tests/compatibility.py`: the installed versions at both ends, two models, and all in this process
+    but for the question which versions these are. The tests of the models run anyway.
+    """
+    monkeypatch.setattr("model_cases.HUB_CASES", HUB_CASES[-2:])
+    monkeypatch.setattr("hf_emotion.publishing.release.check", lambda *_: None)
+    (tmp_path / "packages" / "transformers").mkdir(parents=True)  # nothing to install, and nothing to import
+    apart, steps = compatibility.start, []
+
+    def start(step, *folders, old, home) -> str:
+        if step == "versions":
+            return apart(step, old=old, home=home)
+        steps.append((step, *(folder.name for folder in folders[:1]), old))
+        if step == "models":
+            return "all passed"
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            getattr(compatibility, step)(*folders)
+        return said.getvalue()
+
+    monkeypatch.setattr(compatibility, "start", start)
+    compatibility.main([str(tmp_path / "packages")])
+    old = tmp_path / "packages"
+    assert steps == [
+        *(("save", "old", old), ("save", "new", None)),
+        *(("load", "old", None), ("load", "new", old)),
+        *(("push", "old", old), ("push", "new", None)),
+        ("models", old),
+    ]
+    lines = capsys.readouterr().out.splitlines()
+    assert f"transformers {transformers.__version__}, huggingface_hub {huggingface_hub.__version__}" in lines[0]
+    assert lines[1].removeprefix("new") == lines[0].removeprefix("old")
+    assert "refused: the Hub could not be reached" in lines[-3] and "all passed" in lines[-2]
+    assert json.loads(lines[-1]) == {"compatible": True}

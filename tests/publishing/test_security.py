@@ -1,0 +1,451 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Nothing hostile gets in, and nothing gets out that nobody meant to send: pickles, code beside the weights, names and links that
+lead elsewhere, names that would be programs or HTML.
+"""
+
+import ast
+import json
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from model_cases import BY_ID
+from toolkit_helpers import NAME, ROOT, files_in, one_thread, recipe_for, write_run
+from transformers import AutoModel, BertConfig
+
+import hf_emotion.serving.demo as demo
+from hf_emotion import DialoguePredictor, Predictor, ReplyGenerator
+from hf_emotion.convert import bert_to_roberta
+from hf_emotion.inference import load_predictor
+from hf_emotion.publishing.export import export_onnx
+from hf_emotion.publishing.hub import push
+from hf_emotion.publishing.release import check, release, stage
+from hf_emotion.recipes import make_recipe
+from hf_emotion.reports.card import plain, write_card
+from hf_emotion.runtime.loading import read_config, read_model, read_tokenizer
+from hf_emotion.tasks.sequence_classification import build_classifier
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+CASE = "label-aware-pooler-hidden-balanced"
+
+
+@pytest.fixture(autouse=True)
+def settings(own_verbosity):
+    with one_thread():
+        yield
+
+
+@pytest.fixture
+def proof(tmp_path, monkeypatch) -> Path:
+    """The file that exists if a payload was run; nobody is there to say yes to a question."""
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("somebody is asked whether code may run"))
+    return tmp_path / "payload-was-run"
+
+
+@pytest.fixture
+def checkpoint(tmp_path, tokenizer) -> Path:
+    BY_ID[CASE].build().save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+class Payload:
+    def __init__(self, proof: Path):
+        self.proof = proof
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.proof),)
+
+
+def payload(proof: Path) -> str:
+    return f"import os\nos.mkdir({str(proof)!r})\n"
+
+
+def edit_json(path: Path, **changes) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+# Programs of ours
+
+
+def calls_in(path: Path) -> list[tuple[str, ast.Call]]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [(ast.unparse(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+PROGRAMS = [
+    path
+    for folder in ("hf_emotion", "modeling", "benchmarks")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if path.relative_to(ROOT).parts[:2] != ("hf_emotion", "modeling")
+]
+
+
+def test_no_pickle_and_no_eval():
+    """`torch.load` only of tensors; the one `exec` runs the example of a card that was checked before."""
+    assert len(PROGRAMS) > 60
+    forbidden = {
+        "eval",
+        "exec",
+        "pickle.load",
+        "pickle.loads",
+        "joblib.load",
+        "yaml.load",
+        "yaml.unsafe_load",
+        "os.system",
+    }
+    found = set()
+    for path in PROGRAMS:
+        for name, call in calls_in(path):
+            arguments = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+            assert name not in ("torch.load",) or arguments["weights_only"] == "True", path
+            assert arguments.get("allow_pickle", "False") == "False" and arguments.get("shell", "False") == "False", (
+                path
+            )
+            if name in forbidden:
+                found.add((path.name, name))
+    assert found == {("load_check.py", "exec")}
+
+
+def test_every_checkpoint_is_read_in_one_place():
+    """`loading.py` passes `trust_remote_code=False` and `use_safetensors=True`; `load_check.py` runs code that was checked."""
+    found = {
+        (path.name, name)
+        for path in PROGRAMS
+        for name, _ in calls_in(path)
+        if name.endswith(".from_pretrained") and path.relative_to(ROOT).parts[0] == "hf_emotion"
+    }
+    assert {name for name, _ in found} == {"loading.py", "load_check.py", "onnx_replies.py", "__init__.py"}
+    # These classes of transformers know neither code beside the files nor pickles.
+    assert {call for name, call in found if name in ("onnx_replies.py", "__init__.py")} == {
+        "GenerationConfig.from_pretrained",
+        "BertTokenizerFast.from_pretrained",
+    }
+
+
+# Pickles
+
+
+def loaders(checkpoint: Path, tmp_path: Path, base: Path):
+    """Everything that reads the weights of a checkpoint."""
+    return {
+        "predictor": lambda: Predictor(checkpoint),
+        "load_predictor": lambda: load_predictor(checkpoint),
+        "dialogues": lambda: DialoguePredictor(checkpoint),
+        "replies": lambda: ReplyGenerator(checkpoint),
+        "export": lambda: export_onnx(checkpoint, tmp_path / "onnx", texts=["joy"]),
+        "demo": lambda: demo.build([checkpoint]),
+        "base model": lambda: build_classifier(str(checkpoint), None, {}, None, ["a", "b"], True, [1, 1]),
+        "to roberta": lambda: bert_to_roberta(checkpoint, tmp_path / "roberta"),
+        "encoder": lambda: read_model(AutoModel, checkpoint),
+    }
+
+
+LOADERS = list(loaders(Path(), Path(), Path()))
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize("sharded", [False, True], ids=["bin", "index of bins"])
+def test_a_pickle_is_refused_and_not_run(checkpoint, proof, tmp_path, loader, sharded):
+    (checkpoint / "model.safetensors").unlink()
+    torch.save({"x": Payload(proof)}, checkpoint / "pytorch_model.bin")
+    if sharded:
+        index = {"metadata": {}, "weight_map": {"classifier.weight": "pytorch_model.bin"}}
+        (checkpoint / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    with pytest.raises(
+        OSError, match="has no model.safetensors, and pytorch_model.bin is not read, for a pickle can run"
+    ):
+        loaders(checkpoint, tmp_path, checkpoint)[loader]()
+    assert not proof.exists() and not (tmp_path / "onnx").exists() and not (tmp_path / "roberta").exists()
+    with pytest.raises((OSError, FileExistsError)):  # the payload works
+        pickle.loads(pickle.dumps(Payload(proof)))
+        pickle.loads(pickle.dumps(Payload(proof)))
+
+
+@pytest.mark.parametrize("how", ["pickle in the name of safetensors", "index of safetensors"])
+def test_a_pickle_in_disguise(checkpoint, proof, how):
+    (checkpoint / "model.safetensors").unlink()
+    if how == "index of safetensors":
+        torch.save({"classifier.weight": Payload(proof)}, checkpoint / "evil.bin")
+        index = {"metadata": {}, "weight_map": {"classifier.weight": "evil.bin"}}
+        (checkpoint / "model.safetensors.index.json").write_text(json.dumps(index))
+    else:
+        (checkpoint / "model.safetensors").write_bytes(pickle.dumps(Payload(proof)))
+    with pytest.raises((OSError, ValueError), match=f"{checkpoint}"):
+        Predictor(checkpoint)
+    assert not proof.exists()
+
+
+def test_the_commands_refuse_a_pickle(checkpoint, proof, tmp_path, argv):
+    (checkpoint / "model.safetensors").unlink()
+    torch.save({"x": Payload(proof)}, checkpoint / "pytorch_model.bin")
+    for command in (
+        ["predict", checkpoint, "joy"],
+        ["evaluate", checkpoint, "--dataset", "quickstart"],
+        ["explain", checkpoint, "joy"],
+        ["faithfulness", checkpoint, "--dataset", "quickstart"],
+        ["generate", checkpoint, "joy", "--all-emotions"],
+        ["export", checkpoint],
+        ["demo", checkpoint],
+    ):
+        done = argv(*command)
+        assert done.code == 1 and "a pickle can run code" in done.err and done.err.count("\n") == 1, command
+    assert not proof.exists()
+
+
+# Code beside the weights
+
+
+def test_hostile_code_beside_a_known_model_is_not_run(checkpoint, proof, tmp_path, argv):
+    """Our own classes are registered: the files beside the weights are for those who do not have hf-emotion."""
+    expected = Predictor(checkpoint).probabilities(["so happy"])
+    for path in checkpoint.glob("*.py"):
+        path.write_text(payload(proof))
+    (checkpoint / "custom_generate").mkdir()
+    (checkpoint / "custom_generate" / "generate.py").write_text(payload(proof))
+    assert (Predictor(checkpoint).probabilities(["so happy"]) == expected).all()
+    for command in (
+        ["predict", checkpoint, "joy"],
+        ["explain", checkpoint, "joy"],
+        ["export", checkpoint, "--output", tmp_path / "onnx"],
+        ["predict", tmp_path / "onnx", "joy"],
+    ):
+        done = argv(*command)
+        assert done.code == 0, done.err
+    demo.build([checkpoint])
+    assert not proof.exists()
+
+
+@pytest.mark.parametrize("place", ["beside", "elsewhere"])
+def test_a_model_of_its_own_code_is_refused(checkpoint, proof, tmp_path, argv, place):
+    other = tmp_path / "other"
+    other.mkdir()
+    for folder in (checkpoint, other):
+        (folder / "modeling_evil.py").write_text(payload(proof))
+    prefix = "" if place == "beside" else f"{other}--"
+    names = dict.fromkeys(("AutoConfig", "AutoModelForSequenceClassification"), f"{prefix}modeling_evil.X")
+    edit_json(checkpoint / "config.json", model_type="evil", auto_map=names)
+    with pytest.raises(ValueError, match="hf-emotion runs no such code.* yourself with `trust_remote_code=True`"):
+        Predictor(checkpoint)
+    for command in (["predict", checkpoint, "joy"], ["export", checkpoint], ["demo", checkpoint]):
+        done = argv(*command)
+        assert done.code == 1 and "runs no such code" in done.err
+    with pytest.raises(ValueError, match="runs no such code"):
+        loaders(checkpoint, tmp_path, checkpoint)["base model"]()
+    assert not proof.exists()
+
+
+def test_a_stock_model_with_code_stays_stock(checkpoint, proof, tmp_path):
+    """`auto_map` beside a model type that transformers knows."""
+    (checkpoint / "modeling_evil.py").write_text(payload(proof))
+    names = dict.fromkeys(("AutoConfig", "AutoModelForSequenceClassification"), "modeling_evil.X")
+    edit_json(checkpoint / "config.json", model_type="bert", auto_map=names)
+    with pytest.raises(ValueError, match="lacks"):  # the weights are those of another model
+        Predictor(checkpoint)
+    assert not proof.exists()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_tokenizer_of_its_own_code(checkpoint, proof, known):
+    (checkpoint / "tokenization_evil.py").write_text(payload(proof))
+    names = ["tokenization_evil.X", "tokenization_evil.X"]
+    changes = {"auto_map": {"AutoTokenizer": names}} | ({} if known else {"tokenizer_class": "EvilTokenizer"})
+    edit_json(checkpoint / "tokenizer_config.json", **changes)
+    try:
+        read_tokenizer(checkpoint)
+    except ValueError as error:
+        assert str(checkpoint) in str(error)
+    assert not proof.exists()
+
+
+def test_an_attention_that_would_be_downloaded(tmp_path):
+    BertConfig(attn_implementation="somebody/kernel").save_pretrained(tmp_path)
+    edit_json(tmp_path / "config.json", attn_implementation="somebody/kernel", _attn_implementation="somebody/kernel")
+    try:
+        config = read_config(tmp_path)
+    except ValueError as error:
+        assert "asks for the attention 'somebody/kernel'" in str(error)
+    else:
+        assert "/" not in str(config._attn_implementation)
+
+
+# Publishing
+
+
+@pytest.fixture
+def run(checkpoint) -> Path:
+    return write_run(
+        checkpoint, code='from transformers import pipeline\nprint(pipeline(model="PATH_OR_REPO")("joy"))'
+    )
+
+
+def refused_by_check(run: Path, tmp_path: Path, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        push(run, NAME, dry_run=True)
+    with pytest.raises(ValueError, match=message):
+        release([run], tmp_path / "released")
+    assert not any(path for path in (tmp_path / "released").rglob("*") if path.is_file())
+
+
+def test_other_code_is_not_run_unless_trusted(run, proof, tmp_path, argv):
+    code = next(path for path in sorted(run.glob("modeling_*.py")))
+    code.write_text(payload(proof) + code.read_text())
+    refused_by_check(
+        run, tmp_path, rf"{code.name} is not the file that this version of hf-emotion ships.*--trust-remote-code"
+    )
+    done = argv("push", run, "--repo-id", NAME, "--dry-run")
+    assert done.code == 1 and "--trust-remote-code" in done.err
+    assert not proof.exists()
+    folder = tmp_path / "staged"
+    stage(run, folder, NAME)
+    with pytest.raises(ValueError, match="where hf-emotion is not installed"):  # of the example, which lacks the trust
+        check([(folder, NAME)], trust_remote_code=True)
+    assert proof.exists()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os\nos.mkdir(PROOF)",
+        "from os import mkdir\nmkdir(PROOF)",
+        "__import__('os').mkdir(PROOF)",
+        "exec('import os; os.mkdir(PROOF)')",
+        "from transformers import pipeline as x\nx.__globals__['os'].mkdir(PROOF)",
+        "from transformers import AutoModel\nprint(AutoModel.register.__globals__)",
+        "from transformers import AutoModel\nAutoModel.from_pretrained('evil/folder', trust_remote_code=True)",
+        "from transformers import pipeline\npipeline(model='evil/repo', trust_remote_code=True)",
+        "from transformers import pipeline\nplace = {'model': '..'}\npipeline(**place, trust_remote_code=True)",
+        "@print\ndef f(): ...",
+        "print([x for x in ().__class__.__base__.__subclasses__()])",
+        "print((lambda: 1)())",
+        "def",
+    ],
+)
+def test_the_example_of_a_card_is_not_run_unless_it_is_as_ours(run, proof, tmp_path, code):
+    path = run / "README.md"
+    path.write_text(path.read_text().replace("```python\n", f"```python\n{code.replace('PROOF', repr(proof.name))}\n"))
+    folder = tmp_path / "staged"
+    stage(run, folder, NAME)
+    with pytest.raises(ValueError, match="the example of the card of staged, README.md"):
+        check([(folder, NAME)])
+    assert not proof.exists()
+
+
+@pytest.mark.parametrize(
+    "entry", ["../outside.X", "/etc/outside.X", "a/b.X", "..X", "other/model--outside.X", 5, None, [], "x"]
+)
+def test_code_elsewhere_is_not_published(run, tmp_path, entry):
+    (tmp_path / "outside.py").write_text("secret = 1\n")
+    for place in ("auto_map", "custom_pipelines"):
+        entries = {"AutoModel": entry} if place == "auto_map" else {"task": {"impl": entry}}
+        edit_json(run / "config.json", **{"auto_map": {}, "custom_pipelines": {}, place: entries})
+        folder = tmp_path / "staged" / place
+        if entry in (None, []) and place == "auto_map":
+            stage(run, folder, NAME)
+        else:
+            with pytest.raises(ValueError, match="lacks its code"):
+                stage(run, folder, NAME)
+        assert not list((tmp_path / "staged").rglob("*outside*"))
+
+
+@pytest.mark.parametrize("name", ["README.md", "metrics.json", "config.json", "model.safetensors", "tokenizer.json"])
+def test_links_to_elsewhere_are_not_followed(run, tmp_path, name):
+    secret = tmp_path / f"secret-{name}"
+    shutil.move(run / name, secret)
+    (run / name).symlink_to(secret)
+    with pytest.raises(ValueError, match=f"{name} is a link to a file outside of the run folder: put the file itself"):
+        push(run, NAME, dry_run=True)
+    with pytest.raises(ValueError, match="is a link to a file outside"):
+        release([run], tmp_path / "released")
+    assert not (tmp_path / "released").exists() or not files_in(tmp_path / "released")
+
+
+def test_a_link_inside_is_the_file(run, tmp_path):
+    shutil.move(run / "tokenizer.json", run / "other")
+    (run / "tokenizer.json").symlink_to("other")
+    stage(run, tmp_path / "staged", NAME)
+    assert (tmp_path / "staged" / "tokenizer.json").read_bytes() == (run / "other").read_bytes()
+
+
+def test_folders_that_are_links(run, tmp_path):
+    """Of one model for each context."""
+    outside = tmp_path / "outside"
+    shutil.copytree(run, outside)
+    (run / "config.json").unlink()
+    (run / "calm").symlink_to(outside, target_is_directory=True)
+    with pytest.raises(ValueError, match="is a link to a file outside"):
+        stage(run, tmp_path / "staged", NAME)
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil", "/tmp/evil", "..", ".", "", "a/b", "a\\b", "a\0b", "a\nb", 7, None, "x" * 201]
+)
+def test_names_of_runs_stay_in_their_folder(run, tmp_path, name):
+    edit_json(run / "metrics.json", name=name)
+    with pytest.raises(ValueError, match="`name` in .*metrics.json becomes the name of a folder"):
+        release([run], tmp_path / "out" / "released")
+    assert not (tmp_path / "out").exists() and not (tmp_path / "evil").exists()
+    with pytest.raises(ValueError, match="name"):
+        make_recipe({"name": name})
+
+
+@pytest.mark.parametrize("seed", ["../../other", None, [], {}])
+def test_seeds_of_runs_stay_in_their_folder(run, tmp_path, seed):
+    (run / "config.json").unlink()
+    edit_json(run / "metrics.json", runs=[{"seed": seed, "best_dev_metric": 1}, {"seed": seed, "best_dev_metric": 0}])
+    with pytest.raises(ValueError, match="has no whole entry in `runs`"):
+        stage(run, tmp_path / "staged", NAME)
+
+
+@pytest.mark.parametrize("repo_id", ["../x", "a/../b", "a/b/c", 'x"); import os #', "a b", ""])
+def test_names_of_repositories(run, tmp_path, repo_id):
+    with pytest.raises(ValueError, match="[Rr]epo"):
+        push(run, repo_id, dry_run=True, space=tmp_path / "space")
+    assert not (tmp_path / "space").exists()
+
+
+def test_the_task_of_a_space_is_no_program(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("hf_emotion.publishing.hub.check", lambda *_: None)
+    config = json.loads((run / "config.json").read_text())
+    (name,) = config["custom_pipelines"]
+    task = 'x", model=MODEL); __import__("os").system("true") #'
+    edit_json(run / "config.json", custom_pipelines={task: config["custom_pipelines"][name]})
+    with pytest.raises(ValueError, match="config.json names the pipeline"):
+        push(run, NAME, dry_run=True, space=tmp_path / "space")
+    assert not (tmp_path / "space").exists()
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff", b"null", b"[" * 100_000])
+@pytest.mark.parametrize("name", ["metrics.json", "config.json"])
+def test_damaged_files_of_a_run(run, tmp_path, name, content):
+    (run / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"{name} (is no valid JSON|must hold a JSON object)"):
+        stage(run, tmp_path / "staged", NAME)
+
+
+# Cards
+
+
+def test_names_in_a_card_are_text(tmp_path):
+    hostile = "<script>alert(1)</script>|x\n# y"
+    assert plain(hostile) == "&lt;script&gt;alert(1)&lt;/script&gt;\\|x # y"
+    assert plain("joy & fear 😂") == "joy &amp; fear 😂"
+    scores = {"f1": 0.5, "precision": 0.5, "recall": 0.5, "support": 1}
+    best = {"seed": 1, "thresholds": {hostile: 0.5}, "train_minutes": 1.0, "best_dev_metric": 0.5}
+    best["test"] = {"tuned": {"per_label": {hostile: scores}}}
+    figures = {"test": {"tuned": {"macro_f1": {"mean": 0.5, "std": None}}}}
+    report = {
+        **{"contexts": {"aspects": [hostile], "targets": [hostile], "target_texts": [hostile]}, "summary": figures},
+        **{"class_counts": {hostile: 1}, "published": {}, "rows": {"train": 1}, "duplicates": {}, "runs": [best]},
+        "environment": {"device": "CPU", "threads": 1, "python": "3", "torch": "2", "transformers": "5"},
+    }
+    write_card(tmp_path, recipe_for(tmp_path, dataset="files", description=hostile), report, best)
+    card = (tmp_path / "README.md").read_text()
+    body = card.split("\n---\n", 1)[1].replace(repr([hostile]), "")
+    assert "<script" not in body and "&lt;script&gt;" in body and "\n# y" not in body

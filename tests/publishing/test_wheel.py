@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel, installed into an empty environment outside the checkout."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from toolkit_helpers import ROOT
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    # A copy of the tracked files, so that building leaves nothing in the checkout.
+    source = tmp_path_factory.mktemp("source")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        (source / name).write_bytes((ROOT / name).read_bytes())
+    for folder in ("hf_emotion", "modeling", "configs"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                target = source / path.relative_to(ROOT)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(path.read_bytes())
+    out = tmp_path_factory.mktemp("wheel")
+    # Without isolation: setuptools is here, and no test needs the network.
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(source)]
+    subprocess.run(command, check=True, capture_output=True)
+    (path,) = out.glob("*.whl")
+    return path
+
+
+def test_the_wheel_holds_everything_and_no_foreign_top_level(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"hf_emotion", next(top for top in tops if top.endswith(".dist-info"))}
+    for path in (
+        *(f"modeling/{p.name}" for p in (ROOT / "modeling").glob("*.py")),
+        *(f"configs/{p.relative_to(ROOT / 'configs')}" for p in (ROOT / "configs").rglob("*.yaml")),
+        *(f"data/quickstart/{split}.jsonl" for split in ("train", "validation", "test")),
+        *(str(p.relative_to(ROOT / "hf_emotion")) for p in (ROOT / "hf_emotion").rglob("*.py")),
+        *(f"reports/templates/{name}.html" for name in ("page", "tables", "report", "errors", "pair")),
+        "py.typed",
+    ):
+        assert f"hf_emotion/{path}" in names
+
+
+def test_installed_outside_the_checkout_it_imports_and_the_command_runs(wheel, tmp_path):
+    environment = tmp_path / "venv"
+    venv.create(environment, with_pip=False)
+    python = environment / "bin" / "python"
+    scheme = {"base": str(environment), "platbase": str(environment)}
+    site = Path(sysconfig.get_path("purelib", "venv", vars=scheme))
+    # torch and the other dependencies, which nobody wants to install again, come from here by a plain path: an editable
+    # hf-emotion in the same folder stays invisible, because its .pth file is not read.
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
+    command += ["--force-reinstall", "--disable-pip-version-check", str(wheel)]
+    subprocess.run(command, check=True, capture_output=True)
+
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    code = (
+        "import hf_emotion, hf_emotion.modeling, hf_emotion.recipes as r;"
+        "from hf_emotion import load_dataset_for, BertForLabelAwareClassification;"
+        "print(hf_emotion.__file__); print(hf_emotion.modeling.__file__); print(r.find_recipe('quickstart'));"
+        "print(sum(len(d) for d in load_dataset_for('quickstart').values()))"
+    )
+    run = subprocess.run([python, "-c", code], cwd=tmp_path, env=variables, capture_output=True, text=True, check=True)
+    lines = run.stdout.split()
+    assert all(line.startswith(str(site)) for line in lines[:3]), lines
+    assert lines[3] == "976"
+    run = subprocess.run(
+        [environment / "bin" / "hf-emotion", "recipes"], cwd=tmp_path, env=variables, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert "goemotions/laa_cb" in run.stdout

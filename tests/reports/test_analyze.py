@@ -1,0 +1,755 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion analyze`: its figures against hand-made predictions, its pages, and runs that lack something."""
+
+import base64
+import html
+import io
+import json
+import re
+import shutil
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+import torch
+from sklearn.metrics import f1_score, precision_score, recall_score
+from toolkit_helpers import files_in, invoke, one_thread, report_of, write_csv, write_dialogues
+
+from hf_emotion import Predictor, load_dataset_for, metrics
+from hf_emotion.reports import analyze as module
+from hf_emotion.reports.analyze import analyze, analyze_pair
+from hf_emotion.reports.compare import compare
+from hf_emotion.reports.context_guidance import histogram
+from hf_emotion.reports.finished_runs import read_predictions
+from hf_emotion.tasks.rows import label_matrix
+from hf_emotion.tasks.held_out import _write_predictions
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+HOSTILE = "<script>alert(1)</script>"
+NAMES = ["anger", "joy", "neutral", f"$x^2 {HOSTILE}"]
+A, J, N, H = NAMES
+# (id, gold labels, probabilities): confusions neutral → joy twice, joy → neutral and joy → H once; of the rows with several
+# labels the first is right (both in the top 3) and the second wrong (H is the fourth).
+TEST = [
+    ("t1", [N], [0.1, 0.8, 0.3, 0.1]),
+    ("t2", [N], [0.1, 0.6, 0.3, 0.2]),
+    ("t3", [J], [0.1, 0.2, 0.7, 0.1]),
+    ("t4", [J], [0.1, 0.2, 0.1, 0.9]),
+    ("t5", [A], [0.9, 0.2, 0.1, 0.3]),
+    ("t6", [N], [0.2, 0.1, 0.6, 0.3]),
+    ("t7", [A, N], [0.5, 0.7, 0.2, 0.1]),
+    ("t8", [J, H], [0.5, 0.7, 0.2, 0.1]),
+    ("t9", [], [0.1, 0.1, 0.1, 0.1]),
+]
+# The other run has t1 and t3 right, t5 and t7 wrong, the rest as it is.
+OTHER = [
+    (row, gold, {"t1": [0.1, 0.2, 0.8, 0.1], "t3": [0.1, 0.8, 0.1, 0.1], "t5": [0.1, 0.2, 0.7, 0.3]}.get(row, scores))
+    if row != "t7"
+    else (row, gold, [0.1, 0.7, 0.2, 0.3])
+    for row, gold, scores in TEST
+]
+THRESHOLDS = {A: 0.4, J: 0.5, N: 0.45, H: 0.25}
+
+
+def dev_rows(seed=0, rows=60):
+    """Noisy probabilities; the rows are those of `write_corpus`."""
+    generator = np.random.default_rng(seed)
+    found = []
+    for number in range(rows):
+        gold = [NAMES[number % 4]] + ([NAMES[(number + 1) % 4]] if number % 5 == 0 else [])
+        scores = generator.random(4) * 0.6 + 0.35 * np.isin(NAMES, gold)
+        found.append((f"d{number}", gold, scores.tolist()))
+    return found
+
+
+def write_run(
+    folder: Path, parts=None, name="hand-made", multi_label=True, names=NAMES, seeds=(3,), dataset="files", **changes
+) -> Path:
+    """A run folder with nothing but what `analyze` reads."""
+    parts = {"validation": dev_rows(), "test": TEST} if parts is None else parts
+    kinds = ("fixed", "tuned") if multi_label else ("argmax",)
+    per_label = {label: {"precision": 0.5, "recall": 0.25, "f1": 0.4, "support": 3} for label in names}
+    figures = {kind: {"macro_f1": 0.4, "per_label": per_label} for kind in kinds}
+    runs = [
+        {"seed": seed, "best_dev_metric": 1 / seed, "train_minutes": 1.0, "history": []}
+        | dict.fromkeys(parts, figures)
+        | ({"thresholds": THRESHOLDS} if multi_label else {})
+        for seed in seeds
+    ]
+    report = {
+        "name": name, "model_type": None, "base_model": "tiny", "dataset": dataset,
+        "dataset_options": {"id_column": "id", "label_separator": "|", "labels": NAMES} if multi_label else {},
+        "train_fraction": 1.0, "rows": {split: len(rows) for split, rows in parts.items()}, "contexts": None,
+        "threshold": 0.3, "published": {"macro_f1": 0.46},
+        "summary": {split: {kind: {"macro_f1": {"mean": 0.4, "std": None}} for kind in kinds} for split in parts},
+        "runs": runs, "environment": {"device": "CPU", "threads": 1, "torch": "2", "transformers": "5"},
+        **changes,
+    }  # fmt: skip
+    folder.mkdir(parents=True)
+    (folder / "metrics.json").write_text(json.dumps(report), encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps({"thresholds": [0.4], "model_type": "bert"}), encoding="utf-8")
+    write_predictions(folder, parts, names)
+    return folder
+
+
+def write_predictions(folder: Path, parts, names=NAMES) -> None:
+    folder.mkdir(exist_ok=True)
+    rows = [(split, *row) for split, own in parts.items() for row in own]
+    columns = dict(zip(("split", "id", "labels", "probabilities"), map(list, zip(*rows, strict=True)), strict=True))
+    table = pyarrow.table(columns).replace_schema_metadata({"label_names": json.dumps(names)})
+    pyarrow.parquet.write_table(table, folder / "predictions.parquet")
+
+
+def write_corpus(folder: Path) -> Path:
+    """The rows of `write_run`; rows without a label cannot be told from an empty cell, so t9 has none."""
+    for name, rows in (("train", dev_rows(1, 8)), ("dev", dev_rows()), ("test", TEST)):
+        table = [[row, f'{row} says {HOSTILE} & "so"', "|".join(gold)] for row, gold, _ in rows]
+        write_csv(folder / f"{name}.csv", ["id", "text", "label"], table)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="module")
+def analyzed(tmp_path_factory, corpus):
+    """A hand-made run after `analyze`, and its result."""
+    run = write_run(tmp_path_factory.mktemp("hand") / "run", name=f"run {HOSTILE}")
+    return run, analyze(run, data_dir=corpus)
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    monkeypatch.setattr(module, "_figures", lambda *arguments: {})
+
+
+class Page(HTMLParser):
+    """The tags and attributes of a page, and its text."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def page(path: Path) -> Page:
+    return Page(path.read_text(encoding="utf-8"))
+
+
+def softmax(logits):
+    values = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return values / values.sum(axis=1, keepdims=True)
+
+
+class TestCalibration:
+    def test_ece_by_hand(self):
+        # Confidences .95 right, .85 wrong, .65 and .61 right; 0.25·0.05 + 0.25·0.85 + 0.5·0.37
+        scores = np.array([[0.95, 0.05], [0.85, 0.15], [0.35, 0.65], [0.61, 0.39]])
+        found = metrics.reliability(np.array([0, 1, 1, 0]), scores, bins=10)
+        assert found["ece"] == pytest.approx(0.25 * 0.05 + 0.25 * 0.85 + 0.5 * 0.37)
+        assert [entry["count"] for entry in found["bins"]] == [0, 0, 0, 0, 0, 0, 2, 0, 1, 1]
+        assert found["bins"][6]["confidence"] == pytest.approx(0.63) and found["bins"][6]["accuracy"] == 1
+
+    def test_ece_of_several_labels_counts_every_label(self):
+        # Bins of 0.25: (.2, 0), (.1, 1) | (.6, 1) | (.9, 0)
+        found = metrics.reliability(np.array([[0, 1], [1, 0]]), np.array([[0.2, 0.1], [0.6, 0.9]]), bins=4)
+        assert found["ece"] == pytest.approx((2 * abs(0.5 - 0.15) + abs(1 - 0.6) + abs(0 - 0.9)) / 4)
+
+    def test_edges_and_no_rows(self):
+        found = metrics.reliability(np.array([[1, 0, 1]]), np.array([[1.0, 0.0, 0.5]]), bins=2)
+        assert [entry["count"] for entry in found["bins"]] == [2, 1]  # (lower, upper], and 0 in the first
+        assert np.isnan(metrics.reliability(np.zeros(0, int), np.zeros((0, 3)))["ece"])
+
+    @pytest.mark.parametrize("factor", [0.4, 1.0, 3.0])
+    def test_the_temperature_of_scaled_logits_is_found(self, factor):
+        generator = np.random.default_rng(1)
+        logits = 2 * generator.normal(size=(20_000, 5))
+        labels = np.array([generator.choice(5, p=row) for row in softmax(logits)])
+        sure = softmax(factor * logits).astype(np.float32)
+        temperature = metrics.fit_temperature(labels, sure)
+        assert temperature == pytest.approx(factor, rel=0.05)
+        mended = metrics.temperature_scaled(sure, factor, multi_label=False)
+        np.testing.assert_allclose(mended, softmax(logits), atol=1e-4)
+        assert (mended.argmax(axis=1) == sure.argmax(axis=1)).all()
+        if factor != 1:
+            before, after = (metrics.reliability(labels, scores)["ece"] for scores in (sure, mended))
+            assert after < 0.02 < before
+
+    def test_the_temperature_of_several_labels(self):
+        generator = np.random.default_rng(2)
+        logits = generator.normal(size=(20_000, 3)) - 1
+        labels = (generator.random(logits.shape) < 1 / (1 + np.exp(-logits))).astype(np.int8)
+        sure = 1 / (1 + np.exp(-2 * logits))
+        assert metrics.fit_temperature(labels, sure) == pytest.approx(2, rel=0.05)
+        np.testing.assert_allclose(metrics.temperature_scaled(sure, 2, True), 1 / (1 + np.exp(-logits)), atol=1e-6)
+
+    def test_probabilities_of_zero_and_one(self):
+        scores = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+        assert metrics.fit_temperature(np.array([0, 1, 1]), scores) == pytest.approx(20, rel=0.01)  # as far as it goes
+        assert np.isfinite(metrics.temperature_scaled(scores, 3.0, True)).all()
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match=r"`labels` \(3,\) must hold one id per row of `probabilities` \(2, 4\)"):
+            metrics.fit_temperature(np.zeros(3, int), np.full((2, 4), 0.25))
+        with pytest.raises(ValueError, match="must hold one id per row"):
+            metrics.fit_temperature(np.zeros(0, int), np.zeros((0, 4)))
+
+
+class TestRule:
+    def test_top_1_and_top_3(self):
+        gold = np.array([[name in labels for name in NAMES] for _, labels, _ in TEST]).astype(np.int8)
+        right, predicted = metrics.paper_errors(gold, np.array([scores for *_, scores in TEST]))
+        assert right.tolist() == [False, False, False, False, True, True, True, False, False]
+        assert predicted.tolist()[:8] == [1, 1, 2, 3, 0, 2, 1, 1]
+
+    def test_class_ids(self):
+        right, predicted = metrics.paper_errors(np.array([0, 1]), np.array([[0.4, 0.6], [0.1, 0.9]]))
+        assert right.tolist() == [False, True] and predicted.tolist() == [1, 1]
+
+
+class TestThresholdCurve:
+    def test_against_scikit_learn(self):
+        generator = np.random.default_rng(0)
+        gold, scores = generator.random(80) < 0.3, generator.random(80).round(2)
+        at = [0.0, 0.13, 0.5, 0.77, 1.0]
+        curve = metrics.threshold_curve(gold, scores, at)
+        for number, threshold in enumerate(at):
+            for name, score in (("precision", precision_score), ("recall", recall_score), ("f1", f1_score)):
+                assert curve[name][number] == pytest.approx(score(gold, scores > threshold, zero_division=0))
+
+    def test_of_probabilities_it_gives_expected_counts(self):
+        curve = metrics.threshold_curve([0.9, 0.5, 0.1], [0.8, 0.6, 0.4], [0.0, 0.5, 0.7, 0.9])
+        assert curve["precision"] == pytest.approx([1.5 / 3, 1.4 / 2, 0.9, 0])
+        assert curve["recall"] == pytest.approx([1, 1.4 / 1.5, 0.9 / 1.5, 0])
+        assert curve["f1"] == pytest.approx([3 / 4.5, 2.8 / 3.5, 1.8 / 2.5, 0])
+
+
+class TestOneRun:
+    def test_confusions(self, analyzed):
+        _, result = analyzed
+        found = [
+            (pair["gold"], pair["predicted"], pair["rows"], pair["mean"], pair["std"]) for pair in result["confusions"]
+        ]
+        assert found == [(N, J, 2, 2, None), (J, N, 1, 1, None), (J, H, 1, 1, None)]
+        assert list(result["rows"].values()) == [6, 2, 1] and list(result["errors"].values()) == [4, 1]
+        assert result["top1_accuracy"]["mean"] == pytest.approx(2 / 6) and result["top3_accuracy"]["mean"] == 0.5
+
+    def test_neutral_on_its_own(self, analyzed):
+        _, result = analyzed
+        assert set(result["background"]) == {"neutral"}
+        kinds = result["background"]["neutral"]
+        assert (kinds["to_other"]["rows"], kinds["to_other"]["of"], kinds["to_other"]["labels"]) == (2, 3, {J: 2})
+        assert (kinds["from_other"]["rows"], kinds["from_other"]["of"], kinds["from_other"]["labels"]) == (
+            1,
+            3,
+            {J: 1},
+        )
+        assert kinds["to_other"]["share"]["mean"] == pytest.approx(2 / 3)
+
+    def test_the_temperature_comes_from_dev_and_is_kept(self, analyzed):
+        run, result = analyzed
+        gold = np.array([[name in labels for name in NAMES] for _, labels, _ in dev_rows()])
+        logits = np.array([scores for *_, scores in dev_rows()])
+        logits = np.log(logits / (1 - logits))
+        grid = np.geomspace(0.1, 10, 4001)
+        losses = [np.mean(np.log1p(np.exp(-np.where(gold, 1, -1) * logits / each))) for each in grid]
+        temperature = result["calibration"]["temperature"]
+        assert temperature == pytest.approx(grid[int(np.argmin(losses))], rel=2e-3)
+        config = json.loads((run / "config.json").read_text())
+        assert config == {"calibration_temperature": temperature, "model_type": "bert", "thresholds": [0.4]}
+        scores = np.array([scores for *_, scores in TEST])
+        assert result["calibration"]["before"]["ece"] == pytest.approx(
+            metrics.reliability(np.array([[name in labels for name in NAMES] for _, labels, _ in TEST]), scores)["ece"]
+        )
+
+    def test_threshold_curves_are_those_of_dev(self, analyzed):
+        _, result = analyzed
+        curves = result["threshold_curves"]
+        gold = np.array([[name in labels for name in NAMES] for _, labels, _ in dev_rows()])
+        scores = np.array([scores for *_, scores in dev_rows()])
+        at = curves["thresholds"].index(0.5)
+        expected = [f1_score(gold[:, i], scores[:, i] > 0.5) for i in range(4)]
+        assert [curves["labels"][name]["f1"][at] for name in NAMES] == pytest.approx(expected)
+        assert curves["macro"]["f1"][at] == pytest.approx(np.mean(expected))
+        assert curves["labels"][A]["tuned_f1"] == pytest.approx(f1_score(gold[:, 0], scores[:, 0] > THRESHOLDS[A]))
+
+    def test_correlation(self, analyzed):
+        _, result = analyzed
+        scores = np.array([scores for *_, scores in TEST])
+        first, second = scores[:, 0] - scores[:, 0].mean(), scores[:, 2] - scores[:, 2].mean()
+        r = (first @ second) / np.sqrt((first @ first) * (second @ second))
+        assert result["label_correlation"]["matrix"][0][2] == pytest.approx(r)
+        assert np.diag(result["label_correlation"]["matrix"]).tolist() == [1] * 4
+
+    def test_the_files(self, analyzed):
+        run, result = analyzed
+        names = "confusion_matrix label_correlation label_thresholds per_label_f1 reliability thresholds".split()
+        assert set(files_in(run / "analysis")) == {"analysis.json", "errors.html", *(f"{name}.svg" for name in names)}
+        stored = json.loads((run / "analysis" / "analysis.json").read_text(encoding="utf-8"))
+        assert stored["confusions"] == result["confusions"] and result["left_out"] == {}
+        for name in names:
+            figure = ElementTree.parse(run / "analysis" / f"{name}.svg").getroot()
+            texts = " ".join(filter(None, (text.text for text in figure.iter("{http://www.w3.org/2000/svg}text"))))
+            assert "hand" not in texts and HOSTILE in texts  # shown as it is: neither a tag nor a formula
+
+    def test_errors_are_listed_with_texts_by_confusion(self, analyzed):
+        run, _ = analyzed
+        found = page(run / "analysis" / "errors.html")
+        summaries = re.findall(
+            "<summary>(.*?)</summary>", (run / "analysis" / "errors.html").read_text(encoding="utf-8")
+        )
+        assert [html.unescape(summary) for summary in summaries] == [
+            f"{N} → {J}: 2", f"{J} → {H}: 1", f"{J} → {N}: 1", "several labels: 1",
+        ]  # fmt: skip
+        assert f't1 says {HOSTILE} & "so"' in found.text and "joy (0.800)" in found.text
+        assert found.text.index("t1 says") < found.text.index("t2 says")  # the surer one first
+        assert "t5 says" not in found.text and "t7 says" not in found.text and "t8 says" in found.text
+
+    def test_pages_hold_no_script_and_load_nothing(self, analyzed):
+        run, _ = analyzed
+        for path in (run / "report.html", run / "analysis" / "errors.html"):
+            found = page(path)
+            assert "script" not in found.tags and HOSTILE in found.text and "<script" not in path.read_text()
+            loaded = [value for name, value in found.attributes if name in ("src", "href", "srcset", "action", "data")]
+            assert all(re.match("data:image/(svg\\+xml|png);base64,|analysis/errors.html$", value) for value in loaded)
+            text = path.read_text(encoding="utf-8")
+            assert "http://" not in text and "https://" not in text and "@import" not in text and "url(" not in text
+            for picture in re.findall('base64,([^"]+)', text):
+                assert b"<script" not in base64.b64decode(picture)
+
+    def test_the_report(self, analyzed):
+        found = page(analyzed[0] / "report.html")
+        for word in ("Metrics", "published", "0.46", "Calibration", "Thresholds", "Correlation of labels", "t4 says"):
+            assert word in found.text
+        assert found.tags.count("img") == 6
+        assert all(value for name, value in found.attributes if name == "alt")
+        text = (analyzed[0] / "report.html").read_text(encoding="utf-8")
+        assert "prefers-color-scheme: dark" in text and 'name="viewport"' in text
+
+    def test_again_nothing_changes(self, analyzed, corpus):
+        run, result = analyzed
+        before = files_in(run)
+        assert analyze(run, data_dir=corpus)["confusions"] == result["confusions"]
+        assert files_in(run) == before
+
+
+@pytest.mark.usefixtures("no_figures")
+class TestLess:
+    def test_seeds(self, tmp_path):
+        run = write_run(tmp_path / "run", seeds=(2, 5))
+        for seed, rows in ((2, TEST), (5, OTHER)):
+            write_predictions(run / f"seed-{seed}", {"validation": dev_rows(seed), "test": rows})
+        result = analyze(run)
+        shares = [2 / 6, 3 / 6]
+        assert result["best_seed"] == 2
+        assert result["top1_accuracy"] == {
+            "mean": pytest.approx(np.mean(shares)),
+            "std": pytest.approx(np.std(shares, ddof=1)),
+        }
+        confusion = result["confusions"][0]
+        assert (confusion["gold"], confusion["rows"], confusion["mean"]) == (N, 2, 1.5)
+        assert confusion["std"] == pytest.approx(0.5**0.5)
+        assert result["calibration"]["temperature_over_seeds"]["std"] > 0
+        assert "1.5000 ± 0.7071" in page(run / "report.html").text
+        shutil.rmtree(run / "seed-5")
+        again = analyze(run)
+        assert "seed-5" in again["left_out"]["spread over the seeds"] and again["top1_accuracy"]["std"] is None
+
+    def test_a_folder_without_dev_predictions(self, tmp_path):
+        run = write_run(tmp_path / "run", {"test": TEST}, summary={"test": {"fixed": {}}})
+        before = (run / "config.json").read_text()
+        result = analyze(run)
+        assert result["calibration"] is None and result["threshold_curves"] is None
+        for what in ("calibration", "threshold curves"):
+            assert re.search(
+                r"no rows of the split 'validation'.*`hf-emotion train .*recipe.yaml`", result["left_out"][what]
+            )
+        assert (run / "config.json").read_text() == before
+        assert "no rows of the split 'validation'" in page(run / "report.html").text
+
+    def test_without_the_corpus_the_errors_have_ids(self, tmp_path, monkeypatch):
+        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
+        run = write_run(tmp_path / "run")
+        assert "--data-dir" in analyze(run)["left_out"]["texts of the errors"]
+        text = page(run / "analysis" / "errors.html").text
+        assert "t4" in text and "says" not in text
+
+    def test_one_label_per_row(self, tmp_path):
+        rows = [("1", ["b"], [0.6, 0.4]), ("2", ["a"], [0.9, 0.1]), ("3", ["b"], [0.2, 0.8]), ("4", ["b"], [0.7, 0.3])]
+        run = write_run(tmp_path / "run", {"validation": rows, "test": rows}, multi_label=False, names=["a", "b"])
+        result = analyze(run, split="validation")
+        assert [(pair["gold"], pair["predicted"], pair["rows"]) for pair in result["confusions"]] == [("b", "a", 2)]
+        assert "thresholds" in result["left_out"]["threshold curves"] and result["background"] == {}
+        assert not result["calibration"]["fitted_on_other_rows"]
+        assert "the same rows that are measured here" in page(run / "report.html").text
+
+    def test_aspects(self, tmp_path):
+        names = ["none", "positive", "negative"]
+        none, good, bad = np.eye(3).tolist()
+        rows = [
+            ("1/price", ["none"], good), ("1/a b", ["positive"], none), ("2/price", ["positive"], bad),
+            ("2/a b", ["none"], none), ("3/price", ["negative"], bad), ("3/a b", ["negative"], none),
+        ]  # fmt: skip
+        parts = {"validation": rows, "test": rows}
+        contexts = {"aspects": ["price", "a b"], "targets": None, "target_texts": None}
+        run = write_run(tmp_path / "run", parts, multi_label=False, names=names, contexts=contexts)
+        result = analyze(run)
+        assert [list(values.values()) for values in result["aspects"].values()] == [
+            [3, pytest.approx(1 / 3), 0, 1, 1], [3, pytest.approx(1 / 3), 2, 0, 0],
+        ]  # fmt: skip
+        assert result["background"]["none"]["from_other"]["labels"] == {"positive": 1, "negative": 1}
+
+    def test_a_label_that_never_changes_and_no_errors(self, tmp_path):
+        rows = [("1", [A], [0.9, 0.2, 0.1, 0.1]), ("2", [J], [0.1, 0.8, 0.1, 0.1])]
+        run = write_run(tmp_path / "run", {"validation": rows, "test": rows})
+        result = analyze(run)
+        assert result["label_correlation"]["matrix"][2] == [0, 0, 1, 0]
+        assert "No errors." in page(run / "analysis" / "errors.html").text
+
+    def test_many_errors_are_cut_and_counted(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(module, "ERRORS", 2)
+        run = write_run(tmp_path / "run")
+        analyze(run)
+        text = " ".join(page(run / "analysis" / "errors.html").text.split())
+        assert "5 wrong of 8 rows" in text and "the 2 surest are listed" in text
+        assert "t4" in text and "t1" in text and "t2" not in text
+
+    def test_a_generator(self, tmp_path):
+        figures = {"teacher_forcing": {"perplexity": 8.5, "tokens": 7}}
+        summary = {"test": {"teacher_forcing": {"perplexity": {"mean": 8.5, "std": None}}}}
+        runs = [{"seed": 1, "train_minutes": 1.0, "history": [], "validation": figures, "test": figures}]
+        run = write_run(tmp_path / "run", runs=runs, summary=summary)
+        assert "hf-emotion evaluate" in analyze(run)["left_out"]["analysis"]
+        assert "8.5000" in page(run / "report.html").text
+
+    def test_one_model_for_each_context_has_no_config(self, tmp_path):
+        run = write_run(tmp_path / "run")
+        (run / "config.json").unlink()
+        analyze(run)
+        assert not (run / "config.json").exists()
+
+
+class TestTwoRuns:
+    @pytest.fixture(scope="class")
+    def pair(self, tmp_path_factory, corpus):
+        folder = tmp_path_factory.mktemp("pair")
+        first = write_run(folder / "first", name=f"base/line {HOSTILE}")
+        second = write_run(folder / "second", {"validation": dev_rows(), "test": OTHER}, name="ours")
+        return first, second, analyze_pair(first, second, data_dir=corpus)
+
+    def test_pairs(self, pair):
+        *_, result = pair
+        found = result["only_second"]
+        assert found["rows"] == 2 and found["several_labels"] == 0
+        assert [(p["gold"], p["predicted"], p["rows"]) for p in found["pairs"]] == [(J, N, 1), (N, J, 1)]
+        assert [row["id"] for row in found["sentences"]] == ["t1", "t3"]  # the surest first
+        assert found["sentences"][0]["predicted"] == [(J, 0.8)] and "t1 says" in found["sentences"][0]["text"]
+        found = result["only_first"]
+        assert found["rows"] == 2 and found["several_labels"] == 1
+        assert [(p["gold"], p["predicted"], p["rows"]) for p in found["pairs"]] == [(A, N, 1)]
+        assert result["rows"] == 8 and result["mcnemar"] == {"only_first": 2, "only_second": 2, "p_value": 1.0}
+        shares = [each["neutral"]["to_other"]["rows"] for each in result["background"]]
+        assert shares == [2, 1]
+        assert [test["decision"] for test in result["tests"]] == ["fixed", "tuned"]
+
+    def test_the_page(self, pair):
+        _, second, result = pair
+        path = Path(result["page"])
+        assert path.parent == second / "analysis" and re.fullmatch(r"against_base_line_[\w.-]+\.html", path.name)
+        found = page(path)
+        assert "script" not in found.tags and HOSTILE in found.text and "t5 says" in found.text
+        assert not [value for name, value in found.attributes if name in ("src", "href")]
+
+    def test_other_rows(self, pair, tmp_path):
+        other = write_run(tmp_path / "other", {"validation": dev_rows(), "test": TEST[:-1]})
+        with pytest.raises(ValueError, match="were not measured on the same rows"):
+            analyze_pair(pair[0], other)
+
+    def test_runs_of_one_recipe(self, pair, tmp_path):
+        runs = [
+            write_run(tmp_path / where, {"validation": dev_rows(), "test": rows}, name="ml")
+            for where, rows in (("a", TEST), ("b", OTHER), ("deep/b", OTHER))
+        ]
+        results = [analyze_pair(runs[0], runs[1]), analyze_pair(runs[1], runs[2])]
+        assert [(result["first"], result["second"]) for result in results] == [("a", "b"), tuple(map(str, runs[1:]))]
+        assert [(test["first"], test["second"]) for test in results[0]["tests"]] == [("a", "b")] * 2
+        assert [row[0] for row in compare([pair[1], *runs[:2]])["table"]] == ["ours", "a", "b"]
+        other = write_run(tmp_path / "c", {"validation": dev_rows(), "test": OTHER}, name="other")
+        pages = [Path(analyze_pair(run, other)["page"]).name for run in runs[:2]]
+        assert pages == ["against_ml-a.html", "against_ml-b.html"]
+
+    def test_printed(self, pair):
+        output = invoke("analyze", pair[0], pair[1])
+        assert "right in ours alone: 2 rows, 0 of them" in output and "2 vs 2, McNemar p = 1" in output
+        assert "left out, texts: they need the corpus, files" in output
+
+
+def seeded_run(folder: Path, shares: dict[int, float], parts=("validation", "test"), **changes) -> Path:
+    """A single-label run with a folder for each seed, which is wrong in this share of the rows; the first seed is the best on dev."""
+    gold = np.random.default_rng(0).integers(0, 3, 300)
+    rows, names = {}, ["anger", "joy", "neutral"]
+    for seed, share in shares.items():
+        draw = np.random.default_rng((seed, round(1000 * share)))
+        found = np.where(draw.random(300) < share, (gold + draw.integers(1, 3, 300)) % 3, gold)
+        scores = 0.2 + 0.4 * (found[:, None] == np.arange(3))
+        own = [(f"t{i}", [names[label]], scores[i].tolist()) for i, label in enumerate(gold)]
+        rows[seed] = dict.fromkeys(parts, own)
+    dev = {seed: 1 / (number + 1) for number, seed in enumerate(shares)}
+    runs = [{"seed": seed, "best_dev_metric": dev[seed]} for seed in shares]
+    first = next(iter(shares))
+    f1 = {seed: metrics.macro_f1(gold, decided(own[parts[-1]])) for seed, own in rows.items()}
+    figures = {"mean": float(np.mean(list(f1.values()))), "std": None}
+    summary = {part: {"argmax": {"macro_f1": figures}} for part in parts}
+    run = write_run(
+        folder,
+        rows[first],
+        multi_label=False,
+        names=names,
+        runs=runs,
+        summary=summary,
+        **{"name": folder.name} | changes,
+    )
+    for seed, own in rows.items():
+        if len(shares) > 1:
+            write_predictions(run / f"seed-{seed}", own, names)
+    return run
+
+
+def decided(rows) -> np.ndarray:
+    return np.array([int(np.argmax(scores)) for _, _, scores in rows])
+
+
+class TestCompareOverSeeds:
+    SHARES = {1: 0.10, 2: 0.32, 3: 0.30}, {1: 0.22, 2: 0.21, 3: 0.20}
+
+    @pytest.fixture
+    def pair(self, tmp_path):
+        return [seeded_run(tmp_path / name, shares) for name, shares in zip("ab", self.SHARES, strict=True)]
+
+    def means(self, result):
+        return [float(row[-1]) for row in result["table"]]
+
+    def test_the_test_agrees_with_the_table(self, pair):
+        """The best seeds say the opposite of the means: it is these that are tested."""
+        result = compare(pair)
+        (test,) = result["tests"]
+        first, second = self.means(result)
+        assert second > first + 0.01 and test["difference"] == pytest.approx(second - first, abs=1e-4)
+        assert test["low"] < 0 < test["high"] and test["p_value"] > 0.05
+        assert (test["first_seeds"], test["second_seeds"], test["paired_seeds"]) == ([1, 2, 3], [1, 2, 3], True)
+        assert (test["metric"], test["split"], test["rows"], test["samples"]) == ("macro_f1", "test", 300, 10_000)
+        assert test["only_first"] is test["only_second"] is test["mcnemar_p_value"] is None
+        for part in ("macro-F1", "3 seeds", "paired", "300 rows", "test", "10000 samples"):
+            assert part in test["tested"]
+
+    def test_seeds_are_matched_by_their_numbers(self, pair, tmp_path):
+        """The runs list the same seeds in another order, and all are equal seed by seed."""
+        other = seeded_run(tmp_path / "c", dict(reversed(self.SHARES[0].items())))
+        (test,) = compare([pair[0], other])["tests"]
+        assert test["paired_seeds"] and test["second_seeds"] == [1, 2, 3]
+        assert (test["difference"], test["low"], test["high"], test["p_value"]) == (0, 0, 0, 1)
+
+    @pytest.mark.parametrize("shares", [{4: 0.2, 5: 0.2, 6: 0.2}, {1: 0.2, 2: 0.3}, {1: 0.2, 2: 0.3, 3: 0.2, 4: 0.2}])
+    def test_other_seeds_are_not_paired(self, pair, tmp_path, shares):
+        (test,) = compare([pair[0], seeded_run(tmp_path / "c", shares)])["tests"]
+        assert not test["paired_seeds"] and test["second_seeds"] == list(shares)
+        assert "not paired" in test["tested"] and f"{len(shares)} seeds" in test["tested"]
+
+    def test_one_seed_against_several(self, pair, tmp_path):
+        single = seeded_run(tmp_path / "c", {1: 0.2})
+        for runs in ((pair[0], single), (single, pair[0])):
+            (test,) = compare(runs)["tests"]
+            assert not test["paired_seeds"] and test["mcnemar_p_value"] is None
+            assert "spread over seeds of c is not known" in test["tested"]
+
+    def test_one_seed_each_is_the_paired_bootstrap(self, tmp_path):
+        runs = [seeded_run(tmp_path / name, {seed: share}) for name, seed, share in (("a", 1, 0.3), ("b", 2, 0.2))]
+        (test,) = compare(runs)["tests"]
+        first, second = (read_predictions(run, "test", False) for run in runs)
+        decisions = [found.probabilities.argmax(axis=1) for found in (first, second)]
+        expected = metrics.paired_bootstrap(metrics.macro_f1, first.gold, *decisions, samples=10_000)
+        assert {name: test[name] for name in expected} == pytest.approx(expected, abs=1e-9)
+        assert test["mcnemar_p_value"] == metrics.mcnemar(first.gold, *decisions)["p_value"]
+        assert test["only_second"] > test["only_first"] > 0 and "one seed each" in test["tested"]
+
+    def test_thresholds_of_each_seed(self, tmp_path):
+        runs = []
+        for name, parts in (("a", TEST), ("b", OTHER)):
+            run = write_run(tmp_path / name, name=name, seeds=(1, 2))
+            for seed in (1, 2):
+                write_predictions(run / f"seed-{seed}", {"validation": dev_rows(), "test": parts})
+            report = report_of(run)
+            report["runs"][1]["thresholds"] = dict.fromkeys(NAMES, 0.65)
+            (run / "metrics.json").write_text(json.dumps(report), encoding="utf-8")
+            runs.append(run)
+        fixed, tuned = compare(runs)["tests"]
+        expected = []
+        for parts in (TEST, OTHER):
+            scores = np.array([scores for _, _, scores in parts])
+            gold = np.array([[name in own for name in NAMES] for _, own, _ in parts])
+            limits = [list(THRESHOLDS.values()), [0.65] * 4]
+            expected.append(np.mean([metrics.macro_f1(gold, scores > limit) for limit in limits]))
+        assert tuned["difference"] == pytest.approx(expected[1] - expected[0])
+        assert fixed["difference"] != pytest.approx(tuned["difference"])
+
+    def test_seeds_without_predictions(self, pair):
+        """Then both runs stand with their best seeds, and the result says so."""
+        shutil.rmtree(pair[1] / "seed-2")
+        result = compare(pair)
+        (test,) = result["tests"]
+        assert (test["first_seeds"], test["second_seeds"]) == ([1], [1]) and test["mcnemar_p_value"] is not None
+        (note,) = result["notes"]
+        assert str(pair[1]) in note and "seed-2" in note and "best" in note
+
+    def test_a_run_without_a_test_part(self, pair, tmp_path, argv):
+        dev_only = seeded_run(tmp_path / "c", self.SHARES[1], parts=("validation",))
+        result = compare([pair[0], dev_only])
+        assert result["split"] == "validation" and result["tests"][0]["split"] == "validation"
+        (note,) = result["notes"]
+        assert str(dev_only) in note and "validation" in note
+        done = argv("compare", pair[0], dev_only)
+        assert done.code == 0 and note in " ".join(done.out.split()) and "rows of the validation part" in done.out
+        done = argv("compare", pair[0], dev_only, "--split", "test")
+        assert done.code == 1 and "no figures for the split 'test': it has ['validation']" in done.err
+        assert analyze_pair(pair[0], dev_only)["split"] == "validation"
+
+    def test_printed(self, pair):
+        output = invoke("compare", *pair)
+        (test,) = compare(pair)["tests"]
+        assert test["tested"] in output
+        (line,) = [line for line in output.splitlines() if line.startswith("b vs a (argmax)")]
+        assert f"{test['difference']:+.4f}" in line and f"p = {test['p_value']:.3f}" in line and "None" not in line
+
+    def test_the_page_of_two_runs(self, pair):
+        result = analyze_pair(*pair)
+        found = page(Path(result["page"])).text
+        assert " ".join(result["tests"][0]["tested"].split()) in " ".join(found.split()) and "None" not in found
+
+
+@pytest.mark.usefixtures("own_verbosity")
+class TestCommand:
+    def test_another_corpus(self, argv, tmp_path, corpus):
+        shutil.copytree(corpus, tmp_path / "corpus")
+        write_csv(tmp_path / "corpus" / "test.csv", ["id", "text", "label"], [["t1", "so", "joy"]])
+        run = write_run(tmp_path / "run")
+        before = files_in(run)
+        result = argv("analyze", run, "--data-dir", tmp_path / "corpus")
+        assert result.code == 1 and "the test rows of files in" in result.err and "are not those" in result.err
+        assert files_in(run) == before
+
+    def test_what_is_missing(self, argv, tmp_path):
+        run = write_run(tmp_path / "run", {"validation": dev_rows()})
+        (tmp_path / "empty").mkdir()
+        for arguments, message in (
+            ([tmp_path / "empty"], "is no finished run folder: it has no metrics.json.*hf-emotion train"),
+            ([run, "--split", "test"], "no figures for the split 'test': it has .'validation'"),
+            ([run], "has no predictions.parquet: `hf-emotion train"),
+        ):
+            if "predictions" in message:
+                (run / "predictions.parquet").unlink()
+            result = argv("analyze", *arguments)
+            assert result.code == 1 and re.search(message, result.err)
+        assert not list((tmp_path / "empty").iterdir())
+        assert argv("analyze", run, run, run).code == 2
+
+    def test_without_matplotlib(self, tmp_path, monkeypatch, caplog):
+        find = module.importlib.util.find_spec
+        monkeypatch.setattr(
+            module.importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name)
+        )
+        run = write_run(tmp_path / "run")
+        analyze(run)
+        assert "matplotlib is not installed" in caplog.text
+        assert "img" not in page(run / "report.html").tags and "Calibration" in page(run / "report.html").text
+
+
+@pytest.mark.usefixtures("own_verbosity")
+class TestTrainedRuns:
+    def test_a_training_writes_the_report_and_the_temperature(self, tiny_run, tmp_path):
+        run = shutil.copytree(tiny_run, tmp_path / "run")
+        first = page(run / "report.html")
+        assert "hf-emotion analyze" in first.text and "macro_f1" in first.text and first.tags.count("img") == 3
+        stored = json.loads((run / "config.json").read_text())["calibration_temperature"]
+        assert stored == report_of(run)["runs"][0]["temperature"]
+        config = (run / "config.json").read_bytes()
+        with one_thread():
+            output = invoke("analyze", run)
+        assert "report: " in output and "expected calibration error" in output
+        assert (run / "config.json").read_bytes() == config  # the same temperature, from the stored predictions
+        assert Predictor(run).model.config.calibration_temperature == stored  # not taken for an argument of `generate`
+        second = page(run / "report.html")
+        assert second.tags.count("img") == 7 and "hf-emotion analyze with" not in second.text
+        result = json.loads((run / "analysis" / "analysis.json").read_text())
+        for name, values in result["threshold_curves"]["labels"].items():
+            tuned = report_of(run)["runs"][0]["validation"]["tuned"]["per_label"][name]
+            assert values["tuned_f1"] == pytest.approx(tuned["f1"]) and values["support"] == tuned["support"]
+        assert result["confusions"][0]["rows"] == report_of(run)["runs"][0]["test"]["tuned"]["confusions"][0]["rows"]
+        (texts,) = (load_dataset_for("quickstart")["test"]["text"],)
+        assert any(text in page(run / "analysis" / "errors.html").text for text in texts)
+
+
+class TestHistogram:
+    def test_zero_is_an_edge_and_nothing_is_lost(self):
+        values = np.random.default_rng(0).normal(0.3, 0.2, 5000).astype(np.float32)
+        found = histogram([values[:2000], values[2000:]])
+        edges = np.array(found["edges"])
+        assert sum(found["counts"]) == 5000 and np.abs(edges).min() < 1e-12 and (np.diff(edges) > 0).all()
+        assert np.array(found["counts"])[edges[1:] <= 1e-12].sum() == (values < 0).sum()
+
+    @pytest.mark.parametrize("values", [[0.5, 0.5], [0.0, 1.0], [-1.0, -0.5], [-1e-7, 1.0]])
+    def test_few_values(self, values):
+        assert sum(histogram([np.array(values)])["counts"]) == 2
+
+
+class TestRows:
+    @pytest.mark.parametrize("kind", ["dialogues", "aspects", "texts"])
+    def test_texts_stand_in_the_order_of_the_predictions(self, kind, tmp_path, places):
+        if kind == "dialogues":
+            splits = load_dataset_for("dialogue_files", write_dialogues(tmp_path / "data"))
+        elif kind == "aspects":
+            splits = load_dataset_for("files", places, aspect_column="aspect", target_column="target")
+        else:
+            splits = load_dataset_for("quickstart")
+        rows, gold = splits["test"], label_matrix(splits["test"])
+        names = [f"label {i}" for i in range(28)]
+        scores = np.random.default_rng(0).random((len(gold), 28))
+        _write_predictions(tmp_path / "predictions.parquet", {"test": rows}, {"test": scores}, names)
+        ids, texts = module._rows(rows)
+        assert read_predictions(tmp_path, "test", multi_label=kind == "texts").ids == ids and len(texts) == len(ids)
+        if kind == "dialogues":
+            turn = next(i for i, label in enumerate(rows["labels"][1]) if label >= 0)
+            place = ids.index(f"{rows['id'][1]}/{turn + 1}")
+            assert texts[place] == f"{rows['speakers'][1][turn]}: {rows['utterances'][1][turn]}"
+            assert len(ids) == (gold >= 0).sum() < len(gold)
+
+
+class TestProgress:
+    def test_bars_are_for_terminals(self, tiny_run, monkeypatch):
+        class Terminal(io.StringIO):
+            def isatty(self):
+                return True
+
+        predictor = Predictor(tiny_run)
+        for stream, shown in ((io.StringIO(), False), (Terminal(), True)):
+            monkeypatch.setattr(sys, "stderr", stream)
+            with torch.inference_mode():
+                predictor.probabilities(["so happy", "the day"], progress=True)
+            assert ("texts/s" in stream.getvalue()) == shown

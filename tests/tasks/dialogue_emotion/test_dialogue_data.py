@@ -1,0 +1,881 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dialogue emotion: MELD, EmoryNLP, DailyDialog, IEMOCAP and one's own dialogues."""
+
+import collections
+import hashlib
+import logging
+import os
+import re
+import zipfile
+from pathlib import Path
+
+import hf_emotion.data.dialogue as dialogue_module
+import pyarrow
+import pyarrow.parquet
+import pytest
+from datasets import ClassLabel, Dataset, List, Value
+from toolkit_helpers import (
+    DIALOGUE_PARTS,
+    IEMOCAP_CODES,
+    dialogues,
+    write_csv,
+    write_daily_dialog,
+    write_emorynlp,
+    write_iemocap,
+    write_jsonl,
+    write_meld,
+)
+
+from hf_emotion.tasks.dialogue_emotion.loading import (
+    detokenize,
+    load_daily_dialog,
+    load_emorynlp,
+    load_iemocap,
+    load_meld,
+)
+from hf_emotion.tasks.dialogue_emotion.own_files import load_dialogue_files
+from hf_emotion.tasks.dialogue_emotion.rows import flat_labels, is_dialogue_dataset
+
+
+MELD_NAMES = ["neutral", "joy", "surprise", "anger", "sadness", "disgust", "fear"]
+EMORYNLP_NAMES = ["neutral", "joyful", "peaceful", "powerful", "scared", "mad", "sad"]
+DAILY_DIALOG_NAMES = ["neutral", "anger", "disgust", "fear", "happiness", "sadness", "surprise"]
+FOUR = ["angry", "happy", "neutral", "sad"]
+SPLITS = {"train": "train", "validation": "dev", "test": "test"}
+
+
+def names_of(dataset: Dataset) -> list[str]:
+    return dataset.features["labels"].feature.names
+
+
+def named(dataset: Dataset, row: int) -> list[str | None]:
+    """The names of the labels of a dialogue; None without a label."""
+    return [None if label == -1 else names_of(dataset)[label] for label in dataset[row]["labels"]]
+
+
+def turns_of(dataset: Dataset, row: int) -> list[tuple]:
+    """(speaker, utterance, name of the label) of each turn of a dialogue."""
+    values = dataset[row]
+    return list(zip(values["speakers"], values["utterances"], named(dataset, row), strict=True))
+
+
+def check_columns(dataset: Dataset, names: list[str]) -> None:
+    text = List(Value("string"))
+    assert dataset.column_names == ["id", "utterances", "speakers", "labels"]
+    assert dict(dataset.features) == {
+        **{"id": Value("string"), "utterances": text, "speakers": text},
+        "labels": List(ClassLabel(names=names)),
+    }
+    assert is_dialogue_dataset(dataset)
+    assert len(set(dataset["id"])) == len(dataset)
+    for row in dataset:
+        assert len(row["utterances"]) == len(row["speakers"]) == len(row["labels"]) > 0
+
+
+def skipped(caplog) -> str:
+    (message,) = [r.getMessage() for r in caplog.records if "bad rows skipped" in r.getMessage()]
+    return message
+
+
+MELD_HEADER = ["Sr No.", "Utterance", "Speaker", "Emotion", "Sentiment", "Dialogue_ID", "Utterance_ID"]
+
+
+def meld_row(dialogue: int | str, utterance: int | str, text: str, emotion: str = "joy", speaker: str = "Ann"):
+    return ["1", text, speaker, emotion, "positive", str(dialogue), str(utterance)]
+
+
+def meld_folder(root: Path, **splits: list) -> Path:
+    """A data folder with MELD files; splits that are not given hold one dialogue of their own."""
+    for name in ("train", "dev", "test"):
+        rows = splits.get(name, [meld_row(0, 0, f"in the {name} part")])
+        write_csv(root / "meld" / f"{name}_sent_emo.csv", MELD_HEADER, rows)
+    return root
+
+
+class TestMeld:
+    @pytest.mark.parametrize("split", SPLITS)
+    def test_dialogues(self, tmp_path, split):
+        dataset = load_meld(write_meld(tmp_path))[split]
+        check_columns(dataset, MELD_NAMES)
+        expected = dialogues(MELD_NAMES, *DIALOGUE_PARTS[SPLITS[split]])
+        assert dataset["id"][:] == [str(number) for number in range(len(expected))]
+        assert [turns_of(dataset, row) for row in range(len(dataset))] == expected
+
+    def test_utterances_are_ordered_by_their_numbers(self, tmp_path):
+        rows = [
+            meld_row(4, 10, "c"),
+            meld_row(7, 1, "z"),
+            meld_row(4, 0, "a"),
+            meld_row(7, 0, "y"),
+            meld_row(4, 9, "b"),
+        ]
+        train = load_meld(meld_folder(tmp_path, train=rows))["train"]
+        assert train["id"][:] == ["4", "7"]
+        assert train["utterances"][:] == [["a", "b", "c"], ["y", "z"]]  # as numbers: 9 is before 10
+
+    def test_each_file_is_its_split_and_equal_numbers_do_not_meet(self, tmp_path):
+        splits = load_meld(meld_folder(tmp_path))
+        assert list(splits) == ["train", "validation", "test"]
+        for split, name in SPLITS.items():
+            assert splits[split]["id"][:] == ["0"]
+            assert splits[split]["utterances"][:] == [[f"in the {name} part"]]
+
+    def test_texts_and_speakers(self, tmp_path):
+        rows = [meld_row(0, 0, "  cafe\u0301,\nit’s ", speaker=" Jose\u0301 ", emotion=" Joy"), meld_row(0, 1, "None")]
+        assert turns_of(load_meld(meld_folder(tmp_path, train=rows))["train"], 0) == [
+            ("Jos\xe9", "caf\xe9,\nit’s", "joy"),
+            ("Ann", "None", "joy"),
+        ]
+
+    def test_four_classes_keep_the_other_utterances(self, tmp_path):
+        rows = [meld_row(0, number, emotion, emotion) for number, emotion in enumerate(MELD_NAMES)]
+        train = load_meld(meld_folder(tmp_path, train=rows), four_classes=True)["train"]
+        check_columns(train, FOUR)
+        assert train[0]["utterances"] == MELD_NAMES
+        assert named(train, 0) == ["neutral", "happy", None, "angry", "sad", None, None]
+        assert train[0]["labels"] == [2, 1, -1, 0, 3, -1, -1]
+
+    BAD = {
+        "emotion": (meld_row(0, 1, "a", "glee"), r"unknown emotion 'glee'; known are \['neutral', 'joy', .*'fear'\]"),
+        "no emotion": (meld_row(0, 1, "a", ""), "unknown emotion ''"),
+        "text": (meld_row(0, 1, " \u3000"), "the text is empty or no string"),
+        "no number": (meld_row(0, "two", "a"), "the column 'Utterance_ID' must hold a whole number, got 'two'"),
+        "no dialogue": (meld_row("", 1, "a"), "the column 'Dialogue_ID' must hold a whole number, got ''"),
+        "number taken": (meld_row(0, 0, "a"), "the dialogue 0 has an utterance 0 already"),
+        "more columns": ([*meld_row(0, 1, "a"), "b"], "the header has 7 columns and the row has more"),
+        "fewer columns": (meld_row(0, 1, "a")[:-1], "the header has 7 columns and the row has fewer"),
+    }
+
+    @pytest.mark.parametrize("bad, message", BAD.values(), ids=BAD)
+    @pytest.mark.parametrize("file", ["train", "dev", "test"])
+    def test_bad_rows_name_file_and_line(self, tmp_path, bad, message, file):
+        # The first utterance has two lines, so that the number of the row is not that of the line.
+        folder = meld_folder(tmp_path, **{file: [meld_row(0, 0, "two\nlines"), bad, meld_row(0, 5, "z")]})
+        path = folder / "meld" / f"{file}_sent_emo.csv"
+        with pytest.raises(ValueError, match=rf"{re.escape(str(path))}, line 4: {message}.*on_bad_rows='skip'"):
+            load_meld(folder)
+
+    def test_skip_drops_utterances_counts_and_lists(self, tmp_path, caplog):
+        bad = [row for row, _ in self.BAD.values()]
+        rows = [meld_row(0, 0, "a"), *bad, meld_row(0, 5, "z")]
+        with caplog.at_level(logging.WARNING):
+            train = load_meld(meld_folder(tmp_path, train=rows), on_bad_rows="skip")["train"]
+        assert train["utterances"][:] == [["a", "z"]]
+        assert skipped(caplog).startswith(f"{len(bad)} bad rows skipped")
+        for line in range(3, 3 + len(bad)):
+            assert f"train_sent_emo.csv, line {line}: " in skipped(caplog)
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"", r"has no column 'Dialogue_ID'; the columns are \[\]"),
+            (b"Utterance,Speaker\na,b\n", r"has no column 'Dialogue_ID'; the columns are \['Utterance', 'Speaker'\]"),
+            (",".join(MELD_HEADER).encode(), "has no rows"),
+            (",".join(MELD_HEADER).encode() + b'\n1,"a"b,c', "line 2: malformed CSV"),
+        ],
+        ids=["empty", "columns", "no rows", "quotes"],
+    )
+    def test_malformed_files(self, tmp_path, content, message):
+        folder = meld_folder(tmp_path)
+        path = folder / "meld" / "test_sent_emo.csv"
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*{message}"):
+            load_meld(folder)
+
+    def test_byte_order_mark_and_crlf(self, tmp_path):
+        folder = meld_folder(tmp_path)
+        path = folder / "meld" / "train_sent_emo.csv"
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+        assert load_meld(folder)["train"]["utterances"][:] == [["in the train part"]]
+
+
+EMORYNLP_HEADER = ["Utterance", "Speaker", "Emotion", "Scene_ID", "Utterance_ID", "Season", "Episode"]
+
+
+def emorynlp_folder(root: Path, train: list) -> Path:
+    write_emorynlp(root)
+    write_csv(root / "emorynlp" / "emorynlp_train_final.csv", EMORYNLP_HEADER, train)
+    return root
+
+
+class TestEmoryNLP:
+    @pytest.mark.parametrize("split", SPLITS)
+    def test_scenes(self, tmp_path, split):
+        dataset = load_emorynlp(write_emorynlp(tmp_path))[split]
+        check_columns(dataset, EMORYNLP_NAMES)
+        expected = dialogues(EMORYNLP_NAMES, *DIALOGUE_PARTS[SPLITS[split]])
+        assert [turns_of(dataset, row) for row in range(len(dataset))] == expected
+
+    def test_a_dialogue_is_season_episode_and_scene(self, tmp_path):
+        keys = [(1, 2, 3), (1, 3, 2), (2, 1, 3), (1, 2, 3), (12, 3, 1), (1, 23, 1)]
+        rows = [
+            [f"utterance {i}", "['Ann']", "Sad", str(scene), str(20 - i), str(season), str(episode)]
+            for i, (season, episode, scene) in enumerate(keys)
+        ]
+        train = load_emorynlp(emorynlp_folder(tmp_path, rows))["train"]
+        assert train["id"][:] == ["1-2-3", "1-3-2", "2-1-3", "12-3-1", "1-23-1"]
+        assert train["utterances"][0] == ["utterance 3", "utterance 0"]  # by the number of the utterance
+
+    @pytest.mark.parametrize(
+        ("speaker", "expected"),
+        [
+            ("['Ann Lee']", "Ann Lee"),
+            ("['Ann Lee', 'Bo', \"O'Hara\"]", "Ann Lee & Bo & O'Hara"),
+            ('["Ann\'s aunt"]', "Ann's aunt"),
+        ],
+    )
+    def test_speakers_are_lists(self, tmp_path, speaker, expected):
+        rows = [["a", speaker, "Mad", "1", "1", "1", "1"]]
+        assert turns_of(load_emorynlp(emorynlp_folder(tmp_path, rows))["train"], 0) == [(expected, "a", "mad")]
+
+    @pytest.mark.parametrize("speaker", ["Ann Lee", "[Ann]", "'Ann'", "[]", "[1]", "", "['Ann'", "{'Ann'}", "exit()"])
+    def test_other_speakers_are_rejected(self, tmp_path, speaker):
+        rows = [["a", speaker, "Mad", "1", "1", "1", "1"]]
+        message = (
+            f"emorynlp_train_final.csv, line 2: the column 'Speaker' must hold a list .*got {re.escape(repr(speaker))}"
+        )
+        with pytest.raises(ValueError, match=message):
+            load_emorynlp(emorynlp_folder(tmp_path, rows))
+
+    def test_four_classes_keep_the_other_utterances(self, tmp_path):
+        rows = [
+            [emotion, "['Ann']", emotion.capitalize(), "1", str(number), "1", "1"]
+            for number, emotion in enumerate(EMORYNLP_NAMES)
+        ]
+        train = load_emorynlp(emorynlp_folder(tmp_path, rows), four_classes=True)["train"]
+        check_columns(train, FOUR)
+        assert named(train, 0) == ["neutral", "happy", None, None, None, "angry", "sad"]
+
+
+def daily_dialog_folder(root: Path, lines: str, labels: str, split: str = "train") -> Path:
+    if not (root / "daily_dialog").exists():
+        write_daily_dialog(root)
+    (root / "daily_dialog" / f"dialogues_{split}.txt").write_bytes(lines.encode("utf-8"))
+    (root / "daily_dialog" / f"dialogues_emotion_{split}.txt").write_bytes(labels.encode("utf-8"))
+    return root
+
+
+class TestDailyDialog:
+    @pytest.mark.parametrize("split", SPLITS)
+    def test_dialogues(self, tmp_path, split):
+        dataset = load_daily_dialog(write_daily_dialog(tmp_path))[split]
+        check_columns(dataset, DAILY_DIALOG_NAMES)
+        expected = dialogues(DAILY_DIALOG_NAMES, *DIALOGUE_PARTS[SPLITS[split]])
+        assert dataset["id"][:] == [str(number) for number in range(1, len(expected) + 1)]
+        for row, turns in enumerate(expected):
+            assert turns_of(dataset, row) == [
+                ("AB"[i % 2], text.replace(" ,", ",") + ".", emotion) for i, (_, text, emotion) in enumerate(turns)
+            ]
+
+    def test_lines(self, tmp_path):
+        lines = "a\u2028b , c __eou__ d\x0be __eou__\r\nf __eou__"  # other line separators; no last line break
+        folder = daily_dialog_folder(tmp_path, lines, "0 6 \r\n4")
+        train = load_daily_dialog(folder)["train"]
+        assert turns_of(train, 0) == [("A", "a\u2028b, c", "neutral"), ("B", "d\x0be", "surprise")]
+        assert turns_of(train, 1) == [("A", "f", "happiness")]
+
+    def test_four_classes_keep_the_other_utterances(self, tmp_path):
+        folder = daily_dialog_folder(tmp_path, "a __eou__ " * 7 + "\n", "0 1 2 3 4 5 6\n")
+        train = load_daily_dialog(folder, four_classes=True)["train"]
+        check_columns(train, FOUR)
+        assert named(train, 0) == ["neutral", "angry", None, None, "happy", "sad", None]
+        assert train[0]["speakers"] == list("ABABABA")
+
+    def test_the_known_fault_is_left_out_with_one_warning(self, tmp_path, caplog):
+        fault = "u __eou__ " * 12 + "\n"
+        lines, labels = "a __eou__\n" * 7851 + fault + "z __eou__\n", "0\n" * 7851 + "0 " * 11 + "\n" + "1\n"
+        with caplog.at_level(logging.WARNING):
+            train = load_daily_dialog(daily_dialog_folder(tmp_path, lines, labels))["train"]
+        assert len(train) == 7852 and train["id"][-2:] == ["7851", "7853"]
+        assert turns_of(train, 7851) == [("A", "z", "anger")]
+        (record,) = caplog.records
+        assert "dialogues_train.txt, line 7852: 12 utterances and 11 labels, a known fault" in record.getMessage()
+
+    @pytest.mark.parametrize(
+        ("split", "before", "utterances", "labels"),
+        [("train", 7850, 12, 11), ("train", 7852, 12, 11), ("train", 7851, 12, 10), ("validation", 7851, 12, 11)],
+    )
+    def test_any_other_mismatch_is_an_error(self, tmp_path, caplog, split, before, utterances, labels):
+        lines = "a __eou__\n" * before + "u __eou__ " * utterances + "\n"
+        folder = daily_dialog_folder(tmp_path, lines, "0\n" * before + "0 " * labels + "\n", split)
+        message = (
+            rf"dialogues_{split}.txt, line {before + 1}: {utterances} utterances, and {labels} labels in "
+            rf".*dialogues_emotion_{split}.txt"
+        )
+        with pytest.raises(ValueError, match=message):
+            load_daily_dialog(folder)
+        with caplog.at_level(logging.WARNING):
+            assert len(load_daily_dialog(folder, on_bad_rows="skip")[split]) == before
+        assert re.search(message, skipped(caplog))
+
+    BAD = {
+        "id": ("a __eou__ b __eou__ c __eou__", "0 7 1", "unknown emotion '7' in .*emotion_train.txt; known are"),
+        "word": ("a __eou__ b __eou__ c __eou__", "0 joy 1", "unknown emotion 'joy'"),
+        "empty": ("a __eou__ __eou__ c __eou__", "0 0 1", "the text is empty or no string"),
+    }
+
+    @pytest.mark.parametrize("line, labels, message", BAD.values(), ids=BAD)
+    def test_bad_utterances(self, tmp_path, caplog, line, labels, message):
+        folder = daily_dialog_folder(tmp_path, f"z __eou__\n{line}\n", f"0\n{labels}\n")
+        with pytest.raises(ValueError, match=f"dialogues_train.txt, line 2: {message}"):
+            load_daily_dialog(folder)
+        train = load_daily_dialog(folder, on_bad_rows="skip")["train"]
+        # The turns are counted before one is dropped.
+        assert turns_of(train, 1) == [("A", "a", "neutral"), ("A", "c", "anger")]
+
+    def test_a_line_without_its_end(self, tmp_path):
+        folder = daily_dialog_folder(tmp_path, "a __eou__ b\n", "0 0\n")
+        with pytest.raises(
+            ValueError, match="dialogues_train.txt, line 1: the last utterance does not end in __eou__"
+        ):
+            load_daily_dialog(folder)
+
+    def test_files_of_two_lengths(self, tmp_path):
+        folder = daily_dialog_folder(tmp_path, "a __eou__\nb __eou__\n", "0\n", "test")
+        message = r"dialogues_test.txt and .*dialogues_emotion_test.txt must have one line .*, got 2 and 1"
+        for on_bad_rows in ("error", "skip"):
+            with pytest.raises(ValueError, match=message):
+                load_daily_dialog(folder, on_bad_rows=on_bad_rows)
+
+
+class TestDetokenize:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            (" Well , you know , Max . ", "Well, you know, Max."),
+            ("Really ? Yes ! No ; maybe : so", "Really? Yes! No; maybe: so"),
+            ("Wait ... what .. ? !", "Wait... what..?!"),
+            ("we don ’ t , they don ' t , you don’t", "we don't, they don't, you don't"),
+            (
+                "I ’ m sure he ’ s in , we ’ ll see if they ’ re where I ’ d go and we ’ ve been",
+                "I'm sure he's in, we'll see if they're where I'd go and we've been",
+            ),
+            ("I ’ Ve seen it", "I've seen it"),
+            ("at six o ’ clock , Ma ’ am", "at six o'clock, Ma'am"),
+            ("Ms O ’ Hara", "Ms O'Hara"),
+            ("( she sits ) here [ softly ] .", "(she sits) here [softly]."),
+            ("5 % off", "5% off"),
+            ("at 3 : 30 .", "at 3:30."),
+            # Quotation marks, plurals and what no blanks set apart stay as they are.
+            ('he says " come in " .', 'he says " come in ".'),
+            ("the song ' Blue Day ' is old", "the song ' Blue Day ' is old"),
+            ("the ‘ Blue Day ’ tour", "the ' Blue Day ' tour"),
+            ("the girls ' team", "the girls ' team"),
+            ("a ' D ' in maths", "a ' D ' in maths"),
+            ("the ' sun ' and ' the ' day", "the ' sun ' and ' the ' day"),
+            ("Don't worry, it's 3:30 (a.m.) and 2.5% off [now]!", "Don't worry, it's 3:30 (a.m.) and 2.5% off [now]!"),
+            ("it costs .5 or $ 5,000 in .NET", "it costs .5 or $ 5,000 in .NET"),
+            ("hello :) and ;-) or :( bye", "hello :) and ;-) or :( bye"),
+            ("rock 'n' roll, 'twas fun", "rock 'n' roll, 'twas fun"),
+            ("chapter 3: 12 ways", "chapter 3: 12 ways"),
+            ("", ""),
+        ],
+    )
+    def test_texts(self, text, expected):
+        assert detokenize(text) == expected
+        assert detokenize(expected) == expected
+
+
+def iemocap_folder(root: Path, spoken: str | bytes, evaluated: str) -> Path:
+    """A copy whose first dialogue of session 5 has this content."""
+    folder = write_iemocap(root) / "iemocap" / "Session5" / "dialog"
+    spoken = spoken if isinstance(spoken, bytes) else spoken.encode("utf-8")
+    (folder / "transcriptions" / "Ses05F_impro01.txt").write_bytes(spoken)
+    (folder / "EmoEvaluation" / "Ses05F_impro01.txt").write_text(evaluated, encoding="utf-8")
+    return root
+
+
+def evaluation(turn: str, code: str) -> str:
+    return f"[1.0000 - 2.0000]\t{turn}\t{code}\t[2.5000, 2.5000, 2.5000]\n"
+
+
+class TestIemocap:
+    def test_dialogues_labels_and_speakers(self, tmp_path):
+        splits = load_iemocap(write_iemocap(tmp_path))
+        classes = {"ang": "angry", "hap": "happy", "exc": "happy", "neu": "neutral", "sad": "sad"}
+        seen = set()
+        for split, dataset in splits.items():
+            check_columns(dataset, FOUR)
+            for row, dialogue_id in enumerate(dataset["id"]):
+                session, number = int(dialogue_id[4]), int(dialogue_id[-2:]) - 1
+                (turns,) = dialogues(IEMOCAP_CODES, 1, 4 * session + number)
+                assert turns_of(dataset, row) == [
+                    (f"Ses0{session}{'F' if who == 'Ann' else 'M'}", text, classes.get(code))
+                    for who, text, code in turns
+                ]
+                seen.update(code for *_, code in turns)
+                assert (split == "test") == (session == 5)
+        assert seen == set(IEMOCAP_CODES)
+
+    def test_splits(self, tmp_path):
+        folder = write_iemocap(tmp_path, per_session=5)
+        splits = load_iemocap(folder)
+        assert [len(splits[split]) for split in ("train", "validation", "test")] == [18, 2, 5]
+        train, validation = set(splits["train"]["id"]), set(splits["validation"]["id"])
+        assert not train & validation and {name[4] for name in train | validation} == set("1234")
+        assert splits["train"]["id"][:] == sorted(train)
+        assert load_iemocap(folder)["validation"]["id"][:] == splits["validation"]["id"][:]
+
+    def test_the_folder_itself(self, tmp_path):
+        folder = write_iemocap(tmp_path)
+        expected, found = load_iemocap(folder), load_iemocap(folder / "iemocap")
+        assert all(expected[split][:] == found[split][:] for split in expected)
+
+    def test_lines(self, tmp_path):
+        spoken = (
+            "Ses05F_impro01_M000 [010.5000-012.0000]: third: [LAUGHTER] yes\n"
+            "Ses05F_impro01_F000 [009.2500-010.0000]: second\n"  # 9 is before 10, also as the time of a later line
+            "M: over her words\n"
+            "\n"
+            "Ses05F_impro01_MXX0 [013.0000-014.0000]: [LAUGHTER]\n"
+            "Ses05F_impro01_F001 [001.0000-002.0000]: first\r\n"
+            "some remark\n"
+        )
+        evaluated = (
+            "% [START_TIME - END_TIME] TURN_NAME EMOTION [V, A, D]\n\n"
+            + evaluation("Ses05F_impro01_F000", "exc")
+            + "C-E2:\tAnger;\t()\nC-F1:\tSadness;\t(sad)\n"
+            + evaluation("Ses05F_impro01_M000", "fru")
+            + evaluation("Ses05F_impro01_F001", "ang")
+        )
+        test = load_iemocap(iemocap_folder(tmp_path, spoken, evaluated))["test"]
+        assert turns_of(test, test["id"][:].index("Ses05F_impro01")) == [
+            ("Ses05F", "first", "angry"),
+            ("Ses05F", "second", "happy"),
+            ("Ses05M", "third: [LAUGHTER] yes", None),
+            ("Ses05M", "[LAUGHTER]", None),  # nobody evaluated it
+        ]
+
+    def test_scripted_dialogues_have_longer_names(self, tmp_path):
+        folder = write_iemocap(tmp_path)
+        dialog = folder / "iemocap" / "Session2" / "dialog"
+        turn = "Ses02M_script01_1b_F010"
+        (dialog / "transcriptions" / "Ses02M_script01_1b.txt").write_text(f"{turn} [001.0000-002.0000]: so\n")
+        (dialog / "EmoEvaluation" / "Ses02M_script01_1b.txt").write_text(evaluation(turn, "sad"))
+        splits = load_iemocap(folder)
+        dataset = next(splits[split] for split in splits if "Ses02M_script01_1b" in splits[split]["id"][:])
+        assert turns_of(dataset, dataset["id"][:].index("Ses02M_script01_1b")) == [("Ses02F", "so", "sad")]
+
+    def test_files_of_macos_are_passed_over(self, tmp_path):
+        folder = write_iemocap(tmp_path)
+        expected = load_iemocap(folder)["test"][:]
+        for name in ("transcriptions", "EmoEvaluation"):
+            (folder / "iemocap" / "Session5" / "dialog" / name / "._Ses05F_impro01.txt").write_bytes(
+                b"\x00\x05\x16\xff"
+            )
+        assert load_iemocap(folder)["test"][:] == expected
+
+    def test_other_encodings(self, tmp_path):
+        folder = iemocap_folder(tmp_path, b"Ses05F_impro01_F000 [001.0000-002.0000]: caf\xe9\n", "")
+        assert load_iemocap(folder)["test"][0]["utterances"] == ["caf\xe9"]
+
+    @pytest.mark.parametrize(
+        ("spoken", "evaluated", "message"),
+        [
+            ("Ses05F_impro01_F000: no times\n", "", r"transcriptions.Ses05F_impro01.txt, line 1: expected `Ses01F"),
+            ("Ses05F_impro01_X000 [1.0-2.0]: who\n", "", "line 1: expected .*got 'Ses05F_impro01_X000"),
+            ("Ses05F_impro01_F000 [1.2.3-2.0]: when\n", "", "line 1: expected"),
+            ("M: so\nSes05F_impro01_F000 [1.0-2.0]: \n", "", "transcriptions.Ses05F_impro01.txt, line 2: .* is empty"),
+            (
+                "Ses05F_impro01_F000 [1.0-2.0]: a\n",
+                "\n" + evaluation("Ses05F_impro01_F000", "glee"),
+                "EmoEvaluation.Ses05F_impro01.txt, line 2: unknown emotion 'glee'",
+            ),
+        ],
+        ids=["times", "speaker", "no number", "empty", "emotion"],
+    )
+    def test_bad_lines(self, tmp_path, caplog, spoken, evaluated, message):
+        folder = iemocap_folder(tmp_path, spoken, evaluated)
+        with pytest.raises(ValueError, match=message):
+            load_iemocap(folder)
+        with caplog.at_level(logging.WARNING):
+            load_iemocap(folder, on_bad_rows="skip")
+        assert re.search(message, skipped(caplog))
+
+    def test_without_folder_it_says_where_the_licence_is(self, monkeypatch):
+        monkeypatch.setattr(dialogue_module, "download", None)
+        with pytest.raises(
+            FileNotFoundError, match="licence.*USC SAIL, https://sail.usc.edu/iemocap/, and pass `data_dir`"
+        ):
+            load_iemocap()
+
+    def test_missing_parts(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="must hold the folder `iemocap`.*Session1.*sail.usc.edu"):
+            load_iemocap(tmp_path)
+        folder = write_iemocap(tmp_path)
+        path = folder / "iemocap" / "Session3" / "dialog" / "EmoEvaluation" / "Ses03F_impro01.txt"
+        path.unlink()
+        with pytest.raises(FileNotFoundError, match=f"{re.escape(str(path))} does not exist"):
+            load_iemocap(folder)
+
+
+OWN_HEADER = ["dialogue", "speaker", "utterance", "label"]
+OWN = [
+    ["x", "Ann", "the first", "joy"],
+    ["y", "Cy", "other", "anger"],
+    ["x", "Bo", " the second ", ""],
+    ["x", "Ann", "cafe\u0301", "calm"],
+    ["y", "", "last", "  "],
+]
+
+
+def as_turns(rows: list[list[str]]) -> list[dict]:
+    """The same rows, a row per dialogue."""
+    found: dict[str, list] = {}
+    for dialogue, speaker, utterance, label in rows:
+        turn = {"speaker": speaker, "utterance": utterance, "label": label.strip() or None}
+        found.setdefault(dialogue, []).append(turn)
+    return [{"id": dialogue, "turns": turns} for dialogue, turns in found.items()]
+
+
+def write_own(path: Path, rows: list[list[str]], layout: str) -> Path:
+    objects = as_turns(rows) if "turns" in layout else [dict(zip(OWN_HEADER, row, strict=True)) for row in rows]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if layout in ("csv", "tsv"):
+        return write_csv(path.with_suffix(f".{layout}"), OWN_HEADER, rows, "\t" if layout == "tsv" else ",")
+    if "jsonl" in layout:
+        return write_jsonl(path.with_suffix(".jsonl"), objects)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(objects), path.with_suffix(".parquet"))
+    return path.with_suffix(".parquet")
+
+
+LAYOUTS = ["csv", "tsv", "jsonl", "parquet", "turns jsonl", "turns parquet"]
+
+
+class TestOwnDialogues:
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    def test_layouts(self, tmp_path, layout):
+        for split in ("train", "valid", "test"):
+            write_own(tmp_path / split, [[f"{split}-{row[0]}", *row[1:]] for row in OWN], layout)
+        splits = load_dialogue_files(tmp_path)
+        assert list(splits) == ["train", "validation", "test"]
+        for split, name in (("train", "train"), ("validation", "valid"), ("test", "test")):
+            dataset = splits[split]
+            check_columns(dataset, ["anger", "calm", "joy"])
+            assert dataset["id"][:] == [f"{name}-x", f"{name}-y"]
+            assert turns_of(dataset, 0) == [
+                ("Ann", "the first", "joy"),
+                ("Bo", "the second", None),
+                ("Ann", "caf\xe9", "calm"),
+            ]
+            assert turns_of(dataset, 1) == [("Cy", "other", "anger"), ("", "last", None)]
+
+    def test_without_speakers(self, tmp_path):
+        write_csv(tmp_path / "a.csv", ["dialogue", "utterance", "label"], [[row[0], *row[2:]] for row in OWN])
+        splits = load_dialogue_files(tmp_path / "a.csv", validation_fraction=0.5)
+        for split in ("train", "validation"):
+            assert {speaker for speakers in splits[split]["speakers"] for speaker in speakers} == {""}
+
+    @pytest.mark.parametrize("layout", ["csv", "turns"])
+    def test_other_names_of_columns(self, tmp_path, layout):
+        options = {"utterance_column": "text", "speaker_column": "who", "label_column": "feeling"}
+        if layout == "csv":
+            write_csv(tmp_path / "train.csv", ["scene", "who", "text", "feeling"], OWN)
+            options["dialogue_column"] = "scene"
+        else:
+            renamed = {"utterance": "text", "speaker": "who", "label": "feeling"}
+            rows = as_turns(OWN)
+            for row in rows:
+                row["turns"] = [{renamed[name]: value for name, value in turn.items()} for turn in row["turns"]]
+            write_jsonl(tmp_path / "train.jsonl", rows)
+        splits = load_dialogue_files(tmp_path, validation_fraction=0.5, **options)
+        turns = {splits[split]["id"][0]: turns_of(splits[split], 0) for split in ("train", "validation")}
+        assert turns["x"][0] == ("Ann", "the first", "joy") and len(turns["x"]) == 3
+        assert turns["y"][0] == ("Cy", "other", "anger")
+
+    def test_numbers_are_names(self, tmp_path):
+        rows = [
+            {"dialogue": 7, "speaker": 1, "utterance": "a", "label": 0},
+            {"dialogue": 8, "utterance": "b", "label": 10},
+        ]
+        write_jsonl(tmp_path / "train.jsonl", rows)
+        write_jsonl(tmp_path / "dev.jsonl", rows)
+        train = load_dialogue_files(tmp_path)["train"]
+        assert train["id"][:] == ["7", "8"] and names_of(train) == ["0", "10"]
+        assert turns_of(train, 0) == [("1", "a", "0")] and turns_of(train, 1) == [("", "b", "10")]
+
+    def test_ids_are_made_up_where_there_are_none(self, tmp_path):
+        write_jsonl(tmp_path / "train.jsonl", [{"turns": row["turns"]} for row in as_turns(OWN)])
+        write_jsonl(tmp_path / "dev.jsonl", as_turns(OWN))
+        assert load_dialogue_files(tmp_path)["train"]["id"][:] == ["train-1", "train-2"]
+
+    @pytest.mark.parametrize("layout", ["turns jsonl", "turns parquet"])
+    def test_a_label_in_turns_that_no_training_row_has(self, tmp_path, layout):
+        write_own(tmp_path / "train", OWN, "csv")  # each file has its own layout
+        path = write_own(tmp_path / "dev", [*OWN, ["z", "Ann", "a", "joy"], ["z", "Cy", "more", "JOY"]], layout)
+        with pytest.raises(
+            ValueError, match=rf"{re.escape(str(path))}, line 3: turn 2: unknown label 'JOY': no training"
+        ):
+            load_dialogue_files(tmp_path)
+        splits = load_dialogue_files(tmp_path, on_bad_rows="skip")
+        assert splits["validation"]["id"][:] == ["x", "y"]  # the whole dialogue is dropped
+
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    @pytest.mark.parametrize("split", ["train", "dev", "test"])
+    def test_a_part_without_any_label(self, tmp_path, split, layout):
+        """Such as a file whose turns call it otherwise."""
+        for part in ("train", "dev", "test"):
+            rows = OWN if part != split else [[*row[:3], ""] for row in OWN]
+            write_own(tmp_path / part, rows, layout)
+        with pytest.raises(ValueError, match=rf"{split}\.\w+: no utterance has a label; name the column"):
+            load_dialogue_files(tmp_path)
+
+    def test_a_dialogue_without_any_label_stays(self, tmp_path):
+        write_own(tmp_path / "train", [*OWN, ["z", "Cy", "nothing", ""]], "csv")
+        write_own(tmp_path / "dev", OWN, "csv")
+        assert load_dialogue_files(tmp_path)["train"]["labels"][2] == [-1]
+
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    def test_no_label_at_all(self, tmp_path, layout):
+        path = write_own(tmp_path / "train", [[*row[:3], ""] for row in OWN], layout)
+        with pytest.raises(ValueError, match="no utterance has a label; name the column"):
+            load_dialogue_files(path)
+
+    BAD = {
+        "no utterance": (["x", "Ann", " ", "joy"], "the utterance in 'utterance' is empty or no string: ' '"),
+        "no dialogue": ([" ", "Ann", "a", "joy"], "'dialogue' must hold one name or number, got ' '"),
+        "label": (
+            ["x", "Ann", "a", "jolly"],
+            r"unknown label 'jolly'; did you mean 'joy'\? The labels are \['joy', 'ang",
+        ),
+        "far label": (["x", "Ann", "a", "qqq"], r"unknown label 'qqq'; the labels are"),
+    }
+
+    @pytest.mark.parametrize("bad, message", BAD.values(), ids=BAD)
+    def test_bad_utterances(self, tmp_path, bad, message, caplog):
+        write_own(tmp_path / "train", [["x", "Ann", "two\nlines", "joy"], bad, *OWN], "csv")
+        write_own(tmp_path / "dev", OWN, "csv")
+        options = {"labels": ["joy", "anger", "calm"]}
+        with pytest.raises(ValueError, match=f"train.csv, line 4: {message}"):
+            load_dialogue_files(tmp_path, **options)
+        with caplog.at_level(logging.WARNING):
+            splits = load_dialogue_files(tmp_path, **options, on_bad_rows="skip")
+        assert [len(labels) for labels in splits["train"]["labels"]] == [4, 2]
+        assert skipped(caplog).startswith("1 bad rows skipped") and re.search(f"line 4: {message}", skipped(caplog))
+
+    TURN = {"speaker": "Ann", "utterance": "a", "label": "joy"}
+    BAD_DIALOGUES = {
+        "no turns": ({"id": "b"}, "the column 'turns' must hold a list of turns, at least one, got None"),
+        "text": ({"turns": "a"}, "the column 'turns' must hold a list of turns, at least one, got 'a'"),
+        "none": ({"turns": []}, r".* at least one, got \[\]"),
+        "no object": ({"turns": [TURN, "a"]}, "turn 2 must be an object, got str"),
+        "no utterance": (
+            {"turns": [TURN, {"label": "joy"}]},
+            "turn 2: the utterance in 'utterance' is empty .*: None",
+        ),
+        "a list of labels": ({"turns": [{**TURN, "label": ["joy"]}]}, "turn 1: 'label' must hold one name or number"),
+        "a list of speakers": ({"turns": [{**TURN, "speaker": ["Ann"]}]}, "turn 1: 'speaker' must hold one name"),
+        "label": ({"turns": [TURN, {**TURN, "label": "joi"}]}, "turn 2: unknown label 'joi'; did you mean 'joy'"),
+        "id taken": ({"id": "x", "turns": [TURN]}, "a dialogue before it has the id 'x' too"),
+        "id": ({"id": ["x"], "turns": [TURN]}, r"'id' must hold one name or number, got \['x'\]"),
+    }
+
+    @pytest.mark.parametrize("bad, message", BAD_DIALOGUES.values(), ids=BAD_DIALOGUES)
+    def test_bad_dialogues(self, tmp_path, bad, message, caplog):
+        first, second = as_turns(OWN)
+        write_jsonl(tmp_path / "train.jsonl", [first, bad, second])
+        write_own(tmp_path / "dev", OWN, "csv")
+        options = {"labels": ["joy", "anger", "calm"]}
+        with pytest.raises(ValueError, match=f"train.jsonl, line 2: {message}"):
+            load_dialogue_files(tmp_path, **options)
+        with caplog.at_level(logging.WARNING):
+            splits = load_dialogue_files(tmp_path, **options, on_bad_rows="skip")
+        assert splits["train"]["id"][:] == ["x", "y"]  # the whole dialogue is dropped
+        assert skipped(caplog).startswith("1 bad rows skipped")
+
+
+class TestDownload:
+    def serve(self, monkeypatch, folder: Path) -> list[str]:
+        """Downloads come from a folder, under names without ending as in the cache; the addresses asked for are listed."""
+        asked = []
+
+        def download(address, sha256=None):
+            asked.append(address)
+            source = folder / "/".join(address.split("/")[-2:])
+            cached = folder / "cache" / hashlib.sha256(address.encode()).hexdigest()
+            cached.parent.mkdir(exist_ok=True)
+            cached.write_bytes(source.read_bytes())
+            assert (
+                sha256 is None
+                or sha256 == dialogue_module.FILES[source.parent.name.lower()][split_of(source)][source.name]
+            )
+            return cached
+
+        def split_of(path):
+            return next(split for split, part in SPLITS.items() if part in path.name)
+
+        monkeypatch.setattr(dialogue_module, "download", download)
+        return asked
+
+    MELD = "https://raw.githubusercontent.com/declare-lab/MELD/2d2011b409d3ca2d7e94460cd007d434b1d0a102/data"
+
+    def test_meld_and_emorynlp(self, tmp_path, monkeypatch):
+        folder = write_emorynlp(write_meld(tmp_path))
+        expected = load_meld(folder), load_emorynlp(folder)
+        (folder / "meld").rename(folder / "MELD")
+        asked = self.serve(monkeypatch, folder)
+        found = load_meld(), load_emorynlp()
+        for one, other in zip(expected, found, strict=True):
+            assert all(one[split][:] == other[split][:] for split in SPLITS)
+        assert asked == [f"{self.MELD}/MELD/{name}_sent_emo.csv" for name in ("train", "dev", "test")] + [
+            f"{self.MELD}/emorynlp/emorynlp_{name}_final.csv" for name in ("train", "dev", "test")
+        ]
+
+    def archives(self, folder: Path, monkeypatch) -> Path:
+        """`data/{train,validation,test}.zip` of a written corpus, whose sums are the right ones."""
+        (folder / "data").mkdir()
+        sums = {}
+        for split in SPLITS:
+            names = (f"dialogues_{split}.txt", f"dialogues_emotion_{split}.txt")
+            contents = {name: (folder / "daily_dialog" / name).read_bytes() for name in names}
+            sums[split] = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+            with zipfile.ZipFile(folder / "data" / f"{split}.zip", "w") as archive:
+                archive.writestr(f"__MACOSX/{split}/._dialogues_{split}.txt", b"\x00")
+                archive.writestr(f"old/dialogues_{split}.txt", b"another file of this name")
+                for name, content in contents.items():
+                    archive.writestr(f"{split}/{name}", content)
+        monkeypatch.setattr(dialogue_module, "FILES", {**dialogue_module.FILES, "daily_dialog": sums})
+        return folder
+
+    def test_daily_dialog(self, tmp_path, monkeypatch):
+        folder = self.archives(write_daily_dialog(tmp_path), monkeypatch)
+        expected = load_daily_dialog(folder)
+        asked = self.serve(monkeypatch, folder)
+        found = load_daily_dialog()
+        assert all(expected[split][:] == found[split][:] for split in SPLITS)
+        base = "https://raw.githubusercontent.com/TaWeiYeh/Emotional-Dialogue/e21dabcc3888782a3f2b7122b4556fe834e95f32"
+        assert asked == [f"{base}/data/{split}.zip" for split in SPLITS]
+
+    def test_another_member_is_refused(self, tmp_path, monkeypatch):
+        folder = self.archives(write_daily_dialog(tmp_path), monkeypatch)
+        self.serve(monkeypatch, folder)
+        with zipfile.ZipFile(folder / "data" / "validation.zip", "w") as archive:
+            archive.writestr("dialogues_validation.txt", b"a __eou__\n")
+        message = (
+            "validation.zip was not downloaded whole .*no dialogues_validation.txt with the SHA-256 .*HF_EMOTION_DATA"
+        )
+        with pytest.raises(OSError, match=message):
+            load_daily_dialog()
+
+    def test_a_cut_archive(self, tmp_path, monkeypatch):
+        folder = self.archives(write_daily_dialog(tmp_path), monkeypatch)
+        self.serve(monkeypatch, folder)
+        path = folder / "data" / "test.zip"
+        path.write_bytes(path.read_bytes()[:100])
+        with pytest.raises(OSError, match="test.zip is no whole ZIP file .*delete .* or download it elsewhere"):
+            load_daily_dialog()
+
+
+class TestHelpers:
+    def test_flat_labels(self, tmp_path):
+        write_own(tmp_path / "train", OWN, "csv")
+        write_own(tmp_path / "dev", OWN, "csv")
+        labels = flat_labels(load_dialogue_files(tmp_path)["train"])
+        assert labels.dtype == "int64" and labels.tolist() == [2, -1, 1, 0, -1]
+
+    def test_flat_labels_of_nothing(self, tmp_path):
+        train = load_meld(write_meld(tmp_path))["train"].select([])
+        assert flat_labels(train).shape == (0,) and flat_labels(train).dtype == "int64"
+
+
+real_data = [
+    pytest.mark.real_data,
+    pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora"),
+]
+
+
+def sizes(splits) -> list[tuple[int, int]]:
+    """(dialogues, utterances) of each split."""
+    return [(len(splits[split]), len(flat_labels(splits[split]))) for split in SPLITS]
+
+
+def label_counts(dataset: Dataset) -> dict[str, int]:
+    counts = collections.Counter(flat_labels(dataset).tolist())
+    return {name: counts[number] for number, name in enumerate(names_of(dataset))}
+
+
+class TestRealMeld:
+    pytestmark = real_data
+
+    @pytest.fixture(scope="class")
+    def splits(self):
+        return load_meld(os.environ["HF_EMOTION_DATA"])
+
+    def test_rows(self, splits):
+        assert sizes(splits) == [(1038, 9989), (114, 1109), (280, 2610)]
+        for dataset in splits.values():
+            check_columns(dataset, MELD_NAMES)
+        assert "60" not in splits["train"]["id"][:]
+        lengths = [[len(labels) for labels in splits[split]["labels"]] for split in SPLITS]
+        assert [values.count(1) for values in lengths] == [70, 6, 12]
+
+    def test_labels(self, splits):
+        expected = {"train": (4710, 1743, 1205, 1109, 683, 271, 268), "test": (1256, 402, 281, 345, 208, 68, 50)}
+        for split, counts in expected.items():
+            assert label_counts(splits[split]) == dict(zip(MELD_NAMES, counts, strict=True))
+
+    def test_four_classes(self):
+        test = load_meld(os.environ["HF_EMOTION_DATA"], four_classes=True)["test"]
+        assert label_counts(test) == {"angry": 345, "happy": 402, "neutral": 1256, "sad": 208}
+        assert len(flat_labels(test)) == 2610
+
+
+class TestRealEmoryNLP:
+    pytestmark = real_data
+
+    @pytest.fixture(scope="class")
+    def splits(self):
+        return load_emorynlp(os.environ["HF_EMOTION_DATA"])
+
+    def test_rows(self, splits):
+        assert sizes(splits) == [(659, 7551), (89, 954), (79, 984)]
+        several = [
+            sum(" & " in name for speakers in splits[split]["speakers"] for name in speakers) for split in SPLITS
+        ]
+        assert several == [50, 4, 7]
+        for dataset in splits.values():
+            check_columns(dataset, EMORYNLP_NAMES)
+
+    def test_labels(self, splits):
+        expected = {"train": (2485, 1677, 638, 551, 941, 785, 474), "test": (288, 217, 111, 96, 116, 86, 70)}
+        for split, counts in expected.items():
+            assert label_counts(splits[split]) == dict(zip(EMORYNLP_NAMES, counts, strict=True))
+
+    def test_four_classes(self):
+        test = load_emorynlp(os.environ["HF_EMOTION_DATA"], four_classes=True)["test"]
+        assert label_counts(test) == {"angry": 86, "happy": 217, "neutral": 288, "sad": 70}
+
+
+class TestRealDailyDialog:
+    pytestmark = real_data
+
+    @pytest.fixture(scope="class")
+    def splits(self):
+        return load_daily_dialog(os.environ["HF_EMOTION_DATA"])
+
+    def test_rows(self, splits):
+        # Without the one dialogue of 12 utterances and 11 labels.
+        assert sizes(splits) == [(11117, 87171 - 12), (1000, 8069), (1000, 7740)]
+        assert "7852" not in splits["train"]["id"][:] and splits["train"]["id"][-1] == "11118"
+        for dataset in splits.values():
+            check_columns(dataset, DAILY_DIALOG_NAMES)
+
+    def test_labels(self, splits):
+        test = (6321, 118, 47, 17, 1019, 102, 116)
+        assert label_counts(splits["test"]) == dict(zip(DAILY_DIALOG_NAMES, test, strict=True))
+        train = (72143, 827, 303, 146, 11182, 969, 1600)
+        left_out = collections.Counter(dict(zip(DAILY_DIALOG_NAMES, train, strict=True)))
+        left_out.subtract(label_counts(splits["train"]))
+        assert left_out.total() == 11 and min(left_out.values()) == 0
+        assert label_counts(splits["validation"])["disgust"] == 3 and label_counts(splits["validation"])["fear"] == 11
+
+    def test_texts(self, splits):
+        for dataset in splits.values():
+            for utterances in dataset["utterances"]:
+                for text in utterances:
+                    assert text and text == text.strip() and "__eou__" not in text
+                    assert not re.search(r" [,?!]( |$)|’|‘|n ' t\b", text), text
+
+    def test_four_classes(self):
+        test = load_daily_dialog(os.environ["HF_EMOTION_DATA"], four_classes=True)["test"]
+        assert label_counts(test) == {"angry": 118, "happy": 1019, "neutral": 6321, "sad": 102}

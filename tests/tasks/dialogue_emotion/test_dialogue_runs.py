@@ -1,0 +1,1124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dialogues: whole runs of tiny models, the vectors that are computed once, the figures of a run, its card, the recipes."""
+
+import io
+import itertools
+import json
+import shutil
+from collections import Counter
+from contextlib import redirect_stdout
+from pathlib import Path
+from types import SimpleNamespace
+
+import datasets
+import numpy as np
+import pyarrow.parquet
+import pytest
+import torch
+from huggingface_hub import ModelCard
+from safetensors.torch import load_file, save_file
+from sklearn.metrics import accuracy_score, f1_score
+from toolkit_helpers import (
+    CHECKPOINT,
+    DAILY_DIALOG_EMOTIONS,
+    EMORYNLP_EMOTIONS,
+    FEELINGS,
+    MELD_EMOTIONS,
+    QUICK_ARGUMENTS,
+    RESULTS,
+    dialogues,
+    files_in,
+    invoke,
+    one_thread,
+    report_of,
+    save_base_bert,
+    travelling,
+    write_daily_dialog,
+    write_dialogues,
+    write_emorynlp,
+    write_iemocap,
+    write_meld,
+)
+from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer, BertModel, pipeline
+
+import hf_emotion.training.classification as run_module
+from hf_emotion import (
+    BertForLabelAwareClassification,
+    DialogueBiLSTMForEmotionRecognition,
+    DialogueBiLSTMModel,
+    DialoguePredictor,
+    LabelAwareBertConfig,
+    load_dataset_for,
+    load_recipe,
+    train,
+)
+from hf_emotion.inference import load_predictor
+from hf_emotion.recipes import Recipe, packaged_recipes, recipe_name
+from hf_emotion.reports.compare import compare
+from hf_emotion.runs.evaluate import evaluate
+from hf_emotion.tasks.dialogue_emotion.building import (
+    build_dialogue_model,
+    cached_vectors,
+    encode_dialogues,
+    pad_tokens,
+)
+from hf_emotion.training.seeds import EmotionTrainer
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+CODE = travelling("configuration_dialogue_bilstm", "modeling_dialogue_bilstm", "pipeline_dialogue_emotion")
+KINDS = ("utterance", "bilstm", "bilstm_attention", "bilstm_attention_pe")  # the recipes of MELD
+# The first dialogues of the parts for evaluation are of 3, 4, 5, 2 and of 5, 2, 3 turns: in no order of length.
+PARTS = {"train": (16, 0), "dev": (6, 17), "test": (7, 23)}
+DEV_LENGTHS = [3, 4, 5, 2, 3, 4]
+SPLITS = {"validation": "dev", "test": "test"}
+# No dropout, and new weights so large that utterances lie far apart before any training.
+WIDE = {"hidden_size": 6, "num_attention_heads": 3, "initializer_range": 1.0, "hidden_dropout_prob": 0.0}
+FOUR = {"anger": "angry", "joy": "happy", "neutral": "neutral", "sadness": "sad"}
+
+
+@pytest.fixture(autouse=True)
+def settings(own_verbosity, monkeypatch, tmp_path):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets-cache")
+    with one_thread():
+        yield
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory) -> Path:
+    return save_base_bert(tmp_path_factory.mktemp("dialogue-base") / "tiny-bert")
+
+
+@pytest.fixture(scope="session")
+def meld(tmp_path_factory) -> Path:
+    return write_meld(tmp_path_factory.mktemp("meld"), PARTS)
+
+
+@pytest.fixture(scope="session")
+def own_files(tmp_path_factory) -> Path:
+    """One's own dialogues, in which every sixth utterance has no label."""
+    return write_dialogues(tmp_path_factory.mktemp("own-dialogues"), PARTS)
+
+
+def dialogue_recipe(base: Path, arguments: dict | None = None, recipe: str = "meld/utterance", **changes) -> Recipe:
+    """A packaged recipe over a tiny encoder and few rows; `arguments` are added to its training arguments."""
+    arguments = {
+        **QUICK_ARGUMENTS,
+        **{"num_train_epochs": 3, "learning_rate": 1e-2, "warmup_steps": 0},
+        **{"per_device_train_batch_size": 4, "per_device_eval_batch_size": 4},
+        **(arguments or {}),
+    }
+    values = {"base_model": str(base), "max_length": 16, **changes}
+    overrides = [f"{key}={json.dumps(value)}" for key, value in values.items()]
+    return load_recipe(recipe, [*overrides, *(f"{key}={json.dumps(value)}" for key, value in arguments.items())])
+
+
+def fit(recipe: Recipe, output: Path, data: Path, plots: bool = False) -> Path:
+    """A run with a cache of its own beside it."""
+    with one_thread(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets.config, "HF_DATASETS_CACHE", output.with_name("datasets-cache"))
+        if not plots:
+            patch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+            patch.setattr("hf_emotion.reports.classification.write_reports", lambda *arguments: None)
+        train(recipe, output, data_dir=data)
+    return output
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory, base, meld) -> dict[str, Path]:
+    """Finished run folders of the four kinds over MELD; the fullest one with its pictures."""
+    root = tmp_path_factory.mktemp("dialogue-runs")
+    return {
+        kind: fit(dialogue_recipe(base, recipe=f"meld/{kind}"), root / kind, meld, plots=kind == KINDS[-1])
+        for kind in KINDS
+    }
+
+
+@pytest.fixture(scope="session")
+def full_run(runs) -> Path:
+    return runs["bilstm_attention_pe"]
+
+
+@pytest.fixture(scope="session")
+def own_run(tmp_path_factory, base, own_files) -> Path:
+    """A finished run folder over one's own dialogues, with two speakers and some utterances without a label."""
+    config = {**WIDE, "num_speakers": 2}
+    recipe = dialogue_recipe(base, dataset="dialogue_files", name="own", model_config=config)
+    return fit(recipe, tmp_path_factory.mktemp("own-run") / "run", own_files)
+
+
+def plain_probabilities(folder: Path, conversations: list[list[tuple]], max_length: int | None = None) -> np.ndarray:
+    """
+    Probabilities of every turn of dialogues of (speaker, utterance, ...), one utterance and then one dialogue at a time: no
+    padding, and of a pretrained encoder the mean of its hidden states by hand.
+    """
+    model = AutoModelForTokenClassification.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    rows = []
+    with torch.no_grad():
+        for conversation in conversations:
+            vectors = []
+            for _, text, *_ in conversation:
+                inputs = tokenizer(text, return_tensors="pt", truncation=max_length is not None, max_length=max_length)
+                ids, mask = inputs["input_ids"], inputs["attention_mask"]
+                if model.config.utterance_encoder == "model":
+                    hidden = model.dialogue.utterance_encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+                    vectors.append(hidden[0].mean(dim=0))
+                else:
+                    vectors.append(model.dialogue.encode_utterances(ids, mask)[0])
+            inputs = {"utterance_embeds": torch.stack(vectors)[None]}
+            if model.config.num_speakers:
+                inputs["speaker_ids"] = torch.tensor([speaker_numbers([s for s, *_ in conversation], model.config)])
+            rows += model(**inputs).logits[0].softmax(-1).tolist()
+    return np.array(rows)
+
+
+def speaker_numbers(speakers: list, config) -> list[int]:
+    """By the first turn within the dialogue; those too many share the last number."""
+    order = []
+    for speaker in speakers:
+        if speaker not in order:
+            order.append(speaker)
+    return [min(order.index(speaker), config.num_speakers - 1) for speaker in speakers]
+
+
+def rows_of(run: Path, split: str) -> list[dict]:
+    rows = pyarrow.parquet.read_table(run / "predictions.parquet").to_pylist()
+    return [row for row in rows if row["split"] == split]
+
+
+def probabilities_of(run: Path, split: str) -> np.ndarray:
+    return np.array([row["probabilities"] for row in rows_of(run, split)])
+
+
+def meld_part(split: str) -> list[list[tuple[str, str, str]]]:
+    return dialogues(MELD_EMOTIONS, *PARTS[SPLITS.get(split, split)])
+
+
+def own_part(split: str) -> list[tuple[str, list[tuple[str, str, str | None]]]]:
+    """(id, dialogue) of `write_dialogues`, with None where it writes no label."""
+    count, first = PARTS[SPLITS.get(split, split)]
+    return [
+        (
+            f"d{first + number}",
+            [(s, text, None if (5 * number + i) % 6 == 5 else label) for i, (s, text, label) in enumerate(turns)],
+        )
+        for number, turns in enumerate(dialogues(FEELINGS, count, first))
+    ]
+
+
+def base_weights(base: Path) -> dict[str, torch.Tensor]:
+    """Those of the base model that stand in a dialogue model: all but the pooler, which nothing would read."""
+    weights = load_file(base / "model.safetensors")
+    return {name: value for name, value in weights.items() if not name.startswith("pooler.")}
+
+
+def encoder_weights(run: Path) -> dict[str, torch.Tensor]:
+    prefix = "dialogue.utterance_encoder."
+    weights = load_file(run / "model.safetensors")
+    return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+
+
+# Runs
+
+
+class TestRunFolder:
+    def test_files(self, runs, full_run):
+        assert set(files_in(full_run)) == CHECKPOINT | RESULTS | CODE
+        for run in runs.values():
+            assert set(files_in(run)) >= CHECKPOINT | CODE | {"metrics.json", "predictions.parquet", "README.md"}
+            assert [path.name for path in run.iterdir() if path.is_dir()] == []
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_the_checkpoint(self, runs, kind):
+        model = AutoModelForTokenClassification.from_pretrained(runs[kind])
+        assert type(model) is DialogueBiLSTMForEmotionRecognition and model.dtype == torch.float32
+        config = model.config
+        assert config.utterance_encoder == "model" and config.encoder_config.model_type == "bert"
+        assert config.freeze_encoder is True and config.utterance_size == config.encoder_config.hidden_size == 16
+        assert [config.id2label[i] for i in range(7)] == list(MELD_EMOTIONS)
+        assert config.label2id == {name: i for i, name in enumerate(MELD_EMOTIONS)}
+        assert len(model.dialogue.score.layers) == (kind != "utterance")
+        assert (model.dialogue.score.attention is not None) == ("attention" in kind)
+        assert config.positional_encoding == ("sinusoidal" if kind.endswith("_pe") else "none")
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_the_frozen_encoder_stays_as_it_was(self, runs, base, kind):
+        expected = base_weights(base)
+        found = encoder_weights(runs[kind])
+        assert found.keys() == expected.keys() and len(expected) > 20
+        for name, value in expected.items():
+            assert torch.equal(found[name], value), name
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_probabilities_are_those_of_a_plain_forward(self, runs, kind):
+        for split in SPLITS:
+            rows, conversations = rows_of(runs[kind], split), meld_part(split)
+            ids = [f"{n}/{i + 1}" for n, turns in enumerate(conversations) for i in range(len(turns))]
+            assert [row["id"] for row in rows] == ids
+            assert [row["labels"] for row in rows] == [[emotion] for turns in conversations for *_, emotion in turns]
+            found = probabilities_of(runs[kind], split)
+            np.testing.assert_allclose(found, plain_probabilities(runs[kind], conversations), atol=1e-5)
+            assert found.std(axis=0).mean() > 1e-3  # an order that is lost would show
+
+    def test_no_texts(self, full_run):
+        """The columns alone, and no word of a dialogue in any of them."""
+        table = pyarrow.parquet.read_table(full_run / "predictions.parquet")
+        assert set(table.column_names) == {"split", "id", "labels", "probabilities"}
+        assert json.loads(table.schema.metadata[b"label_names"]) == list(MELD_EMOTIONS)
+        content = json.dumps(table.to_pylist()) + (full_run / "metrics.json").read_text(encoding="utf-8")
+        for _, text, _ in itertools.chain(*meld_part("test"), *meld_part("dev"), *meld_part("train")):
+            assert text not in content
+
+    def test_recipe_and_report(self, runs, base):
+        for kind, run in runs.items():
+            assert load_recipe(run / "recipe.yaml") == dialogue_recipe(base, recipe=f"meld/{kind}")
+            report = report_of(run)
+            assert report["rows"] == {"train": 16, "validation": 6, "test": 7}
+            counts = Counter(emotion for turns in meld_part("train") for *_, emotion in turns)
+            assert report["class_counts"] == {name: counts[name] for name in MELD_EMOTIONS}
+            assert report["contexts"] is None and "thresholds" not in report["runs"][0]
+
+    def test_the_figures_follow_from_the_predictions(self, full_run):
+        report = report_of(full_run)
+        for split in SPLITS:
+            (run,) = report["runs"]
+            gold = [MELD_EMOTIONS.index(row["labels"][0]) for row in rows_of(full_run, split)]
+            best = probabilities_of(full_run, split).argmax(axis=1)
+            others = list(range(1, 7))
+            expected = {
+                "accuracy": accuracy_score(gold, best),
+                "macro_f1": f1_score(gold, best, labels=range(7), average="macro", zero_division=0),
+                "weighted_f1": f1_score(gold, best, average="weighted", zero_division=0),
+                "micro_f1_without_neutral": f1_score(gold, best, labels=others, average="micro", zero_division=0),
+            }
+            found = run[split]["argmax"]
+            assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-9)
+            assert sum(values["support"] for values in found["per_label"].values()) == len(gold)
+            assert report["summary"][split]["argmax"]["weighted_f1"] == {"mean": found["weighted_f1"], "std": None}
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_the_weights_are_those_of_the_best_epoch(self, runs, kind):
+        """The figures during training are those of padded batches in the order of length; afterwards they are predicted anew."""
+        (entry,) = report_of(runs[kind])["runs"]
+        epochs = [part for part in entry["history"] if "eval_loss" in part]
+        values = [part["eval_weighted_f1"] for part in epochs]
+        best = epochs[values.index(max(values))]
+        assert len(epochs) == 3 and len(set(values)) > 1
+        assert entry["best_dev_metric"] == max(values) and entry["best_step"] == best["step"]
+        found = {name: value for name, value in entry["validation"]["argmax"].items() if name != "per_label"}
+        assert {f"eval_{name}" for name in found} <= set(best)
+        assert found == pytest.approx({name: best[f"eval_{name}"] for name in found}, abs=1e-6)
+
+    def test_the_dialogues_of_validation_are_in_no_order_of_length(self, meld):
+        """Else the test before could not fail."""
+        rows = load_dataset_for("meld", meld)["validation"]
+        assert [len(turns) for turns in rows["utterances"]] == DEV_LENGTHS
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "README.md",
+            "tokenizer_config.json",
+            "config.json",
+        ],
+    )
+    def test_nothing_names_a_place_on_the_disk(self, full_run, base, meld, name):
+        text = (full_run / name).read_text(encoding="utf-8")
+        for path in (full_run, base, meld, Path.home(), Path.cwd()):
+            assert str(path) not in text or len(path.parts) == 1, path
+
+    def test_an_utterance_alone_does_not_see_the_others(self, runs):
+        (turns,) = dialogues(MELD_EMOTIONS, 1, 3)
+        for kind, run in runs.items():
+            together = plain_probabilities(run, [turns])
+            alone = np.concatenate([plain_probabilities(run, [[turn]]) for turn in turns])
+            assert np.allclose(together, alone, atol=1e-5) == (kind == "utterance")
+
+    def test_two_runs_side_by_side(self, runs):
+        names = ("bilstm", "bilstm_attention")
+        result = compare([runs[name] for name in names])
+        assert [row[0] for row in result["table"]] == ["meld_bilstm", "meld_bilstm_attention"]
+        gold = [MELD_EMOTIONS.index(row["labels"][0]) for row in rows_of(runs["bilstm"], "test")]
+        first, second = (probabilities_of(runs[name], "test").argmax(axis=1) for name in names)
+        f1 = [f1_score(gold, best, labels=range(7), average="macro", zero_division=0) for best in (first, second)]
+        (test,) = result["tests"]
+        assert (test["first"], test["second"]) == ("meld_bilstm", "meld_bilstm_attention")
+        assert test["difference"] == pytest.approx(f1[1] - f1[0], abs=1e-9)
+        assert test["only_first"] == sum((first == gold) & (second != gold))
+        assert test["only_second"] == sum((first != gold) & (second == gold))
+        assert "meld_bilstm_attention" in invoke("compare", *(runs[name] for name in names))
+
+    def test_runs_over_other_utterances_cannot_be_compared(self, runs, own_run):
+        with pytest.raises(ValueError, match="were not measured on the same rows and labels"):
+            compare([runs["bilstm"], own_run])
+
+
+class TestUnlabelled:
+    """One's own dialogues, in which every sixth utterance has no label."""
+
+    def test_rows(self, own_run):
+        for split in SPLITS:
+            turns = [
+                (f"{number}/{i}", [label])
+                for number, conversation in own_part(split)
+                for i, (*_, label) in enumerate(conversation, 1)
+                if label is not None
+            ]
+            rows = rows_of(own_run, split)
+            assert [(row["id"], row["labels"]) for row in rows] == turns
+            assert len(turns) < sum(len(conversation) for _, conversation in own_part(split))
+
+    def test_they_are_context_all_the_same(self, own_run):
+        for split in SPLITS:
+            conversations = [conversation for _, conversation in own_part(split)]
+            labelled = [label is not None for conversation in conversations for *_, label in conversation]
+            expected = plain_probabilities(own_run, conversations)[labelled]
+            np.testing.assert_allclose(probabilities_of(own_run, split), expected, atol=1e-5)
+
+    def test_they_are_not_counted(self, own_run):
+        report = report_of(own_run)
+        counts = Counter(label for _, conversation in own_part("train") for *_, label in conversation if label)
+        assert report["class_counts"] == {name: counts[name] for name in FEELINGS}
+        (run,) = report["runs"]
+        for split in SPLITS:
+            gold = [row["labels"][0] for row in rows_of(own_run, split)]
+            best = [FEELINGS[i] for i in probabilities_of(own_run, split).argmax(axis=1)]
+            figures = run[split]["argmax"]
+            assert figures["accuracy"] == pytest.approx(accuracy_score(gold, best))
+            assert figures["macro_f1"] == pytest.approx(f1_score(gold, best, average="macro", zero_division=0))
+            assert {name: v["support"] for name, v in figures["per_label"].items()} == {**Counter(gold)}
+
+    def test_during_training_neither(self, own_run):
+        (entry,) = report_of(own_run)["runs"]
+        dev = {part["step"]: part["eval_accuracy"] for part in entry["history"] if "eval_loss" in part}
+        assert entry["validation"]["argmax"]["accuracy"] == pytest.approx(dev[entry["best_step"]], abs=1e-6)
+
+    def test_evaluate(self, own_run, own_files):
+        found = evaluate(load_predictor(own_run), "dialogue_files", data_dir=own_files)
+        (run,) = report_of(own_run)["runs"]
+        expected = run["test"]["argmax"]
+        assert found["rows"] == len(rows_of(own_run, "test")) and found["labels"] == list(FEELINGS)
+        assert found["metrics"]["argmax"]["accuracy"] == pytest.approx(expected["accuracy"], abs=1e-6)
+
+    def test_evaluate_with_labels_in_another_order(self, own_run, own_files):
+        options = {"labels": list(reversed(FEELINGS))}
+        found = evaluate(load_predictor(own_run), "dialogue_files", data_dir=own_files, options=options)
+        assert found["labels"] == options["labels"]
+        expected = report_of(own_run)["runs"][0]["test"]["argmax"]["per_label"]
+        assert found["metrics"]["argmax"]["per_label"] == {name: pytest.approx(v) for name, v in expected.items()}
+
+    def test_evaluate_a_file_that_lacks_a_label(self, own_run, tmp_path):
+        (tmp_path / "train.csv").write_text("dialogue,utterance,label\n1,so happy,joy\n1,the day,\n2,a day,joy\n")
+        found = evaluate(load_predictor(own_run), "dialogue_files", "train", tmp_path)
+        assert found["labels"] == list(FEELINGS) and found["rows"] == 1  # the other dialogue is set aside
+
+
+class TestSpeakers:
+    def test_the_same_in_run_predictor_and_pipeline(self, own_run):
+        conversations = [conversation for _, conversation in own_part("test")]
+        turns = [[(speaker, text) for speaker, text, _ in conversation] for conversation in conversations]
+        expected = plain_probabilities(own_run, turns)
+        predictor = DialoguePredictor(own_run, device="cpu")
+        classify = pipeline("dialogue-emotion", model=str(own_run), trust_remote_code=True, device="cpu")
+        for results in (predictor(turns), classify(turns)):
+            found = [list(entry["scores"].values()) for entries in results for entry in entries]
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+
+    def test_numbered_by_their_first_turn_whoever_they_are(self, own_run):
+        (turns,) = dialogues(FEELINGS, 1, 3)
+        texts = [text for _, text, _ in turns]
+        predictor = DialoguePredictor(own_run, device="cpu")
+        found = {
+            pattern: predictor.probabilities([texts], [list(pattern)])[0]
+            for pattern in ("ABABA", "BABAB", "XYXYX", "AABBA", "ABCBA", "ABBBA", "AAAAA")
+        }
+        np.testing.assert_allclose(found["ABABA"], found["BABAB"], atol=1e-6)
+        np.testing.assert_allclose(found["ABABA"], found["XYXYX"], atol=1e-6)
+        np.testing.assert_allclose(found["ABCBA"], found["ABBBA"], atol=1e-6)  # the third shares the last number
+        for pattern in ("AABBA", "ABCBA", "AAAAA"):
+            assert np.abs(found[pattern] - found["ABABA"]).max() > 1e-3
+        unknown = predictor.probabilities([texts])[0]
+        np.testing.assert_allclose(unknown, found["AAAAA"], atol=1e-6)
+
+    def test_in_training(self, base):
+        splits = one_split([["a day", "the sun", "rain", "home", "a day"]], [["Cy", "Ann", "Cy", "Bo", "Ann"]])
+        for limit, expected in ((3, [0, 1, 0, 2, 1]), (2, [0, 1, 0, 1, 1]), (1, [0, 0, 0, 0, 0])):
+            model, tokenizer = tiny_model(base, num_speakers=limit)
+            encoded, collate = encode_dialogues(splits, model, tokenizer, 16)
+            assert collate([encoded["train"][0]])["speaker_ids"].tolist() == [expected]
+
+
+class TestOtherForms:
+    def test_a_causal_model_does_not_see_later_turns(self, base, meld, tmp_path):
+        (turns,) = dialogues(MELD_EMOTIONS, 1, 3)
+        turns = [(speaker, text) for speaker, text, _ in turns]
+        moved = {}
+        for causal in (True, False):
+            config = {**WIDE, "causal": causal}
+            run = fit(
+                dialogue_recipe(base, {"num_train_epochs": 1}, model_config=config), tmp_path / str(causal), meld
+            )
+            predictor = DialoguePredictor(run, device="cpu")
+            whole = [entry["scores"] for entry in predictor([turns])[0]]
+            ends = [predictor([turns[:number]])[0][-1]["scores"] for number in range(1, 6)]
+            other = [entry["scores"] for entry in predictor([[*turns[:-1], ("Bo", "rain rain , the rain")]])[0]]
+            moved[causal] = [
+                max(abs(one[name] - two[name]) for one, two in zip(left, right, strict=True) for name in one)
+                for left, right in ((whole, ends), (whole[:-1], other[:-1]))
+            ]
+            assert abs(whole[-1]["joy"] - other[-1]["joy"]) > 1e-4
+        assert max(moved[True]) < 1e-5
+        assert min(moved[False]) > 1e-3
+
+    def test_words(self, base, meld, tmp_path):
+        config = {**WIDE, "utterance_encoder": "bilstm", "utterance_size": 8}
+        run = fit(dialogue_recipe(base, model_config=config), tmp_path / "run", meld)
+        model = AutoModelForTokenClassification.from_pretrained(run)
+        tokenizer = AutoTokenizer.from_pretrained(base)
+        assert model.config.utterance_encoder == "bilstm" and model.config.encoder_config is None
+        assert model.config.vocab_size == len(tokenizer) == len(AutoTokenizer.from_pretrained(run))
+        assert model.config.pad_token_id == tokenizer.pad_token_id
+        assert model.dialogue.utterance_encoder.word_embeddings.weight.shape == (len(tokenizer), 8)
+        for split in SPLITS:
+            expected = plain_probabilities(run, meld_part(split))
+            np.testing.assert_allclose(probabilities_of(run, split), expected, atol=1e-5)
+        found = evaluate(load_predictor(run), "meld", data_dir=meld)["metrics"]["argmax"]
+        assert found["accuracy"] == pytest.approx(report_of(run)["runs"][0]["test"]["argmax"]["accuracy"])
+
+    def test_words_are_learned(self, base, meld, tmp_path, no_plots, monkeypatch):
+        config = {**WIDE, "utterance_encoder": "bilstm", "utterance_size": 8}
+        starts = []
+        build = run_module.build_dialogue_model
+
+        def watched(*arguments):
+            model = build(*arguments)
+            starts.append(model.dialogue.utterance_encoder.word_embeddings.weight.detach().clone())
+            return model
+
+        monkeypatch.setattr(run_module, "build_dialogue_model", watched)
+        train(dialogue_recipe(base, {"num_train_epochs": 1}, model_config=config), tmp_path / "run", data_dir=meld)
+        model = AutoModelForTokenClassification.from_pretrained(tmp_path / "run")
+        assert (model.dialogue.utterance_encoder.word_embeddings.weight - starts[0]).abs().max() > 1e-3
+
+    def test_a_trained_encoder(self, base, meld, tmp_path):
+        config = {**WIDE, "freeze_encoder": False}
+        arguments = {"learning_rate": 1e-3, "num_train_epochs": 2}
+        run = fit(dialogue_recipe(base, arguments, model_config=config), tmp_path / "run", meld)
+        expected = base_weights(base)
+        found = encoder_weights(run)
+        assert found.keys() == expected.keys()
+        moved = {name for name in found if (found[name] - expected[name]).abs().max() > 1e-5}
+        assert moved >= {name for name in found if "query.weight" in name or "word_embeddings" in name}
+        for split in SPLITS:
+            plain = plain_probabilities(run, meld_part(split))
+            np.testing.assert_allclose(probabilities_of(run, split), plain, atol=1e-5)
+        assert not (tmp_path / "datasets-cache" / "hf_emotion").exists()  # nothing to keep
+
+    def test_a_trained_dialogue_model_is_trained_on(self, base, tmp_path):
+        """With other labels all of it but the classifier; its words are not taken for an utterance encoder."""
+        trained, tokenizer = tiny_model(base, utterance_encoder="model")
+        trained.config.calibration_temperature = 2.0
+        trained.save_pretrained(tmp_path)
+        weights = trained.state_dict()
+        for names, kept in ((["a", "b", "c"], True), (["c", "b", "a"], False), (["x", "y"], False)):
+            torch.manual_seed(5)
+            model = build_dialogue_model(str(tmp_path), {}, tokenizer, names)
+            assert list(model.config.id2label.values()) == names
+            assert type(model.dialogue.utterance_encoder) is type(trained.dialogue.utterance_encoder)
+            same = {
+                name: torch.equal(value, weights[name])
+                for name, value in model.state_dict().items()
+                if value.shape == weights[name].shape
+            }
+            assert all(same[name] for name in same if name.startswith("dialogue."))
+            assert same.get("classifier.weight", False) is kept
+        with pytest.raises(ValueError, match="`model_config` asks for other sizes than the trained dialogue model"):
+            build_dialogue_model(str(tmp_path), {"hidden_size": WIDE["hidden_size"] * 2}, tokenizer, ["x", "y"])
+
+    def test_a_trained_classifier_gives_its_encoder(self, base, tmp_path):
+        config = LabelAwareBertConfig.from_pretrained(base, num_labels=4, thresholds=[0.1] * 4)
+        classifier = BertForLabelAwareClassification(config)
+        classifier.save_pretrained(tmp_path)
+        model = build_dialogue_model(str(tmp_path), {}, AutoTokenizer.from_pretrained(base), ["x", "y"])
+        encoder = model.dialogue.utterance_encoder
+        assert type(encoder) is BertModel and not hasattr(model.config.encoder_config, "thresholds")
+        expected = classifier.bert.encoder.state_dict()
+        assert all(torch.equal(value, expected[name]) for name, value in encoder.encoder.state_dict().items())
+
+    def test_vectors_are_refused(self, base, meld, tmp_path):
+        recipe = dialogue_recipe(base, model_config={"utterance_encoder": "vectors"})
+        with pytest.raises(
+            ValueError, match="`model_config.utterance_encoder` must be 'model' or 'bilstm'.*reads texts"
+        ):
+            train(recipe, tmp_path / "run", data_dir=meld)
+        assert files_in(tmp_path) == {}
+
+    @pytest.mark.parametrize(
+        ("changes", "error", "message"),
+        [
+            ({"model_type": None, "model_config": {}}, ValueError, "`model_type` must be 'dialogue-bilstm', got None"),
+            (
+                {"model_type": "label-aware-bert", "model_config": {}},
+                ValueError,
+                "corpus holds dialogues.*label-aware",
+            ),
+            ({"max_length": 41}, ValueError, "`max_length` is 41, but .* has 40 positions"),
+            ({"inverse_frequency_sampling": True}, ValueError, "needs one label per row"),
+            (
+                {"base_model": "nobody/no-such-model"},
+                OSError,
+                "the base model 'nobody/no-such-model' cannot be loaded",
+            ),
+        ],
+        ids=["stock", "label-aware", "too-long", "sampling", "no-model"],
+    )
+    def test_what_does_not_fit(self, base, meld, tmp_path, changes, error, message):
+        with pytest.raises(error, match=message):
+            train(dialogue_recipe(base, **changes), tmp_path / "run", data_dir=meld)
+        assert not (tmp_path / "run").exists()
+
+    def test_a_tokenizer_without_weights(self, tmp_path, base, meld):
+        shutil.copytree(base, tmp_path / "base", ignore=shutil.ignore_patterns("model.safetensors"))
+        with pytest.raises(OSError, match="the base model .*base' cannot be loaded") as caught:
+            train(dialogue_recipe(tmp_path / "base"), tmp_path / "run", data_dir=meld)
+        assert "\n" not in str(caught.value)
+
+    def test_dialogues_are_no_texts(self, base, tmp_path, feelings):
+        recipe = dialogue_recipe(base, dataset="files", dataset_options={"label_separator": "|"})
+        with pytest.raises(ValueError, match="'dialogue-bilstm' reads dialogues, and the corpus holds texts"):
+            train(recipe, tmp_path / "run", data_dir=feelings)
+
+    def test_an_encoder_that_was_saved_in_half_precision(self, base, meld, tmp_path):
+        AutoModel.from_pretrained(base).half().save_pretrained(tmp_path / "half")
+        AutoTokenizer.from_pretrained(base).save_pretrained(tmp_path / "half")
+        run = fit(dialogue_recipe(tmp_path / "half", {"num_train_epochs": 1}), tmp_path / "run", meld)
+        assert {value.dtype for value in load_file(run / "model.safetensors").values()} == {torch.float32}
+        np.testing.assert_allclose(
+            probabilities_of(run, "test"), plain_probabilities(run, meld_part("test")), atol=1e-5
+        )
+
+    def test_it_learns(self, base, tmp_path):
+        meld = write_meld(tmp_path / "data", {**PARTS, "train": (35, 0)})
+        config = {"hidden_size": 32, "hidden_dropout_prob": 0.0}
+        report = report_of(
+            fit(dialogue_recipe(base, {"num_train_epochs": 8}, model_config=config), tmp_path / "run", meld)
+        )
+        assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] > 0.7  # seven emotions
+
+    def test_gradient_accumulation_is_one_large_batch(self, base, own_files, tmp_path, no_plots):
+        """Dialogues differ in the number of labels: each utterance counts alike."""
+        found = []
+        for batch, accumulation in ((16, 1), (2, 8)):
+            arguments = {
+                **{"num_train_epochs": 2, "per_device_train_batch_size": batch, "optim": "sgd", "weight_decay": 0.0},
+                **{"gradient_accumulation_steps": accumulation, "learning_rate": 0.1, "max_grad_norm": 0.0},
+                **{"lr_scheduler_type": "constant", "load_best_model_at_end": False, "logging_steps": 1},
+            }
+            config = {**WIDE, "attention_probs_dropout_prob": 0.0}
+            recipe = dialogue_recipe(base, arguments, dataset="dialogue_files", model_config=config)
+            report = train(recipe, tmp_path / f"run-{batch}", data_dir=own_files)
+            losses = [entry["loss"] for entry in report["runs"][0]["history"] if "loss" in entry]
+            found.append((load_file(tmp_path / f"run-{batch}" / "model.safetensors"), losses))
+        (large, large_losses), (small, small_losses) = found
+        assert len(large_losses) == 2 and small_losses == pytest.approx(large_losses, rel=1e-3)
+        for name in large:
+            torch.testing.assert_close(small[name], large[name], rtol=1e-3, atol=1e-5, msg=name)
+
+    def test_an_interrupted_run_ends_like_another(self, base, meld, tmp_path, no_plots, monkeypatch):
+        recipe = dialogue_recipe(base, {"load_best_model_at_end": False}, "meld/bilstm_attention_pe")
+        train(recipe, tmp_path / "whole", data_dir=meld)
+        save = EmotionTrainer._save_checkpoint
+
+        def save_and_stop(self, *arguments, **keywords):
+            save(self, *arguments, **keywords)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(EmotionTrainer, "_save_checkpoint", save_and_stop)
+            with pytest.raises(KeyboardInterrupt):
+                train(recipe, tmp_path / "run", data_dir=meld)
+        report = train(recipe, tmp_path / "run", data_dir=meld, resume=True)
+        assert report["runs"][0]["resumed"] is True and report["runs"][0]["epochs"] == 3
+        expected = load_file(tmp_path / "whole" / "model.safetensors")
+        for name, value in load_file(tmp_path / "run" / "model.safetensors").items():
+            torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-6, msg=name)
+
+    def test_a_share_of_the_dialogues(self, base, meld, tmp_path):
+        run = fit(dialogue_recipe(base, {"num_train_epochs": 1}, train_fraction=0.25), tmp_path / "run", meld)
+        assert report_of(run)["rows"] == {"train": 4, "validation": 6, "test": 7}
+        assert 8 <= sum(report_of(run)["class_counts"].values()) <= 20
+
+    def test_several_seeds(self, base, meld, tmp_path):
+        run = fit(dialogue_recipe(base, {"num_train_epochs": 1}, seeds=[3, 4]), tmp_path / "run", meld)
+        report = report_of(run)
+        best = max(report["runs"], key=lambda entry: entry["best_dev_metric"])["seed"]
+        assert probabilities_of(run, "test").tolist() == probabilities_of(run / f"seed-{best}", "test").tolist()
+        other = probabilities_of(run / f"seed-{7 - best}", "test")
+        assert np.abs(probabilities_of(run, "test") - other).max() > 1e-3
+        values = [entry["test"]["argmax"]["accuracy"] for entry in report["runs"]]
+        assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] == pytest.approx(np.mean(values))
+
+
+class TestCorpora:
+    def test_four_classes(self, base, meld, tmp_path):
+        recipe = dialogue_recipe(base, dataset_options={"four_classes": True})
+        run = fit(recipe, tmp_path / "run", meld)
+        report = report_of(run)
+        names = sorted(FOUR.values())
+        counts = Counter(FOUR.get(emotion) for turns in meld_part("train") for *_, emotion in turns)
+        assert report["class_counts"] == {name: counts[name] for name in names}
+        gold = [
+            (f"{number}/{i}", [FOUR[emotion]])
+            for number, turns in enumerate(meld_part("test"))
+            for i, (*_, emotion) in enumerate(turns, 1)
+            if emotion in FOUR
+        ]
+        assert [(row["id"], row["labels"]) for row in rows_of(run, "test")] == gold
+        found = evaluate(load_predictor(run), "meld", data_dir=meld)  # finds out by itself
+        assert found["labels"] == names
+        expected = report["runs"][0]["test"]["argmax"]
+        assert {n: v for n, v in found["metrics"]["argmax"].items() if n != "per_label"} == pytest.approx(
+            {n: v for n, v in expected.items() if n != "per_label"}, abs=1e-6, nan_ok=True
+        )
+
+    @pytest.mark.parametrize(
+        ("corpus", "write", "names", "metric"),
+        [
+            ("emorynlp", write_emorynlp, EMORYNLP_EMOTIONS, "weighted_f1"),
+            ("daily_dialog", write_daily_dialog, DAILY_DIALOG_EMOTIONS, "micro_f1_without_neutral"),
+            ("iemocap", write_iemocap, ("angry", "happy", "neutral", "sad"), "macro_f1"),
+        ],
+    )
+    def test_the_others(self, base, tmp_path, corpus, write, names, metric):
+        write(tmp_path / "data") if corpus == "iemocap" else write(tmp_path / "data", PARTS)
+        recipe = dialogue_recipe(base, {"num_train_epochs": 4}, f"{corpus}/bilstm_attention_pe")
+        run = fit(recipe, tmp_path / "run", tmp_path / "data")
+        report = report_of(run)
+        assert list(report["class_counts"]) == list(names)
+        (entry,) = report["runs"]
+        values = [part[f"eval_{metric}"] for part in entry["history"] if "eval_loss" in part]
+        assert entry["best_dev_metric"] == max(values)
+        found = evaluate(load_predictor(run), corpus, data_dir=tmp_path / "data")
+        assert found["rows"] == len(rows_of(run, "test"))
+        for name, value in entry["test"]["argmax"].items():
+            if name != "per_label":
+                assert found["metrics"]["argmax"][name] == pytest.approx(value, abs=1e-6), name
+
+    @pytest.mark.parametrize(
+        ("corpus", "metric"),
+        [
+            ("meld", "weighted_f1"),
+            ("emorynlp", "weighted_f1"),
+            ("daily_dialog", "micro_f1_without_neutral"),
+            ("iemocap", "macro_f1"),
+            ("dialogue_files", "macro_f1"),
+        ],
+    )
+    def test_what_chooses_the_epoch(self, base, tmp_path, corpus, metric):
+        arguments = run_module._training_arguments(dialogue_recipe(base, dataset=corpus), tmp_path, 1)
+        assert arguments.metric_for_best_model == metric and arguments.greater_is_better
+
+    def test_iemocap_counts_labelled_utterances(self, base, tmp_path):
+        write_iemocap(tmp_path)
+        run = fit(
+            dialogue_recipe(base, {"num_train_epochs": 1}, "iemocap/bilstm_attention_pe"), tmp_path / "run", tmp_path
+        )
+        splits = load_dataset_for("iemocap", tmp_path)
+        report = report_of(run)
+        assert report["rows"] == {"train": 14, "validation": 2, "test": 4}
+        counts = Counter(label for labels in splits["train"]["labels"] for label in labels)
+        assert counts[-1] > 0  # "fru" and "xxx"
+        assert list(report["class_counts"].values()) == [counts[i] for i in range(4)]
+        assert len(rows_of(run, "test")) == sum(label >= 0 for labels in splits["test"]["labels"] for label in labels)
+
+    def test_evaluate_gives_the_figures_of_the_run(self, full_run, meld):
+        (entry,) = report_of(full_run)["runs"]
+        for split in SPLITS:
+            found = evaluate(load_predictor(full_run), "meld", split, meld)
+            assert found["rows"] == sum(map(len, meld_part(split))) and found["labels"] == list(MELD_EMOTIONS)
+            figures, expected = found["metrics"]["argmax"], entry[split]["argmax"]
+            assert figures.keys() == expected.keys()
+            assert figures["per_label"] == {name: pytest.approx(v) for name, v in expected["per_label"].items()}
+            assert figures["weighted_f1"] == pytest.approx(expected["weighted_f1"], abs=1e-6)
+        table = invoke("evaluate", full_run, "--dataset", "meld", "--data-dir", meld)
+        assert f"{entry['test']['argmax']['weighted_f1']:.4f}" in table
+
+    @pytest.mark.parametrize(
+        ("checkpoint", "dataset", "message"),
+        [
+            ("full_run", "quickstart", "the labels of quickstart and of the checkpoint differ"),
+            ("own_run", "meld", "the labels of meld and of the checkpoint differ"),
+            ("own_run", "files", "the corpus files has no dialogues, and the model asks for them"),
+            (
+                "single_run",
+                "dialogue_files",
+                "the corpus dialogue_files has dialogues, and the model knows none",
+            ),
+        ],
+    )
+    def test_a_corpus_of_another_kind(self, request, meld, own_files, single_label, checkpoint, dataset, message):
+        folder = {"files": single_label, "dialogue_files": own_files}.get(dataset, meld)
+        with pytest.raises(ValueError, match=message):
+            evaluate(load_predictor(request.getfixturevalue(checkpoint)), dataset, data_dir=folder)
+
+    def test_train_command(self, base, meld, tmp_path, no_plots):
+        settings = ["max_length=16", *(f"{key}={json.dumps(value)}" for key, value in QUICK_ARGUMENTS.items())]
+        arguments = [part for setting in settings for part in ("--set", setting)]
+        output = tmp_path / "run"
+        printed = invoke("train", "meld/bilstm", "--base-model", base, "--data-dir", meld, "-o", output, *arguments)
+        assert "meld_bilstm, test" in printed and "weighted_f1" in printed
+        assert report_of(output)["rows"]["train"] == 16
+
+
+# What the model is given
+
+
+def one_split(
+    utterances: list[list[str]], speakers: list[list[str]] | None = None, labels=None
+) -> datasets.DatasetDict:
+    values = {
+        "id": [str(number) for number in range(len(utterances))],
+        "utterances": utterances,
+        "speakers": speakers or [["Ann"] * len(turns) for turns in utterances],
+        "labels": labels or [[0] * len(turns) for turns in utterances],
+    }
+    names = datasets.ClassLabel(names=["a", "b", "c"])
+    text = datasets.List(datasets.Value("string"))
+    features = {"id": datasets.Value("string"), "utterances": text, "speakers": text, "labels": datasets.List(names)}
+    return datasets.DatasetDict(train=datasets.Dataset.from_dict(values, features=datasets.Features(features)))
+
+
+def tiny_model(base: Path, **config):
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    torch.manual_seed(1)
+    config = {**WIDE, "attention_probs_dropout_prob": 0.0, **config}
+    return build_dialogue_model(str(base), config, tokenizer, ["a", "b", "c"]), tokenizer
+
+
+CONVERSATIONS = [
+    ["so happy today", "a day", "the rain , the rain , the rain"],
+    ["i am calm"],
+    ["a day", "so very sad and sick of this", "joy", "home", "a day"],
+]
+GIVEN_LABELS = [[0, -1, 2], [1], [-1, 2, 1, 0, -1]]
+
+
+class TestVectors:
+    @pytest.fixture
+    def calls(self, monkeypatch) -> list[int]:
+        """How many utterances `encode_utterances` was asked for in each call."""
+        calls = []
+        encode = DialogueBiLSTMModel.encode_utterances
+
+        def watched(self, input_ids, attention_mask):
+            calls.append(len(input_ids))
+            return encode(self, input_ids, attention_mask)
+
+        monkeypatch.setattr(DialogueBiLSTMModel, "encode_utterances", watched)
+        return calls
+
+    def test_each_utterance_alone(self, base):
+        model, tokenizer = tiny_model(base)
+        texts = ["a day", "so very sad and sick of this " * 4, "joy", "the rain , the rain"]
+        for _ in range(2):  # computed, and from the cache
+            vectors, cut = cached_vectors(model, tokenizer, texts, 12)
+            assert vectors.shape == (4, 16) and vectors.dtype == np.float32
+            assert cut.truncated.tolist() == [False, True, False, False] and cut.truncated.dtype == bool
+        for text, vector in zip(texts, vectors, strict=True):
+            inputs = tokenizer(text, return_tensors="pt", truncation=True, max_length=12)
+            with torch.no_grad():
+                expected = model.dialogue.encode_utterances(inputs["input_ids"], inputs["attention_mask"])[0]
+            np.testing.assert_allclose(vector, expected, atol=1e-5)
+
+    def test_once_for_texts_encoder_and_length(self, base, calls):
+        model, tokenizer = tiny_model(base)
+        texts = ["a day", "so very sad and sick of this", "joy"]
+        first, _ = cached_vectors(model, tokenizer, texts, 12)
+        assert sum(calls) == 3
+        calls.clear()
+        other, tokenizer = tiny_model(
+            base, causal=True, num_hidden_layers=2
+        )  # what lies behind the encoder is no matter
+        assert np.array_equal(cached_vectors(other, tokenizer, texts, 12)[0], first)
+        assert calls == []
+
+    @pytest.mark.parametrize("change", ["texts", "order", "split", "length", "weight", "config", "vocabulary"])
+    def test_again_when_something_differs(self, base, calls, change):
+        model, tokenizer = tiny_model(base)
+        texts, length = ["a day", "so very sad and sick of this", "joy"], 12
+        first, _ = cached_vectors(model, tokenizer, texts, length)
+        calls.clear()
+        if change == "texts":
+            texts = [*texts[:2], "joy !"]
+        elif change == "order":
+            texts = texts[::-1]
+        elif change == "split":
+            texts = ["a", " day" + texts[1], texts[2]]  # the same letters one after the other
+        elif change == "length":
+            length = 5
+        elif change == "weight":
+            with torch.no_grad():
+                model.dialogue.utterance_encoder.encoder.layer[1].output.dense.bias[3] += 0.5
+        elif change == "config":
+            model.config.encoder_config.layer_norm_eps = 1e-2
+            for module in model.dialogue.utterance_encoder.modules():
+                if isinstance(module, torch.nn.LayerNorm):
+                    module.eps = 1e-2
+        else:
+            vocabulary = json.loads(tokenizer.backend_tokenizer.to_str())
+            ids = vocabulary["model"]["vocab"]
+            ids["joy"], ids["rain"] = ids["rain"], ids["joy"]
+            tokenizer._tokenizer = type(tokenizer.backend_tokenizer).from_str(json.dumps(vocabulary))
+        found, _ = cached_vectors(model, tokenizer, texts, length)
+        assert sum(calls) == len(texts)
+        assert found.shape != first.shape or np.abs(found - first).max() > 1e-4
+
+    def test_again_when_the_tokenizer_reads_letters_otherwise(self, base, calls):
+        model, tokenizer = tiny_model(base)
+        first, _ = cached_vectors(model, tokenizer, ["Joy and RAIN"], 12)
+        calls.clear()
+        cased = json.loads(tokenizer.backend_tokenizer.to_str())
+        cased["normalizer"]["lowercase"] = False
+        tokenizer._tokenizer = type(tokenizer.backend_tokenizer).from_str(json.dumps(cased))
+        assert tokenizer.tokenize("Joy and RAIN") != ["joy", "and", "rain"]
+        found, _ = cached_vectors(model, tokenizer, ["Joy and RAIN"], 12)
+        assert calls and np.abs(found - first).max() > 1e-4
+
+    def test_a_second_run_does_not_ask_the_encoder(self, base, meld, tmp_path, no_plots, calls):
+        one_epoch = {"num_train_epochs": 1}
+        train(dialogue_recipe(base, one_epoch), tmp_path / "first", data_dir=meld)
+        parts = ({text for turns in meld_part(split) for _, text, _ in turns} for split in ("train", "dev", "test"))
+        training, dev, test = parts
+        assert sum(calls) == len(training | dev) + len(dev) + len(test)
+        calls.clear()
+        for name, recipe in {
+            "seed": dialogue_recipe(base, one_epoch, seeds=[5]),
+            "recipe": dialogue_recipe(base, one_epoch, "meld/bilstm_attention_pe"),
+        }.items():
+            train(recipe, tmp_path / name, data_dir=meld)
+        assert calls == []
+        train(dialogue_recipe(base, one_epoch, max_length=6), tmp_path / "length", data_dir=meld)
+        assert sum(calls) == len(training | dev) + len(dev) + len(test)
+
+    def test_a_pooler_that_is_new_is_no_other_encoder(self, base, meld, tmp_path, no_plots, calls):
+        shutil.copytree(base, tmp_path / "base")
+        weights = load_file(base / "model.safetensors")
+        kept = {name: value for name, value in weights.items() if "pooler" not in name}
+        assert len(kept) < len(weights)
+        save_file(kept, tmp_path / "base" / "model.safetensors", metadata={"format": "pt"})
+        counts = []
+        for seed in (5, 6):
+            recipe = dialogue_recipe(tmp_path / "base", {"num_train_epochs": 1}, seeds=[seed])
+            train(recipe, tmp_path / f"run-{seed}", data_dir=meld)
+            counts.append(len(calls))
+        assert counts[0] > 0 and counts[1] == counts[0]
+
+    def test_dropout_of_the_encoder_is_off(self, base):
+        """A model is in training mode when it comes from its builder."""
+        model, tokenizer = tiny_model(base)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.5
+        model.train()
+        model.dialogue.utterance_encoder.train()
+        texts = ["a day", "joy"]
+        found, _ = cached_vectors(model, tokenizer, texts, 12)
+        clean, _ = tiny_model(base)
+        for text, vector in zip(texts, found, strict=True):
+            inputs = tokenizer(text, return_tensors="pt")
+            with torch.no_grad():
+                expected = clean.dialogue.encode_utterances(inputs["input_ids"], inputs["attention_mask"])[0]
+            np.testing.assert_allclose(vector, expected, atol=1e-5)
+
+
+class TestCollator:
+    def test_vectors(self, base):
+        model, tokenizer = tiny_model(base, num_speakers=2)
+        speakers = [["Bo", "Ann", "Bo"], ["Cy"], ["Bo", "Bo", "Ann", "Cy", "Ann"]]
+        splits = one_split(CONVERSATIONS, speakers, GIVEN_LABELS)
+        encoded, collate = encode_dialogues(splits, model, tokenizer, 16)
+        assert encoded["train"]["length"][:] == [3, 1, 5]
+        batch = collate([encoded["train"][number] for number in (1, 2, 0)])
+        assert set(batch) == {"utterance_embeds", "utterance_mask", "labels", "speaker_ids"}
+        # An utterance without a label and padding alike: -100, which the loss leaves out.
+        assert batch["labels"].tolist() == [[1, *[-100] * 4], [-100, 2, 1, 0, -100], [0, -100, 2, -100, -100]]
+        assert batch["utterance_mask"].tolist() == [[1, 0, 0, 0, 0], [1] * 5, [1, 1, 1, 0, 0]]
+        assert batch["speaker_ids"].tolist() == [[0] * 5, [0, 0, 1, 1, 1], [0, 1, 0, 0, 0]]
+        assert batch["utterance_embeds"].shape == (3, 5, 16) and batch["utterance_embeds"].dtype == torch.float32
+        for row, number in enumerate((1, 2, 0)):
+            for turn, text in enumerate(CONVERSATIONS[number]):
+                inputs = tokenizer(text, return_tensors="pt")
+                with torch.no_grad():
+                    expected = model.dialogue.encode_utterances(inputs["input_ids"], inputs["attention_mask"])[0]
+                torch.testing.assert_close(batch["utterance_embeds"][row, turn], expected, atol=1e-5, rtol=0)
+
+    @pytest.mark.parametrize(
+        "config",
+        [{"freeze_encoder": False}, {"utterance_encoder": "bilstm", "utterance_size": 8}],
+        ids=["model", "words"],
+    )
+    def test_tokens(self, base, config):
+        model, tokenizer = tiny_model(base, **config)
+        splits = one_split(CONVERSATIONS, labels=GIVEN_LABELS)
+        encoded, collate = encode_dialogues(splits, model, tokenizer, 7)
+        batch = collate([encoded["train"][number] for number in (0, 1)])
+        assert set(batch) == {"input_ids", "attention_mask", "utterance_mask", "labels"}
+        assert batch["labels"].tolist() == [[0, -100, 2], [1, -100, -100]]
+        assert batch["utterance_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
+        assert batch["input_ids"].shape == batch["attention_mask"].shape == (2, 3, 7)
+        for row in (0, 1):
+            for turn in range(3):
+                ids = tokenizer(CONVERSATIONS[row][turn])["input_ids"] if turn < len(CONVERSATIONS[row]) else []
+                ids = ids if len(ids) <= 7 else [*ids[:6], tokenizer.sep_token_id]
+                padding = 7 - len(ids)
+                assert batch["input_ids"][row, turn].tolist() == ids + [tokenizer.pad_token_id] * padding
+                assert batch["attention_mask"][row, turn].tolist() == [1] * len(ids) + [0] * padding
+
+    def test_the_padding_is_the_tokenizer_s(self):
+        batch = pad_tokens([[[7, 8], [9]], [[5, 6, 4]]], SimpleNamespace(pad_token_id=3))
+        assert batch["input_ids"].tolist() == [[[7, 8, 3], [9, 3, 3]], [[5, 6, 4], [3, 3, 3]]]
+        assert batch["attention_mask"].tolist() == [[[1, 1, 0], [1, 0, 0]], [[1, 1, 1], [0, 0, 0]]]
+        assert batch["utterance_mask"].tolist() == [[1, 1], [1, 0]]
+
+    @pytest.mark.parametrize("speakers", [0, 2])
+    def test_vectors_and_tokens_give_one_loss(self, base, speakers):
+        model, tokenizer = tiny_model(base, num_speakers=speakers)
+        names = [["Bo", "Ann", "Bo"], ["Cy"], ["Bo", "Bo", "Ann", "Cy", "Ann"]]
+        splits = one_split(CONVERSATIONS, names, GIVEN_LABELS)
+        losses, gradients = [], []
+        for frozen in (True, False):
+            model.config.freeze_encoder = frozen
+            encoded, collate = encode_dialogues(splits, model, tokenizer, 16)
+            batch = collate([encoded["train"][number] for number in range(3)])
+            assert ("input_ids" in batch) != frozen
+            model.config.freeze_encoder = True
+            model.train()
+            model.zero_grad()
+            loss = model(**batch).loss
+            loss.backward()
+            losses.append(loss.item())
+            gradients.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
+        assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+        assert gradients[0].keys() == gradients[1].keys()
+        assert not any("utterance_encoder" in name for name in gradients[0])
+        for name in gradients[0]:
+            torch.testing.assert_close(gradients[0][name], gradients[1][name], atol=1e-5, rtol=1e-3, msg=name)
+
+
+class TestDevMetrics:
+    def test_by_hand(self, base):
+        """Four dialogues, evaluated in the order of their lengths, in batches that were padded with -100."""
+        draw = np.random.default_rng(3)
+        labels = [[0, 2, -100], [1], [1, 0, -100, 2, 2], [2, 1]]
+        logits = [draw.normal(size=(len(row), 3)).astype(np.float32) for row in labels]
+        order = np.array([1, 3, 0, 2])
+        padded_logits = np.full((4, 5, 3), -100, np.float32)
+        padded_labels = np.full((4, 5), -100)
+        for place, number in enumerate(order):
+            padded_logits[place, : len(labels[number])] = logits[number]
+            padded_labels[place, : len(labels[number])] = labels[number]
+        recipe = dialogue_recipe(base, dataset="daily_dialog")
+        compute = run_module._dev_metrics(recipe, ["neutral", "joy", "anger"], False, order)
+        found = compute(SimpleNamespace(predictions=padded_logits, label_ids=padded_labels))
+
+        gold, best = [], []
+        for row, scores in zip(labels, logits, strict=True):
+            for label, values in zip(row, scores, strict=True):
+                if label != -100:
+                    gold.append(label)
+                    best.append(int(np.argmax(values)))
+        assert len(gold) == 9
+        expected = {
+            "accuracy": accuracy_score(gold, best),
+            "macro_f1": f1_score(gold, best, average="macro"),
+            "weighted_f1": f1_score(gold, best, average="weighted"),
+            "micro_f1_without_neutral": f1_score(gold, best, labels=[1, 2], average="micro"),
+        }
+        assert {name: found[name] for name in expected} == pytest.approx(expected)
+        assert len(set(expected.values())) == 4 and all(isinstance(value, float) for value in found.values())
+
+
+# Card and recipes
+
+
+class TestCard:
+    def test_metadata_and_results(self, full_run):
+        card = ModelCard.load(full_run / "README.md")
+        assert card.data.pipeline_tag == "token-classification" and card.data.library_name == "transformers"
+        assert {"emotion", "hf-emotion", "dialogue-bilstm"} <= set(card.data.tags)
+        figures = report_of(full_run)["summary"]["test"]["argmax"]
+        names = ("accuracy", "macro_f1", "weighted_f1", "micro_f1_without_neutral")
+        assert {result.metric_name: result.metric_value for result in card.data.eval_results} == {
+            f"{name} (argmax)": round(figures[name]["mean"], 4) for name in names
+        }
+
+    def test_text(self, full_run):
+        text = (full_run / "README.md").read_text(encoding="utf-8")
+        assert "Each utterance is a vector" in text and "multi-head self-attention" in text
+        assert "dialogues train 16, validation 6, test 7" in text and "rows train" not in text
+        assert "GPL-3.0 repository, dialogue of a television series" in text
+        assert "cut to 16 tokens for each utterance" in text
+        assert f"## Labels\n\n{', '.join(MELD_EMOTIONS)}\n" in text
+        assert "English dialogues of this corpus" in text
+        figures = report_of(full_run)["summary"]["test"]["argmax"]
+        header, _, _, row = (line.split("|") for line in text.split("## Results\n\n")[1].splitlines()[:4])
+        shown = dict(zip(map(str.strip, header), map(str.strip, row), strict=True))
+        assert shown["split"] == "test" and shown["weighted_f1"] == f"{figures['weighted_f1']['mean']:.4f}"
+        assert "micro_f1_without_neutral" in shown
+
+    def test_text_of_a_model_without_context(self, runs):
+        text = (runs["utterance"] / "README.md").read_text(encoding="utf-8")
+        about = text.split("# meld_utterance\n\n")[1].split("## Use")[0]
+        assert "BiLSTM" not in about and "self-attention" not in about
+
+    def test_the_example_runs_as_printed(self, full_run):
+        text = (full_run / "README.md").read_text(encoding="utf-8")
+        code = text.split("```python\n")[1].split("```")[0]
+        assert code.count("PATH_OR_REPO") == 1 and "dialogue-emotion" in code
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(code.replace("PATH_OR_REPO", str(full_run)), {})
+        first, second = eval(printed.getvalue())
+        assert (first["speaker"], second["utterance"]) == ("Ana", "Again?!")
+        turns = [("Ana", "I lost my keys."), ("Ben", "Again?!")]
+        expected = plain_probabilities(full_run, [turns])
+        assert list(second["scores"].values()) == pytest.approx(expected[1], abs=1e-5)
+        assert first["label"] in MELD_EMOTIONS
+
+    def test_one_s_own_files(self, own_run):
+        card = ModelCard.load(own_run / "README.md")
+        assert "name their terms here before publishing" in card.text
+        assert {result.dataset_name for result in card.data.eval_results} == {"dialogue_files"}
+
+
+class TestRecipes:
+    CONFIGS = {
+        "utterance": {"num_hidden_layers": 0, "num_attention_heads": 0, "positional_encoding": "none"},
+        "bilstm": {"num_attention_heads": 0, "positional_encoding": "none"},
+        "bilstm_attention": {"positional_encoding": "none"},
+        "bilstm_attention_pe": {},
+    }
+
+    def test_names(self):
+        corpora = ("meld", "emorynlp", "daily_dialog")
+        expected = {f"{corpus}/{kind}" for corpus in corpora for kind in KINDS} | {"iemocap/bilstm_attention_pe"}
+        found = {recipe_name(path) for path in packaged_recipes()}
+        assert {name for name in found if name.partition("/")[0] in (*corpora, "iemocap")} == expected
+
+    @pytest.mark.parametrize("corpus", ["meld", "emorynlp", "daily_dialog", "iemocap"])
+    def test_values(self, corpus):
+        """The recipes of a corpus differ in the model alone."""
+        kinds = KINDS if corpus != "iemocap" else KINDS[-1:]
+        for kind in kinds:
+            recipe = load_recipe(f"{corpus}/{kind}")
+            assert recipe.name == f"{corpus}_{kind}" and recipe.dataset == corpus
+            assert recipe.model_type == "dialogue-bilstm" and recipe.model_config == self.CONFIGS[kind]
+            assert recipe.dataset_options == ({"dedupe": True} if corpus == "daily_dialog" else {})
+            assert recipe.base_model == "sentence-transformers/all-MiniLM-L6-v2" and recipe.max_length == 128
+            first = load_recipe("meld/utterance")
+            assert recipe.training_arguments == first.training_arguments and recipe.seeds == first.seeds
+            assert recipe.early_stopping_patience == first.early_stopping_patience
+            published = {"accuracy": 0.73, "macro_f1": 0.72, "weighted_f1": 0.72} if corpus == "iemocap" else {}
+            assert recipe.published == published

@@ -1,0 +1,612 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loaders: GoEmotions, one's own files, the quickstart corpus."""
+
+import collections
+import logging
+import os
+import re
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+from datasets import ClassLabel, Dataset, DatasetDict
+from toolkit_helpers import write_csv, write_jsonl
+
+from hf_emotion import load_dataset_for
+from hf_emotion.tasks.rows import (duplicates_between_splits, is_multi_label, label_matrix, remove_duplicates)
+from hf_emotion.data.splits import label_names
+from hf_emotion.data.files import read_rows
+from hf_emotion.data.files import columns_of
+from hf_emotion.taxonomies import (
+    EKMAN,
+    GOEMOTIONS,
+    SENTIMENT,
+    TAXONOMIES,
+    group_index,
+)
+
+
+ROW = "fine\t27\tid1\n"
+
+
+def goemotions_folder(root: Path, **splits: str | bytes) -> Path:
+    """A data folder with GoEmotions files; splits that are not given hold one row."""
+    folder = root / "goemotions"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("train", "dev", "test"):
+        content = splits.get(name, ROW)
+        (folder / f"{name}.tsv").write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+    return root
+
+
+def named(dataset: Dataset) -> list[list[str]]:
+    """Labels of each row as names."""
+    names = label_names(dataset)
+    return [[names[i] for i in (row if isinstance(row, list) else [row])] for row in dataset["labels"]]
+
+
+class TestTaxonomies:
+    def test_the_28_labels_in_the_published_order(self):
+        assert len(GOEMOTIONS) == 28
+        assert GOEMOTIONS[:3] == ["admiration", "amusement", "anger"]
+        assert GOEMOTIONS[-2:] == ["surprise", "neutral"]
+        assert GOEMOTIONS[:-1] == sorted(GOEMOTIONS[:-1])
+
+    @pytest.mark.parametrize(
+        ("taxonomy", "groups"),
+        [
+            ("ekman", ["anger", "disgust", "fear", "joy", "sadness", "surprise", "neutral"]),
+            ("sentiment", ["positive", "negative", "ambiguous", "neutral"]),
+        ],
+    )
+    def test_every_label_stands_in_one_group(self, taxonomy, groups):
+        assert list(TAXONOMIES[taxonomy]) == groups
+        members = [label for group in TAXONOMIES[taxonomy].values() for label in group]
+        assert sorted(members) == sorted(GOEMOTIONS)
+        assert TAXONOMIES[taxonomy]["neutral"] == ["neutral"]
+
+    def test_some_memberships(self):
+        assert EKMAN["anger"] == ["anger", "annoyance", "disapproval"]
+        assert set(SENTIMENT["ambiguous"]) == {"realization", "surprise", "curiosity", "confusion"}
+        assert "remorse" in EKMAN["sadness"] and "remorse" in SENTIMENT["negative"]
+
+    def test_positions_follow_the_order_of_the_labels_at_hand(self):
+        backwards = list(reversed(GOEMOTIONS))
+        groups = group_index("ekman", backwards)
+        assert {backwards[i] for i in groups["sadness"]} == set(EKMAN["sadness"])
+
+    def test_other_labels_are_refused(self):
+        with pytest.raises(ValueError, match="'rage'.*missing: .*'anger'"):
+            group_index("ekman", ["rage" if label == "anger" else label for label in GOEMOTIONS])
+
+    def test_unknown_name(self):
+        with pytest.raises(ValueError, match=r"`taxonomy` must be one of .*'ekman'.* got 'plutchik'"):
+            group_index("plutchik", GOEMOTIONS)
+
+
+class TestGoEmotionsFiles:
+    def test_columns_and_labels(self, tmp_path):
+        folder = goemotions_folder(tmp_path, train="so glad\t17,0\tab1\nwell\t27\tab2\n", dev="x\t2\td1\n")
+        splits = load_dataset_for("goemotions", folder)
+        assert list(splits) == ["train", "validation", "test"]
+        train = splits["train"]
+        assert train.column_names == ["id", "text", "labels"]
+        assert train["id"][:] == ["ab1", "ab2"]
+        assert train["labels"][:] == [[0, 17], [27]]  # sorted
+        assert named(train) == [["admiration", "joy"], ["neutral"]]
+        assert label_names(train) == GOEMOTIONS and is_multi_label(train)
+        assert named(splits["validation"]) == [["anger"]]
+
+    def test_text_is_left_as_it_is(self, tmp_path):
+        rows = [
+            'He said "no\t2\ta',  # one quote alone swallows rows wherever quoting is on
+            '"quoted" text\t3\tb',
+            "  spaces  kept \t4\tc",
+            "None\t5\td",
+            "\N{RIGHT DOUBLE QUOTATION MARK}\N{FIRE}\t6\te",
+        ]
+        folder = goemotions_folder(tmp_path, train="\n".join(rows) + "\n")
+        texts = load_dataset_for("goemotions", folder)["train"]["text"][:]
+        assert texts == [row.split("\t")[0] for row in rows]
+
+    def test_only_a_newline_ends_a_row(self, tmp_path):
+        text = "one\u2028two\u2029three\x85four\x0bfive\x0csix\x1cseven\rnine"
+        folder = goemotions_folder(tmp_path, train=f"{text}\t1\ta\nplain\t2\tb\n")
+        train = load_dataset_for("goemotions", folder)["train"]
+        assert train["text"][:] == [text, "plain"]
+
+    @pytest.mark.parametrize("between", ["\n", "\r\n"])
+    @pytest.mark.parametrize("last", [True, False])
+    def test_line_ends(self, tmp_path, between, last):
+        folder = goemotions_folder(tmp_path, train=f"one\t1\ta{between}two\t2\tb{between if last else ''}")
+        train = load_dataset_for("goemotions", folder)["train"]
+        assert train["text"][:] == ["one", "two"] and train["id"][:] == ["a", "b"]
+
+    def test_text_becomes_nfc(self, tmp_path):
+        decomposed = "cafe\u0301"
+        folder = goemotions_folder(tmp_path, train=f"{decomposed}\t1\ta\n")
+        assert load_dataset_for("goemotions", folder)["train"]["text"][:] == ["caf\xe9"]
+
+    BAD = {
+        "empty text": ("\t1\ta", "the text is empty"),
+        "blank text": ("  \u3000\t1\ta", "the text is empty"),
+        "two columns": ("text\t1", "expected 3 .*columns.* found 2"),
+        "four columns": ("te\txt\t1\ta", "expected 3 .*columns.* found 4"),
+        "a name for an id": ("text\tjoy\ta", "must be integers.* got 'joy'"),
+        "no id": ("text\t\ta", "must be integers.* got ''"),
+        "an id too large": ("text\t3,28\ta", r"must lie in 0\.\.27, got \[28\]"),
+        "a negative id": ("text\t-1\ta", r"must lie in 0\.\.27, got \[-1\]"),
+    }
+
+    @pytest.mark.parametrize("row, message", BAD.values(), ids=BAD)
+    @pytest.mark.parametrize("file", ["train", "dev", "test"])
+    def test_bad_rows_name_file_and_line(self, tmp_path, row, message, file):
+        folder = goemotions_folder(tmp_path, **{file: f"{ROW}{ROW}{row}\n{ROW}"})
+        path = folder / "goemotions" / f"{file}.tsv"
+        with pytest.raises(ValueError, match=f"{re.escape(str(path))}, line 3: .*{message}"):
+            load_dataset_for("goemotions", folder)
+
+    def test_skip_drops_counts_and_lists(self, tmp_path, caplog):
+        bad = [row for row, _ in self.BAD.values()]
+        folder = goemotions_folder(tmp_path, train="\n".join([ROW.strip(), *bad, "last\t0\tz"]) + "\n")
+        with caplog.at_level(logging.WARNING):
+            splits = load_dataset_for("goemotions", folder, on_bad_rows="skip")
+        assert splits["train"]["text"][:] == ["fine", "last"]
+        messages = [r.getMessage() for r in caplog.records if "bad rows skipped" in r.getMessage()]
+        assert len(messages) == 1
+        assert messages[0].startswith(f"{len(bad)} bad rows skipped")
+        for line in range(2, 2 + len(bad)):
+            assert f"train.tsv, line {line}: " in messages[0]
+
+    @pytest.mark.parametrize("taxonomy", ["ekman", "sentiment"])
+    def test_groups(self, tmp_path, taxonomy):
+        # One row per label, then all labels at once, then two of one group.
+        lines = [f"t{i}\t{i}\tx{i}" for i in range(28)] + [f"all\t{','.join(map(str, range(28)))}\ty", "two\t2,3\tz"]
+        folder = goemotions_folder(tmp_path, train="\n".join(lines) + "\n")
+        train = load_dataset_for("goemotions", folder, taxonomy=taxonomy)["train"]
+        groups = TAXONOMIES[taxonomy]
+        assert label_names(train) == list(groups)
+        rows = named(train)
+        for label, row in zip(GOEMOTIONS, rows[:28], strict=True):
+            assert row == [group for group, members in groups.items() if label in members]
+        assert rows[28] == list(groups)  # each group once
+        assert rows[29] == (["anger"] if taxonomy == "ekman" else ["negative"])
+
+
+class TestRegistry:
+    def test_the_environment_variable(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("HF_EMOTION_DATA", str(goemotions_folder(tmp_path / "a", train="from a\t1\tx\n")))
+        assert load_dataset_for("goemotions")["train"]["text"][:] == ["from a"]
+        other = goemotions_folder(tmp_path / "b", train="from b\t1\tx\n")
+        assert load_dataset_for("goemotions", other)["train"]["text"][:] == ["from b"]  # the argument wins
+        monkeypatch.setenv("HF_EMOTION_DATA", str(tmp_path / "nowhere"))
+        with pytest.raises(FileNotFoundError, match="nowhere"):
+            load_dataset_for("goemotions")
+        assert len(load_dataset_for("quickstart")["train"]) > 0  # comes with the package
+
+    def test_without_folder_the_hub_is_asked(self, monkeypatch):
+        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
+        asked = []
+
+        def load_dataset(*arguments):
+            asked.append(arguments)
+            row = {"text": "cafe\u0301 ", "labels": [27, 2], "id": "hub1"}
+            return DatasetDict({split: Dataset.from_list([row]) for split in ("train", "validation", "test")})
+
+        monkeypatch.setattr("datasets.load_dataset", load_dataset)
+        splits = load_dataset_for("goemotions", taxonomy="ekman")
+        assert asked == [("google-research-datasets/go_emotions", "simplified")]
+        assert splits["train"][0] == {"id": "hub1", "text": "caf\xe9 ", "labels": [0, 6]}
+
+    def test_unknown_option_names_the_nearest(self):
+        with pytest.raises(ValueError, match="unknown option 'taxonmy' .*'goemotions': did you mean 'taxonomy'"):
+            load_dataset_for("goemotions", taxonmy="ekman")
+        with pytest.raises(ValueError, match=r"unknown option 'zzz' .*The options are \['dedupe', 'oversample'\]"):
+            load_dataset_for("quickstart", zzz=1)
+
+
+class TestDuplicates:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        rows = lambda *texts: "".join(f"{text}\t{i}\t{i}\n" for i, text in enumerate(texts))  # noqa: E731
+        return goemotions_folder(
+            tmp_path, train=rows("a", "a", "a", "b", "c", "A"), dev=rows("a", "d"), test=rows("b", "d", "d", "e")
+        )
+
+    def test_counts_distinct_texts(self, folder):
+        assert duplicates_between_splits(load_dataset_for("goemotions", folder)) == {
+            "repeated in train": 2,
+            "repeated in validation": 0,
+            "repeated in test": 1,
+            "train & validation": 1,
+            "train & test": 1,
+            "validation & test": 1,
+        }
+
+    def test_they_are_reported(self, folder, caplog):
+        load_dataset_for("goemotions", folder)
+        assert "train & validation: 1, train & test: 1, validation & test: 1 (dedupe=True" in caplog.text
+
+    def test_dedupe_takes_them_out_of_train_alone(self, folder, caplog):
+        splits = load_dataset_for("goemotions", folder, dedupe=True)
+        assert splits["train"]["text"][:] == ["c", "A"]
+        assert splits["train"]["labels"][:] == [[4], [5]]
+        assert splits["validation"]["text"][:] == ["a", "d"]
+        assert len(splits["test"]) == 4
+        assert "validation & test: 1" in caplog.text and "train &" not in caplog.text
+
+    def test_without_held_out_parts(self):
+        splits = DatasetDict({"train": Dataset.from_dict({"text": ["a", "a"]})})
+        assert remove_duplicates(splits)["train"]["text"][:] == ["a", "a"]
+
+
+def load(folder: Path, **options) -> DatasetDict:
+    return load_dataset_for("files", folder, **options)
+
+
+ROWS = [["x is fine", "joy"], ["y is not", "anger"], ["z", "joy"]]
+
+
+class TestFormats:
+    def test_csv(self, tmp_path):
+        rows = [["first line\nsecond, line", "joy"], ['a "quoted" word', "None"], ["", ""], ["nan", "NA"]]
+        path = write_csv(tmp_path / "train.csv", ["text", "label"], rows)
+        read = list(read_rows(path))
+        assert [row for _, row in read] == [{"text": text, "label": label} for text, label in rows]
+        assert [line for line, _ in read] == [3, 4, 5, 6]  # a record counts at its last line
+
+    def test_byte_order_mark(self, tmp_path):
+        (tmp_path / "train.csv").write_bytes(b"\xef\xbb\xbftext,label\na,joy\nb,joy\n")
+        assert load(tmp_path / "train.csv", validation_fraction=0.5)["train"].column_names == ["id", "text", "labels"]
+
+    def test_byte_order_mark_of_jsonl(self, tmp_path):
+        (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "a"}\n{"text": "b"}\n')
+        assert list(read_rows(tmp_path / "a.jsonl")) == [(1, {"text": "a"}), (2, {"text": "b"})]
+
+    def test_nameless_columns_at_the_end(self, tmp_path):
+        (tmp_path / "a.csv").write_text("text,x,, \na,1,,\nb,2\nc,3, ,d\n")
+        rows = read_rows(tmp_path / "a.csv")
+        assert [next(rows)[1], next(rows)[1]] == [{"text": "a", "x": "1"}, {"text": "b", "x": "2"}]
+        assert columns_of(tmp_path / "a.csv") == ["text", "x"]
+        with pytest.raises(ValueError, match="line 4: the header has 2 columns and the row has more"):
+            next(rows)
+
+    def test_unicode_line_separators_are_no_rows(self, tmp_path):
+        text = "one\u2028two\x85three\x0cfour"
+        write_csv(tmp_path / "a.csv", ["text"], [[text], ["b"]])
+        write_csv(tmp_path / "a.tsv", ["text"], [[text], ["b"]], delimiter="\t")
+        write_jsonl(tmp_path / "a.jsonl", [{"text": text}, {"text": "b"}])
+        for name in ("a.csv", "a.tsv", "a.jsonl"):
+            assert [row for _, row in read_rows(tmp_path / name)] == [{"text": text}, {"text": "b"}], name
+
+    def test_tsv(self, tmp_path):
+        write_csv(tmp_path / "train.tsv", ["text", "label"], [["a, b", "joy"], ["c\td", "anger"]], delimiter="\t")
+        assert [row["text"] for _, row in read_rows(tmp_path / "train.tsv")] == ["a, b", "c\td"]
+
+    def test_jsonl(self, tmp_path):
+        path = tmp_path / "train.jsonl"
+        path.write_text('{"text": "a\\nb", "n": 1}\r\n\n{"text": "c", "n": null}', encoding="utf-8")
+        assert list(read_rows(path)) == [(1, {"text": "a\nb", "n": 1}), (3, {"text": "c", "n": None})]
+
+    def test_parquet(self, tmp_path):
+        table = pyarrow.table({"text": [f"t{i}" for i in range(5000)], "label": [["joy"]] * 5000})
+        pyarrow.parquet.write_table(table, tmp_path / "train.parquet")
+        rows = list(read_rows(tmp_path / "train.parquet"))
+        assert [number for number, _ in rows] == list(range(1, 5001))
+        assert rows[4999][1] == {"text": "t4999", "label": ["joy"]}
+
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            ("a.csv", "text,label\nx,joy\ny,joy,more\n", "line 3: the header has 2 columns and the row has more"),
+            ("a.csv", "text,label\nx,joy\ny\n", "line 3: the header has 2 columns and the row has fewer"),
+            ("a.csv", 'text,label\nx,joy\n"y" z,joy\n', "line 3: malformed CSV"),
+            ("a.csv", 'text,label\nx,joy\n"y,joy\n', "line 3: malformed CSV"),
+            ("a.jsonl", '{"text": "x"}\n{"text": x}\n', "line 2: no valid JSON"),
+            ("a.jsonl", '{"text": "x"}\n["x"]\n', "line 2: each line must be a JSON object, got list"),
+        ],
+    )
+    def test_malformed_files_name_file_and_line(self, tmp_path, name, content, message):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / name))}, {message}"):
+            list(read_rows(tmp_path / name))
+
+    @pytest.mark.parametrize(
+        ("name", "content", "reason"),
+        [
+            ("train.csv", "text,label\n" + "x,joy\ny,joy,more\nz,fear\n" * 5, "line 3: the header has 2 columns and"),
+            (
+                "train.jsonl",
+                '{"text": "x", "label": "joy"}\n{y}\n{"text": "z", "label": "fear"}\n' * 5,
+                "line 2: no valid",
+            ),
+        ],
+    )
+    def test_malformed_rows_are_skipped_counted_and_listed(self, tmp_path, caplog, name, content, reason):
+        (tmp_path / name).write_text(content)
+        splits = load_dataset_for("files", tmp_path, on_bad_rows="skip")
+        assert sum(len(rows) for rows in splits.values()) == 10
+        assert "5 bad rows skipped" in caplog.text and reason in caplog.text
+
+    @pytest.mark.parametrize("read", [columns_of, lambda path: list(read_rows(path))])
+    def test_a_repeated_column(self, tmp_path, read):
+        path = write_csv(tmp_path / "a.csv", ["text", "note", "note"], [["a", "b", "c"]])
+        with pytest.raises(ValueError, match="a.csv: the header names the column 'note' 2 times: rename one"):
+            read(path)
+
+    def test_unknown_ending_and_no_file(self, tmp_path):
+        (tmp_path / "a.xlsx").write_text("x")
+        with pytest.raises(ValueError, match=r"a.xlsx: the file name must end in one of .*'\.csv'"):
+            list(read_rows(tmp_path / "a.xlsx"))
+        with pytest.raises(FileNotFoundError, match="no such file: .*b.csv"):
+            list(read_rows(tmp_path / "b.csv"))
+
+
+class TestOwnFiles:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        for split in ("train", "validation", "test"):
+            write_csv(tmp_path / f"{split}.csv", ["text", "label"], ROWS)
+        return tmp_path
+
+    def test_single_label(self, folder):
+        splits = load(folder)
+        assert list(splits) == ["train", "validation", "test"]
+        assert splits["train"].features["labels"] == ClassLabel(names=["anger", "joy"])  # inferred: sorted
+        assert not is_multi_label(splits["train"])
+        assert splits["train"]["labels"][:] == [1, 0, 1]
+        assert splits["test"]["text"][:] == [row[0] for row in ROWS]
+
+    def test_a_list_of_labels_in_a_test_part_of_single_labels(self, tmp_path):
+        """It would make the whole corpus multi-label."""
+        write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "label": "joy"}, {"text": "b", "label": "anger"}])
+        write_jsonl(tmp_path / "dev.jsonl", [{"text": "a", "label": "joy"}])
+        write_jsonl(tmp_path / "test.jsonl", [{"text": "c", "label": "joy"}, {"text": "d", "label": ["joy"]}])
+        with pytest.raises(ValueError, match=r"test.jsonl, line 2: .*one label.*got \['joy'\]"):
+            load(tmp_path)
+        splits = load(tmp_path, on_bad_rows="skip")
+        assert not is_multi_label(splits["train"]) and splits["test"]["text"][:] == ["c"]
+
+    def test_a_part_of_several_labels_without_any(self, folder, caplog):
+        for split, cell in (("train", "joy|anger"), ("validation", "joy"), ("test", "")):
+            write_csv(folder / f"{split}.csv", ["text", "label"], [["a", cell], ["b", cell]])
+        load(folder, label_separator="|")
+        assert re.search(r"test.csv: none of its 2 rows has a label", caplog.text)
+        assert "validation.csv" not in caplog.text
+
+    def test_skip(self, folder, caplog):
+        write_csv(folder / "test.csv", ["text", "label"], [["a", "joy"], ["b", "angr"], [" ", "joy"]])
+        splits = load(folder, labels=["joy", "anger"], on_bad_rows="skip")
+        assert splits["test"]["text"][:] == ["a"]
+        assert "2 bad rows skipped" in caplog.text
+        assert "test.csv, line 3: unknown label 'angr'; did you mean 'anger'" in caplog.text
+        assert "test.csv, line 4: the text" in caplog.text
+
+    def test_no_label_at_all(self, tmp_path):
+        for split in ("train", "validation"):
+            write_csv(tmp_path / f"{split}.csv", ["text", "label"], [["a", ""], ["b", ","]])
+        with pytest.raises(ValueError, match="no row has a label; name the column of the labels with label_column"):
+            load(tmp_path, label_separator=",")
+
+    def test_the_label_none_is_a_string(self, folder):
+        write_csv(folder / "train.csv", ["text", "label"], [["a", "None"], ["b", "NA"], ["None", "joy"], *ROWS])
+        train = load(folder)["train"]
+        assert named(train)[:3] == [["None"], ["NA"], ["joy"]]
+        assert train["text"][:3] == ["a", "b", "None"]
+
+    def test_separator(self, folder):
+        for split in ("train", "validation", "test"):
+            rows = [["a", "joy | anger"], ["b", "fear"], ["c", ""], ["d", "joy|joy|"]]
+            write_csv(folder / f"{split}.csv", ["text", "label"], rows)
+        train = load(folder, label_separator="|")["train"]
+        assert is_multi_label(train) and label_names(train) == ["anger", "fear", "joy"]
+        assert train["labels"][:] == [[0, 2], [1], [], [2]]
+
+    def test_an_empty_separator(self, folder):
+        with pytest.raises(ValueError, match="`label_separator` must not be empty"):
+            load(folder, label_separator="")
+
+    def test_without_separator_the_column_is_one_label(self, folder):
+        write_csv(folder / "train.csv", ["text", "label"], [["a", "joy|other"], *ROWS])
+        assert "joy|other" in label_names(load(folder)["train"])
+
+    def test_indicator_columns(self, folder):
+        for split in ("train", "validation", "test"):
+            rows = [["a", "1", "0", "x"], ["b", " 1 ", "1", "y"], ["c", "0", "0", "z"]]
+            write_csv(folder / f"{split}.csv", ["text", "joy", "anger", "other"], rows)
+        train = load(folder, label_columns=["joy", "anger"], id_column="other")["train"]
+        assert label_names(train) == ["joy", "anger"]
+        assert train["labels"][:] == [[0], [0, 1], []]
+        assert train["id"][:] == ["x", "y", "z"]
+        write_csv(folder / "train.csv", ["text", "joy", "anger", "other"], [["a", "0", "2", "x"]])
+        with pytest.raises(ValueError, match=r"line 2: label columns must hold 0 or 1, got \{'anger': '2'\}"):
+            load(folder, label_columns=["joy", "anger"])
+
+    @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+    def test_lists(self, tmp_path, ending):
+        rows = [{"text": "a", "label": ["joy", "anger"]}, {"text": "b", "label": []}, {"text": "c", "label": ["joy"]}]
+        for split in ("train", "validation"):
+            if ending == "jsonl":
+                write_jsonl(tmp_path / f"{split}.jsonl", rows)
+            else:
+                pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / f"{split}.parquet")
+        train = load(tmp_path)["train"]
+        assert is_multi_label(train)
+        assert named(train) == [["anger", "joy"], [], ["joy"]]
+
+    @pytest.mark.parametrize("value", ["  ", float("nan"), None])
+    def test_forms_of_one_label(self, tmp_path, caplog, value):
+        labels = ["joy", " joy ", 1, 1.0, "1", value]
+        write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "label": label} for label in labels])
+        write_jsonl(tmp_path / "dev.jsonl", [{"text": "a", "label": "joy"}])
+        with pytest.raises(ValueError, match="train.jsonl, line 6: the column 'label' has no label"):
+            load(tmp_path)
+        assert named(load(tmp_path, on_bad_rows="skip")["train"]) == [["joy"], ["joy"], ["1"], ["1"], ["1"]]
+
+    def test_empty_items_of_lists(self, tmp_path):
+        for split in ("train", "dev"):
+            write_jsonl(tmp_path / f"{split}.jsonl", [{"text": "a", "label": ["", " joy", None, "joy", 2.0]}])
+        assert named(load(tmp_path)["train"]) == [["2", "joy"]]
+
+    def test_boolean_indicator_columns(self, tmp_path):
+        rows = [{"text": "a", "joy": True, "anger": False}, {"text": "b", "joy": False, "anger": True}]
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "train.parquet")
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "dev.parquet")
+        assert named(load(tmp_path, label_columns=["joy", "anger"])["train"]) == [["joy"], ["anger"]]
+
+    def test_other_column_names(self, folder):
+        for split in ("train", "validation", "test"):
+            write_csv(folder / f"{split}.csv", ["number", "comment", "emotion"], [["7", "a", "joy"]])
+        splits = load(folder, text_column="comment", label_column="emotion", id_column="number")
+        assert splits["train"][0] == {"id": "7", "text": "a", "labels": 0}
+
+    @pytest.mark.parametrize("options", [{"label_columns": ["nix", "label"]}, {"id_column": "nix"}])
+    def test_missing_column(self, folder, options):
+        with pytest.raises(
+            ValueError, match=r"train.csv, line 2: no column 'nix'; the columns are \['label', 'text'\]"
+        ):
+            load(folder, **options)
+
+    @pytest.mark.parametrize("name", ["validation", "valid", "val", "dev"])
+    def test_names_of_the_validation_part(self, tmp_path, name):
+        write_csv(tmp_path / "train.csv", ["text", "label"], ROWS)
+        write_csv(tmp_path / f"{name}.tsv", ["text", "label"], [["held out", "joy"]], delimiter="\t")
+        (tmp_path / f"{name}.txt").write_text("some other file")
+        splits = load(tmp_path)
+        assert splits["validation"]["text"][:] == ["held out"]
+        assert len(splits["train"]) == 3 and list(splits) == ["train", "validation"]
+
+    def test_two_files_for_one_part(self, folder):
+        write_csv(folder / "dev.tsv", ["text", "label"], ROWS, delimiter="\t")
+        with pytest.raises(ValueError, match="more than one file for the split 'validation'.*validation.csv.*dev.tsv"):
+            load(folder)
+
+    def test_text_becomes_nfc(self, folder):
+        write_csv(folder / "train.csv", ["text", "label"], [["cafe\u0301", "joy"], *ROWS])
+        assert load(folder)["train"]["text"][0] == "caf\xe9"
+
+    def test_text_that_is_no_string(self, tmp_path):
+        write_jsonl(tmp_path / "train.jsonl", [{"text": "a", "label": "joy"}, {"text": 3, "label": "joy"}])
+        with pytest.raises(ValueError, match="train.jsonl, line 2: the text is empty or no string: 3"):
+            load(tmp_path)
+
+    @pytest.mark.parametrize("content", ["", "text,label\n"])
+    def test_a_file_without_rows(self, tmp_path, content):
+        (tmp_path / "train.csv").write_text(content)
+        with pytest.raises(ValueError, match="train.csv"):
+            load(tmp_path)
+
+    def test_capital_endings(self, tmp_path):
+        write_csv(tmp_path / "train.CSV", ["text", "label"], ROWS)
+        assert list(read_rows(tmp_path / "train.CSV"))
+        assert load(tmp_path)["train"]["text"][:]
+
+
+class TestLabelMatrix:
+    def test_multi_label(self, tmp_path):
+        folder = goemotions_folder(tmp_path, train="a\t27,0\tx\nb\t2\ty\n")
+        matrix = label_matrix(load_dataset_for("goemotions", folder)["train"])
+        expected = [[1 if column in row else 0 for column in range(28)] for row in ([0, 27], [2])]
+        assert matrix.dtype == np.int8 and matrix.tolist() == expected
+
+    def test_single_label(self, tmp_path):
+        write_csv(tmp_path / "train.csv", ["text", "label"], ROWS)
+        write_csv(tmp_path / "dev.csv", ["text", "label"], ROWS)
+        ids = label_matrix(load(tmp_path)["train"])
+        assert ids.dtype == np.int64 and ids.tolist() == [1, 0, 1]
+
+
+class TestQuickstart:
+    @pytest.fixture(scope="class")
+    def splits(self):
+        return load_dataset_for("quickstart")
+
+    @pytest.fixture(scope="class")
+    def rows(self, splits):
+        return [
+            (text, labels)
+            for split in splits.values()
+            for text, labels in zip(split["text"], named(split), strict=True)
+        ]
+
+    def test_labels(self, splits, rows):
+        assert all(label_names(split) == GOEMOTIONS for split in splits.values())
+        counts = collections.Counter(label for _, labels in rows for label in labels)
+        assert set(counts) == set(GOEMOTIONS)
+        assert min(counts.values()) >= 16
+        assert sum(len(labels) > 1 for _, labels in rows) >= 20
+        assert all(labels for _, labels in rows)
+
+    def test_every_label_in_every_part(self, splits):
+        for split in splits.values():
+            assert {label for labels in named(split) for label in labels} == set(GOEMOTIONS)
+
+    def test_no_sentence_twice(self, splits, rows):
+        texts = collections.Counter(" ".join(re.findall(r"\w+", text.lower())) for text, _ in rows)
+        assert [text for text, count in texts.items() if count > 1] == []
+        assert set(duplicates_between_splits(splits).values()) == {0}
+
+    def test_few_sentences_hold_the_word_of_their_label(self, rows):
+        for label in GOEMOTIONS:
+            own = [text for text, labels in rows if label in labels]
+            found = [text for text in own if re.search(rf"\b{label}\b", text, re.IGNORECASE)]
+            assert len(found) <= 0.2 * len(own), (label, found)
+
+    def test_sentences_are_not_made_from_templates(self, rows):
+        seen = collections.Counter()
+        for text, _ in rows:
+            words = re.findall(r"[\w']+", text.lower())
+            seen.update({tuple(words[i : i + 5]) for i in range(len(words) - 4)})
+        assert [words for words, count in seen.items() if count > 3] == []
+
+    def test_ascii(self, rows):
+        for text, _ in rows:
+            assert text.isascii() and text == text.strip() and unicodedata.is_normalized("NFC", text)
+
+    def test_ids(self, splits):
+        ids = [row_id for split in splits.values() for row_id in split["id"]]
+        assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora")
+class TestRealGoEmotions:
+    @pytest.fixture(scope="class")
+    def splits(self):
+        return load_dataset_for("goemotions")
+
+    def test_rows(self, splits):
+        assert [len(splits[split]) for split in ("train", "validation", "test")] == [43410, 5426, 5427]
+
+    def test_duplicates(self, splits):
+        report = duplicates_between_splits(splits)
+        assert report["train & test"] == 32
+        assert report["train & validation"] == 41
+        assert report["validation & test"] == 10
+
+    def test_label_counts(self, splits):
+        counts = collections.Counter(label for labels in named(splits["train"]) for label in labels)
+        assert {name: counts[name] for name in ("neutral", "admiration", "grief", "pride", "relief")} == {
+            "neutral": 14219,
+            "admiration": 4130,
+            "grief": 77,
+            "pride": 111,
+            "relief": 153,
+        }
+        assert label_matrix(splits["train"]).sum() == sum(counts.values())
+
+    def test_dedupe(self, splits):
+        train = load_dataset_for("goemotions", dedupe=True)["train"]
+        held_out = set(splits["validation"]["text"]) | set(splits["test"]["text"])
+        assert not held_out & set(train["text"])
+        assert len(train) == sum(text not in held_out for text in splits["train"]["text"])
+
+    @pytest.mark.parametrize("taxonomy", ["ekman", "sentiment"])
+    def test_groups(self, splits, taxonomy):
+        grouped = load_dataset_for("goemotions", taxonomy=taxonomy)["test"]
+        group = {label: name for name, members in TAXONOMIES[taxonomy].items() for label in members}
+        for fine, coarse in zip(named(splits["test"]), named(grouped), strict=True):
+            assert set(coarse) == {group[label] for label in fine} and len(set(coarse)) == len(coarse)

@@ -1,0 +1,824 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole runs of RoBERTa with emotion-specific attention and of gated models: what they keep, and that every path applies the gate."""
+
+import json
+import logging
+import math
+import os
+import shutil
+import string
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+import torch
+from conftest import PROCESS
+from datasets import DatasetDict
+from hf_emotion.modeling import EmotionClassificationPipeline, RobertaWithESAForSequenceClassification
+from hf_emotion.modeling.tfidf_gate import TfidfGate, load_gate
+from model_cases import TINY_BERT, WORDS, asymmetric_
+from toolkit_helpers import (
+    MAX_LENGTH,
+    RESULTS,
+    files_in,
+    invoke,
+    one_thread,
+    recipe_for,
+    report_of,
+    save_base_bert,
+    targeted_recipe,
+    travelling,
+    write_csv,
+)
+from transformers import (
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    CamembertConfig,
+    CamembertTokenizer,
+    RobertaForSequenceClassification,
+    XLMRobertaConfig,
+    XLMRobertaForSequenceClassification,
+    XLMRobertaTokenizer,
+    pipeline,
+)
+
+import hf_emotion.serving.bulk as bulk_module
+import hf_emotion.training.classification as run_module
+from hf_emotion import (
+    Predictor,
+    load_dataset_for,
+    load_recipe,
+    train,
+)
+from hf_emotion.convert import bert_to_roberta
+from hf_emotion.inference import load_predictor
+from hf_emotion.runs.evaluate import evaluate
+from hf_emotion.serving.bulk import predict_file
+from hf_emotion.tasks.sequence_classification import build_classifier
+from hf_emotion.training.recipe_checks import check_parts
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+EMOTIONS = ("sadness", "joy", "love", "anger", "fear", "surprise")
+CUES = dict(zip(EMOTIONS, ("sad", "joy", "happy", "anger", "fear", "nervous"), strict=True))
+TRAIN_COUNTS = dict(zip(EMOTIONS, (9, 12, 4, 6, 5, 3), strict=True))
+ENDINGS = ("today", "this day", "calm rain", "the sun", "very neutral", "of rain", "a day, so calm")
+SHAPES = (
+    "I feel so {cue} and {cue} {end}",
+    "{cue}: {end}",
+    "the {end} is not {cue}, i am {cue} {end}!",
+    "this is so so {cue}, so very {cue} {end}",
+    "i am {cue}",
+)
+LONG = "I feel so happy and " + "the sun is not calm, " * 12 + "so very happy"  # longer than the model reads
+CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+PIPELINE_CODE = travelling("pipeline_emotion_classification")
+ESA_CODE = PIPELINE_CODE | travelling("configuration_roberta_esa", "modeling_roberta_esa")
+
+
+@pytest.fixture(autouse=True)
+def settings(own_verbosity):
+    with one_thread():
+        yield
+
+
+def rows(counts: dict[str, int], offset: int) -> list[tuple[str, str]]:
+    """(text, emotion), which its cue tells; texts of few and of many words."""
+    found = []
+    for label, count in counts.items():
+        for number in range(offset, offset + count):
+            text = SHAPES[number % 5].format(cue=CUES[label], end=ENDINGS[number % 7])
+            found.append((f"{text} {ENDINGS[(number + 3) % 7]}" if number % 2 else text, label))
+    return found
+
+
+@pytest.fixture(scope="session")
+def emotion6(tmp_path_factory) -> Path:
+    """A folder with the six emotions: unequal classes, texts that training and the other parts share, words that it lacks."""
+    folder = tmp_path_factory.mktemp("emotion6-data")
+    (folder / "emotion6").mkdir()
+    train_rows = rows(TRAIN_COUNTS, 0)
+    parts = {
+        "train": train_rows,
+        "val": [*rows(dict.fromkeys(EMOTIONS, 3), 20), train_rows[1], ("the opt is so joy and very nostalgia", "joy")],
+        "test": [*rows(dict.fromkeys(EMOTIONS, 3), 30), train_rows[10], ("so sick, the home is not sad", "sadness")],
+    }
+    parts["test"] += [(LONG, "love")]
+    for name, content in parts.items():
+        text = "".join(f"{text};{label}\n" for text, label in content)
+        (folder / "emotion6" / f"{name}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+def texts_of(folder: Path, name: str) -> list[str]:
+    lines = (folder / "emotion6" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return [line.rsplit(";", 1)[0] for line in lines]
+
+
+@pytest.fixture(scope="session")
+def base_roberta(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("base-roberta")
+    save_base_bert(folder / "tiny-bert")
+    bert_to_roberta(folder / "tiny-bert", folder / "tiny-roberta")
+    return folder / "tiny-roberta"
+
+
+def esa_recipe(base: Path, arguments: dict | None = None, **changes):
+    """Emotion-specific attention over the synthetic six emotions, training part alone deduplicated and oversampled."""
+    config = {"initializer_range": 0.3, **changes.pop("model_config", {})}
+    values = {
+        "name": "esa",
+        "dataset": "emotion6",
+        "dataset_options": {"dedupe": True, "oversample": True},
+        "model_type": "roberta-esa",
+        "train_fraction": 1,
+    }
+    learning = {"num_train_epochs": 3, "learning_rate": 3e-3, **(arguments or {})}
+    return recipe_for(base, learning, **{**values, **changes}, model_config=config)
+
+
+KINDS = {
+    "roberta_tfidf": {"model_type": None, "model_config": {"tfidf_gating": "filter"}},
+    "esa_tfidf": {"model_config": {"tfidf_gating": "filter"}},
+    "esa_scale": {"model_config": {"tfidf_gating": "scale"}},
+}
+
+
+@pytest.fixture(scope="session")
+def gated_runs(tmp_path_factory, base_roberta, emotion6) -> dict[str, Path]:
+    """Finished run folders: a stock model and ESA whose texts are filtered, and ESA whose embeddings are scaled."""
+    folder = tmp_path_factory.mktemp("gated")
+    with one_thread():
+        for name, changes in KINDS.items():
+            recipe = esa_recipe(base_roberta, {"num_train_epochs": 8}, name=name, **changes)
+            train(recipe, folder / name, data_dir=emotion6)
+    return {name: folder / name for name in KINDS}
+
+
+@pytest.fixture(params=KINDS)
+def run(request, gated_runs) -> Path:
+    return gated_runs[request.param]
+
+
+@pytest.fixture
+def filtered_run(gated_runs) -> Path:
+    return gated_runs["esa_tfidf"]
+
+
+# The gate once more, by loops.
+
+
+def loop_words(text: str) -> list[str]:
+    return [word.lower().strip(string.punctuation) or word for word in text.split()]
+
+
+def hand_idf(texts: list[str]) -> dict[str, float]:
+    distinct = [set(loop_words(text)) for text in sorted(set(texts))]
+    counts: dict[str, int] = {}
+    for words in distinct:
+        for word in words:
+            counts[word] = counts.get(word, 0) + 1
+    return {word: math.log((1 + len(distinct)) / (1 + df)) + 1 for word, df in counts.items()}
+
+
+def training_texts(folder: Path) -> list[str]:
+    held_out = {*texts_of(folder, "val"), *texts_of(folder, "test")}
+    return [text for text in texts_of(folder, "train") if text not in held_out]
+
+
+def hand_scores(text: str, folder: Path) -> list[float]:
+    texts = training_texts(folder)
+    idf, words = hand_idf(texts), loop_words(text)
+    return [words.count(word) * idf.get(word, math.log(1 + len(set(texts))) + 1) for word in words]
+
+
+def hand_filter(text: str, folder: Path) -> str:
+    scores, kept = hand_scores(text, folder), []
+    if len(scores) <= 4:
+        return text
+    for i, word in enumerate(text.split()):
+        better = sum(other > scores[i] or (other == scores[i] and j < i) for j, other in enumerate(scores))
+        if scores[i] >= 3.5 or better < 4:
+            kept.append(word)
+    return " ".join(kept)
+
+
+def hand_gates(text: str, offsets: list[tuple[int, int]], folder: Path) -> list[float]:
+    scores = hand_scores(text, folder)
+    gates = []
+    for start, end in offsets:
+        word = len(text[: start + 1].split()) - 1  # words that begin before the token ends its first character
+        gates.append(scores[word] / max(scores) if end > start else 1.0)
+    return gates
+
+
+def hand_probabilities(run: Path, texts: list[str], folder: Path, max_length: int = MAX_LENGTH) -> np.ndarray:
+    """One text at a time through the loops above, the tokenizer and the model."""
+    model = AutoModelForSequenceClassification.from_pretrained(run).eval()
+    tokenizer = AutoTokenizer.from_pretrained(run)
+    found = []
+    for text in texts:
+        scale = model.config.tfidf_gating == "scale"
+        given = text if scale else hand_filter(text, folder)
+        inputs = tokenizer(
+            given, return_tensors="pt", truncation=True, max_length=max_length, return_offsets_mapping=True
+        )
+        offsets = inputs.pop("offset_mapping")[0].tolist()
+        if scale:
+            inputs["token_gates"] = torch.tensor([hand_gates(text, offsets, folder)])
+        with torch.no_grad():
+            found.append(model(**inputs).logits.softmax(-1)[0].numpy())
+    return np.stack(found)
+
+
+def predictions(run: Path) -> dict[str, list]:
+    return pyarrow.parquet.read_table(run / "predictions.parquet").to_pydict()
+
+
+def held_out_texts(folder: Path) -> list[str]:
+    return [*texts_of(folder, "val"), *texts_of(folder, "test")]
+
+
+def without_gate(run: Path, folder: Path) -> Path:
+    shutil.copytree(run, folder / "copy")
+    (folder / "copy" / "tfidf_gate.json").unlink()
+    return folder / "copy"
+
+
+def other_gate(run: Path, folder: Path) -> Path:
+    """The same model whose gate keeps other words."""
+    shutil.copytree(run, folder / "copy")
+    path = folder / "copy" / "tfidf_gate.json"
+    values = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**values, "threshold": 0.5, "idf": dict.fromkeys(values["idf"], 1.0)}))
+    return folder / "copy"
+
+
+class TestRunFolder:
+    def test_files(self, run):
+        code = PIPELINE_CODE if run.name == "roberta_tfidf" else ESA_CODE
+        assert set(files_in(run)) == CHECKPOINT | RESULTS | {"tfidf_gate.json"} | code
+
+    def test_checkpoint(self, run):
+        model, info = AutoModelForSequenceClassification.from_pretrained(run, output_loading_info=True)
+        assert not info["missing_keys"] and not info["unexpected_keys"]
+        stock = run.name == "roberta_tfidf"
+        assert type(model) is (RobertaForSequenceClassification if stock else RobertaWithESAForSequenceClassification)
+        assert [model.config.id2label[i] for i in range(6)] == list(EMOTIONS)
+        assert model.config.problem_type == "single_label_classification"
+        assert model.config.tfidf_gating == KINDS[run.name]["model_config"]["tfidf_gating"]
+        if not stock:
+            assert model.config.class_counts == [11] * 6
+            assert model.config.thresholds is None
+
+    def test_the_gate_is_fitted_on_training_texts_alone(self, run, emotion6):
+        gate = json.loads((run / "tfidf_gate.json").read_text(encoding="utf-8"))
+        texts = training_texts(emotion6)
+        assert len(texts) < len(texts_of(emotion6, "train"))
+        assert gate["idf"] == pytest.approx(hand_idf(texts), abs=1e-6)
+        assert gate["unseen_idf"] == pytest.approx(math.log(1 + len(set(texts))) + 1)
+        assert not {"nostalgia", "opt", "home", "sick"} & gate["idf"].keys()
+        assert (gate["threshold"], gate["min_words"]) == (3.5, 4)
+
+    def test_report(self, run, emotion6):
+        report = report_of(run)
+        assert report["rows"] == {"train": 66, "validation": 20, "test": 21}
+        assert max(class_counts_by_hand(emotion6).values()) == 11
+        assert report["class_counts"] == dict.fromkeys(EMOTIONS, 11)
+        assert {count for pair, count in report["duplicates"].items() if "train &" in pair} == {0}
+        assert report["dataset_options"] == {"dedupe": True, "oversample": True}
+        assert set(report["runs"][0]["test"]) == {"argmax"}
+
+    def test_emotions_are_learned(self, run):
+        assert report_of(run)["runs"][0]["best_dev_metric"] > 0.5
+
+
+class TestOnePath:
+    """The text's way into the model, in training and in all that predicts."""
+
+    def test_the_gate_matters(self, run, emotion6):
+        texts = held_out_texts(emotion6)
+        assert any(hand_filter(text, emotion6) != text for text in texts)
+        gated = Predictor(run, device="cpu").probabilities(texts)
+        model = AutoModelForSequenceClassification.from_pretrained(run)
+        model.config.tfidf_gating = "none"
+        plain = Predictor(model, AutoTokenizer.from_pretrained(run)).probabilities(texts)
+        assert np.abs(gated - plain).max() > 0.02
+        assert gated.std(axis=0).min() > 0.01  # rows differ: an order that is lost would show
+
+    def test_predictions_of_the_run_are_those_of_the_predictor(self, run, emotion6, caplog):
+        stored = predictions(run)
+        assert stored["split"] == ["validation"] * 20 + ["test"] * 21
+        with caplog.at_level(logging.WARNING):
+            found = Predictor(run, device="cpu", max_length=MAX_LENGTH).probabilities(held_out_texts(emotion6))
+        np.testing.assert_allclose(found, np.array(stored["probabilities"]), atol=1e-5)
+        # Words are removed before tokens are counted.
+        assert ("1 of 41 texts are longer than 32 tokens" in caplog.text) == (len(cut_texts(run, emotion6)) == 1)
+
+    def test_and_those_of_a_path_by_hand(self, run, emotion6):
+        texts = held_out_texts(emotion6)
+        expected = hand_probabilities(run, texts, emotion6)
+        np.testing.assert_allclose(np.array(predictions(run)["probabilities"]), expected, atol=1e-5)
+
+    def test_training_sees_what_prediction_sees(self, base_roberta, run, emotion6, monkeypatch, tmp_path, no_plots):
+        seen = []
+        collate = run_module.pad_rows
+
+        def watched(tokenizer, batch):
+            seen.extend(zip(*batch.values(), strict=True))
+            return collate(tokenizer, batch)
+
+        monkeypatch.setattr(run_module, "pad_rows", watched)
+        recipe = esa_recipe(base_roberta, {"num_train_epochs": 1}, **KINDS[run.name])
+        train(recipe, tmp_path / "run", data_dir=emotion6)
+        tokenizer = AutoTokenizer.from_pretrained(base_roberta)
+        scale = run.name == "esa_scale"
+        expected = {}
+        for text in {*training_texts(emotion6), *texts_of(emotion6, "val")}:
+            encoded = tokenizer(text if scale else hand_filter(text, emotion6), return_offsets_mapping=True)
+            gates = hand_gates(text, encoded["offset_mapping"], emotion6)
+            expected[tuple(encoded["input_ids"])] = pytest.approx(gates, abs=1e-5) if scale else []
+        found = {tuple(ids): gates[0] if gates else [] for ids, *gates in seen}
+        assert found.keys() == expected.keys()
+        for ids, gates in found.items():
+            assert gates == expected[ids]
+
+    @pytest.mark.parametrize("name", ["esa_tfidf", "esa_scale"])
+    def test_pipeline(self, gated_runs, emotion6, name):
+        run, texts = gated_runs[name], held_out_texts(emotion6)
+        classify = pipeline(model=str(run), trust_remote_code=True, device="cpu")
+        assert type(classify).__name__ == "EmotionClassificationPipeline"
+        expected = Predictor(run, device="cpu")(texts, top_k=6)
+        for batch_size in (1, 7):
+            found = classify(texts, batch_size=batch_size, top_k=None)
+            for row, wanted in zip(found, expected, strict=True):
+                assert [item["label"] for item in row] == [item["label"] for item in wanted]
+                assert [item["score"] for item in row] == pytest.approx([item["score"] for item in wanted], abs=1e-5)
+        (best,) = classify(texts[0])
+        assert best == {"label": expected[0][0]["label"], "score": pytest.approx(expected[0][0]["score"], abs=1e-5)}
+        assert [len(row) for row in classify(texts[:5], batch_size=3)] == [1] * 5
+
+    def test_pipeline_keeps_the_order_of_batches(self, gated_runs, emotion6):
+        """Rows of unequal lengths are padded, and so are their gates."""
+        classify = pipeline(model=str(gated_runs["esa_scale"]), trust_remote_code=True, device="cpu")
+        texts = ["i am sad", LONG, "so", "the rain is not joy, the sun is joy"]
+        one = [classify(text, top_k=None) for text in texts]
+        for row, wanted in zip(classify(texts, batch_size=4, top_k=None), one, strict=True):
+            scores = {item["label"]: item["score"] for item in row}
+            assert scores == pytest.approx({item["label"]: item["score"] for item in wanted}, abs=1e-5)
+
+    def test_padding_on_the_left(self, base_roberta):
+        tokenizer = AutoTokenizer.from_pretrained(base_roberta, padding_side="left")
+        batch = {"input_ids": [[2, 7, 8, 3], [2, 7, 3]], "token_gates": [[1.0, 0.25, 0.5, 1.0], [1.0, 0.75, 1.0]]}
+        padded = run_module.pad_rows(tokenizer, batch)
+        assert padded["attention_mask"].tolist() == [[1, 1, 1, 1], [0, 1, 1, 1]]
+        assert padded["token_gates"].tolist() == [[1.0, 0.25, 0.5, 1.0], [1.0, 1.0, 0.75, 1.0]]
+
+    def test_a_pipeline_of_objects_takes_the_gate(self, filtered_run, emotion6):
+        model = AutoModelForSequenceClassification.from_pretrained(filtered_run)
+        tokenizer = AutoTokenizer.from_pretrained(filtered_run)
+        gate = TfidfGate({}, 1.0, threshold=0.0)  # keeps everything
+        classify = EmotionClassificationPipeline(model=model, tokenizer=tokenizer, gate=gate, device="cpu")
+        text = "so sick, the home is not sad"
+        inputs = tokenizer(text)["input_ids"]
+        assert classify.preprocess(text)["input_ids"][0].tolist() == inputs
+        gated = EmotionClassificationPipeline(model=model, tokenizer=tokenizer, device="cpu")
+        assert gated.preprocess(text)["input_ids"][0].tolist() == tokenizer(hand_filter(text, emotion6))["input_ids"]
+        predictor = Predictor(model, tokenizer, gate=gate)
+        assert predictor(text, top_k=1)[0][0]["score"] == pytest.approx(classify(text)[0]["score"], abs=1e-5)
+        with pytest.raises(ValueError, match="takes texts as strings"):
+            classify({"text": text, "text_pair": text})
+
+    def test_a_saved_pipeline_has_its_gate(self, filtered_run, tmp_path):
+        classify = pipeline(model=str(filtered_run), trust_remote_code=True, device="cpu")
+        classify.save_pretrained(tmp_path)
+        assert (tmp_path / "tfidf_gate.json").read_bytes() == (filtered_run / "tfidf_gate.json").read_bytes()
+        again = pipeline(model=str(tmp_path), trust_remote_code=True, device="cpu")
+        assert again(LONG) == classify(LONG)
+
+
+def cut_texts(run: Path, folder: Path) -> list[str]:
+    tokenizer = AutoTokenizer.from_pretrained(run)
+    scale = run.name == "esa_scale"
+    given = [text if scale else hand_filter(text, folder) for text in held_out_texts(folder)]
+    return [text for text in given if len(tokenizer(text)["input_ids"]) > MAX_LENGTH]
+
+
+@pytest.mark.slow
+class TestFreshProcess:
+    """What somebody with torch and transformers alone sees."""
+
+    @pytest.fixture(scope="class")
+    def report(self, tmp_path_factory, gated_runs, emotion6) -> dict:
+        home = tmp_path_factory.mktemp("fresh")
+        commit = "c0ffee" + 34 * "0"
+        repository = home / "hf" / "hub" / "models--somebody--esa-of-the-hub"
+        shutil.copytree(gated_runs["esa_tfidf"], repository / "snapshots" / commit)
+        (repository / "refs").mkdir()
+        (repository / "refs" / "main").write_text(commit, encoding="utf-8")
+        folders = [str(gated_runs["esa_tfidf"]), str(gated_runs["esa_scale"]), "somebody/esa-of-the-hub"]
+        jobs = [{"folder": folder, "texts": held_out_texts(emotion6)} for folder in folders]
+        (home / "jobs.json").write_text(json.dumps({"load": [], "pipelines": jobs, "fine_tune": []}))
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "PYTEST"))}
+        environment |= {"HF_HOME": str(home / "hf"), "HF_MODULES_CACHE": str(home / "modules"), "HF_HUB_OFFLINE": "1"}
+        command = [sys.executable, "-P", str(PROCESS), str(home / "jobs.json")]
+        done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=250)
+        assert done.returncode == 0, done.stderr
+        return json.loads((home / "jobs.report.json").read_text(encoding="utf-8"))
+
+    @pytest.mark.parametrize("name", ["esa_tfidf", "esa_scale", "esa-of-the-hub"])
+    def test_the_pipeline_applies_the_gate(self, report, gated_runs, emotion6, name):
+        assert report["library_is_missing"] and report["imported"] == []
+        found = report["pipelines"][name]
+        assert found["task"] == "emotion-classification"
+        run = gated_runs.get(name, gated_runs["esa_tfidf"])
+        expected = Predictor(run, device="cpu")(held_out_texts(emotion6))
+        for row, wanted in zip(found["results"], expected, strict=True):
+            assert [item["label"] for item in row] == [item["label"] for item in wanted]
+            assert row[0]["score"] == pytest.approx(wanted[0]["score"], abs=1e-5)
+
+
+class TestCommands:
+    def test_predict(self, run):
+        texts = [LONG, "so sick, the home is not sad"]
+        lines = invoke("predict", run, *texts, "--json", "--top-k", 6).splitlines()
+        expected = Predictor(run, device="cpu")(texts, top_k=6)
+        for line, text, labels in zip(lines, texts, expected, strict=True):
+            found = json.loads(line)
+            assert found["text"] == text
+            assert found["labels"] == [{**item, "score": pytest.approx(item["score"], abs=1e-6)} for item in labels]
+
+    def test_evaluate(self, run, emotion6):
+        command = ["evaluate", run, "--dataset", "emotion6", "--data-dir", emotion6, "--max-length", MAX_LENGTH]
+        found = json.loads(invoke(*command, "--json"))
+        assert found["rows"] == 21
+        expected = report_of(run)["runs"][0]["test"]["argmax"]
+        for name in ("accuracy", "macro_f1", "weighted_f1"):
+            assert found["metrics"]["argmax"][name] == pytest.approx(expected[name], abs=1e-6)
+        assert evaluate(load_predictor(run), "emotion6", "validation", emotion6)["rows"] == 20
+
+    def test_predict_file(self, run, emotion6, tmp_path):
+        texts = held_out_texts(emotion6)
+        source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
+        predictor = Predictor(run, device="cpu", max_length=MAX_LENGTH)
+        predict_file(predictor, source, tmp_path / "out.parquet", top_k=6, progress=False)
+        found = pyarrow.parquet.read_table(tmp_path / "out.parquet").to_pydict()
+        expected = hand_probabilities(run, texts, emotion6)
+        for labels, scores, row in zip(found["predicted_labels"], found["predicted_scores"], expected, strict=True):
+            assert labels == [EMOTIONS[i] for i in np.argsort(-row, kind="stable")]
+            assert scores == pytest.approx(sorted(row.tolist(), reverse=True), abs=1e-5)
+
+    def test_another_gate_is_another_job(self, filtered_run, emotion6, tmp_path, monkeypatch):
+        texts = held_out_texts(emotion6)
+        source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
+        predict_rows, parts = bulk_module.predict_rows, []
+
+        def interrupted(*arguments):
+            parts.append(arguments)
+            if len(parts) == 3:
+                raise KeyboardInterrupt
+            return predict_rows(*arguments)
+
+        monkeypatch.setattr(bulk_module, "predict_rows", interrupted)
+        options = {"rows_per_part": 5, "progress": False}
+        with pytest.raises(KeyboardInterrupt):
+            predict_file(Predictor(filtered_run, device="cpu"), source, tmp_path / "out.csv", **options)
+        monkeypatch.setattr(bulk_module, "predict_rows", predict_rows)
+        changed = Predictor(other_gate(filtered_run, tmp_path), device="cpu")
+        # All else about the two is equal.
+        changed.model.config._name_or_path = str(filtered_run)
+        with pytest.raises(FileExistsError, match="parts of another job"):
+            predict_file(changed, source, tmp_path / "out.csv", **options)
+        done = predict_file(Predictor(filtered_run, device="cpu"), source, tmp_path / "out.csv", **options)
+        assert done == {"rows": 41, "skipped": 0}
+
+
+class TestMissingGate:
+    def test_predictor(self, run, tmp_path):
+        folder = without_gate(run, tmp_path)
+        with pytest.raises(OSError, match="tfidf_gate.json is not beside its weights") as error:
+            Predictor(folder, device="cpu")
+        assert str(folder) in str(error.value) and "copy it there from the run folder" in str(error.value)
+        gate = load_gate(AutoModelForSequenceClassification.from_pretrained(run).config)
+        found = Predictor(folder, device="cpu", gate=gate)(LONG)[0][0]["score"]
+        assert found == pytest.approx(Predictor(run, device="cpu")(LONG)[0][0]["score"], abs=1e-6)
+
+    @pytest.mark.parametrize("name", ["esa_tfidf", "esa_scale"])
+    def test_pipeline(self, gated_runs, tmp_path, name):
+        with pytest.raises(OSError, match="tfidf_gate.json is not beside its weights"):
+            pipeline(model=str(without_gate(gated_runs[name], tmp_path)), trust_remote_code=True, device="cpu")
+
+    def test_commands(self, argv, filtered_run, tmp_path, emotion6):
+        folder = without_gate(filtered_run, tmp_path)
+        for arguments in (
+            ["predict", folder, "so sad"],
+            ["evaluate", folder, "--dataset", "emotion6", "--data-dir", emotion6],
+        ):
+            done = argv(*arguments)
+            assert done.code == 1 and "tfidf_gate.json is not beside its weights" in done.err
+
+
+class TestOtherRuns:
+    def test_several_seeds(self, base_roberta, emotion6, tmp_path, no_plots):
+        recipe = esa_recipe(base_roberta, {"num_train_epochs": 1}, seeds=[1, 2], **KINDS["esa_tfidf"])
+        train(recipe, tmp_path / "run", data_dir=emotion6)
+        gates = {path.parent.name: path.read_bytes() for path in (tmp_path / "run").rglob("tfidf_gate.json")}
+        assert set(gates) == {"run", "seed-1", "seed-2"} and len(set(gates.values())) == 1
+        report = report_of(tmp_path / "run")
+        best = max(report["runs"], key=lambda entry: entry["best_dev_metric"])["seed"]
+        found = Predictor(tmp_path / "run", device="cpu").probabilities([LONG])
+        own = Predictor(tmp_path / "run" / f"seed-{best}", device="cpu").probabilities([LONG])
+        np.testing.assert_allclose(found, own, atol=1e-6)
+
+    def test_without_gating_there_is_no_gate(self, base_roberta, emotion6, tmp_path, no_plots):
+        train(esa_recipe(base_roberta, {"num_train_epochs": 1}), tmp_path / "run", data_dir=emotion6)
+        assert not (tmp_path / "run" / "tfidf_gate.json").exists()
+        assert Predictor(tmp_path / "run", device="cpu").gate is None
+        assert "tfidf" not in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+
+    def test_multi_label_data(self, base_roberta, tmp_path, no_plots):
+        config = {"class_balanced_beta": 0.99, "tfidf_gating": "filter", "initializer_range": 0.3}
+        recipe = recipe_for(base_roberta, name="multi", model_type="roberta-esa", model_config=config)
+        report = train(recipe, tmp_path / "run")
+        model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run")
+        assert model.config.problem_type == "multi_label_classification"
+        assert model.config.class_counts == list(report["class_counts"].values())
+        assert sum(model.config.class_counts) >= report["rows"]["train"]
+        assert model.config.class_balanced_beta == 0.99
+        assert model.config.thresholds == list(report["runs"][0]["thresholds"].values())
+        assert len(set(model.config.thresholds)) > 3
+        texts = load_dataset_for("quickstart")["test"]["text"][:]
+        stored = np.array(predictions(tmp_path / "run")["probabilities"])[-len(texts) :]
+        predictor = Predictor(tmp_path / "run", device="cpu", max_length=MAX_LENGTH)
+        np.testing.assert_allclose(predictor.probabilities(texts), stored, atol=1e-5)
+        predictor = Predictor(tmp_path / "run", device="cpu")
+        classify = pipeline(model=str(tmp_path / "run"), trust_remote_code=True, device="cpu")
+        for found, wanted in zip(classify(texts[:20], batch_size=8), predictor(texts[:20]), strict=True):
+            assert {item["label"] for item in found} == {item["label"] for item in wanted}
+
+    def test_class_balanced_loss_weighs_the_classes(self, base_roberta, emotion6, tmp_path, no_plots):
+        losses = {}
+        for beta in (None, 0.9):
+            recipe = esa_recipe(
+                base_roberta,
+                {"num_train_epochs": 1, "learning_rate": 0.0, "logging_steps": 1},
+                dataset_options={"dedupe": True},
+                model_config={"class_balanced_beta": beta, "classifier_dropout": 0.0},
+            )
+            report = train(recipe, tmp_path / f"{beta}", data_dir=emotion6)
+            assert report["class_counts"] == class_counts_by_hand(emotion6)
+            losses[beta] = report["runs"][0]["history"][0]["loss"]
+        assert losses[0.9] < 0.7 * losses[None]  # (1 - 0.9) / (1 - 0.9^n) < 0.4 for n ≥ 3
+
+    def test_given_splits_are_used_and_left_alone(self, base_roberta, emotion6, tmp_path, no_plots):
+        splits = load_dataset_for("emotion6", emotion6)
+        given = DatasetDict({"train": splits["train"].select(range(24)), "validation": splits["test"]})
+        before = {split: (dataset, dataset[:]) for split, dataset in given.items()}
+        recipe = esa_recipe(base_roberta, {"num_train_epochs": 1}, train_fraction=0.5, **KINDS["esa_tfidf"])
+        report = train(recipe, tmp_path / "run", data_dir=tmp_path / "nowhere", splits=given)
+        assert list(given) == ["train", "validation"]
+        for split, (dataset, content) in before.items():
+            assert given[split] is dataset and dataset[:] == content
+        assert report["rows"] == {"train": 12, "validation": 21}
+        stored = predictions(tmp_path / "run")
+        assert stored["split"] == ["validation"] * 21 and stored["id"] == splits["test"]["id"][:]
+        gate = json.loads((tmp_path / "run" / "tfidf_gate.json").read_text(encoding="utf-8"))
+        drawn = splits["train"].select(range(24)).shuffle(seed=0).select(range(12))["text"]
+        assert gate["idf"] == pytest.approx(hand_idf(list(drawn)), abs=1e-6)
+
+    def test_texts_with_aspects_are_not_filtered(self, aspect_bert, corpora, tmp_path):
+        """Words that are removed could be the targets."""
+        config = {"auxiliary_sentence": True, "tfidf_gating": "filter"}
+        recipe = targeted_recipe(aspect_bert, model_type=None, model_config=config)
+        with pytest.raises(ValueError, match="`model_config.tfidf_gating` is for texts without aspects"):
+            train(recipe, tmp_path / "run", data_dir=corpora)
+        assert not list(tmp_path.rglob("checkpoint-*"))
+
+
+def class_counts_by_hand(folder: Path) -> dict[str, int]:
+    kept = training_texts(folder)
+    lines = (folder / "emotion6" / "train.txt").read_text(encoding="utf-8").splitlines()
+    labels = [line.rsplit(";", 1)[1] for line in lines if line.rsplit(";", 1)[0] in kept]
+    return {label: labels.count(label) for label in EMOTIONS}
+
+
+KIN = {"xlm-roberta": (XLMRobertaConfig, XLMRobertaTokenizer), "camembert": (CamembertConfig, CamembertTokenizer)}
+
+
+@pytest.fixture(scope="module")
+def robertas_kin(tmp_path_factory) -> dict[str, Path]:
+    """Tiny encoders with weights far from zero, and their tokenizers, which know whole words."""
+    folders = {}
+    for name, (config_class, tokenizer_class) in KIN.items():
+        folder = folders[name] = tmp_path_factory.mktemp("kin") / f"tiny-{name}"
+        special = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+        pieces = [
+            *special,
+            *(f"▁{word}" for word in sorted({*WORDS, *CUES.values()})),
+            *"abcdefghijklmnopqrstuvwxyz,.!:",
+        ]
+        tokenizer = tokenizer_class(vocab=[(piece, 0.0 if piece in special else -2.0) for piece in pieces])
+        config = config_class(
+            **{**TINY_BERT, "vocab_size": len(tokenizer), "max_position_embeddings": 42, "type_vocab_size": 1},
+            **{"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
+        )
+        asymmetric_(AutoModel.from_config(config), seed=4).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    return folders
+
+
+class TestRobertasKin:
+    @pytest.mark.parametrize("name", list(KIN))
+    def test_train_and_predict(self, robertas_kin, name, emotion6, tmp_path, no_plots):
+        base, run = robertas_kin[name], tmp_path / "run"
+        recipe = esa_recipe(base, {"num_train_epochs": 2}, model_config={"tfidf_gating": "scale"})
+        train(recipe, run, data_dir=emotion6)
+        config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+        assert config["model_type"] == "roberta-esa" and config["type_vocab_size"] == 1 and config["pad_token_id"] == 1
+        predictor = Predictor(run)
+        assert type(predictor.model) is RobertaWithESAForSequenceClassification
+        texts = texts_of(emotion6, "test")
+        stored = pyarrow.parquet.read_table(run / "predictions.parquet").to_pylist()
+        expected = [row["probabilities"] for row in stored if row["split"] == "test"]
+        np.testing.assert_allclose(predictor.probabilities(texts), expected, atol=1e-5)
+        assert np.std(expected, axis=0).mean() > 1e-3  # an order that is lost would show
+        assert predictor(["so sad"])[0][0]["label"] in EMOTIONS
+
+    @pytest.mark.parametrize("name", list(KIN))
+    def test_the_encoder_is_that_of_the_checkpoint(self, robertas_kin, name):
+        base = robertas_kin[name]
+        names = [f"label {number}" for number in range(3)]
+        model = build_classifier(
+            str(base), "roberta-esa", {}, AutoTokenizer.from_pretrained(base), names, False, [1] * 3
+        )
+        weights = AutoModel.from_pretrained(base, add_pooling_layer=False).state_dict()
+        found = model.roberta.state_dict()
+        assert len(weights) > 20 and all(torch.equal(found[part], value) for part, value in weights.items())
+
+    def test_a_trained_classifier_gives_its_encoder(self, robertas_kin, tmp_path):
+        base = robertas_kin["xlm-roberta"]
+        trained = XLMRobertaForSequenceClassification.from_pretrained(base, num_labels=4)
+        trained.save_pretrained(tmp_path)
+        model = build_classifier(
+            str(tmp_path), "roberta-esa", {}, AutoTokenizer.from_pretrained(base), ["a", "b"], False, [1, 1]
+        )
+        expected = trained.roberta.encoder.state_dict()
+        assert all(torch.equal(value, expected[part]) for part, value in model.roberta.encoder.state_dict().items())
+
+
+class TestRefused:
+    @pytest.mark.parametrize("gating", ["scale", "filtre", True])
+    def test_stock_models_filter_or_do_not(self, base_roberta, emotion6, tmp_path, gating):
+        recipe = esa_recipe(base_roberta, model_type=None, model_config={"tfidf_gating": gating})
+        with pytest.raises(ValueError, match="of a stock classifier must be 'none' or 'filter'") as error:
+            train(recipe, tmp_path / "run", data_dir=emotion6)
+        assert "'scale' needs `model_type: roberta-esa`" in str(error.value)
+        assert not (tmp_path / "run" / "recipe.yaml").exists()
+
+    def test_a_base_of_another_architecture(self, base_bert, emotion6, tmp_path):
+        with pytest.raises(
+            ValueError, match='`base_model` .*\'roberta-esa\'.*"xlm-roberta".*got one of "bert": BertForLabelAware'
+        ):
+            train(esa_recipe(base_bert), tmp_path / "run", data_dir=emotion6)
+
+    def test_roberta_under_a_bert_model(self, base_roberta, emotion6, tmp_path):
+        recipe = esa_recipe(base_roberta, model_type="label-aware-bert")
+        with pytest.raises(
+            ValueError, match="`base_model` .*'label-aware-bert'.*got one of \"roberta\": RobertaWithESA"
+        ):
+            train(recipe, tmp_path / "run", data_dir=emotion6)
+
+    def test_texts_with_aspects(self, base_roberta, corpora, tmp_path):
+        recipe = esa_recipe(base_roberta, dataset="sentihood", dataset_options={})
+        with pytest.raises(ValueError, match="'roberta-esa' reads texts, and the corpus holds texts with aspects"):
+            train(recipe, tmp_path / "run", data_dir=corpora)
+
+    def test_more_tokens_than_positions(self, base_roberta, emotion6, tmp_path):
+        with pytest.raises(ValueError, match="`max_length` is 41, but .* has 40 positions"):
+            train(esa_recipe(base_roberta, max_length=41), tmp_path / "run", data_dir=emotion6)
+        train(
+            esa_recipe(base_roberta, {"max_steps": 1}, max_length=40), tmp_path / "full", data_dir=emotion6
+        )  # the last position is there
+
+    def test_gating_of_models_that_have_none(self, base_bert):
+        with pytest.raises(ValueError, match="unknown recipe key `model_config.tfidf_gating`"):
+            check_parts(recipe_for(base_bert, model_config={"tfidf_gating": "filter"}))
+        with pytest.raises(ValueError, match="tfidf_gating"):
+            check_parts(esa_recipe(base_bert, model_config={"tfidf_gating": "filtre"}))
+
+    def test_oversampling_of_several_labels(self, base_roberta, tmp_path):
+        recipe = esa_recipe(base_roberta, dataset="quickstart")
+        with pytest.raises(ValueError, match="`oversample` needs one label per row"):
+            train(recipe, tmp_path / "run")
+
+
+class TestCards:
+    @pytest.fixture
+    def card(self, run) -> str:
+        return (run / "README.md").read_text(encoding="utf-8")
+
+    def test_what_the_model_is(self, run, card):
+        filtered = "Words of low tf·idf are removed before tokenisation (`tfidf_gate.json`)."
+        scaled = "Word embeddings are scaled by tf·idf (`tfidf_gate.json`)."
+        assert (filtered in card) == (run.name != "esa_scale")
+        assert (scaled in card) == (run.name == "esa_scale")
+        if run.name == "roberta_tfidf":
+            assert "The stock sequence classifier of transformers over `tiny-roberta`" in card
+        else:
+            assert "Emotion-specific attention over the last hidden state of RoBERTa" in card
+            assert f"`tfidf_gating={KINDS[run.name]['model_config']['tfidf_gating']}`" in card
+
+    def test_use(self, run, card):
+        # Also of the stock model: the stock pipeline would leave the gate out.
+        assert 'pipeline("emotion-classification", model="PATH_OR_REPO", trust_remote_code=True)' in card
+        config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+        assert list(config["custom_pipelines"]) == ["emotion-classification"]
+        assert (run / "pipeline_emotion_classification.py").is_file() and (run / "tfidf_gate.py").is_file()
+
+    def test_what_the_pipeline_returns(self, gated_runs):
+        card = (gated_runs["esa_tfidf"] / "README.md").read_text(encoding="utf-8")
+        assert "whose probability passes their thresholds" not in card
+
+    def test_data_and_results(self, run, card):
+        assert "for education and research only; Saravia et al. 2018" in card
+        assert "dair-ai/emotion" in card.split("---")[1]
+        assert "options {'dedupe': True, 'oversample': True}, rows train 66, validation 20, test 21" in card
+        accuracy = report_of(run)["summary"]["test"]["argmax"]["accuracy"]["mean"]
+        assert f"{accuracy:.4f}" in card and "accuracy (argmax)" in card.split("---")[1]
+
+
+RECIPES = {
+    "roberta": (None, {"classifier_dropout": 0.3}, "RoBERTa baseline", {}),
+    "roberta_tfidf": (
+        None,
+        {"classifier_dropout": 0.3, "tfidf_gating": "filter"},
+        "RoBERTa + TF-IDF gating",
+        {},
+    ),
+    "esa": ("roberta-esa", {}, "RoBERTa + ESA", {"accuracy": 0.9835}),
+    "esa_tfidf": (
+        "roberta-esa",
+        {"tfidf_gating": "filter"},
+        "RoBERTa + ESA + TF-IDF gating",
+        {"accuracy": 0.9677, "weighted_f1": 0.97},
+    ),
+    "esa_tfidf_scale": ("roberta-esa", {"tfidf_gating": "scale"}, None, {}),
+}
+
+
+class TestRecipes:
+    @pytest.mark.parametrize("name", RECIPES)
+    def test_as_published(self, name):
+        recipe = load_recipe(f"emotion6/{name}")
+        model_type, config, row, published = RECIPES[name]
+        assert recipe.name == f"emotion6_{name}"
+        assert (recipe.model_type, recipe.model_config) == (model_type, config)
+        assert (recipe.table_row, recipe.published) == (row, published)
+        assert recipe.base_model == "FacebookAI/roberta-base" and recipe.dataset == "emotion6"
+        assert recipe.dataset_options == {"dedupe": True, "oversample": True}
+        assert recipe.training_arguments == {
+            "num_train_epochs": 10,
+            "per_device_train_batch_size": 16,
+            "learning_rate": 1e-5,
+            "weight_decay": 0.01,
+        }
+        assert recipe.paper.startswith("Alqarni") and "s41598-025-99515-6" in recipe.paper
+
+    @pytest.mark.parametrize("name", RECIPES)
+    def test_they_train(self, name, base_roberta, emotion6, tmp_path, no_plots):
+        overrides = [f"base_model={json.dumps(str(base_roberta))}", "max_length=32", "max_steps=1", "use_cpu=true"]
+        recipe = load_recipe(f"emotion6/{name}", [*overrides, "bf16=false", "disable_tqdm=true"])
+        train(recipe, tmp_path / "run", data_dir=emotion6)
+        assert (tmp_path / "run" / "tfidf_gate.json").is_file() == ("tfidf" in name)
+
+    @pytest.mark.parametrize("name", ["roberta", "esa"])
+    def test_dropout_of_the_head(self, name, base_roberta):
+        recipe, tokenizer = load_recipe(f"emotion6/{name}"), AutoTokenizer.from_pretrained(base_roberta)
+        model = build_classifier(
+            str(base_roberta), recipe.model_type, recipe.model_config, tokenizer, list(EMOTIONS), False, [1] * 6
+        )
+        dropouts = [module.p for module in model.classifier.modules() if isinstance(module, torch.nn.Dropout)]
+        assert dropouts == [0.3]
+
+
+# What a leak would make of a score
+
+
+def test_splits_made_after_oversampling_share_rows(base_roberta, emotion6, tmp_path, argv, no_plots):
+    """`hf-emotion study leakage` in its smallest form."""
+    settings = ["max_steps=2", "use_cpu=true", "bf16=false", "per_device_train_batch_size=4", "max_length=16"]
+    options = ["--output", tmp_path / "leaky", "--base-model", base_roberta, "--data-dir", emotion6]
+    options += [part for setting in settings for part in ("--set", setting)]
+    done = argv("study", "leakage", "emotion6/esa", *options)
+    found = json.loads((tmp_path / "leaky" / "leakage.json").read_text(encoding="utf-8"))
+    corpus = load_dataset_for("emotion6", emotion6)
+    largest = Counter(label for part in corpus.values() for label in part["labels"]).most_common(1)[0][1]
+    assert found["test_rows"] == 6 * largest // 10  # of classes that are all as large as the largest
+    assert 0.3 < found["in_train"] <= 1 and 0 <= found["accuracy"]["mean"] <= 1
+    assert f"{found['in_train']:.1%} of {found['test_rows']} test rows stand in train" in done.out

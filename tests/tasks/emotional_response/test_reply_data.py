@@ -1,0 +1,757 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Corpora of replies with an emotion: MojiTalk, DailyDialog, EmpatheticDialogues and one's own pairs."""
+
+import collections
+import io
+import logging
+import os
+import re
+import tarfile
+import unicodedata
+from pathlib import Path
+
+import pytest
+from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
+from reply_corpora import (
+    FIST,
+    HEART,
+    JOY,
+    MOJIS,
+    NO,
+    OWN,
+    OWN_PAIRS,
+    POSTS,
+    RELEASE_HEADER,
+    SOB,
+    conversation,
+    empathetic_folder,
+    mojitalk_folder,
+    part_of,
+    release_row,
+    write_own,
+)
+from toolkit_helpers import (
+    DAILY_DIALOG_EMOTIONS,
+    DIALOGUE_PARTS,
+    dialogues,
+    write_daily_dialog,
+)
+
+import hf_emotion.data.replies as replies_module
+from hf_emotion.tasks.rows import duplicates_between_splits, remove_duplicates
+from hf_emotion import load_dataset_for
+from hf_emotion.tasks.emotional_response.loading import (MOJITALK_EMOJIS, dialogue_replies, load_daily_dialog_replies, load_empathetic_replies, load_mojitalk, mojitalk_part)
+from hf_emotion.tasks.emotional_response.rows import is_reply_dataset
+from hf_emotion.tasks.emotional_response.own_files import load_reply_files
+from hf_emotion.tasks.emotional_response.emojis import strip_emojis
+from hf_emotion.tasks.rows import row_texts
+
+
+ZWJ, VS16, VS15 = "\u200d", "\ufe0f", "\ufe0e"
+TONES = [chr(number) for number in range(0x1F3FB, 0x1F400)]
+
+
+def names_of(dataset: Dataset) -> list[str]:
+    return dataset.features["labels"].names
+
+
+def pairs(dataset: Dataset) -> list[tuple[str, str, str]]:
+    """(context, reply, name of the label) of each row."""
+    columns = zip(dataset["context"], dataset["reply"], dataset["labels"], strict=True)
+    names = names_of(dataset)
+    return [(context, reply, names[label]) for context, reply, label in columns]
+
+
+def check_columns(dataset: Dataset, names: list[str]) -> None:
+    text = Value("string")
+    assert dict(dataset.features) == {"id": text, "context": text, "reply": text, "labels": ClassLabel(names=names)}
+    assert dataset.column_names == ["id", "context", "reply", "labels"]
+    assert is_reply_dataset(dataset)
+    assert len(set(dataset["id"])) == len(dataset) > 0
+    for row in dataset:
+        assert row["context"] == row["context"].strip() != "" and row["reply"] == row["reply"].strip() != ""
+
+
+def logged(caplog, part: str) -> str:
+    (message,) = [r.getMessage() for r in caplog.records if part in r.getMessage()]
+    return message
+
+
+class TestStripEmojis:
+    @pytest.mark.parametrize("emoji", MOJITALK_EMOJIS)
+    def test_each_of_the_64_in_all_its_forms(self, emoji):
+        for form in (emoji, emoji + VS16, emoji + VS15, *(emoji + tone for tone in TONES), emoji + TONES[0] + VS16):
+            assert strip_emojis(f"one {form} two {form}", MOJITALK_EMOJIS) == "one two"
+            assert strip_emojis(form * 3, MOJITALK_EMOJIS) == ""
+
+    def test_the_64(self):
+        assert len(set(MOJITALK_EMOJIS)) == len(MOJITALK_EMOJIS) == 64
+        assert all(len(emoji) == 1 for emoji in MOJITALK_EMOJIS)
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            (f"{JOY} so good {JOY}{JOY} yes", "so good yes"),
+            (f"so {JOY} {SOB} good", "so good"),
+            (f"good{JOY}bad", "good bad"),
+            (f"good{JOY}!", "good!"),
+            (f"good {JOY}!", "good !"),
+            (f"(good{JOY})", "(good)"),
+            (f"a\t{JOY}\n{SOB} b", "a b"),
+            ("a  b\tc", "a  b\tc"),  # blanks that stand by no emoji
+            (" a ", "a"),
+            ("", ""),
+            # A man's and a woman's variant, with and without tone and selector.
+            (f"{NO}{ZWJ}♂{VS16} stop", "stop"),
+            (f"{NO}{TONES[2]}{ZWJ}♀ stop", "stop"),
+            # What no emoji follows is no joined emoji, nor are two of the list.
+            (f"ha {JOY}{ZWJ} ha", "ha ha"),
+            (f"ha {JOY}{ZWJ}", "ha"),
+            (f"ha {JOY}{ZWJ}{SOB}", "ha"),
+        ],
+    )
+    def test_stripped(self, text, expected):
+        assert strip_emojis(text, MOJITALK_EMOJIS) == expected
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            "🤣",
+            "♡",
+            "☹" + VS16,  # next to the smiling face
+            "🤷" + TONES[3],
+            "🤷" + TONES[3] + ZWJ + "♀" + VS16,
+            "✊" + TONES[0],
+            HEART + VS16 + ZWJ + "🔥",  # the heart on fire
+            HEART + ZWJ + "🩹",
+            f"👩{ZWJ}{HEART}{VS16}{ZWJ}👨",
+            f"👩{TONES[1]}{ZWJ}{HEART}{VS16}{ZWJ}👨{TONES[4]}",
+            "🇺🇸",
+            "1" + VS16 + "\u20e3",
+            "100",
+            ":)",
+            "€ 5 – “yes”…",
+        ],
+    )
+    def test_other_emojis_stay_whole(self, other):
+        assert strip_emojis(other, MOJITALK_EMOJIS) == other
+        assert strip_emojis(f"{JOY}{other}{JOY} {other}", MOJITALK_EMOJIS) == f"{other} {other}"
+
+    def test_only_those_given(self):
+        assert strip_emojis(f"a {JOY} b {SOB}", [SOB]) == f"a {JOY} b"
+        assert strip_emojis(f"a {HEART} b {HEART}{VS16}", [HEART + VS16]) == "a b"
+        assert strip_emojis("a 🇺🇸 b 🇺 c", ["🇺", "🇺🇸"]) == "a b c"
+        assert strip_emojis("a * b . c", ["*"]) == "a b . c"  # no pattern
+
+    @pytest.mark.parametrize("emojis", [JOY, [], [JOY, ""], [VS16]])
+    def test_what_is_no_list_of_emojis(self, emojis):
+        with pytest.raises(ValueError, match="`emojis` must be a list of emojis"):
+            strip_emojis("a", emojis)
+
+
+class TestMojitalk:
+    # Told by sha256sum, at both ends of each part: a part must never change once runs are published.
+    KNOWN = {
+        ("post 242", "generator"): 0,
+        ("post 149", "generator"): 59,
+        ("post 11", "judge_a"): 60,
+        ("post 306", "judge_a"): 74,
+        ("post 132", "judge_b"): 75,
+        ("post 128", "judge_b"): 89,
+        ("post 151", "validation"): 90,
+        ("post 185", "validation"): 99,
+    }
+
+    @pytest.mark.parametrize("context, part", KNOWN)
+    def test_known_parts(self, context, part):
+        assert mojitalk_part(context) == part
+
+    def test_shares(self):
+        contexts = [f"caf\xe9 {i}" for i in range(4000)]
+        assert [mojitalk_part(context) for context in contexts] == [part_of(context) for context in contexts]
+        counts = collections.Counter(map(mojitalk_part, contexts))
+        for part, percent in {"generator": 60, "judge_a": 15, "judge_b": 15, "validation": 10}.items():
+            assert abs(counts[part] / 4000 - percent / 100) < 0.025
+
+    @pytest.mark.parametrize("train_part", ["generator", "judge_a", "judge_b"])
+    def test_dev_is_divided_by_hash(self, tmp_path, train_part):
+        splits = load_mojitalk(mojitalk_folder(tmp_path), train_part=train_part)
+        assert list(splits) == ["train", "validation", "test"]
+        for split, part in {"train": train_part, "validation": "validation"}.items():
+            check_columns(splits[split], MOJIS)
+            rows = [(f"dev-{i}", row) for i, row in enumerate(POSTS, 1) if part_of(row[0]) == part]
+            assert splits[split]["id"][:] == [row_id for row_id, _ in rows]
+            assert pairs(splits[split]) == [row for _, row in rows]
+        assert pairs(splits["test"]) == [("a test post", "a test reply", HEART)]
+        assert splits["test"]["id"][:] == ["test-1"]
+
+    def test_the_parts_are_disjoint_and_together_dev(self, tmp_path):
+        folder = mojitalk_folder(tmp_path)
+        parts = {part: load_mojitalk(folder, train_part=part) for part in ("generator", "judge_a", "judge_b")}
+        datasets = [splits["train"] for splits in parts.values()] + [parts["judge_b"]["validation"]]
+        ids = [set(dataset["id"]) for dataset in datasets]
+        assert sum(map(len, ids)) == len(set.union(*ids)) == len(POSTS)
+        contexts = [set(dataset["context"]) for dataset in datasets]
+        assert sum(map(len, contexts)) == len(set.union(*contexts)) == 150  # the two replies to a post on one side
+
+    def test_the_part_does_not_depend_on_the_other_rows_or_the_form(self, tmp_path):
+        rows = [(f"  {post} ".replace("\xe9", "e\u0301"), reply, emoji) for post, reply, emoji in POSTS[::-1]]
+        first = load_mojitalk(mojitalk_folder(tmp_path / "a"))["train"]
+        second = load_mojitalk(mojitalk_folder(tmp_path / "b", dev=rows))["train"]
+        assert sorted(pairs(first)) == sorted(pairs(second))
+        assert all(mojitalk_part(context) == "generator" for context in second["context"])
+
+    def test_the_published_training_part(self, tmp_path):
+        train = [("x", "a", JOY), ("y", "b", FIST)]
+        folder = mojitalk_folder(tmp_path, train=train)
+        splits = load_mojitalk(folder)
+        assert pairs(splits["train"]) == train and splits["train"]["id"][:] == ["train-1", "train-2"]
+        assert pairs(splits["validation"]) == POSTS
+        assert pairs(splits["test"]) == [("a test post", "a test reply", HEART)]
+        without = mojitalk_folder(tmp_path / "without")
+        for part in ("judge_a", "judge_b"):  # as if it were not there
+            judge, other = (load_mojitalk(path, train_part=part) for path in (folder, without))
+            assert {split: pairs(judge[split]) for split in judge} == {split: pairs(other[split]) for split in other}
+
+    @pytest.mark.parametrize("ending", ["ori", "rep"])
+    def test_half_of_the_published_training_part(self, tmp_path, ending):
+        folder = mojitalk_folder(tmp_path, train=[("x", "a", JOY)])
+        (folder / "mojitalk" / f"train.{ending}").unlink()
+        with pytest.raises(FileNotFoundError, match=f"train.{ending} does not exist"):
+            load_mojitalk(folder)
+
+    def test_replies_are_stripped_contexts_are_not(self, tmp_path, caplog):
+        test = [
+            (f"so {JOY} {FIST}", f"yes {JOY}{VS16} no {FIST}{TONES[2]} 🤣", SOB),
+            ("b", f"{JOY} {SOB}{SOB}", JOY),
+            ("c", f"{FIST}{TONES[0]}", FIST),
+            ("d", "👍", FIST),  # none of these four
+        ]
+        with caplog.at_level(logging.WARNING):
+            splits = load_mojitalk(mojitalk_folder(tmp_path, test=test))
+        assert pairs(splits["test"]) == [(f"so {JOY} {FIST}", "yes no 🤣", SOB), ("d", "👍", FIST)]
+        assert splits["test"]["id"][:] == ["test-1", "test-4"]
+        assert logged(caplog, "nothing but emojis").endswith("nothing but emojis: dev 0, test 2")
+        assert len(caplog.records) == 1
+
+    def test_nothing_is_logged_when_nothing_is_dropped(self, tmp_path, caplog):
+        with caplog.at_level(logging.INFO, logger="hf_emotion"):
+            load_mojitalk(mojitalk_folder(tmp_path))
+        assert not caplog.records
+
+    def test_labels_with_selector_and_tone(self, tmp_path):
+        test = [("a", "b", HEART + VS16), ("c", "d", FIST + TONES[1])]
+        folder = mojitalk_folder(tmp_path, test=test)
+        path = folder / "mojitalk" / "emojis64.txt"
+        path.write_text(path.read_text(encoding="utf-8").replace(HEART, HEART + VS16), encoding="utf-8")
+        test = load_mojitalk(folder)["test"]
+        assert pairs(test) == [("a", "b", HEART), ("c", "d", FIST)] and names_of(test) == MOJIS
+
+    def test_without_its_list_the_emojis_are_the_64(self, tmp_path):
+        folder = mojitalk_folder(tmp_path, test=[("a", "b 🔫", "💯")])
+        (folder / "mojitalk" / "emojis64.txt").unlink()
+        test = load_mojitalk(folder)["test"]
+        check_columns(test, MOJITALK_EMOJIS)
+        assert pairs(test) == [("a", "b", "💯")]
+
+    def test_lines(self, tmp_path):
+        folder = mojitalk_folder(tmp_path)
+        (folder / "mojitalk" / "test.ori").write_bytes(f"{JOY} a\u2028b\r\n{SOB} c\x0bd".encode())
+        (folder / "mojitalk" / "test.rep").write_bytes("e\x85f\r\ng".encode())
+        assert pairs(load_mojitalk(folder)["test"]) == [("a\u2028b", "e\x85f", JOY), ("c\x0bd", "g", SOB)]
+
+    BAD = {
+        "other emoji": (
+            ("post", "reply", "🤣"),
+            "ori",
+            "expected one of the 4 emojis, a blank and a post, got '🤣 post'",
+        ),
+        "no emoji": (("", "reply", "post"), "ori", "expected one of the 4 emojis"),
+        "no post": ((" ", "reply", JOY), "ori", "no post follows the emoji"),
+        "no reply": (("post", " ", JOY), "rep", "the reply is empty or no string"),
+    }
+
+    @pytest.mark.parametrize("bad, ending, message", BAD.values(), ids=BAD)
+    @pytest.mark.parametrize("stem", ["dev", "test"])
+    def test_bad_rows_name_file_and_line(self, tmp_path, bad, ending, message, stem):
+        folder = mojitalk_folder(tmp_path, **{stem: [*POSTS[:2], bad, *POSTS[2:]]})
+        path = folder / "mojitalk" / f"{stem}.{ending}"
+        with pytest.raises(ValueError, match=rf"{re.escape(str(path))}, line 3: {message}.*on_bad_rows='skip'"):
+            load_mojitalk(folder)
+
+    def test_skip_drops_counts_and_lists(self, tmp_path, caplog):
+        bad = [row for row, *_ in self.BAD.values()]
+        with caplog.at_level(logging.WARNING):
+            test = load_mojitalk(mojitalk_folder(tmp_path, test=[POSTS[0], *bad, POSTS[1]]), on_bad_rows="skip")[
+                "test"
+            ]
+        assert pairs(test) == POSTS[:2] and test["id"][:] == ["test-1", "test-6"]
+        message = logged(caplog, "bad rows skipped")
+        assert message.startswith("4 bad rows skipped")
+        for line, (_, ending, _) in enumerate(self.BAD.values(), 2):
+            assert f"test.{ending}, line {line}: " in message
+
+    def test_files_of_two_lengths(self, tmp_path):
+        folder = mojitalk_folder(tmp_path)
+        with (folder / "mojitalk" / "test.rep").open("a") as file:
+            file.write("more\n")
+        with pytest.raises(ValueError, match=r"test.ori and .*test.rep must have one line per pair each, got 1 and 2"):
+            load_mojitalk(folder, on_bad_rows="skip")
+
+    def test_a_part_without_rows(self, tmp_path):
+        rows = [row for row in POSTS if part_of(row[0]) != "judge_b"]
+        folder = mojitalk_folder(tmp_path, dev=rows)
+        load_mojitalk(folder, train_part="judge_a")
+        with pytest.raises(ValueError, match=rf"dev.ori: of {len(rows)} rows none falls to 'judge_b'"):
+            load_mojitalk(folder, train_part="judge_b")
+
+    @pytest.mark.parametrize(
+        "content", [f"{JOY}\ta\n{JOY}\tb\n", f"{JOY}\ta\n\tb\n", f"{HEART}\ta\n{HEART}{VS16}\tb\n"]
+    )
+    def test_malformed_list_of_emojis(self, tmp_path, content):
+        folder = mojitalk_folder(tmp_path)
+        (folder / "mojitalk" / "emojis64.txt").write_text(content, encoding="utf-8")
+        with pytest.raises(ValueError, match="emojis64.txt, line 2: expected an emoji that no line before it has"):
+            load_mojitalk(folder)
+
+    def test_nothing_is_downloaded(self, monkeypatch):
+        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
+        message = (
+            "no licence is stated .*https://github.com/zlinao/Variational-Transformer.*`data_dir` .or HF_EMOTION_DATA"
+        )
+        for load in (load_mojitalk, lambda: load_dataset_for("mojitalk")):
+            with pytest.raises(FileNotFoundError, match=message):
+                load()
+
+    def test_unknown_part(self, tmp_path):
+        message = r"`train_part` must be one of \['generator', 'judge_a', 'judge_b'\], got 'judge'"
+        with pytest.raises(ValueError, match=message):
+            load_mojitalk(mojitalk_folder(tmp_path), train_part="judge")
+
+
+def dialogue_dataset(*turns: list[tuple[str, int]]) -> Dataset:
+    """Dialogues d0, d1, ... of (utterance, label)."""
+    text = List(Value("string"))
+    features = {"id": Value("string"), "utterances": text, "speakers": text}
+    return Dataset.from_dict(
+        {
+            "id": [f"d{i}" for i in range(len(turns))],
+            "utterances": [[utterance for utterance, _ in dialogue] for dialogue in turns],
+            "speakers": [["A"] * len(dialogue) for dialogue in turns],
+            "labels": [[label for _, label in dialogue] for dialogue in turns],
+        },
+        features=Features({**features, "labels": List(ClassLabel(names=["neutral", "joy"]))}),
+    )
+
+
+class TestDialogueReplies:
+    FIVE = [("a", 0), ("b", 1), ("c", 0), ("d", 1), ("e", 0)]
+
+    @pytest.mark.parametrize(
+        ("context_turns", "contexts"),
+        [
+            (1, ["a", "b", "c", "d"]),
+            (2, ["a", "a b", "b c", "c d"]),
+            (3, ["a", "a b", "a b c", "b c d"]),
+            (9, ["a", "a b", "a b c", "a b c d"]),
+        ],
+    )
+    def test_contexts(self, context_turns, contexts):
+        dataset = dialogue_replies(dialogue_dataset(self.FIVE), context_turns)
+        check_columns(dataset, ["neutral", "joy"])
+        labels = ["joy", "neutral", "joy", "neutral"]
+        assert pairs(dataset) == list(zip(contexts, "bcde", labels, strict=True))
+        assert dataset["id"][:] == ["d0-2", "d0-3", "d0-4", "d0-5"]
+
+    def test_turns_without_label_are_no_replies_but_context(self):
+        turns = [[("a", 1), ("b", -1), ("c", 1)], [("f", -1), ("g", 0)], [("h", 1)]]
+        dataset = dialogue_replies(dialogue_dataset(*turns))
+        assert pairs(dataset) == [("a b", "c", "joy"), ("f", "g", "neutral")]
+        assert dataset["id"][:] == ["d0-3", "d1-2"]
+
+    def test_no_context_goes_over_to_the_next_dialogue(self):
+        dataset = dialogue_replies(dialogue_dataset([("a", 0), ("b", 0)], [("c", 0), ("d", 0)]))
+        assert pairs(dataset) == [("a", "b", "neutral"), ("c", "d", "neutral")]
+
+    @pytest.mark.parametrize("context_turns", [0, -1, 1.5, True, None])
+    def test_wrong_number_of_turns(self, tmp_path, context_turns):
+        for load in (
+            lambda turns: dialogue_replies(dialogue_dataset(self.FIVE), turns),
+            lambda turns: load_daily_dialog_replies(tmp_path, context_turns=turns),
+            lambda turns: load_empathetic_replies(tmp_path, context_turns=turns),
+        ):
+            message = f"`context_turns` must be a whole number from 1, got {context_turns!r}"
+            with pytest.raises(ValueError, match=re.escape(message)):
+                load(context_turns)
+
+
+class TestDailyDialogReplies:
+    @pytest.mark.parametrize("split, part", [("train", "train"), ("validation", "dev"), ("test", "test")])
+    def test_rows(self, tmp_path, split, part):
+        dataset = load_daily_dialog_replies(write_daily_dialog(tmp_path), context_turns=2)[split]
+        check_columns(dataset, list(DAILY_DIALOG_EMOTIONS))
+        expected, ids = [], []
+        for number, turns in enumerate(dialogues(DAILY_DIALOG_EMOTIONS, *DIALOGUE_PARTS[part]), 1):
+            texts = [text.replace(" ,", ",") + "." for _, text, _ in turns]  # detokenized
+            for turn in range(1, len(turns)):
+                expected.append((" ".join(texts[:turn][-2:]), texts[turn], turns[turn][2]))
+                ids.append(f"{number}-{turn + 1}")
+        assert pairs(dataset) == expected and dataset["id"][:] == ids
+
+    def test_bad_rows(self, tmp_path, caplog):
+        folder = write_daily_dialog(tmp_path) / "daily_dialog"
+        (folder / "dialogues_test.txt").write_text("a __eou__ b __eou__ c __eou__\n")
+        (folder / "dialogues_emotion_test.txt").write_text("0 9 4\n")
+        with pytest.raises(ValueError, match="dialogues_test.txt, line 1: unknown emotion '9'"):
+            load_daily_dialog_replies(tmp_path)
+        assert pairs(load_daily_dialog_replies(tmp_path, on_bad_rows="skip")["test"]) == [("a", "c", "happiness")]
+
+
+class TestEmpatheticDialogues:
+    NAMES = (  # 32, alphabetical
+        "afraid angry annoyed anticipating anxious apprehensive ashamed caring confident content devastated "
+        "disappointed disgusted embarrassed excited faithful furious grateful guilty hopeful impressed jealous joyful "
+        "lonely nostalgic prepared proud sad sentimental surprised terrified trusting"
+    ).split()
+    LINES = [release_row(number, text) for number, text in enumerate("abcdef", 1)]
+
+    @pytest.mark.parametrize("kind", ["jsonl", "csv"])
+    @pytest.mark.parametrize(
+        ("context_turns", "contexts"),
+        [(1, ["a", "c", "e"]), (3, ["a", "a b c", "c d e"]), (4, ["a", "a b c", "b c d e"])],
+    )
+    def test_replies_of_the_listener(self, tmp_path, kind, context_turns, contexts):
+        rows = self.LINES if kind == "csv" else [conversation(texts=list("abcdef"))]
+        train = load_empathetic_replies(empathetic_folder(tmp_path, train=rows), context_turns=context_turns)["train"]
+        check_columns(train, self.NAMES)
+        assert pairs(train) == list(zip(contexts, "bdf", ["proud"] * 3, strict=True))
+        assert train["id"][:] == ["hit:0_conv:1-2", "hit:0_conv:1-4", "hit:0_conv:1-6"]
+
+    @pytest.mark.parametrize("kind", ["jsonl", "csv"])
+    def test_each_file_is_its_split(self, tmp_path, kind):
+        rows = {"train": [release_row(1, "said in train"), release_row(2, "b")]} if kind == "csv" else {}
+        splits = load_empathetic_replies(empathetic_folder(tmp_path, **rows))
+        assert list(splits) == ["train", "validation", "test"]
+        for split, stem in {"train": "train", "validation": "valid", "test": "test"}.items():
+            assert pairs(splits[split]) == [(f"said in {stem}", "b", "proud")]
+
+    @pytest.mark.parametrize("kind", ["jsonl", "csv"])
+    def test_commas(self, tmp_path, kind):
+        texts = ["well_comma_ yes", 'say "no"_comma_ then_comma_ 3_comma_000']
+        rows = [conversation(texts=texts)]
+        if kind == "csv":  # quotes mean nothing, and a ninth column is not ours
+            rows = [release_row(1, texts[0]), release_row(2, texts[1], more=",other_comma_ texts|more")]
+        train = load_empathetic_replies(empathetic_folder(tmp_path, train=rows))["train"]
+        assert pairs(train) == [("well, yes", 'say "no", then, 3,000', "proud")]
+
+    def test_an_open_quotation_ends_with_its_line(self, tmp_path):
+        rows = [release_row(1, '"a'), release_row(2, 'b"'), release_row(3, 'c"'), release_row(4, '"d')]
+        train = load_empathetic_replies(empathetic_folder(tmp_path, train=rows))["train"]
+        assert [reply for _, reply, _ in pairs(train)] == ['b"', '"d']
+
+    def test_turns_of_the_release_are_ordered_by_their_numbers(self, tmp_path):
+        other = [release_row(n, f"o{n}", "sad", "hit:1_conv:2") for n in (2, 10, 9, 1)]
+        rows = [self.LINES[3], *other[:2], *self.LINES[:3], *other[2:]]
+        train = load_empathetic_replies(empathetic_folder(tmp_path, train=rows), context_turns=9)["train"]
+        expected = [("a", "b", "proud"), ("a b c", "d", "proud"), ("o1", "o2", "sad"), ("o1 o2 o9", "o10", "sad")]
+        assert pairs(train) == expected
+
+    def test_actors_count_and_not_the_position(self, tmp_path):
+        turns = [["listener", "a"], ["speaker", "b"], ["speaker", "c"], ["listener", "d"]]
+        single = conversation("hit:9_conv:9", texts=["alone"])
+        folder = empathetic_folder(tmp_path, train=[conversation(turns=turns), single])
+        train = load_empathetic_replies(folder)["train"]
+        assert pairs(train) == [("a b c", "d", "proud")]  # nothing comes before the first turn
+
+    BAD = {
+        "emotion": (conversation(emotion="glee"), r"unknown emotion 'glee'; known are \['afraid',"),
+        "no emotion": ({"conv_id": "x", "turns": [["speaker", "a"]]}, "unknown emotion None"),
+        "no id": (conversation(conv_id=" "), "'conv_id' must hold one name or number"),
+        "id taken": (conversation("first"), "a conversation before it has the id 'first' too"),
+        "no turns": (conversation(turns=[]), r"the column 'turns' must hold a list of turns, at least one, got \[\]"),
+        "actor": (
+            conversation(turns=[["speaker", "a"], ["Ann", "b"]]),
+            r"turn 2 must be \['speaker' or 'listener', text\]",
+        ),
+        "no pair": (conversation(turns=["ab"]), "turn 1 must be"),
+        "empty": (conversation(texts=["a", " "]), "the text of the turn is empty or no string: ' '"),
+        "number": (conversation(texts=["a", 1]), "the text of the turn is empty or no string: 1"),
+    }
+    BAD_LINES = {
+        "emotion": (release_row(3, "c", "glee", "first"), "unknown emotion 'glee'"),
+        "two emotions": (
+            release_row(3, "c", "sad", "first"),
+            "the conversation first has the emotion 'proud' before, and 'sad'",
+        ),
+        "number taken": (release_row(2, "c", conversation="first"), "the conversation first has a turn 2 already"),
+        "no number": (release_row("two", "c"), "expected a conversation and the number of its turn from 1"),
+        "zero": (release_row(0, "c"), "expected a conversation and the number"),
+        "no conversation": (release_row(1, "c", conversation=" "), "expected a conversation and the number"),
+        "empty": (release_row(3, " ", conversation="first"), "the text of the turn is empty"),
+        "fewer": ("hit:0_conv:1,3,proud,s,7,c,5", "expected 8 or 9 columns, found 7"),
+        "more": (release_row(3, "c", more=",a,b"), "expected 8 or 9 columns, found 10"),
+    }
+    FIRST = {
+        "jsonl": [conversation("first")],
+        "csv": [release_row(n, text, conversation="first") for n, text in ((1, "a"), (2, "b"))],
+    }
+    EVERY_BAD = [("jsonl", *bad) for bad in BAD.values()] + [("csv", *bad) for bad in BAD_LINES.values()]
+    IDS = [f"jsonl {name}" for name in BAD] + [f"csv {name}" for name in BAD_LINES]
+
+    @pytest.mark.parametrize("kind, bad, message", EVERY_BAD, ids=IDS)
+    @pytest.mark.parametrize("stem", ["train", "valid", "test"])
+    def test_bad_rows_name_file_and_line(self, tmp_path, kind, bad, message, stem):
+        folder = empathetic_folder(tmp_path, **{stem: [*self.FIRST[kind], bad]})
+        path, line = folder / "empathetic_dialogues" / f"{stem}.{kind}", 2 if kind == "jsonl" else 4
+        with pytest.raises(ValueError, match=rf"{re.escape(str(path))}, line {line}: {message}.*on_bad_rows='skip'"):
+            load_empathetic_replies(folder)
+
+    @pytest.mark.parametrize("kind", ["jsonl", "csv"])
+    def test_skip_drops_counts_and_lists(self, tmp_path, caplog, kind):
+        bad = [row for row, _ in (self.BAD if kind == "jsonl" else self.BAD_LINES).values()]
+        last = (
+            [conversation("z")] if kind == "jsonl" else [release_row(n, "ab"[n - 1], conversation="z") for n in (1, 2)]
+        )
+        folder = empathetic_folder(tmp_path, test=[*self.FIRST[kind], *bad, *last])
+        with caplog.at_level(logging.WARNING):
+            test = load_empathetic_replies(folder, on_bad_rows="skip")["test"]
+        assert pairs(test) == [("a", "b", "proud")] * 2 and test["id"][:] == ["first-2", "z-2"]
+        message = logged(caplog, "bad rows skipped")
+        assert message.startswith(f"{len(bad)} bad rows skipped")
+        first = 2 if kind == "jsonl" else 4
+        for line in range(first, first + len(bad)):
+            assert f"test.{kind}, line {line}: " in message
+
+    def test_a_skipped_turn_of_the_release_does_not_move_the_actors(self, tmp_path):
+        rows = [self.LINES[0], release_row(2, " "), *self.LINES[2:4]]
+        train = load_empathetic_replies(empathetic_folder(tmp_path, train=rows), on_bad_rows="skip")["train"]
+        assert pairs(train) == [("a c", "d", "proud")] and train["id"][:] == ["hit:0_conv:1-4"]
+
+    def test_no_replies(self, tmp_path):
+        folder = empathetic_folder(tmp_path, valid=[conversation(texts=["alone"])])
+        with pytest.raises(ValueError, match="valid.jsonl has no rows"):
+            load_empathetic_replies(folder)
+
+    @pytest.mark.parametrize("content", ["", "a,b\n1,2\n", "conv_id,utterance_idx\n"])
+    def test_another_csv(self, tmp_path, content):
+        folder = empathetic_folder(tmp_path, train=self.LINES)
+        (folder / "empathetic_dialogues" / "valid.csv").write_text(content)
+        with pytest.raises(
+            ValueError, match="valid.csv must start with conv_id,utterance_idx,.*use the file of the release"
+        ):
+            load_empathetic_replies(folder)
+
+    def archive(self, folder: Path, names=("train", "valid", "test")) -> Path:
+        path = folder / "download"  # the cache gives it no ending
+        with tarfile.open(path, "w:gz") as file:
+            for name in names:
+                rows = [release_row(1, f"said in {name}"), release_row(2, "b")]
+                content = "".join(f"{line}\n" for line in [RELEASE_HEADER, *rows]).encode()
+                member = tarfile.TarInfo(f"empatheticdialogues/{name}.csv")
+                member.size = len(content)
+                file.addfile(member, io.BytesIO(content))
+        return path
+
+    def test_download(self, tmp_path, monkeypatch):
+        asked = []
+        path = self.archive(tmp_path)
+        monkeypatch.setattr(replies_module, "download", lambda *arguments: asked.append(arguments) or path)
+        splits = load_empathetic_replies()
+        assert [pairs(splits[split])[0][0] for split in splits] == ["said in train", "said in valid", "said in test"]
+        ((address, sha256),) = asked
+        assert address == "https://dl.fbaipublicfiles.com/parlai/empatheticdialogues/empatheticdialogues.tar.gz"
+        assert re.fullmatch("[0-9a-f]{64}", sha256)
+
+    def test_another_archive(self, tmp_path, monkeypatch):
+        path = self.archive(tmp_path, ["train", "test"])
+        monkeypatch.setattr(replies_module, "download", lambda *arguments: path)
+        with pytest.raises(OSError, match="empatheticdialogues.tar.gz holds no valid.csv: delete .*HF_EMOTION_DATA"):
+            load_empathetic_replies()
+        for content in (b"", b"no archive", path.read_bytes()[:100]):
+            path.write_bytes(content)
+            with pytest.raises(OSError, match="(?s)is no whole TAR file .*delete .*HF_EMOTION_DATA"):
+                load_empathetic_replies()
+
+
+class TestReplyFiles:
+    def test_columns_and_labels(self, tmp_path):
+        rows = [
+            {"q": row["context"], "a": row["reply"], "e": row["emotion"], "key": f"k{i}"} for i, row in enumerate(OWN)
+        ]
+        for stem in ("train", "valid"):
+            write_own(tmp_path / f"{stem}.csv", rows)
+        options = {"context_column": "q", "reply_column": "a", "label_column": "e", "id_column": "key"}
+        train = load_reply_files(tmp_path, **options, labels=["sadness", "fear", "joy"])["train"]
+        check_columns(train, ["sadness", "fear", "joy"])
+        assert pairs(train) == OWN_PAIRS and train["id"][:] == ["k0", "k1", "k2"]
+
+    BAD = {
+        "context": ({"context": " "}, "the context is empty or no string: ' '"),
+        "no context": ({"context": None}, "the context is empty or no string: None"),
+        "reply": ({"reply": ""}, "the reply is empty or no string: ''"),
+        "list": ({"reply": ["b"]}, r"the reply is empty or no string: \['b'\]"),
+        "label": (
+            {"emotion": "joyy"},
+            r"unknown label 'joyy'; did you mean 'joy'\? The labels are \['joy', 'sadness'\]",
+        ),
+        "no label": ({"emotion": " "}, "'emotion' must hold one name or number, got ' '"),
+        "null": ({"emotion": None}, "'emotion' must hold one name or number, got None"),
+        "two labels": ({"emotion": ["joy"]}, r"'emotion' must hold one name or number, got \['joy'\]"),
+        "id taken": ({"id": "1"}, "a row before it has the id '1' too"),
+        "no id": ({"id": None}, "'id' must hold one name or number, got None"),
+    }
+    OPTIONS = {"labels": ["joy", "sadness"], "id_column": "id"}
+
+    @pytest.mark.parametrize("change, message", BAD.values(), ids=BAD)
+    def test_bad_rows_name_file_and_line(self, tmp_path, change, message):
+        rows = [{**row, "id": str(i)} for i, row in enumerate([*OWN, OWN[0]], 1)]
+        rows[2] |= change
+        path = write_own(tmp_path / "train.jsonl", rows)
+        with pytest.raises(ValueError, match=rf"{re.escape(str(path))}, line 3: {message}.*on_bad_rows='skip'"):
+            load_reply_files(tmp_path, **self.OPTIONS)
+
+    def test_skip_drops_counts_and_lists(self, tmp_path, caplog):
+        bad = [{**OWN[0], "id": f"bad {i}", **change} for i, (change, _) in enumerate(self.BAD.values())]
+        rows = [{**OWN[0], "id": "1"}, *bad, {**OWN[1], "id": "2"}]
+        write_own(tmp_path / "train.jsonl", rows)
+        write_own(tmp_path / "dev.jsonl", rows[:1])
+        with caplog.at_level(logging.WARNING):
+            train = load_reply_files(tmp_path, **self.OPTIONS, on_bad_rows="skip")["train"]
+        assert pairs(train) == OWN_PAIRS[:2] and train["id"][:] == ["1", "2"]
+        message = logged(caplog, "bad rows skipped")
+        assert message.startswith(f"{len(bad)} bad rows skipped")
+        assert all(f"train.jsonl, line {line}: " in message for line in range(2, 2 + len(bad)))
+
+
+class TestWiring:
+    def test_names(self, tmp_path, monkeypatch):
+        folder = empathetic_folder(write_daily_dialog(mojitalk_folder(tmp_path)))
+        monkeypatch.setenv("HF_EMOTION_DATA", str(folder))
+        for name in ("mojitalk", "daily_dialog_replies", "empathetic_dialogues"):
+            assert is_reply_dataset(load_dataset_for(name)["test"])
+        with pytest.raises(ValueError, match="unknown option 'context_turn'.*did you mean 'context_turns'"):
+            load_dataset_for("empathetic_dialogues", folder, context_turn=2)
+
+    def splits(self) -> DatasetDict:
+        parts = {
+            "train": [("a", "1"), ("b", "2"), ("c", "3"), ("c", "4"), ("d", "5"), ("d", "5"), ("e\nf", "g")],
+            "validation": [("c", "9"), ("b", "2")],
+            "test": [("d", "5"), ("e", "f\ng"), ("1", "a")],
+        }
+        return DatasetDict(
+            {
+                split: Dataset.from_dict(
+                    {
+                        "id": [str(i) for i in range(len(rows))],
+                        "context": [context for context, _ in rows],
+                        "reply": [reply for _, reply in rows],
+                        "labels": [0] * len(rows),
+                    }
+                )
+                for split, rows in parts.items()
+            }
+        )
+
+    def test_duplicates_are_pairs(self):
+        splits = self.splits()
+        assert row_texts(splits["validation"]) == ["c\n9", "b\n2"]
+        report = duplicates_between_splits(DatasetDict({name: splits[name] for name in ("train", "validation")}))
+        assert report == {"repeated in train": 1, "repeated in validation": 0, "train & validation": 1}
+
+    def test_dedupe_removes_pairs_with_a_known_context(self):
+        left = remove_duplicates(self.splits())
+        # Of "a" the context is nowhere, as reply it does not count; nor is "e" that of "e\nf".
+        assert left["train"]["context"][:] == ["a", "e\nf"]
+        assert (len(left["validation"]), len(left["test"])) == (2, 3)
+
+    def test_dedupe_by_name(self, tmp_path, caplog):
+        test = [(POSTS[0][0], "another reply", JOY), ("new", "reply", SOB)]
+        folder = mojitalk_folder(tmp_path, test=test, train=[*POSTS[:3], ("own", "own", JOY)], dev=[POSTS[1]])
+        with caplog.at_level(logging.WARNING):
+            splits = load_dataset_for("mojitalk", folder, dedupe=True)
+        assert pairs(splits["train"]) == [POSTS[2], ("own", "own", JOY)]
+
+
+real_data = [
+    pytest.mark.real_data,
+    pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora"),
+]
+
+
+def sizes(splits: DatasetDict) -> list[int]:
+    return [len(splits[split]) for split in ("train", "validation", "test")]
+
+
+def label_counts(dataset: Dataset) -> collections.Counter:
+    names = names_of(dataset)
+    return collections.Counter(names[label] for label in dataset["labels"])
+
+
+class TestRealMojitalk:
+    pytestmark = real_data
+
+    @pytest.fixture(scope="class")
+    def parts(self):
+        folder = os.environ["HF_EMOTION_DATA"]
+        return {part: load_mojitalk(folder, train_part=part) for part in ("generator", "judge_a", "judge_b")}
+
+    def test_rows(self, parts):
+        assert {part: sizes(splits) for part, splits in parts.items()} == {
+            "generator": [19570, 3297, 32600],
+            "judge_a": [4793, 3297, 32600],
+            "judge_b": [4940, 3297, 32600],
+        }
+        assert 19570 + 4793 + 4940 + 3297 == 32600
+        contexts = [set(splits["train"]["context"]) for splits in parts.values()]
+        contexts.append(set(parts["generator"]["validation"]["context"]))
+        assert sum(map(len, contexts)) == len(set.union(*contexts))
+
+    def test_labels(self, parts):
+        path = Path(os.environ["HF_EMOTION_DATA"], "mojitalk", "emojis64.txt")
+        listed = [line.split("\t")[0] for line in path.read_text(encoding="utf-8").strip().split("\n")]
+        for splits in parts.values():
+            for dataset in splits.values():
+                assert names_of(dataset) == listed == MOJITALK_EMOJIS
+        counts = label_counts(parts["generator"]["test"])
+        assert counts.most_common(1) == [(JOY, 9204)] and len(counts) == 64 and min(counts.values()) == 10
+        dev = sum((label_counts(splits["train"]) for splits in parts.values()), collections.Counter())
+        dev += label_counts(parts["generator"]["validation"])
+        assert dev[JOY] == 9169 and dev["🎶"] == 6
+
+    def test_texts(self, parts):
+        test = parts["generator"]["test"]
+        raw = Path(os.environ["HF_EMOTION_DATA"], "mojitalk", "test.rep").read_bytes().decode()
+        raw = unicodedata.normalize("NFC", raw).split("\n")[:-1]
+        emojis = set(MOJITALK_EMOJIS)
+        assert all(not emojis & set(reply) for reply in test["reply"])
+        changed = [
+            number for number, (line, reply) in enumerate(zip(raw, test["reply"], strict=True)) if line != reply
+        ]
+        assert len(changed) == 2177 and all(emojis & set(raw[number]) for number in changed)
+        assert sum(bool(emojis & set(context)) for context in test["context"]) > 8000
+
+    def test_dedupe(self, parts):
+        assert len(remove_duplicates(parts["generator"])["train"]) == 18954
+
+
+class TestRealReplies:
+    pytestmark = real_data
+
+    def test_daily_dialog(self):
+        splits = load_daily_dialog_replies(os.environ["HF_EMOTION_DATA"])
+        # One turn less for each dialogue.
+        assert sizes(splits) == [87171 - 12 - 11117, 8069 - 1000, 7740 - 1000]
+        counts = label_counts(splits["test"])
+        assert [counts[name] for name in DAILY_DIALOG_EMOTIONS][:1] == [5454]
+        for dataset in splits.values():
+            check_columns(dataset, list(DAILY_DIALOG_EMOTIONS))
+
+    def test_empathetic_dialogues(self):
+        splits = load_empathetic_replies(os.environ["HF_EMOTION_DATA"])
+        assert sizes(splits) == [40252, 5736, 5257]
+        listed = Path(os.environ["HF_EMOTION_DATA"], "empathetic_dialogues", "emotions.txt").read_text().split()
+        for dataset in splits.values():
+            check_columns(dataset, listed)
+            assert not any("_comma_" in text for text in [*dataset["context"], *dataset["reply"]])
+        ids = [row_id for dataset in splits.values() for row_id in dataset["id"]]
+        assert len(set(ids)) == len(ids)

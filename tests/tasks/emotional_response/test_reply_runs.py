@@ -1,0 +1,1664 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generators of replies: whole runs of tiny models, their perplexity, their replies, how they are measured, the commands."""
+
+import itertools
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pytest
+import torch
+import yaml
+from huggingface_hub import ModelCard
+from model_cases import TINY_GPT2, asymmetric_
+from reply_corpora import MOJIS, mojitalk_folder
+from safetensors.torch import load_file
+from toolkit_helpers import (
+    QUICK_ARGUMENTS,
+    cells,
+    files_in,
+    invoke,
+    one_thread,
+    report_of,
+    save_base_bert,
+    write_csv,
+    write_jsonl,
+    write_meld,
+)
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
+)
+
+import hf_emotion.runs.train as run_module
+import hf_emotion.training.generation as generation_module
+from hf_emotion import (
+    BertModLNForConditionalGeneration,
+    GPT2ModLNConfig,
+    GPT2ModLNForConditionalGeneration,
+    Predictor,
+    ReplyGenerator,
+    load_dataset_for,
+    load_recipe,
+    train,
+)
+from hf_emotion.inference import load_predictor
+from hf_emotion.io.files import without_nan
+from hf_emotion.metrics.generation import words
+from hf_emotion.recipes import (
+    Recipe,
+    make_recipe,
+    packaged_recipes,
+    recipe_name,
+)
+from hf_emotion.runs.evaluate import evaluate
+from hf_emotion.runtime.unread import Unread
+from hf_emotion.tasks.emotional_response.building import build_generator, encode_replies, make_reply_collator
+from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
+from hf_emotion.tasks.emotional_response.measuring import evaluate_replies, sample_rows
+from hf_emotion.tasks.emotional_response.published import MOJITALK_PUBLISHED
+from hf_emotion.tasks.emotional_response.rows import replies_as_texts
+from hf_emotion.tasks.language_modeling.building import build_language_model
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+EMOTIONS = ["anger", "fear", "joy", "neutral", "😭"]
+CUES = dict(zip(EMOTIONS, ("that's so bad", "oh no , run", "yay , so happy 😊", "a day", "i am sad"), strict=True))
+ABOUT = ("rain", "sun", "keys", "home", "train", "cat", "dog", "cake")
+PARTS = {"train": (50, 0), "dev": (11, 50), "test": (13, 61)}  # rows, number of the first
+SPLITS = {"validation": "dev", "test": "test"}
+LENGTH = 20  # tokens of a context, a reply, a block
+LONG = 3  # the row of dev whose context and reply are longer than that
+ARGUMENTS = {
+    **QUICK_ARGUMENTS,
+    **{"num_train_epochs": 3, "learning_rate": 1e-2, "lr_scheduler_type": "constant"},
+    "per_device_eval_batch_size": 4,  # of 11 and 13 rows the last batches are smaller
+}
+SMALL_GPT2 = {
+    **{"vocab_size": 400, "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 48},
+    **{"embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0},
+}
+VANILLA = {"modulate_encoder": False, "modulate_decoder": False}
+TOKENIZER = {"tokenizer.json", "tokenizer_config.json"}
+FILES = {
+    "README.md",
+    "config.json",
+    "generation_config.json",
+    "metrics.json",
+    "model.safetensors",
+    "recipe.yaml",
+    "report.html",
+}
+
+
+def rows_of(part: str) -> list[tuple[str, str, str]]:
+    """(context, reply, emotion): replies of several lengths that start with the words of their emotion; contexts recur."""
+    count, first = PARTS[part]
+    rows = []
+    for i in range(first, first + count):
+        emotion, about = EMOTIONS[i * 7 % 5], ABOUT[i // 2 % 8]
+        rows.append(
+            (f"Look at the {about}{' again' * (i // 2 % 3)}", CUES[emotion] + f" , the {about}" * (i % 3), emotion)
+        )
+    if part == "dev":
+        rows[LONG] = ("the sun" + " again" * 30, "the sun" + " again" * 25, rows[LONG][2])
+    if part == "test":
+        rows[-1] = (rows[-1][0], rows[-1][1] + " zebra zebra", rows[-1][2])
+    return rows
+
+
+@pytest.fixture(autouse=True)
+def settings(own_verbosity, monkeypatch, tmp_path):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets-cache")
+    with one_thread():
+        yield
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory) -> Path:
+    """One's own pairs of context and reply."""
+    folder = tmp_path_factory.mktemp("pairs")
+    for part in PARTS:
+        write_csv(folder / f"{part}.csv", ["context", "reply", "emotion"], [list(row) for row in rows_of(part)])
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory) -> Path:
+    known = [*" ".join(CUES.values()).replace("'", " ' ").split(), *ABOUT, "look", "at", "again", "zebra"]
+    return save_base_bert(tmp_path_factory.mktemp("reply-base") / "tiny-bert", dict.fromkeys(known))
+
+
+def recipe_of(base: Path | str, arguments: dict | None = None, **changes) -> Recipe:
+    """A small run over one's own pairs; `arguments` are added to its training arguments."""
+    values = {"name": "tiny", "base_model": str(base), "dataset": "reply_files", "model_type": "gpt2-mod-ln"}
+    return make_recipe(
+        {**values, "max_length": LENGTH, "training_arguments": {**ARGUMENTS, **(arguments or {})}, **changes}
+    )
+
+
+def lm_recipe(base: Path | str = "scratch", arguments: dict | None = None, **changes) -> Recipe:
+    values = {"name": "lm", "model_type": "gpt2", "dataset": "conversations", "model_config": SMALL_GPT2}
+    return recipe_of(base, arguments, **{**values, "dataset_options": {"corpora": ["reply_files"]}, **changes})
+
+
+def fit(recipe: Recipe, output: Path, data: Path, plots: bool = False) -> Path:
+    with one_thread(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets.config, "HF_DATASETS_CACHE", output.with_name("datasets-cache"))
+        if not plots:
+            patch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+            patch.setattr("hf_emotion.reports.classification.write_reports", lambda *arguments: None)
+        train(recipe, output, data_dir=data)
+    return output
+
+
+@pytest.fixture(scope="session")
+def lm_run(tmp_path_factory, pairs) -> Path:
+    """A finished run folder of a language model with a tokenizer of its own: the base of the generators."""
+    return fit(lm_recipe(description="A tiny language model"), tmp_path_factory.mktemp("lm") / "run", pairs)
+
+
+@pytest.fixture(scope="session")
+def mod_recipe(lm_run) -> Recipe:
+    return recipe_of(
+        lm_run,
+        {"num_train_epochs": 2},
+        **{
+            "name": "mod",
+            "description": "Replies that follow the emotion",
+            "seeds": [3, 4],
+            "published": {"perplexity": 9.5},
+        },
+    )
+
+
+@pytest.fixture(scope="session")
+def mod_run(tmp_path_factory, mod_recipe, pairs) -> Path:
+    """A finished run folder of two seeds, with its picture: modulated norms."""
+    return fit(mod_recipe, tmp_path_factory.mktemp("mod") / "run", pairs, plots=True)
+
+
+@pytest.fixture(scope="session")
+def token_run(tmp_path_factory, lm_run, pairs) -> Path:
+    """The same with a token for each emotion instead."""
+    recipe = recipe_of(lm_run, {"num_train_epochs": 8}, name="token", model_config=VANILLA, emotion_tokens=True)
+    return fit(recipe, tmp_path_factory.mktemp("token") / "run", pairs)
+
+
+@pytest.fixture(scope="session")
+def vanilla_run(tmp_path_factory, lm_run, pairs) -> Path:
+    """The same without either, with smoothed labels, on half of the rows."""
+    arguments = {"num_train_epochs": 1, "label_smoothing_factor": 0.1}
+    recipe = recipe_of(lm_run, arguments, name="vanilla", model_config=VANILLA, train_fraction=0.5)
+    return fit(recipe, tmp_path_factory.mktemp("vanilla") / "run", pairs)
+
+
+@pytest.fixture(scope="session")
+def bert_run(tmp_path_factory, bert, pairs) -> Path:
+    """A generator over BERT, with smoothed labels."""
+    arguments = {"num_train_epochs": 1, "label_smoothing_factor": 0.1}
+    config = {"modulation": "replace"}
+    recipe = recipe_of(bert, arguments, name="bert", model_type="bert-mod-ln", model_config=config)
+    return fit(recipe, tmp_path_factory.mktemp("bert-replies") / "run", pairs)
+
+
+GENERATORS = ["mod_run", "token_run", "vanilla_run", "bert_run"]
+
+
+@pytest.fixture
+def run(request) -> Path:
+    return request.getfixturevalue(request.param)
+
+
+EACH_GENERATOR = pytest.mark.parametrize("run", GENERATORS, indirect=True)
+
+
+def written_by_hand(
+    tokenizer, context: str, reply: str, emotion: str, length: int
+) -> tuple[list[int], list[int], int]:
+    """What the encoder reads, what the decoder writes, and what it starts with, from the special tokens' names."""
+    if tokenizer.cls_token is not None:  # BERT
+        start, end = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
+        separator, before = end, [start]
+    else:
+        start = end = separator = tokenizer.convert_tokens_to_ids("<|endoftext|>")
+        before = []
+    token = f"<emotion {emotion}>"
+    before += [tokenizer.convert_tokens_to_ids(token)] if token in tokenizer.get_vocab() else []
+    ids, reply_ids = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (context, reply))
+    return [*before, *ids[: length - len(before) - 1], separator], [*reply_ids, end], start
+
+
+def losses_by_hand(folder: Path, rows: list[tuple[str, str, str]], length: int, cut: bool = True) -> list[np.ndarray]:
+    """-ln P of each token of each reply, in float64, one row at a time: no padding."""
+    model, tokenizer = (
+        AutoModelForSeq2SeqLM.from_pretrained(folder).double().eval(),
+        AutoTokenizer.from_pretrained(folder),
+    )
+    losses = []
+    for context, reply, emotion in rows:
+        encoder_ids, reply_ids, start = written_by_hand(tokenizer, context, reply, emotion, length)
+        reply_ids = reply_ids[:length] if cut else reply_ids
+        with torch.no_grad():
+            logits = model(
+                input_ids=torch.tensor([encoder_ids]),
+                decoder_input_ids=torch.tensor([[start, *reply_ids[:-1]]]),
+                emotion_ids=torch.tensor([EMOTIONS.index(emotion)]),
+            ).logits[0]
+        losses.append(-logits.log_softmax(-1)[range(len(reply_ids)), reply_ids].numpy())
+    return losses
+
+
+def teacher_forcing(run: Path, split: str) -> dict:
+    return report_of(run)["summary"][split]["teacher_forcing"]["perplexity"]
+
+
+def best_entry(run: Path) -> dict:
+    """The seed with the lowest perplexity on dev."""
+    return min(report_of(run)["runs"], key=lambda entry: entry["validation"]["teacher_forcing"]["perplexity"])
+
+
+# Perplexity
+
+
+class TestPerplexity:
+    @EACH_GENERATOR
+    @pytest.mark.parametrize("split", SPLITS)
+    def test_of_generators(self, run, split):
+        expected = np.concatenate(losses_by_hand(run, rows_of(SPLITS[split]), LENGTH))
+        found = best_entry(run)[split]["teacher_forcing"]
+        assert found["perplexity"] == pytest.approx(math.exp(expected.mean()), rel=1e-5)
+        assert found["tokens"] == len(expected)
+
+    @pytest.mark.parametrize("split", SPLITS)
+    def test_of_a_language_model(self, lm_run, split):
+        model, tokenizer = (
+            AutoModelForCausalLM.from_pretrained(lm_run).double().eval(),
+            AutoTokenizer.from_pretrained(lm_run),
+        )
+        turns = [text for context, reply, _ in rows_of(SPLITS[split]) for text in (context, reply)]
+        stream = [token for turn in turns for token in (0, *tokenizer(turn)["input_ids"])] + [0]
+        losses = []
+        for start in range(0, len(stream) - 1, LENGTH):
+            block = torch.tensor(stream[start : start + LENGTH])
+            with torch.no_grad():
+                logits = model(input_ids=block[None]).logits[0, :-1]
+            losses += (-logits.log_softmax(-1)[range(len(block) - 1), block[1:]]).tolist()
+        found = report_of(lm_run)["runs"][0][split]["teacher_forcing"]
+        assert found["tokens"] == len(losses) > len(stream) * 0.9
+        assert found["perplexity"] == pytest.approx(math.exp(np.mean(losses)), rel=1e-5)
+
+    @EACH_GENERATOR
+    def test_ends_are_counted_but_not_of_cut_replies(self, run):
+        tokenizer = AutoTokenizer.from_pretrained(run)
+        lengths = [len(tokenizer(reply, add_special_tokens=False)["input_ids"]) for _, reply, _ in rows_of("dev")]
+        assert [i for i, length in enumerate(lengths) if length >= LENGTH] == [LONG]
+        tokens = sum(min(length + 1, LENGTH) for length in lengths)
+        assert best_entry(run)["validation"]["teacher_forcing"]["tokens"] == tokens
+
+    @EACH_GENERATOR
+    def test_it_is_no_mean_over_batches(self, run):
+        """The loss is that of the Trainer, and smoothed where training is."""
+        for entry in (part for part in best_entry(run)["history"] if "eval_loss" in part):
+            assert abs(entry["eval_loss"] - math.log(entry["eval_perplexity"])) > 1e-3
+
+    @EACH_GENERATOR
+    def test_the_weights_are_those_of_the_best_epoch(self, run):
+        for entry in report_of(run)["runs"]:
+            values = [part["eval_perplexity"] for part in entry["history"] if "eval_loss" in part]
+            steps = [part["step"] for part in entry["history"] if "eval_loss" in part]
+            assert len(values) == load_recipe(run / "recipe.yaml").training_arguments["num_train_epochs"]
+            assert entry["best_dev_metric"] == min(values) and entry["best_step"] == steps[values.index(min(values))]
+            assert entry["validation"]["teacher_forcing"]["perplexity"] == pytest.approx(min(values), rel=1e-5)
+
+    def test_training_helps(self, mod_run, token_run, lm_run):
+        for run in (mod_run, token_run, lm_run):
+            values = [part["eval_perplexity"] for part in best_entry(run)["history"] if "eval_loss" in part]
+            assert values[-1] < values[0] < 400
+
+
+# What is read and written
+
+
+class TestEncoding:
+    def build(self, lm_run, **changes):
+        recipe = recipe_of(lm_run, **changes)
+        return (*build_generator(recipe, EMOTIONS), recipe)
+
+    def test_rows(self, lm_run, pairs, caplog):
+        model, tokenizer, recipe = self.build(lm_run, emotion_tokens=True)
+        rows = load_dataset_for("reply_files", pairs)["validation"]
+        encoded = encode_replies(rows, tokenizer, model.config, LENGTH)
+        assert set(encoded.column_names) == {"input_ids", "labels", "emotion_ids", "length"}
+        for row, (context, reply, emotion) in zip(encoded, rows_of("dev"), strict=True):
+            encoder_ids, reply_ids, _ = written_by_hand(tokenizer, context, reply, emotion, LENGTH)
+            assert row["input_ids"] == encoder_ids and row["labels"] == reply_ids[:LENGTH]
+            assert row["emotion_ids"] == EMOTIONS.index(emotion)
+            assert row["length"] == len(row["input_ids"]) + len(row["labels"])
+        assert encoded[LONG]["labels"][-1] != tokenizer.eos_token_id == encoded[0]["labels"][-1]
+        assert len(encoded[LONG]["input_ids"]) == LENGTH
+        assert "1 of 11 pairs have a context or a reply of more than 20 tokens, which is cut" in caplog.text
+
+    def test_cut_contexts_are_counted(self, lm_run, caplog):
+        model, tokenizer, _ = self.build(lm_run)
+        rows = datasets.Dataset.from_dict({"context": ["again " * 30], "reply": ["so sad"], "labels": [0]})
+        encode_replies(rows, tokenizer, model.config, LENGTH)
+        assert "1 of 1" in caplog.text and "context" in caplog.text
+
+    @pytest.mark.parametrize("length", [2, 49])
+    def test_limits(self, lm_run, pairs, length):
+        model, tokenizer, _ = self.build(lm_run)
+        rows = load_dataset_for("reply_files", pairs)["test"]
+        with pytest.raises(
+            ValueError, match=f"`max_length` must lie between 3 and the model's 48 positions, got {length}"
+        ):
+            encode_replies(rows, tokenizer, model.config, length)
+
+    def test_collator(self, lm_run):
+        model, tokenizer, _ = self.build(lm_run)
+        assert model.config.pad_token_id == model.config.eos_token_id == 0
+        rows = [
+            {"input_ids": [7, 8, 9, 0], "labels": [5, 0], "emotion_ids": 3, "length": 6},
+            {
+                "input_ids": [0, 0],
+                "labels": [0, 6, 4, 0],
+                "emotion_ids": 1,
+                "length": 6,
+            },  # the mark may stand in a text
+        ]
+        batch = make_reply_collator(model)(rows)
+        assert {name: value.tolist() for name, value in batch.items()} == {
+            "input_ids": [[7, 8, 9, 0], [0, 0, 0, 0]],
+            "attention_mask": [[1, 1, 1, 1], [1, 1, 0, 0]],
+            "labels": [[5, 0, -100, -100], [0, 6, 4, 0]],
+            "decoder_input_ids": [[0, 5, 0, 0], [0, 0, 6, 4]],
+            "emotion_ids": [3, 1],
+        }
+
+
+class TestBuild:
+    def test_emotions_come_from_the_corpus(self, lm_run, bert):
+        for base, model_type, model_class in (
+            (lm_run, "gpt2-mod-ln", GPT2ModLNForConditionalGeneration),
+            (bert, "bert-mod-ln", BertModLNForConditionalGeneration),
+        ):
+            model, tokenizer = build_generator(recipe_of(base, model_type=model_type), EMOTIONS)
+            assert type(model) is model_class and model.dtype == torch.float32
+            assert model.config.emotions == EMOTIONS and model.config.num_emotions == 5
+            assert model.config.emotion_token_ids is None
+            assert model.get_input_embeddings().num_embeddings == len(tokenizer)
+
+    def test_both_sides_start_as_the_base(self, lm_run):
+        model, _ = build_generator(recipe_of(lm_run, model_config={"modulation": "replace"}), EMOTIONS)
+        assert model.config.modulation == "replace"
+        weights = load_file(lm_run / "model.safetensors")["transformer.h.0.mlp.c_fc.weight"]
+        for side in (model.get_encoder(), model.get_decoder()):
+            assert torch.equal(side.get_parameter("h.0.mlp.c_fc.weight"), weights)
+
+    @pytest.mark.parametrize("family", ["gpt2", "bert"])
+    def test_tokens_for_emotions(self, lm_run, bert, family):
+        base = {"gpt2": lm_run, "bert": bert}[family]
+        plain = AutoTokenizer.from_pretrained(base)
+        recipe = recipe_of(base, model_type=f"{family}-mod-ln", model_config=VANILLA, emotion_tokens=True)
+        model, tokenizer = build_generator(recipe, EMOTIONS)
+        names = [f"<emotion {name}>" for name in EMOTIONS]
+        ids = tokenizer.convert_tokens_to_ids(names)
+        assert ids == list(range(len(plain), len(plain) + 5)) == model.config.emotion_token_ids
+        assert set(names) <= set(tokenizer.all_special_tokens)  # else they could be written into a reply
+        assert (
+            tokenizer.eos_token_id == plain.eos_token_id
+            and tokenizer("so sad")["input_ids"] == plain("so sad")["input_ids"]
+        )
+        size = len(plain) + 5
+        assert model.config.vocab_size == len(tokenizer) == size
+        for module in (model.get_encoder(), model.get_decoder(), model):
+            assert module.get_input_embeddings().num_embeddings == size
+        outputs = model(input_ids=torch.tensor([[ids[0], 5]]), decoder_input_ids=torch.tensor([[ids[4], 6]]))
+        assert outputs.logits.shape == (1, 2, size)
+
+    @pytest.mark.parametrize("names", [EMOTIONS[:4], EMOTIONS[::-1], [*EMOTIONS[:4], "sadness"]])
+    def test_a_trained_generator_keeps_its_emotions(self, mod_run, names):
+        with pytest.raises(ValueError, match="`base_model` .* generates the emotions .*'😭'.*, and the corpus has"):
+            build_generator(recipe_of(mod_run), names)
+
+    @pytest.mark.parametrize(
+        ("base", "changes", "message"),
+        [
+            ("bert", {}, 'must be a checkpoint of type "gpt2", got "bert"'),
+            ("lm_run", {"model_type": "bert-mod-ln"}, 'must be a checkpoint of type "bert", got "gpt2"'),
+            ("mod_run", {"emotion_tokens": True}, "has no tokens for emotions: set `emotion_tokens` to False"),
+            ("token_run", {"model_config": VANILLA}, "has tokens for emotions: set `emotion_tokens` to True"),
+            ("mod_run", {"model_config": {"modulation": "replace"}}, "asks for other norms than the generator"),
+            ("mod_run", {"model_config": VANILLA}, "asks for other norms than the generator"),
+            ("vanilla_run", {}, None),  # its config says what it is
+            (
+                "lm_run",
+                {"model_config": {"num_emotions": 5}},
+                "`model_config.num_emotions` comes from the corpus: leave it",
+            ),
+            ("lm_run", {"model_config": {"emotions": EMOTIONS}}, "`model_config.emotions` comes from the corpus"),
+            (
+                "lm_run",
+                {"model_config": {"emotion_token_ids": [1]}},
+                "`model_config.emotion_token_ids` comes from the corpus",
+            ),
+        ],
+    )
+    def test_bases_that_do_not_fit(self, request, base, changes, message):
+        recipe = recipe_of(request.getfixturevalue(base), **changes)
+        if message is None:
+            assert not build_generator(recipe, EMOTIONS)[0].config.modulate_decoder
+            return
+        with pytest.raises(ValueError, match=message):
+            build_generator(recipe, EMOTIONS)
+
+    def test_no_such_base(self, tmp_path):
+        for base in (tmp_path / "none", "scratch"):  # a generator starts from something
+            with pytest.raises(OSError, match="the base model .* cannot be loaded"):
+                build_generator(recipe_of(base), EMOTIONS)
+
+
+class TestLanguageModel:
+    TURNS = [["the keys", "the sun"], ["the rain"]]
+
+    def test_from_scratch(self):
+        model, tokenizer = build_language_model(lm_recipe(model_config={**SMALL_GPT2, "bos_token_id": 7}), self.TURNS)
+        config = model.config
+        assert (config.n_embd, config.n_layer, config.n_positions) == (16, 1, 48) and tokenizer.model_max_length == 48
+        assert config.vocab_size == len(tokenizer) <= 400  # so few texts have no more merges
+        assert config.bos_token_id == config.eos_token_id == tokenizer.eos_token_id == 0
+
+    def test_the_tokenizer_knows_the_training_part_alone(self, lm_run):
+        tokenizer = AutoTokenizer.from_pretrained(lm_run)
+        assert len(tokenizer(" keys")["input_ids"]) == 1 and len(tokenizer("zebra")["input_ids"]) > 1
+        turns = [text for context, reply, _ in rows_of("train") for text in (context, reply)]
+        expected = generation_module.train_tokenizer(turns, 400)
+        assert tokenizer.get_vocab() == expected.get_vocab() and tokenizer.model_max_length == 48
+        for _, reply, _ in rows_of("test"):
+            ids = tokenizer(reply.upper())["input_ids"]
+            assert ids == expected(reply)["input_ids"] and tokenizer.decode(ids).strip() == reply
+
+    def test_further_from_a_base(self, lm_run):
+        model, tokenizer = build_language_model(lm_recipe(lm_run, model_config={"attn_pdrop": 0.3}), self.TURNS)
+        for name, value in load_file(lm_run / "model.safetensors").items():
+            assert torch.equal(model.state_dict()[name], value), name
+        assert model.config.attn_pdrop == 0.3
+        assert tokenizer.get_vocab() == AutoTokenizer.from_pretrained(lm_run).get_vocab()
+
+    def test_refused(self, lm_run, bert, tmp_path):
+        message = "`max_length` is {}, but the model has 48 positions"
+        with pytest.raises(ValueError, match=message.format(49)):
+            build_language_model(lm_recipe(max_length=49), self.TURNS)
+        with pytest.raises(ValueError, match=message.format(64)):
+            build_language_model(lm_recipe(lm_run, model_config={}, max_length=64), self.TURNS)
+        with pytest.raises(ValueError, match="`base_model` .* is a 'bert' model, not a 'gpt2' one"):
+            build_language_model(lm_recipe(bert, model_config={}), self.TURNS)
+        with pytest.raises(OSError, match="the base model .* cannot be loaded"):
+            build_language_model(lm_recipe(tmp_path / "none", model_config={}), self.TURNS)
+
+
+class TestModelAndCorpus:
+    """A model type and a corpus that do not go together are refused before anything is written."""
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"model_type": "gpt2"}, "`model_type` 'gpt2' reads conversations, and `dataset` 'reply_files' has none"),
+            (
+                {"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}},
+                "`model_type` 'gpt2-mod-ln' reads replies, and `dataset` 'conversations' has none",
+            ),
+            (
+                {"dataset": "quickstart"},
+                "`model_type` 'gpt2-mod-ln' reads replies, and `dataset` 'quickstart' has none",
+            ),
+            (
+                {"dataset": "quickstart", "model_type": "gpt2"},
+                "`model_type` 'gpt2' reads conversations, and `dataset` 'quickstart' has none",
+            ),
+            *(
+                (
+                    {"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}, "model_type": name},
+                    f"holds conversations without labels: `model_type` must be 'gpt2', got {name!r}",
+                )
+                for name in (None, "label-aware-bert", "dialogue-bilstm")
+            ),
+            (
+                {"model_type": None, "emotion_tokens": True},
+                "`emotion_tokens` is for generators of replies: leave it out",
+            ),
+            (
+                {
+                    **{"model_type": "gpt2", "emotion_tokens": True, "dataset": "conversations"},
+                    "dataset_options": {"corpora": ["reply_files"]},
+                },
+                "`emotion_tokens` is for generators",
+            ),
+            ({"model_type": "cg-bert"}, "'cg-bert' reads texts with aspects, and the corpus holds texts"),
+            ({"model_type": "dialogue-bilstm"}, "'dialogue-bilstm' reads dialogues, and the corpus holds texts"),
+        ],
+    )
+    def test_refused(self, bert, pairs, tmp_path, changes, message):
+        data = None if changes.get("dataset") == "quickstart" else pairs
+        with pytest.raises(ValueError, match=message):
+            train(recipe_of(bert, **changes), tmp_path / "run", data_dir=data)
+        assert not (tmp_path / "run").exists()
+
+
+# Runs
+
+
+class TestRunFolder:
+    def test_files(self, mod_run, lm_run, bert_run):
+        code = {"modeling_gpt2_mod_ln.py", "configuration_gpt2_mod_ln.py", "pipeline_emotional_response.py"}
+        assert set(files_in(lm_run)) == FILES | TOKENIZER
+        found = {path.name for path in mod_run.iterdir()}
+        assert found >= FILES | TOKENIZER | code | {"training_curve.png", "seed-3", "seed-4"}
+        assert {path.name for path in bert_run.iterdir()} >= FILES | TOKENIZER | {"modeling_bert_mod_ln.py"}
+        for run in (mod_run, lm_run, bert_run, mod_run / "seed-3"):
+            names = {path.name for path in run.iterdir()}
+            assert not [
+                name for name in names if name.startswith((".partial", "checkpoint", "per_label", "predictions"))
+            ]
+
+    def test_recipe(self, mod_run, mod_recipe, lm_run):
+        assert load_recipe(mod_run / "recipe.yaml") == mod_recipe
+        assert load_recipe(lm_run / "recipe.yaml") == lm_recipe(description="A tiny language model")
+
+    def test_report(self, mod_run, mod_recipe):
+        report = report_of(mod_run)
+        assert report["rows"] == {"train": 50, "validation": 11, "test": 13}
+        counts = [sum(emotion == name for *_, emotion in rows_of("train")) for name in EMOTIONS]
+        assert report["class_counts"] == dict(zip(EMOTIONS, counts, strict=True))
+        assert report["published"] == {"perplexity": 9.5} and report["model_type"] == "gpt2-mod-ln"
+        assert [entry["seed"] for entry in report["runs"]] == [3, 4]
+        for split in SPLITS:
+            values = [entry[split]["teacher_forcing"]["perplexity"] for entry in report["runs"]]
+            assert values[0] != values[1]
+            expected = {"mean": pytest.approx(np.mean(values)), "std": pytest.approx(np.std(values, ddof=1))}
+            assert report["summary"][split] == {"teacher_forcing": {"perplexity": expected}}
+        model = AutoModelForSeq2SeqLM.from_pretrained(mod_run)
+        assert {entry["parameters"] for entry in report["runs"]} == {sum(p.numel() for p in model.parameters())}
+        assert not any(entry["resumed"] for entry in report["runs"])
+
+    def test_report_of_a_language_model(self, lm_run):
+        report = report_of(lm_run)
+        assert report["class_counts"] == {} and report["contexts"] is None and report["dataset"] == "conversations"
+        assert report["dataset_options"] == {"corpora": ["reply_files"]}
+
+    def test_the_best_seed_stands_for_the_run(self, mod_run):
+        best = best_entry(mod_run)["seed"]
+        other = ({3, 4} - {best}).pop()
+        own = (mod_run / "model.safetensors").read_bytes()
+        assert own == (mod_run / f"seed-{best}" / "model.safetensors").read_bytes()
+        assert own != (mod_run / f"seed-{other}" / "model.safetensors").read_bytes()
+        for seed in (3, 4):
+            (entry,) = report_of(mod_run / f"seed-{seed}")["runs"]
+            assert entry in report_of(mod_run)["runs"] and entry["seed"] == seed
+
+    def test_a_share_of_the_rows(self, vanilla_run):
+        report = report_of(vanilla_run)
+        assert report["rows"] == {"train": 25, "validation": 11, "test": 13} and report["train_fraction"] == 0.5
+        assert sum(report["class_counts"].values()) == 25
+        assert "(a share of 0.5 of the training part)" in (vanilla_run / "README.md").read_text(encoding="utf-8")
+
+    def test_the_checkpoints(self, mod_run, token_run, bert_run):
+        for run, model_class in (
+            (mod_run, GPT2ModLNForConditionalGeneration),
+            (token_run, GPT2ModLNForConditionalGeneration),
+            (bert_run, BertModLNForConditionalGeneration),
+        ):
+            model = AutoModelForSeq2SeqLM.from_pretrained(run)
+            assert type(model) is model_class and model.dtype == torch.float32 and model.config.emotions == EMOTIONS
+            assert model.generation_config.do_sample and model.generation_config.top_k == 10  # the paper's decoding
+        tokens = AutoTokenizer.from_pretrained(token_run).convert_tokens_to_ids(
+            [f"<emotion {name}>" for name in EMOTIONS]
+        )
+        assert AutoModelForSeq2SeqLM.from_pretrained(token_run).config.emotion_token_ids == tokens
+
+    @EACH_GENERATOR
+    def test_the_emotion_counts_where_it_should(self, run):
+        """Trained on replies that tell their emotion, a model finds them most probable in it."""
+        generator, rows = ReplyGenerator(run), rows_of("test")
+        contexts, replies, gold = zip(*rows, strict=True)
+        means = {e: generator.token_losses(contexts, replies, [e] * len(rows)).mean() for e in EMOTIONS}
+        if run.parent.name.startswith("vanilla"):
+            assert len(set(means.values())) == 1
+            return
+        assert max(means.values()) - min(means.values()) > 1e-3
+        if not run.parent.name.startswith("bert"):  # which has not learned enough yet
+            own = generator.token_losses(contexts, replies, gold).mean()
+            assert own < np.mean(list(means.values())) - 1e-3
+
+
+class TestCard:
+    @pytest.mark.parametrize("run", [*GENERATORS, "lm_run"], indirect=True)
+    def test_metadata(self, run):
+        data = ModelCard.load(run / "README.md").data
+        recipe = load_recipe(run / "recipe.yaml")
+        assert data.license == "apache-2.0" and data.pipeline_tag == "text-generation"
+        assert data.language is None  # nobody knows that of one's own files
+        assert data.library_name == "transformers" and data.model_name == recipe.name
+        assert data.base_model is None  # a folder on one's own disk
+        assert {"emotion", "hf-emotion", recipe.model_type} <= set(data.tags)
+        (result,) = data.eval_results
+        assert result.metric_type == "perplexity" and result.dataset_split == "test"
+        assert result.metric_value == pytest.approx(teacher_forcing(run, "test")["mean"], abs=1e-4)
+        (_, front, body) = (run / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+        assert yaml.safe_load(front)["license"] == "apache-2.0" and body.startswith(f"\n# {recipe.name}\n")
+
+    @pytest.mark.parametrize("run", [*GENERATORS, "lm_run"], indirect=True)
+    def test_nothing_names_a_place_on_the_disk(self, run, lm_run, bert, pairs):
+        for name in ("README.md", "tokenizer_config.json", "config.json"):
+            text = (run / name).read_text(encoding="utf-8")
+            for path in (run, lm_run, bert, pairs, Path.home(), Path.cwd()):
+                assert str(path) not in text or len(path.parts) == 1, (name, path)
+
+    def test_figures(self, mod_run, lm_run):
+        text = (mod_run / "README.md").read_text(encoding="utf-8")
+        for split in SPLITS:
+            figures = teacher_forcing(mod_run, split)
+            (line,) = [line for line in text.splitlines() if line.startswith(f"| {split} |")]
+            assert line.split("|")[2].strip() == f"{figures['mean']:.4f} ± {figures['std']:.4f}"
+        assert (
+            "Mean ± standard deviation over 2 seeds." in text
+            and f"those of seed {best_entry(mod_run)['seed']}" in text
+        )
+        assert (
+            f"Parameters: {best_entry(mod_run)['parameters']:,}." in text
+            and "train 50, validation 11, test 13" in text
+        )
+        assert "One seed: no spread is known." in (lm_run / "README.md").read_text(encoding="utf-8")
+
+    def test_what_the_model_is_told(self, mod_run, token_run, vanilla_run, bert_run, lm_run):
+        texts = {
+            run: (run / "README.md").read_text(encoding="utf-8") for run in (mod_run, token_run, vanilla_run, bert_run)
+        }
+        followed, token = (
+            "The norms of the encoder and the decoder follow the emotion",
+            "The emotion is told by a special token",
+        )
+        nothing = "No part of the model is told the emotion"
+        told = {mod_run: followed, token_run: token, vanilla_run: nothing, bert_run: followed}
+        for run, text in texts.items():
+            assert [part for part in (followed, token, nothing) if part in text] == [told[run]]
+            assert "## Emotions\n\nanger, fear, joy, neutral, 😭" in text and "the user's own files" in text
+        assert "γ₀ + Δγ(c)" in texts[mod_run] and "γ₀" not in texts[bert_run]  # residual, replace
+        own = (lm_run / "README.md").read_text(encoding="utf-8")
+        assert "trained from the start" in own and "## Emotions" not in own and followed not in own
+
+    @pytest.mark.parametrize("run", ["mod_run", pytest.param("lm_run", marks=pytest.mark.slow)], indirect=True)
+    def test_the_example_runs(self, run, tmp_path):
+        text = (run / "README.md").read_text(encoding="utf-8")
+        (code,) = [part.split("```")[0] for part in text.split("```python\n")[1:]]
+        code = code.replace("PATH_OR_REPO", run.name)
+        # In a process of its own, for the code beside the weights is loaded.
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(tmp_path)}
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, cwd=run.parent, env=environment, capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0 and "generated_text" in done.stdout, done.stderr[-2000:]
+
+
+class Stop(Exception):
+    """As if someone had stopped the run."""
+
+
+class TestResume:
+    def test_a_finished_seed_is_kept(self, mod_run, mod_recipe, pairs, tmp_path, no_plots, monkeypatch, caplog):
+        folder = tmp_path / "run"
+        shutil.copytree(mod_run / "seed-3", folder / "seed-3")
+        shutil.copyfile(mod_run / "recipe.yaml", folder / "recipe.yaml")
+        seeds, original = [], run_module.train_generator
+        monkeypatch.setattr(
+            run_module,
+            "train_generator",
+            lambda recipe, seed, *rest: seeds.append(seed) or original(recipe, seed, *rest),
+        )
+        report = train(mod_recipe, folder, data_dir=pairs, resume=True)
+        assert seeds == [4] and "seed 3 is finished already" in caplog.text
+        assert (
+            report["summary"] == report_of(mod_run)["summary"]
+        )  # the same numbers: nothing depends on the seed before
+        assert report_of(folder)["summary"] == report["summary"]
+        assert (folder / "model.safetensors").read_bytes() == (mod_run / "model.safetensors").read_bytes()
+
+    def test_an_interrupted_seed_goes_on(self, mod_run, mod_recipe, pairs, tmp_path, no_plots, monkeypatch):
+        """Stopped in its second epoch, it gives what it would have given."""
+        values = {name: getattr(mod_recipe, name) for name in mod_recipe.__dataclass_fields__}
+        recipe = make_recipe({**values, "seeds": [3]})
+
+        class Interrupted(generation_module.ExactTrainer):
+            def training_step(self, *arguments, **options):
+                if self.state.epoch is not None and self.state.epoch > 1:
+                    raise Stop
+                return super().training_step(*arguments, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(generation_module, "ExactTrainer", Interrupted)
+            with pytest.raises(Stop):
+                train(recipe, tmp_path / "run", data_dir=pairs)
+        names = {path.name for path in (tmp_path / "run").iterdir()}
+        assert names == {"recipe.yaml", "checkpoints"}  # nothing half-written
+        report = train(recipe, tmp_path / "run", data_dir=pairs, resume=True)
+        (entry,) = report["runs"]
+        (expected,) = [entry for entry in report_of(mod_run)["runs"] if entry["seed"] == 3]
+        assert entry["resumed"] is True and entry["epochs"] == 2
+        for split in SPLITS:
+            assert entry[split]["teacher_forcing"]["perplexity"] == pytest.approx(
+                expected[split]["teacher_forcing"]["perplexity"], rel=1e-5
+            )
+        assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_training_goes_on_from_a_finished_generator(token_run, pairs, tmp_path, no_plots):
+    """Its tokenizer, tokens and weights: without learning, it measures the same."""
+    recipe = recipe_of(
+        token_run, {"learning_rate": 0.0, "num_train_epochs": 1}, model_config=VANILLA, emotion_tokens=True, name="on"
+    )
+    train(recipe, tmp_path / "run", data_dir=pairs)
+    for split in SPLITS:
+        assert teacher_forcing(tmp_path / "run", split)["mean"] == pytest.approx(
+            teacher_forcing(token_run, split)["mean"]
+        )
+    first, second = (load_file(run / "model.safetensors") for run in (token_run, tmp_path / "run"))
+    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+    assert (
+        AutoTokenizer.from_pretrained(tmp_path / "run").get_vocab()
+        == AutoTokenizer.from_pretrained(token_run).get_vocab()
+    )
+
+
+class TestJudges:
+    """Classifiers read the replies of a corpus of replies, and not its contexts."""
+
+    def corpus(self, folder: Path, cue_in_reply: bool) -> Path:
+        for part, (count, first) in {"train": (40, 0), "dev": (12, 40), "test": (12, 52)}.items():
+            rows = []
+            for i in range(first, first + count):
+                cue, other = ("so happy", "so sad")[i % 2], f"the {ABOUT[i // 2 % 8]} again"
+                rows.append(
+                    [other, cue, ("joy", "sadness")[i % 2]]
+                    if cue_in_reply
+                    else [cue, other, ("joy", "sadness")[i % 2]]
+                )
+            write_csv(folder / f"{part}.csv", ["context", "reply", "emotion"], rows)
+        return folder
+
+    @pytest.mark.parametrize(("cue_in_reply", "accuracy"), [(True, 1.0), (False, 0.5)])
+    def test_they_read_the_replies(self, bert, tmp_path, no_plots, cue_in_reply, accuracy):
+        data = self.corpus(tmp_path / "data", cue_in_reply)
+        recipe = recipe_of(
+            bert, {"num_train_epochs": 6, "learning_rate": 5e-3}, model_type="label-aware-bert", name="judge"
+        )
+        report = train(recipe, tmp_path / "run", data_dir=data)
+        assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] == accuracy
+        assert report["class_counts"] == {"joy": 20, "sadness": 20}
+        predictor = load_predictor(tmp_path / "run")
+        assert predictor.labels == ["joy", "sadness"]
+        found = evaluate(predictor, "reply_files", data_dir=data)
+        assert found["rows"] == 12 and found["metrics"]["argmax"]["accuracy"] == accuracy
+        if cue_in_reply:
+            assert [row[0]["label"] for row in predictor(["so sad", "so happy"])] == ["sadness", "joy"]
+
+    def test_columns(self, pairs):
+        splits = load_dataset_for("reply_files", pairs)
+        texts = replies_as_texts(splits)
+        assert texts["test"].column_names == ["id", "text", "labels"]
+        assert (
+            texts["test"]["text"][:] == splits["test"]["reply"][:]
+            and texts["test"].features["labels"].names == EMOTIONS
+        )
+
+    def test_conversations_measure_nothing(self, bert, pairs, judges):
+        with pytest.raises(ValueError, match="`dataset` 'conversations' has no labels to measure a classifier on"):
+            evaluate(Predictor(judges["a"]), "conversations", data_dir=pairs, options={"corpora": ["reply_files"]})
+
+
+# Replies
+
+
+def sharp_model(tokenizer, **config) -> GPT2ModLNForConditionalGeneration:
+    """Untrained, with weights so large that contexts and emotions lie far apart."""
+    end = tokenizer.eos_token_id
+    fields = {**TINY_GPT2, "n_positions": 64, "vocab_size": len(tokenizer), "bos_token_id": end, "eos_token_id": end}
+    model = GPT2ModLNForConditionalGeneration(
+        GPT2ModLNConfig(**fields, num_emotions=5, emotions=list(EMOTIONS), **config)
+    )
+    return asymmetric_(model, seed=3).eval()
+
+
+@pytest.fixture(scope="module")
+def sharp(lm_run) -> ReplyGenerator:
+    tokenizer = AutoTokenizer.from_pretrained(lm_run)
+    tokenizer.model_max_length = 64
+    return ReplyGenerator(sharp_model(tokenizer), tokenizer)
+
+
+@pytest.fixture(scope="module")
+def sharp_tokens(lm_run) -> ReplyGenerator:
+    """Which reads the emotion as a token."""
+    tokenizer = AutoTokenizer.from_pretrained(lm_run)
+    tokenizer.add_special_tokens({"additional_special_tokens": [f"<emotion {name}>" for name in EMOTIONS]})
+    tokenizer.model_max_length = 64
+    ids = tokenizer.convert_tokens_to_ids([f"<emotion {name}>" for name in EMOTIONS])
+    return ReplyGenerator(sharp_model(tokenizer, emotion_token_ids=ids, **VANILLA), tokenizer)
+
+
+CONTEXTS = [
+    "Look at the rain",
+    "the keys, the keys, the keys again",
+    "sun",
+    "so sad",
+    "Look at the cake again and again!",
+]
+GREEDY = {"do_sample": False, "max_new_tokens": 6}
+
+
+def alone(generator: ReplyGenerator, context: str, weights: list[float], **options) -> list[str]:
+    """The replies of `generate` to one context, which needs no padding."""
+    tokenizer, model = generator.tokenizer, generator.model
+    tokens = model.config.emotion_token_ids
+    ids = [
+        *([] if tokens is None else [tokens[weights.index(1)]]),
+        *tokenizer(context)["input_ids"],
+        tokenizer.eos_token_id,
+    ]
+    rows = model.generate(torch.tensor([ids]), emotion_weights=torch.tensor([weights]), **options)
+    return [tokenizer.decode(row, skip_special_tokens=True).strip() for row in rows]
+
+
+def one_hot(emotion: str) -> list[float]:
+    return [float(name == emotion) for name in EMOTIONS]
+
+
+@pytest.fixture
+def generator(request) -> ReplyGenerator:
+    return request.getfixturevalue(request.param)
+
+
+EACH_SHARP = pytest.mark.parametrize("generator", ["sharp", "sharp_tokens"], indirect=True)
+
+
+class TestReplyGenerator:
+    @EACH_SHARP
+    def test_rows_are_as_if_alone(self, generator):
+        emotions = [EMOTIONS[i] for i in (2, 0, 4, 1, 3)]
+        expected = [alone(generator, c, one_hot(e), **GREEDY)[0] for c, e in zip(CONTEXTS, emotions, strict=True)]
+        assert len(set(expected)) > 3
+        for batch_size in (1, 2, 64):
+            assert generator(CONTEXTS, emotions, batch_size=batch_size, **GREEDY) == expected
+        assert generator(CONTEXTS[::-1], emotions[::-1], batch_size=3, **GREEDY) == expected[::-1]
+        joyful = [alone(generator, context, one_hot("joy"), **GREEDY)[0] for context in CONTEXTS]
+        assert generator(CONTEXTS, "joy", **GREEDY) == joyful != expected  # one emotion for all
+        assert generator(CONTEXTS[1], "joy", **GREEDY) == [joyful[1]]
+
+    @EACH_SHARP
+    def test_all_emotions(self, generator):
+        found = generator.all_emotions(CONTEXTS, batch_size=4, **GREEDY)
+        assert found == [[alone(generator, c, one_hot(e), **GREEDY)[0] for e in EMOTIONS] for c in CONTEXTS]
+        assert len(set(itertools.chain(*found))) > 5
+        assert generator.all_emotions(CONTEXTS[0], **GREEDY) == found[:1]
+
+    def test_all_emotions_at_an_intensity(self, sharp, sharp_tokens):
+        found = sharp.all_emotions(CONTEXTS, 2.5, batch_size=4, **GREEDY)
+        strong = [[alone(sharp, c, [2.5 * w for w in one_hot(e)], **GREEDY)[0] for e in EMOTIONS] for c in CONTEXTS]
+        assert found == strong != sharp.all_emotions(CONTEXTS, batch_size=4, **GREEDY)
+        with pytest.raises(ValueError, match="takes one emotion of weight 1, neither mixtures nor intensities"):
+            sharp_tokens.all_emotions(CONTEXTS, 2.5)
+
+    def test_sampling_follows_the_seed(self, sharp):
+        first, again, other = (sharp(CONTEXTS, "joy", seed=seed, max_new_tokens=8) for seed in (1, 1, 2))
+        assert first == again != other
+
+    def test_several_replies(self, sharp):
+        options = {**GREEDY, "num_beams": 3, "num_return_sequences": 2}
+        found = sharp(CONTEXTS, "fear", batch_size=2, **options)
+        assert found == [alone(sharp, context, one_hot("fear"), **options) for context in CONTEXTS]
+        assert all(len(replies) == 2 for replies in found) and any(one != other for one, other in found)
+
+    def test_several_replies_by_the_configuration(self, sharp):
+        """None is lost, whoever asks for them."""
+        settings = sharp.model.generation_config.__class__.from_dict(sharp.model.generation_config.to_dict())
+        settings.update(**GREEDY, num_beams=2, num_return_sequences=2)
+        found = sharp(CONTEXTS[:2], "fear", generation_config=settings)
+        assert found == [
+            alone(sharp, context, one_hot("fear"), generation_config=settings) for context in CONTEXTS[:2]
+        ]
+
+    def test_mixtures(self, sharp):
+        mixtures = [{"joy": 0.75, "fear": 0.25}, {"😭": 3}, {"anger": 1.0}]
+        weights = [[0, 0.25, 0.75, 0, 0], [0, 0, 0, 0, 3.0], [1.0, 0, 0, 0, 0]]
+        expected = [alone(sharp, "the sun", [float(w) for w in row], **GREEDY)[0] for row in weights]
+        assert sharp(["the sun"] * 3, mixtures, **GREEDY) == expected and len(set(expected)) == 3
+        assert sharp("the sun", mixtures[0], **GREEDY) == expected[:1]
+        assert expected[2] == sharp("the sun", "anger", **GREEDY)[0]
+
+    def test_tokens_take_no_mixtures(self, sharp_tokens):
+        assert sharp_tokens("the sun", {"joy": 1.0}, **GREEDY) == sharp_tokens("the sun", "joy", **GREEDY)
+        for mixture in ({"joy": 0.5, "fear": 0.5}, {"joy": 2.0}, {"joy": 1.0, "fear": 0.1}, {"joy": 0.0}):
+            for ask in (sharp_tokens, lambda c, e: sharp_tokens.token_losses([c], ["so sad"], [e])):
+                with pytest.raises(
+                    ValueError, match="takes one emotion of weight 1, neither mixtures nor intensities"
+                ):
+                    ask("the sun", mixture)
+
+    @pytest.mark.parametrize(
+        ("contexts", "emotions", "message"),
+        [
+            ("a", "joyy", "unknown emotion 'joyy': did you mean 'joy'.* The model knows 5"),
+            (["a", "b"], ["joy", "feer"], "unknown emotion 'feer': did you mean 'fear'"),
+            ("a", {"joy": 0.5, "😂": 0.5}, "unknown emotion '😂': did you mean 'anger' or 'fear' or 'joy'"),
+            ("a", {"joy": math.nan}, "the weight of 'joy' must be a finite number, got nan"),
+            ("a", {"joy": -math.inf}, "the weight of 'joy' must be a finite number"),
+            ("a", {}, "an emotion must be a name, or a mixture"),
+            (["a", "b"], ["joy"], "`emotions` must be one for each of the 2 contexts, or one for all, got 1"),
+            ("a", None, "`emotions` must be one for each of the 1 contexts, or one for all, got None"),
+            ("a", 3, "or one for all, got 3"),
+            (["a", " "], "joy", "text 2 of 2 is empty"),
+            ([3], "joy", "is empty or no string: 3"),
+        ],
+    )
+    def test_refused(self, sharp, contexts, emotions, message):
+        with pytest.raises(ValueError, match=message):
+            sharp(contexts, emotions)
+
+    def test_in_half_precision(self, sharp, tmp_path):
+        sharp.model.save_pretrained(tmp_path / "sharp")
+        sharp.tokenizer.save_pretrained(tmp_path / "sharp")
+        half = ReplyGenerator(tmp_path / "sharp", dtype="bfloat16")
+        assert half.model.dtype == torch.bfloat16
+        ask = (CONTEXTS, ["so sad"] * len(CONTEXTS), ["joy"] * len(CONTEXTS))
+        exact, found = sharp.token_losses(*ask), half.token_losses(*ask)
+        assert 1e-4 < np.nanmean(np.abs(exact - found)) < 0.1 * np.nanmean(exact)
+        assert len(half(CONTEXTS, "joy", **GREEDY)) == len(CONTEXTS)
+
+    def test_threads_with_seeds_draw_what_they_draw_alone(self, sharp):
+        def ask(seed: int) -> list[str]:
+            contexts = ["a", "the sun"]
+            return sharp(contexts, "joy", seed=seed, do_sample=True, temperature=9.0, max_new_tokens=20)
+
+        alone = [ask(seed) for seed in range(8)]
+        assert len({tuple(replies) for replies in alone}) > 4
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(ask, list(range(8)) * 4)) == alone * 4
+
+    def test_nothing_to_do(self, sharp):
+        assert sharp([], "joy") == sharp.all_emotions([]) == [] and sharp.token_losses([], [], []).shape == (0,)
+
+    def test_lengths(self, sharp, monkeypatch):
+        asked = []
+
+        def generate(input_ids, **options):
+            asked.append({name: options[name] for name in ("max_new_tokens", "max_length") if options.get(name)})
+            return torch.zeros(len(input_ids), 2, dtype=torch.long)
+
+        monkeypatch.setattr(sharp.model, "generate", generate)
+        sharp("the sun", "joy")
+        sharp("the sun", "joy", max_new_tokens=64)
+        sharp("the sun", "joy", max_length=9)
+        monkeypatch.setattr(sharp.model.generation_config, "max_new_tokens", 5)
+        sharp("the sun", "joy")
+        assert asked == [{"max_new_tokens": 40}, {"max_new_tokens": 64}, {"max_length": 9}, {}]
+        with pytest.raises(ValueError, match="`max_new_tokens` must be at most 64, the model's positions, got 65"):
+            sharp("the sun", "joy", max_new_tokens=65)
+
+    def test_as_many_tokens_as_positions(self, lm_run):
+        tokenizer = AutoTokenizer.from_pretrained(lm_run)
+        model = sharp_model(tokenizer)
+        lengths = {"min_new_tokens": 64, "max_new_tokens": 64}
+        found = model.generate(torch.tensor([[5, 0]]), emotion_ids=torch.tensor([0]), do_sample=False, **lengths)
+        assert found.shape == (1, 65)
+
+    def test_contexts_are_cut(self, sharp):
+        short = ReplyGenerator(sharp.model, sharp.tokenizer, max_length=4)
+        ids = sharp.tokenizer("the sun the rain the sun")["input_ids"]
+        expected = sharp.model.generate(
+            torch.tensor([[*ids[:3], 0]]), emotion_weights=torch.tensor([one_hot("joy")]), **GREEDY
+        )
+        found = short("the sun the rain the sun", "joy", **GREEDY)
+        assert found == [sharp.tokenizer.decode(expected[0], skip_special_tokens=True).strip()]
+        losses = [one.token_losses(["the sun the rain the sun"], ["so sad"], ["joy"]) for one in (short, sharp)]
+        assert not np.allclose(*losses, rtol=1e-3)
+        for length in (2, 65):
+            with pytest.raises(ValueError, match=f"must lie between 3 and the model's 64 positions, got {length}"):
+                ReplyGenerator(sharp.model, sharp.tokenizer, max_length=length)
+
+    @EACH_GENERATOR
+    def test_losses_of_given_replies(self, run):
+        generator, rows = ReplyGenerator(run), rows_of("test")
+        positions = generator.model.config.max_position_embeddings
+        expected = losses_by_hand(run, rows, positions, cut=False)
+        arguments = list(zip(*rows, strict=True))
+        for batch_size in (1, 4, 64):
+            found = generator.token_losses(*arguments, batch_size=batch_size)
+            np.testing.assert_allclose(found, np.concatenate(expected), rtol=1e-3, atol=1e-5)
+        assert len({len(loss) for loss in expected}) > 2
+        mixed = generator.token_losses([rows[0][0]], [rows[0][1]], [{rows[0][2]: 1.0}])
+        np.testing.assert_allclose(mixed, expected[0], rtol=1e-3, atol=1e-5)
+
+    def test_long_replies_end_in_time(self, sharp):
+        (ids,) = sharp.token_ids(["again " * 100])
+        assert len(ids) == 64 and ids[-1] == 0 and 0 not in ids[:-1]
+        assert sharp.token_ids(["so sad", "sun"]) == [
+            [*sharp.tokenizer(text)["input_ids"], 0] for text in ("so sad", "sun")
+        ]
+        assert sharp.token_losses(["the sun"], ["again " * 100], ["joy"]).shape == (64,)
+
+    def test_load_predictor(self, mod_run):
+        predictor = load_predictor(mod_run, max_length=12)
+        assert isinstance(predictor, ReplyGenerator) and predictor.max_length == 12 and predictor.emotions == EMOTIONS
+        assert not predictor.model.training
+        with pytest.raises(ValueError, match="`taxonomy` 'ekman' rolls emotions up: .* is a generator of replies"):
+            load_predictor(mod_run, "ekman")
+
+    def test_models_of_another_kind(self, mod_run, judges, sharp, argv):
+        with pytest.raises(ValueError, match="generates replies: use ReplyGenerator, or `hf-emotion generate`"):
+            Predictor(mod_run)
+        with pytest.raises(ValueError, match="a 'bert' model generates no replies: use `predict`"):
+            ReplyGenerator(judges["a"])
+        done = argv("predict", mod_run, "so sad")
+        assert done.code == 1 and "generates replies: use `hf-emotion generate`" in done.err
+        done = argv("generate", judges["a"], "so sad", "-e", "joy")
+        assert done.code == 1 and "generates no replies" in done.err
+        with pytest.raises(ValueError, match="pass `tokenizer` together with a model object"):
+            ReplyGenerator(sharp.model)
+
+    def test_a_model_without_names(self, sharp):
+        model = GPT2ModLNForConditionalGeneration(
+            GPT2ModLNConfig(**{**TINY_GPT2, "bos_token_id": 0, "eos_token_id": 0})
+        )
+        with pytest.raises(ValueError, match="the configuration names no `emotions`: set `config.emotions`"):
+            ReplyGenerator(model, sharp.tokenizer)
+
+
+# Measured
+
+
+@pytest.fixture(scope="session")
+def judges(tmp_path_factory, bert) -> dict[str, Path]:
+    """Two classifiers that know nothing, a third that is the first with its labels in another order, and one of other labels."""
+    root = tmp_path_factory.mktemp("judges")
+    order = [3, 0, 4, 2, 1]
+
+    def save(name: str, labels: list[str], seed: int, permute: bool = False) -> Path:
+        config = BertConfig.from_pretrained(
+            bert, id2label=dict(enumerate(labels)), label2id={n: i for i, n in enumerate(labels)}
+        )
+        model = asymmetric_(BertForSequenceClassification(config), seed)
+        if permute:
+            with torch.no_grad():
+                for parameter in (model.classifier.weight, model.classifier.bias):
+                    parameter.copy_(parameter[order].clone())
+            model.config.id2label = {i: labels[number] for i, number in enumerate(order)}
+            model.config.label2id = {name: i for i, name in model.config.id2label.items()}
+        model.save_pretrained(root / name)
+        AutoTokenizer.from_pretrained(bert).save_pretrained(root / name)
+        return root / name
+
+    return {
+        "a": save("a", EMOTIONS, 1),
+        "b": save("b", EMOTIONS, 2),
+        "a permuted": save("a-permuted", EMOTIONS, 1, permute=True),
+        "other": save("other", [*EMOTIONS[:4], "sadness"], 1),
+        "mojis": save("mojis", MOJIS, 1),
+    }
+
+
+VOCABULARY = ("the", "sun", "rain", "so", "sad", "happy", "keys", "again", "no", "run", "cake", "i", "am", "day")
+
+
+@pytest.fixture
+def written(mod_run, monkeypatch) -> ReplyGenerator:
+    """A generator whose replies are fixed: some the same in two emotions, one empty."""
+    generator = ReplyGenerator(mod_run)
+
+    def all_emotions(contexts, intensity=1.0, **options):
+        generator.intensity = intensity
+        replies = [
+            [
+                " ".join(VOCABULARY[(3 * i + 5 * e + k * (e + 1)) % 14] for k in range(1 + (i + e) % 4))
+                for e in range(5)
+            ]
+            for i in range(len(contexts))
+        ]
+        replies[0][4], replies[0][1] = replies[0][2], ""
+        generator.asked = list(contexts)
+        return replies
+
+    monkeypatch.setattr(generator, "all_emotions", all_emotions)
+    return generator
+
+
+def hits_by_hand(probabilities: np.ndarray, gold: list[int], k: int) -> list[bool]:
+    return [
+        label in sorted(range(len(row)), key=lambda i: (-row[i], i))[:k]
+        for row, label in zip(probabilities.tolist(), gold, strict=True)
+    ]
+
+
+class TestEvaluateReplies:
+    def test_hits_are_those_of_the_judge(self, written, pairs, judges):
+        result = evaluate_replies(written, "reply_files", data_dir=pairs, judges=[judges["a"], judges["b"]])
+        replies = written.all_emotions(written.asked)
+        gold = [EMOTIONS.index(row["emotion"]) for row in result["replies"]]
+        chosen = [row[label] for row, label in zip(replies, gold, strict=True)]
+        human = [row["human"] for row in result["replies"]]
+        assert [row["reply"] for row in result["replies"]] == chosen
+        for name in ("a", "b"):
+            judge = Predictor(judges[name])
+            found = {row: values["judges"][str(judges[name])] for row, values in result["rows"].items()}
+            every = judge.probabilities([reply or "..." for row in replies for reply in row])
+            for k in (1, 3, 5):
+                own = hits_by_hand(judge.probabilities([reply or "..." for reply in chosen]), gold, k)
+                assert found["model"]["gold"][f"hits@{k}"] == pytest.approx(np.mean(own))
+                of_humans = hits_by_hand(judge.probabilities(human), gold, k)
+                assert found["human"]["gold"][f"hits@{k}"] == pytest.approx(np.mean(of_humans))
+                shares = [
+                    np.mean([hit for hit, g in zip(of_humans, gold, strict=True) if g == label]) for label in set(gold)
+                ]
+                assert found["human"]["gold"][f"macro_hits@{k}"] == pytest.approx(np.mean(shares))
+                asked = list(range(5)) * len(replies)
+                assert found["model"]["all_emotions"][f"hits@{k}"] == pytest.approx(
+                    np.mean(hits_by_hand(every, asked, k))
+                )
+            per_context = np.array(hits_by_hand(every, list(range(5)) * len(replies), 1)).reshape(-1, 5).mean(axis=1)
+            figures = found["model"]["all_emotions"]
+            assert figures["hits@1_per_context"] == pytest.approx(per_context.tolist())
+            assert figures["hits@1_se"] == pytest.approx(np.std(per_context, ddof=1) / len(per_context) ** 0.5)
+            assert set(found["human"]) == {"gold"}
+            values = [found[row]["gold"][f"hits@{k}"] for row in ("human", "model") for k in (1, 3)]
+            assert len(set(values)) > 2  # else the test could not fail
+        assert (
+            result["rows"]["model"]["judges"][str(judges["a"])] != result["rows"]["model"]["judges"][str(judges["b"])]
+        )
+
+    def test_intensity(self, written, pairs):
+        perplexities = {}
+        for intensity in (1.0, 3.0):
+            result = evaluate_replies(written, "reply_files", data_dir=pairs, intensity=intensity)
+            assert written.intensity == result["settings"]["intensity"] == intensity
+            rows = result["replies"]
+            losses = written.token_losses(
+                [row["context"] for row in rows],
+                [row["human"] for row in rows],
+                [{row["emotion"]: intensity} for row in rows],
+            )
+            perplexities[intensity] = result["rows"]["model"]["token_perplexity"]
+            assert perplexities[intensity] == pytest.approx(math.exp(losses.mean()))
+        assert perplexities[1.0] != perplexities[3.0]
+
+    def test_always_the_most_frequent(self, written, pairs, judges):
+        result = evaluate_replies(written, "reply_files", data_dir=pairs, judges=[judges["a"]])
+        counts = [sum(emotion == name for *_, emotion in rows_of("train")) for name in EMOTIONS]
+        frequent = counts.index(max(counts))
+        assert list(result["rows"]) == ["human", f"always {EMOTIONS[frequent]}", "model"]
+        row = result["rows"][f"always {EMOTIONS[frequent]}"]
+        assert set(row) == {"judges"}
+        share = np.mean([row["emotion"] == EMOTIONS[frequent] for row in result["replies"]])
+        assert row["judges"][str(judges["a"])]["gold"]["hits@1"] == pytest.approx(share)
+        occurring = {row["emotion"] for row in result["replies"]}
+        assert row["judges"][str(judges["a"])]["gold"]["macro_hits@1"] == pytest.approx(1 / len(occurring))
+
+    def test_the_order_of_the_judge_s_labels(self, written, pairs, judges):
+        found = []
+        for name in ("a", "a permuted"):
+            assert Predictor(judges[name]).labels == (
+                EMOTIONS if name == "a" else ["neutral", "anger", "😭", "joy", "fear"]
+            )
+            rows = evaluate_replies(written, "reply_files", data_dir=pairs, judges=[judges[name]])["rows"]
+            found.append({row: values["judges"][str(judges[name])] for row, values in rows.items()})
+        assert without_nan(found[0]) == without_nan(found[1])
+
+    def test_shape_and_likeness(self, written, pairs, bert):
+        result = evaluate_replies(written, "reply_files", data_dir=pairs, bertscore_model=str(bert))
+        rows, human, model = result["rows"], result["rows"]["human"], result["rows"]["model"]
+        for name, column in (("human", "human"), ("model", "reply")):
+            texts = [row[column] for row in result["replies"]]
+            assert rows[name]["average_length"] == pytest.approx(np.mean([len(words(text)) for text in texts]))
+            tokens = [word for text in texts for word in words(text)]
+            assert rows[name]["ttr_1"] == pytest.approx(len(set(tokens)) / len(tokens))
+            assert rows[name]["judges"] == {} and 1 < rows[name]["perplexity"] < 1e6
+        replies = written.all_emotions(written.asked)
+        same = [np.mean([a == b for a, b in itertools.combinations(row, 2)]) for row in replies]
+        assert model["identical_share"] == pytest.approx(np.mean(same)) and model["identical_share"] > 0
+        assert 0 < model["bertscore_f1"] < 1 and "bertscore_f1" not in human and "identical_share" not in human
+
+    def test_token_perplexity(self, written, mod_run, pairs):
+        result = evaluate_replies(written, "reply_files", data_dir=pairs)
+        rows = [(row["context"], row["human"], row["emotion"]) for row in result["replies"]]
+        losses = np.concatenate(losses_by_hand(mod_run, rows, 48, cut=False))
+        model = result["rows"]["model"]
+        assert model["token_perplexity"] == pytest.approx(math.exp(losses.mean()), rel=1e-4)
+        assert math.isfinite(model["token_perplexity_ngram"]) and 1 < model["token_perplexity_ngram"] < 400
+        assert "token_perplexity" not in result["rows"]["human"]
+
+    def test_the_settings(self, written, pairs):
+        result = evaluate_replies(written, "reply_files", data_dir=pairs, contexts=2, seed=5)
+        assert result["contexts"] == 2 and result["emotions"] == EMOTIONS and result["published"] == {}
+        expected = {"seed": 5, "intensity": 1.0, "bertscore_model": None, "do_sample": True, "top_k": 10}
+        assert result["settings"] == expected
+
+    def test_the_sample(self, pairs):
+        rows = load_dataset_for("reply_files", pairs)["test"]
+        contexts = list(rows["context"])
+        assert len(set(contexts)) < len(contexts) == 13
+        every = sample_rows(rows, 1000)
+        assert len(set(every["context"])) == len(every) == len(set(contexts))
+        for _ in range(2):
+            assert sample_rows(rows, 3)["id"][:] == every["id"][:3]
+        assert every["id"][:] != sorted(every["id"][:]) and set(every["id"]) <= set(rows["id"])
+        assert all(row in list(rows) for row in every)
+
+    def test_the_generator_is_asked_once_for_each_context(self, mod_run, pairs, monkeypatch):
+        generator, calls = ReplyGenerator(mod_run), []
+        original = generator.all_emotions
+        monkeypatch.setattr(
+            generator,
+            "all_emotions",
+            lambda contexts, *given, **options: (
+                calls.append((contexts, options)) or original(contexts, *given, **options)
+            ),
+        )
+        first, second = (
+            evaluate_replies(generator, "reply_files", data_dir=pairs, contexts=3, seed=1) for _ in range(2)
+        )
+        assert first == second
+        assert all(len(set(contexts)) == 3 and options["seed"] == 1 for contexts, options in calls) and len(calls) == 2
+        assert [row["context"] for row in first["replies"]] == list(calls[0][0])
+
+    def test_emojis_are_stripped_as_from_human_replies(self, written, judges, tmp_path, monkeypatch):
+        """Of MojiTalk alone; and a corpus of 4 emotions has no hits@5."""
+        test = [("a", "oh 😂", "😂"), ("b", "no 😭", "😭"), ("c", "yes", "❤"), ("d", "so", "✋")]
+        folder = mojitalk_folder(tmp_path, test=test)
+        monkeypatch.setattr(written, "emotions", MOJIS)
+        monkeypatch.setattr(written.model.config, "emotions", [*MOJIS, "none"])
+        replies = ["yes 😂 no", "😭", "so good❤!", "🤣 so ✋"]
+        monkeypatch.setattr(written, "all_emotions", lambda contexts, *given, **options: [replies] * len(contexts))
+        result = evaluate_replies(written, "mojitalk", data_dir=folder, judges=[judges["mojis"]])
+        stripped = dict(zip(MOJIS, ["yes no", "", "so good!", "🤣 so"], strict=True))
+        assert {row["emotion"]: row["reply"] for row in result["replies"]} == stripped
+        assert {row["human"] for row in result["replies"]} == {"oh", "no", "yes", "so"}
+        assert result["published"] == MOJITALK_PUBLISHED and len(MOJITALK_PUBLISHED) == 7
+        figures = result["rows"]["model"]["judges"][str(judges["mojis"])]
+        assert "hits@3" in figures["gold"] and "hits@5" not in figures["gold"]
+        assert math.isfinite(figures["all_emotions"]["hits@1"])
+
+    def test_own_files_need_not_have_every_emotion(self, written, tmp_path, judges):
+        rows = [[context, reply, emotion] for context, reply, emotion in rows_of("train") if emotion in ("joy", "😭")]
+        for part in ("train", "dev", "test"):
+            write_csv(tmp_path / f"{part}.csv", ["context", "reply", "emotion"], rows)
+        result = evaluate_replies(written, "reply_files", data_dir=tmp_path, judges=[judges["a"]])
+        assert result["emotions"] == EMOTIONS and {row["emotion"] for row in result["replies"]} <= {"joy", "😭"}
+
+    def test_refused(self, written, mod_run, pairs, judges, tmp_path):
+        for arguments, message in (
+            (
+                {"judges": [judges["other"]]},
+                r"the judge .* must tell the emotions of reply_files; only in the corpus: \['😭'\], only in the judge: \['sadness'\]",
+            ),
+            ({"contexts": 0}, "`contexts` must be at least 1, got 0"),
+            ({"options": {"labels": EMOTIONS[::-1]}}, "the emotions of reply_files and of the generator differ"),
+            ({"judges": [mod_run]}, "generates replies: use ReplyGenerator"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                evaluate_replies(written, "reply_files", **{"data_dir": pairs, **arguments})
+        with pytest.raises(ValueError, match="`dataset` 'meld' has no contexts and replies"):
+            evaluate_replies(written, "meld", data_dir=write_meld(tmp_path))
+        write_csv(
+            tmp_path / "own" / "train.csv", ["context", "reply", "emotion"], [list(row) for row in rows_of("train")]
+        )
+        with pytest.raises(ValueError, match="reply_files has no split 'test': it has"):
+            evaluate_replies(written, "reply_files", data_dir=tmp_path / "own")
+
+
+# Commands
+
+
+class TestEvaluateCommand:
+    def arguments(self, run, pairs, *more) -> list:
+        return ["evaluate", run, "--dataset", "reply_files", "--data-dir", pairs, "--contexts", "3", *more]
+
+    def test_json_and_replies(self, mod_run, pairs, judges, tmp_path):
+        path = tmp_path / "replies" / "mod.jsonl"
+        more = ("--judge", judges["a"], "--judge", judges["b"], "--replies", path, "--json", "--split", "validation")
+        result = json.loads(invoke(*self.arguments(mod_run, pairs, *more)))
+        assert result["contexts"] == 3 and "replies" not in result
+        assert list(result["rows"]["model"]["judges"]) == [str(judges["a"]), str(judges["b"])]
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        expected = evaluate_replies(ReplyGenerator(mod_run), "reply_files", "validation", pairs, contexts=3)["replies"]
+        assert rows == [{key: row[key] for key in ("context", "emotion", "reply")} for row in expected]
+        assert [entry.name for entry in path.parent.iterdir()] == ["mod.jsonl"]
+
+    def test_tables(self, mod_run, pairs, judges, bert):
+        text = invoke(*self.arguments(mod_run, pairs, "--judge", judges["a"], "--bertscore-model", bert))
+        rows = cells(text)
+        heads = [row[0] for row in rows]
+        assert heads[0].startswith("Table 1, % by") and "Table 2" in heads and "Table 3" in heads
+        result = evaluate_replies(ReplyGenerator(mod_run), "reply_files", "test", pairs, [judges["a"]], 3, str(bert))
+        figures = result["rows"]["model"]["judges"][str(judges["a"])]
+        by_name = {row[0]: row for row in rows[: heads.index("Table 2")]}
+        for kind in ("gold", "all_emotions"):
+            expected = [
+                f"{100 * figures[kind][f'{prefix}hits@{k}']:.1f}" for prefix in ("", "macro_") for k in (1, 3, 5)
+            ]
+            assert by_name[f"model, {kind.replace('_', ' ')}"][1:] == expected
+        assert "human, gold" in by_name and sum(name.startswith("always ") for name in by_name) == 1
+        table_3 = rows[heads.index("Table 3") :]
+        (model,) = [row for row in table_3 if row[0] == "model"]
+        assert model[1] == f"{result['rows']['model']['perplexity']:.1f}"
+        assert model[4] == f"{100 * result['rows']['model']['bertscore_f1']:.1f}"
+        assert "published" not in text and "3 contexts, 5 emotions" in text and "perplexity: 5-gram, backend" in text
+
+    def test_published_rows_of_mojitalk(self, mod_run, judges, tmp_path, monkeypatch):
+        folder = mojitalk_folder(tmp_path, test=[("a", "oh", "😂"), ("b", "no", "😭")])
+        generator = ReplyGenerator(mod_run)
+        monkeypatch.setattr(generator, "emotions", MOJIS)
+        monkeypatch.setattr(generator.model.config, "emotions", [*MOJIS, "none"])
+        monkeypatch.setattr(
+            generator, "all_emotions", lambda contexts, *given, **options: [["so", "sad", "i", "am"]] * len(contexts)
+        )
+        monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda *arguments, **options: generator)
+        text = invoke("evaluate", mod_run, "--dataset", "mojitalk", "--data-dir", folder, "--judge", judges["mojis"])
+        rows = cells(text)
+        tables = [[row for row in rows if row[0] == "published: Mod-LN GPT-2, 100 %"][i] for i in range(3)]
+        assert tables[0][1:4] == ["34.4", "60.3", "82.5"] and tables[1][1:3] == ["0.057", "0.40"]
+        assert tables[2][1] == "36.3" and tables[2][4] == "85.4"
+        assert sum(row[0] == "published: human" for row in rows) == 1  # in the second table alone
+        (model,) = [row for row in rows if row[0] == "model, gold"]
+        assert model[3] == model[6] == ""  # 4 emotions: no hits@5
+
+    @pytest.mark.parametrize("option", [("--judge", "x"), ("--bertscore-model", "minilm"), ("--replies", "x.jsonl")])
+    def test_options_of_generators(self, judges, pairs, argv, option):
+        done = argv("evaluate", judges["a"], "--dataset", "reply_files", "--data-dir", pairs, *option)
+        assert done.code == 2 and "go with a generator of replies" in done.err
+
+    def test_a_classifier_of_replies(self, judges, pairs):
+        found = json.loads(invoke("evaluate", judges["a"], "--dataset", "reply_files", "--data-dir", pairs, "--json"))
+        assert found["rows"] == 13 and found["labels"] == EMOTIONS
+
+
+class TestGenerateCommand:
+    SHORT = ("--greedy", "--max-new-tokens", "5")
+    OPTIONS = {"do_sample": False, "max_new_tokens": 5}
+
+    def test_one_reply(self, mod_run):
+        generator = ReplyGenerator(mod_run)
+        (expected,) = generator("Look at the sun", "joy", **self.OPTIONS)
+        assert invoke("generate", mod_run, "Look at the sun", "--emotion", "joy", *self.SHORT) == f"{expected}\n"
+        (mixed,) = generator("Look at the sun", {"joy": 0.25, "😭": 0.75}, **self.OPTIONS)
+        assert invoke("generate", mod_run, "Look at the sun", "-e", "joy=0.25, 😭=0.75", *self.SHORT) == f"{mixed}\n"
+
+    @pytest.mark.parametrize(
+        ("arguments", "options"),
+        [
+            ((), {}),
+            (("--max-new-tokens", 3), {"max_new_tokens": 3}),
+            (("--top-k", 2), {"top_k": 2}),
+            (("--top-p", 0.4), {"top_p": 0.4, "top_k": 0}),
+            (("--top-p", 0.4, "--top-k", 3), {"top_p": 0.4, "top_k": 3}),
+            (("--num-beams", 2), {"num_beams": 2, "do_sample": False}),
+            (("--num-beams", 1), {"num_beams": 1}),
+            (("--greedy",), {"do_sample": False}),
+        ],
+    )
+    def test_options(self, monkeypatch, arguments, options):
+        calls = []
+
+        class Recorder:
+            emotions = EMOTIONS
+
+            def __init__(self, checkpoint):
+                calls.append(checkpoint)
+
+            def predict(self, contexts, emotions, seed=None, progress=False, **options):
+                calls.append((list(contexts), list(emotions), seed, options))
+                return ["so"] * len(contexts), Unread.nothing(len(contexts))
+
+        monkeypatch.setattr("hf_emotion.inference.ReplyGenerator", Recorder)
+        assert invoke("generate", "folder", "the sun", "-e", "joy", "--seed", 7, *arguments) == "so\n"
+        assert calls == ["folder", (["the sun"], ["joy"], 7, options)]
+
+    def test_seed(self, mod_run):
+        first, again = (invoke("generate", mod_run, "the sun", "-e", "joy", "--seed", "5") for _ in range(2))
+        assert first == again == ReplyGenerator(mod_run)("the sun", "joy", seed=5)[0] + "\n"
+
+    def test_all_emotions(self, mod_run):
+        expected = ReplyGenerator(mod_run).all_emotions("Look at the sun", **self.OPTIONS)[0]
+        rows = cells(invoke("generate", mod_run, "Look at the sun", "--all-emotions", *self.SHORT))
+        assert rows == [
+            ["emotion", "Look at the sun"],
+            *([e, reply] for e, reply in zip(EMOTIONS, expected, strict=True)),
+        ]
+
+    def test_several_contexts_and_emotions(self, mod_run):
+        asked = {"fear": "fear", "joy=0.5,fear=0.5": {"joy": 0.5, "fear": 0.5}}
+        options = [part for name in asked for part in ("-e", name)]
+        text = invoke("generate", mod_run, "the sun", "so sad", *options, *self.SHORT)
+        generator = ReplyGenerator(mod_run)
+        expected = []
+        for context in ("the sun", "so sad"):
+            expected.append(["emotion", context])
+            expected += [[name, generator(context, emotion, **self.OPTIONS)[0]] for name, emotion in asked.items()]
+        assert cells(text) == expected
+        lines = invoke("generate", mod_run, *options, *self.SHORT, "--json", stdin="the sun\n\nso sad\n").splitlines()
+        rows = [json.loads(line) for line in lines]
+        assert [(row["context"], row["emotion"]) for row in rows] == [
+            (context, emotion) for context in ("the sun", "so sad") for emotion in asked.values()
+        ]
+        assert [row["reply"] for row in rows] == [reply for name, reply in expected if name != "emotion"]
+        assert {(row["truncated"], row["unknown"]) for row in rows} == {(False, 0)}
+
+    def test_contexts_that_cannot_be_read(self, mod_run, tmp_path, caplog):
+        """A context is counted once, whatever the number of its replies; each row says what was not read."""
+        contexts = ["the sun", "日本 😂", "sun " * 200]
+        options = ("-e", "joy", "-e", "fear", *self.SHORT, "--json")
+        rows = [
+            json.loads(line)
+            for line in invoke("generate", mod_run, *contexts, *options).splitlines()
+            if line[0] == "{"
+        ]
+        assert [row["truncated"] for row in rows] == [False, False, False, False, True, True]
+        assert [row["unknown"] for row in rows] == [0, 0, 1, 1, 0, 0]
+        ReplyGenerator(mod_run)([contexts[1], contexts[1], contexts[2]], "joy", **self.OPTIONS)
+        messages = [record.getMessage() for record in caplog.records][-2:]
+        assert messages[0].startswith("1 of 2 contexts are longer than") and "were cut" in messages[0]
+        assert messages[1].startswith("1 of 2 contexts hold much that the tokenizer does not know")
+
+    @pytest.mark.parametrize("ending", ["csv", "jsonl"])
+    def test_files(self, mod_run, tmp_path, ending):
+        asked = [
+            ("the sun", "fear", "fear"),
+            ("so sad", "joy=0.5,fear=0.5", {"joy": 0.5, "fear": 0.5}),
+            ("the sun", "😭", "😭"),
+        ]
+        path, output = tmp_path / f"in.{ending}", tmp_path / "out" / "replies.jsonl"
+        if ending == "csv":
+            write_csv(path, ["context", "emotion", "more"], [[context, name, "x"] for context, name, _ in asked])
+        else:
+            write_jsonl(path, [{"context": context, "emotion": name} for context, name, _ in asked])
+        text = invoke("generate", mod_run, "--input", path, "--output", output, *self.SHORT)
+        assert text == f"3 replies written to {output}\n"
+        rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+        replies = ReplyGenerator(mod_run)([row[0] for row in asked], [row[2] for row in asked], **self.OPTIONS)
+        assert rows == [
+            {"context": context, "emotion": emotion, "reply": reply, "truncated": False, "unknown": 0}
+            for (context, _, emotion), reply in zip(asked, replies, strict=True)
+        ]
+        assert [entry.name for entry in output.parent.iterdir()] == ["replies.jsonl"]
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("the sun",),
+            ("the sun", "-e", "joy", "--all-emotions"),
+            ("-e", "joy", "--input", "x.csv"),
+            ("--output", "x.jsonl", "-e", "joy"),
+            ("the sun", "--input", "x.csv", "--output", "y.jsonl"),
+            ("--all-emotions", "--input", "x.csv", "--output", "y.jsonl"),
+            ("-e", "joy", "--input", "x.csv", "--output", "y.jsonl"),
+            ("the sun", "-e", "joy", "--greedy", "--top-k", "3"),
+            ("the sun", "-e", "joy", "--greedy", "--top-p", "0.5"),
+            ("the sun", "-e", "joy", "--greedy", "--num-beams", "2"),
+            ("the sun", "-e", "joy", "--num-beams", "0"),
+            ("the sun", "-e", "joy", "--top-k", "0"),
+            ("the sun", "-e", "joy", "--top-p", "1.5"),
+            ("the sun", "-e", "joy", "--max-new-tokens", "0"),
+        ],
+    )
+    def test_wrong_usage(self, argv, arguments):
+        """Told before the checkpoint, which is none, is looked for."""
+        done = argv("generate", "no-checkpoint", *arguments)
+        assert done.code == 2 and done.out == "" and "no-checkpoint" not in done.err
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("the sun", "-e", "joyy"), "unknown emotion 'joyy': did you mean 'joy'"),
+            (
+                ("the sun", "-e", "joy=0.5,fear"),
+                "a mixture of emotions has the form joy=0.7,surprise=0.3, got 'joy=0.5,fear'",
+            ),
+            (("the sun", "-e", "joy=much"), "a mixture of emotions has the form"),
+            (("the sun", "-e", "joy=nan"), "the weight of 'joy' must be a finite number"),
+            (("the sun", "-e", "joy=0.5,joy=0.2"), "a mixture names each emotion once, got 'joy=0.5,joy=0.2'"),
+            (("", "-e", "joy"), "text 1 of 1 is empty"),
+            (("the sun", "-e", "joy", "--max-new-tokens", "99"), "`max_new_tokens` must be at most 48"),
+        ],
+    )
+    def test_bad_values(self, mod_run, argv, arguments, message):
+        done = argv("generate", mod_run, *arguments)
+        assert done.code == 1 and message in done.err and done.out == ""
+
+    def test_bad_files(self, mod_run, argv, tmp_path):
+        for rows, message in (
+            (
+                [{"context": "the sun", "emotion": "joy"}, {"context": " ", "emotion": "joy"}],
+                "line 2: `context` and `emotion`",
+            ),
+            ([{"context": "the sun"}], "line 1: `context` and `emotion` must be texts"),
+            ([{"context": "the sun", "emotion": "joy"}, {"context": "a", "emotion": "feer"}], "did you mean 'fear'"),
+        ):
+            path = write_jsonl(tmp_path / "in.jsonl", rows)
+            done = argv("generate", mod_run, "--input", path, "--output", tmp_path / "out.jsonl")
+            assert done.code == 1 and message in done.err
+            assert sorted(entry.name for entry in tmp_path.iterdir() if entry.is_file()) == ["in.jsonl"]
+
+    def test_no_context(self, mod_run):
+        with pytest.raises(ValueError, match="no context: give contexts as arguments, lines on stdin, or --input"):
+            invoke("generate", mod_run, "-e", "joy", stdin="\n \n")
+
+
+class TestTrainCommand:
+    def test_a_recipe_of_the_package(self, lm_run, tmp_path, no_plots):
+        data = mojitalk_folder(tmp_path / "data", test=[("a post", "so sad", "😂"), ("another", "no", "😭")])
+        settings = {**QUICK_ARGUMENTS, "num_train_epochs": 1, "max_length": LENGTH, "seeds": [1]}
+        options = [part for key, value in settings.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+        output = tmp_path / "run"
+        text = invoke(
+            *(
+                "train",
+                "mojitalk/gpt2_emotion_token",
+                "--base-model",
+                lm_run,
+                "--data-dir",
+                data,
+                "--train-fraction",
+                "0.3",
+            ),
+            *("-o", output, *options),
+        )
+        report = report_of(output)
+        assert f"run folder: {output}" in text
+        assert cells(text) == [
+            ["mojitalk_gpt2_emotion_token, test", "teacher forcing", "published"],
+            ["perplexity", f"{report['summary']['test']['teacher_forcing']['perplexity']['mean']:.4f}", ""],
+        ]
+        assert report["dataset_options"] == {"dedupe": True} and list(report["class_counts"]) == MOJIS
+        generator = ReplyGenerator(output)
+        assert generator.emotions == MOJIS and generator.model.config.emotion_token_ids is not None
+        assert "no licence stated for the tweets" in (output / "README.md").read_text(encoding="utf-8")
+
+    def test_compare_says_that_there_is_nothing_to_compare(self, mod_run, argv):
+        done = argv("compare", mod_run, mod_run)
+        assert done.code == 1 and "predictions.parquet" in done.err
+
+
+class TestRecipes:
+    NAMES = (
+        "bert_mod_ln",
+        "gpt2_emotion_token",
+        "gpt2_mod_ln",
+        "gpt2_mod_ln_residual",
+        "gpt2_vanilla",
+        "judge_a",
+        "judge_b",
+    )
+    CONFIGS = {
+        "bert_mod_ln": {"modulation": "replace"},
+        "gpt2_emotion_token": VANILLA,
+        "gpt2_mod_ln": {"modulation": "replace"},
+        "gpt2_mod_ln_residual": {"modulation": "residual"},
+        "gpt2_vanilla": VANILLA,
+    }
+
+    def test_names(self):
+        found = {recipe_name(path) for path in packaged_recipes()}
+        assert {name for name in found if name.startswith(("mojitalk/", "pretrain/"))} == {
+            *(f"mojitalk/{name}" for name in self.NAMES),
+            "pretrain/gpt2_small_dialogue",
+        }
+
+    @pytest.mark.parametrize("name", CONFIGS)
+    def test_generators_differ_in_the_model_alone(self, name):
+        recipe, first = load_recipe(f"mojitalk/{name}"), load_recipe("mojitalk/gpt2_mod_ln")
+        assert (
+            recipe.name == f"mojitalk_{name}"
+            and recipe.dataset == "mojitalk"
+            and recipe.dataset_options == {"dedupe": True}
+        )
+        assert recipe.model_config == self.CONFIGS[name] and recipe.emotion_tokens == (name == "gpt2_emotion_token")
+        assert recipe.model_type == ("bert-mod-ln" if name == "bert_mod_ln" else "gpt2-mod-ln")
+        assert (recipe.training_arguments, recipe.max_length, recipe.seeds) == (
+            first.training_arguments,
+            first.max_length,
+            first.seeds,
+        )
+        assert (recipe.early_stopping_patience, recipe.train_fraction) == (first.early_stopping_patience, 1.0)
+        if recipe.table_row is not None:
+            assert recipe.table_row in MOJITALK_PUBLISHED
+
+    def test_judges_never_meet_the_generator(self, tmp_path):
+        data = mojitalk_folder(tmp_path)
+        recipes = [load_recipe(f"mojitalk/{name}") for name in ("gpt2_mod_ln", "judge_a", "judge_b")]
+        assert [recipe.dataset_options.get("train_part", "generator") for recipe in recipes] == [
+            *("generator", "judge_a", "judge_b")
+        ]
+        parts = [load_dataset_for(r.dataset, data, **r.dataset_options) for r in recipes]
+        contexts = [set(splits["train"]["context"]) for splits in parts]
+        held_out = [set(splits[split]["context"]) for splits in parts for split in ("validation", "test")]
+        for first, second in itertools.combinations([*contexts, set.union(*held_out)], 2):
+            assert first and second and not first & second
+        assert recipes[1].model_type != recipes[2].model_type and all(
+            r.inverse_frequency_sampling for r in recipes[1:]
+        )
+
+    def test_words_for_the_emojis(self):
+        assert set(load_recipe("mojitalk/judge_a").label_texts) == set(MOJITALK_EMOJIS)
+        assert len(set(load_recipe("mojitalk/judge_a").label_texts.values())) == 64
+
+    def test_the_language_model(self):
+        recipe = load_recipe("pretrain/gpt2_small_dialogue")
+        assert recipe.base_model == "scratch" and recipe.model_type == "gpt2" and recipe.dataset == "conversations"
+        assert recipe.dataset_options == {"dedupe": True} and recipe.max_length <= recipe.model_config["n_positions"]
+        assert recipe.model_config["n_embd"] % recipe.model_config["n_head"] == 0

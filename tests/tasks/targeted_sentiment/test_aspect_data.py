@@ -1,0 +1,875 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Aspect sentiment: SentiHood, SemEval-2014 and one's own files."""
+
+import collections
+import hashlib
+import itertools
+import json
+import logging
+import os
+import re
+from pathlib import Path
+from xml.sax.saxutils import escape, quoteattr
+
+import hf_emotion.data.aspect as aspect_module
+import pytest
+from datasets import ClassLabel, Dataset, DatasetDict, Value
+from toolkit_helpers import write_csv, write_jsonl
+
+from hf_emotion import load_dataset_for
+from hf_emotion.data.splits import label_names
+from hf_emotion.tasks.rows import duplicates_between_splits, is_multi_label, remove_duplicates
+from hf_emotion.tasks.targeted_sentiment.rows import (
+    TARGET_TEXTS,
+    auxiliary_sentence,
+    context_names,
+    is_aspect_dataset,
+    replace_targets,
+)
+
+
+SENTIHOOD_ASPECTS = ["general", "price", "safety", "transit-location"]
+SEMEVAL_ASPECTS = ["price", "anecdotes", "food", "ambience", "service"]
+
+
+def opinion(target: str, aspect: str, sentiment: str) -> dict:
+    return {"target_entity": target, "aspect": aspect, "sentiment": sentiment}
+
+
+def place(number: int | str = 1, text: str = "I like LOCATION1", *opinions: dict) -> dict:
+    return {"id": number, "text": text, "opinions": list(opinions)}
+
+
+def sentihood_folder(root: Path, **splits: list | str | bytes) -> Path:
+    """A data folder with SentiHood files; splits that are not given hold one sentence of their own."""
+    folder = root / "sentihood"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("train", "dev", "test"):
+        content = splits.get(name, [place(1, f"LOCATION1 in the {name} part")])
+        content = json.dumps(content) if isinstance(content, list) else content
+        content = content if isinstance(content, bytes) else content.encode("utf-8")
+        (folder / f"sentihood-{name}.json").write_bytes(content)
+    return root
+
+
+def sentence(number: str, text: str, *categories: tuple[str, str]) -> str:
+    inner = "".join(f'<aspectCategory category="{name}" polarity="{polarity}"/>' for name, polarity in categories)
+    return (
+        f"<sentence id={quoteattr(number)}><text>{escape(text)}</text><aspectTerms/>"
+        f"<aspectCategories>{inner}</aspectCategories></sentence>"
+    )
+
+
+def semeval_folder(root: Path, train: list[str] | bytes | None = None, test: list[str] | bytes | None = None) -> Path:
+    """A data folder with SemEval files; without `train` ten sentences, without `test` one."""
+    folder = root / "semeval2014"
+    folder.mkdir(parents=True, exist_ok=True)
+    train = [sentence(str(i), f"training sentence {i}") for i in range(10)] if train is None else train
+    test = [sentence("t#1", "the test sentence")] if test is None else test
+    for name, content in (("Train", train), ("Test_Gold", test)):
+        if isinstance(content, list):
+            content = f'<?xml version="1.0"?>\n<sentences>\n{"".join(content)}\n</sentences>'.encode()
+        (folder / f"Restaurants_{name}.xml").write_bytes(content)
+    return root
+
+
+def named(dataset: Dataset) -> list[str]:
+    return [label_names(dataset)[i] for i in dataset["labels"]]
+
+
+class TestPlaceholders:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("LOCATION1", "location - 1"),
+            ("LOCATION2 beats LOCATION1.", "location - 2 beats location - 1."),
+            ("(LOCATION1/LOCATION2)", "(location - 1/location - 2)"),  # no blank at punctuation
+            ("LOCATION1's", "location - 1's"),
+            ("wLOCATION1dential", "w location - 1 dential"),
+            ("inLOCATION2 and", "in location - 2 and"),
+            ("a LOCATION2e b", "a location - 2 e b"),
+            ("LOCATION12", "location - 1 2"),
+            ("LOCATION1LOCATION2", "location - 1 location - 2"),
+            ("LOCATION1LOCATION1LOCATION1", "location - 1 location - 1 location - 1"),
+            ("éLOCATION1é", "é location - 1 é"),
+            ("a  LOCATION1  b", "a  location - 1  b"),  # blanks stay as they are
+            ("location1 LOCATION3 LOCATION", "location1 LOCATION3 LOCATION"),
+        ],
+    )
+    def test_in_texts(self, text, expected):
+        assert replace_targets(text) == expected
+
+    def test_auxiliary_sentences(self):
+        assert auxiliary_sentence("LOCATION1", "price") == "location - 1 - price"
+        assert auxiliary_sentence("LOCATION2", "transit-location") == "location - 2 - transit-location"
+        assert auxiliary_sentence("battery", "life") == "battery - life"
+        assert auxiliary_sentence(None, "food") == "food"
+
+    def test_both_targets_have_a_text(self):
+        assert TARGET_TEXTS == {"LOCATION1": "location - 1", "LOCATION2": "location - 2"}
+
+
+class TestSentiHood:
+    def test_rows(self, tmp_path):
+        text = "  LOCATION2 is dear, LOCATION1 is not "
+        opinions = [
+            opinion("LOCATION2", "price", "Negative"),
+            opinion("LOCATION1", "price", "Positive"),
+            opinion("LOCATION1", "nightlife", "Negative"),
+            opinion("LOCATION1", "transit-location", "Negative"),
+        ]
+        splits = load_dataset_for(
+            "sentihood", sentihood_folder(tmp_path, train=[place(7, text, *opinions), place(5, "to LOCATION1")])
+        )
+        assert list(splits) == ["train", "validation", "test"]
+        train = splits["train"]
+        assert dict(train.features) == {
+            "id": Value("string"),
+            "text": Value("string"),
+            "target": ClassLabel(names=["LOCATION1", "LOCATION2"]),
+            "aspect": ClassLabel(names=SENTIHOOD_ASPECTS),
+            "auxiliary": Value("string"),
+            "context_id": Value("int64"),
+            "labels": ClassLabel(names=["none", "positive", "negative"]),
+        }
+        assert train.column_names == ["id", "text", "target", "aspect", "auxiliary", "context_id", "labels"]
+        assert set(train["text"][:8]) == {"location - 2 is dear, location - 1 is not"}
+        assert train["target"][:] == [0] * 4 + [1] * 4 + [0] * 4  # in the order of the targets, not of the text
+        assert train["aspect"][:] == [0, 1, 2, 3] * 3
+        assert train["context_id"][:] == [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3]
+        assert named(train) == ["none", "positive", "none", "negative", "none", "negative"] + ["none"] * 6
+        assert train["id"][:6] == [
+            *("7/LOCATION1/general", "7/LOCATION1/price", "7/LOCATION1/safety", "7/LOCATION1/transit-location"),
+            *("7/LOCATION2/general", "7/LOCATION2/price"),
+        ]
+        assert train["auxiliary"][1] == "location - 1 - price"
+        assert train["auxiliary"][7] == "location - 2 - transit-location"
+        assert len(set(train["id"])) == 12
+
+    def test_each_file_is_its_split(self, tmp_path):
+        splits = load_dataset_for("sentihood", sentihood_folder(tmp_path))
+        for split, name in (("train", "train"), ("validation", "dev"), ("test", "test")):
+            assert set(splits[split]["text"]) == {f"location - 1 in the {name} part"}
+
+    def test_a_target_counts_wherever_it_stands(self, tmp_path):
+        folder = sentihood_folder(tmp_path, train=[place(1, "near LOCATION2e and inLOCATION1")])
+        train = load_dataset_for("sentihood", folder)["train"]
+        assert train["target"][:] == [0] * 4 + [1] * 4
+        assert train["text"][0] == "near location - 2 e and in location - 1"
+
+    def test_a_sentence_with_the_second_target_alone(self, tmp_path):
+        folder = sentihood_folder(tmp_path, train=[place(1, "LOCATION2 only")])
+        assert load_dataset_for("sentihood", folder)["train"]["context_id"][:] == [4, 5, 6, 7]
+
+    def test_text_becomes_nfc(self, tmp_path):
+        folder = sentihood_folder(tmp_path, train=[place(1, "cafe\u0301 LOCATION1")])
+        assert load_dataset_for("sentihood", folder)["train"]["text"][0] == "caf\xe9 location - 1"
+
+    def test_an_opinion_given_twice(self, tmp_path):
+        twice = [opinion("LOCATION1", "price", "Negative")] * 2
+        train = load_dataset_for("sentihood", sentihood_folder(tmp_path, train=[place(1, "LOCATION1", *twice)]))
+        assert named(train["train"]) == ["none", "negative", "none", "none"]
+
+    BAD = {
+        "no object": ("LOCATION1", "a sentence must be an object .* got str"),
+        "no id": ({"text": "LOCATION1", "opinions": []}, "the sentence has no 'id'"),
+        "no text": ({"id": 3, "opinions": []}, "the sentence has no 'text'"),
+        "no opinions": ({"id": 3, "text": "LOCATION1"}, "the sentence has no 'opinions'"),
+        "empty text": (place(3, " \u3000"), "the text is empty or no string"),
+        "a number for a text": (place(3, 5), "the text is empty or no string: 5"),
+        "a list for an id": (place([3], "LOCATION1"), r"the id must be a number or a string, got \[3\]"),
+        "a truth value for an id": (place(True, "LOCATION1"), "the id must be a number or a string, got True"),
+        "the id of another": (place(1, "LOCATION1"), "a sentence before it has the id '1' too"),
+        "no target": (place(3, "somewhere"), r"the text has no target; the targets are \['LOCATION1', 'LOCATION2'\]"),
+        "no list": ({"id": 3, "text": "LOCATION1", "opinions": {}}, "opinions must be a list, got dict"),
+        "an opinion that is none": (place(3, "LOCATION1", "good"), "an opinion must be an object, got str"),
+        "no sentiment": (
+            place(3, "LOCATION1", {"target_entity": "LOCATION1", "aspect": "price"}),
+            "an opinion has no 'sentiment'",
+        ),
+        "no aspect": (
+            place(3, "LOCATION1", {"target_entity": "LOCATION1", "sentiment": "Positive"}),
+            "an opinion has no 'aspect'",
+        ),
+        "unknown sentiment": (
+            place(3, "LOCATION1", opinion("LOCATION1", "price", "Neutral")),
+            r"unknown sentiment 'Neutral'; known are \['Positive', 'Negative'\]",
+        ),
+        "unknown sentiment of an aspect left out": (
+            place(3, "LOCATION1", opinion("LOCATION1", "dining", "positive")),
+            "unknown sentiment 'positive'",
+        ),
+        "unknown aspect": (
+            place(3, "LOCATION1", opinion("LOCATION1", "prices", "Positive")),
+            r"unknown aspect 'prices'; known are \['general', 'price', .*'touristy'\]",
+        ),
+        "unknown target": (
+            place(3, "LOCATION1", opinion("LOCATION3", "price", "Positive")),
+            r"unknown target 'LOCATION3'; known are \['LOCATION1', 'LOCATION2'\]",
+        ),
+        "a target that the text lacks": (
+            place(3, "LOCATION1", opinion("LOCATION2", "price", "Positive")),
+            "an opinion is about LOCATION2, which the text lacks",
+        ),
+        "two labels": (
+            place(
+                3, "LOCATION1", opinion("LOCATION1", "price", "Positive"), opinion("LOCATION1", "price", "Negative")
+            ),
+            "two opinions on LOCATION1, price: positive and negative",
+        ),
+    }
+
+    @pytest.mark.parametrize("bad, message", BAD.values(), ids=BAD)
+    @pytest.mark.parametrize("file", ["train", "dev", "test"])
+    def test_bad_sentences_name_file_number_and_id(self, tmp_path, bad, message, file):
+        folder = sentihood_folder(tmp_path, **{file: [place(1), bad, place(2)]})
+        path = folder / "sentihood" / f"sentihood-{file}.json"
+        number = re.escape(repr(bad.get("id") if isinstance(bad, dict) else None))
+        with pytest.raises(ValueError, match=rf"{re.escape(str(path))}, sentence 2 \(id {number}\): {message}"):
+            load_dataset_for("sentihood", folder)
+
+    def test_skip_drops_whole_sentences_counts_and_lists(self, tmp_path, caplog):
+        bad = [content for content, _ in self.BAD.values()]
+        folder = sentihood_folder(tmp_path, train=[place(1, "LOCATION1 a"), *bad, place(2, "LOCATION2 b")])
+        with caplog.at_level(logging.WARNING):
+            splits = load_dataset_for("sentihood", folder, on_bad_rows="skip")
+        assert splits["train"]["text"][:] == ["location - 1 a"] * 4 + ["location - 2 b"] * 4
+        (message,) = [r.getMessage() for r in caplog.records if "bad rows skipped" in r.getMessage()]
+        assert message.startswith(f"{len(bad)} bad rows skipped")
+        for number in range(2, 2 + len(bad)):
+            assert f"sentihood-train.json, sentence {number} (id " in message
+
+    def test_a_rejected_sentence_does_not_take_its_id(self, tmp_path):
+        folder = sentihood_folder(tmp_path, train=[place(1, "nowhere"), place(1, "LOCATION1")])
+        assert len(load_dataset_for("sentihood", folder, on_bad_rows="skip")["train"]) == 4
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ('[{"id": 1,]', "no valid JSON: .*line 1"),
+            ('{"id": 1}', "must hold a JSON list of sentences, got dict"),
+            ("[]", "has no rows"),
+        ],
+    )
+    @pytest.mark.parametrize("on_bad_rows", ["error", "skip"])
+    def test_malformed_files(self, tmp_path, content, message, on_bad_rows):
+        folder = sentihood_folder(tmp_path, dev=content)
+        with pytest.raises(ValueError, match=f"sentihood-dev.json:? {message}"):
+            load_dataset_for("sentihood", folder, on_bad_rows=on_bad_rows)
+
+
+class TestSemEval2014:
+    def test_rows(self, tmp_path):
+        folder = semeval_folder(
+            tmp_path,
+            test=[
+                sentence("9#1", " Fish & chips <3 ", ("anecdotes/miscellaneous", "neutral"), ("food", "conflict")),
+                sentence("9#2", "fine", ("service", "positive"), ("price", "negative"), ("ambience", "neutral")),
+            ],
+        )
+        splits = load_dataset_for("semeval2014", folder)
+        assert list(splits) == ["train", "validation", "test"]
+        test = splits["test"]
+        assert dict(test.features) == {
+            "id": Value("string"),
+            "text": Value("string"),
+            "aspect": ClassLabel(names=SEMEVAL_ASPECTS),
+            "auxiliary": Value("string"),
+            "context_id": Value("int64"),
+            "labels": ClassLabel(names=["positive", "neutral", "negative", "conflict", "none"]),
+        }
+        assert test.column_names == ["id", "text", "aspect", "auxiliary", "context_id", "labels"]
+        assert test["text"][:] == ["Fish & chips <3"] * 5 + ["fine"] * 5
+        assert test["aspect"][:] == test["context_id"][:] == [0, 1, 2, 3, 4] * 2
+        assert test["auxiliary"][:] == SEMEVAL_ASPECTS * 2
+        assert named(test)[:5] == ["none", "neutral", "conflict", "none", "none"]
+        assert named(test)[5:] == ["negative", "none", "none", "neutral", "positive"]
+        assert test["id"][:5] == [f"9#1/{aspect}" for aspect in SEMEVAL_ASPECTS]
+
+    def test_placeholders_are_no_targets_here(self, tmp_path):
+        folder = semeval_folder(tmp_path, test=[sentence("1", "LOCATION1")])
+        assert load_dataset_for("semeval2014", folder)["test"]["text"][0] == "LOCATION1"
+
+    def test_text_becomes_nfc(self, tmp_path):
+        folder = semeval_folder(tmp_path, test=[sentence("1", "cafe\u0301")])
+        assert load_dataset_for("semeval2014", folder)["test"]["text"][0] == "caf\xe9"
+
+    def test_a_category_given_twice(self, tmp_path):
+        folder = semeval_folder(tmp_path, test=[sentence("1", "a", ("food", "positive"), ("food", "positive"))])
+        assert named(load_dataset_for("semeval2014", folder)["test"]) == ["none", "none", "positive", "none", "none"]
+
+    BAD = {
+        "no id": ("<sentence><text>a</text><aspectCategories/></sentence>", "the sentence has no 'id'"),
+        "the id of another": (sentence("1", "b"), "a sentence before it has the id '1' too"),
+        "no text": (
+            '<sentence id="3"><aspectCategories/></sentence>',
+            "the sentence must have a <text> without elements in it",
+        ),
+        "an element in the text": (
+            '<sentence id="3"><text>a <b>c</b></text><aspectCategories/></sentence>',
+            "the sentence must have a <text> without elements in it",
+        ),
+        "empty text": (sentence("3", " "), "the text is empty or no string"),
+        "text without content": ('<sentence id="3"><text/><aspectCategories/></sentence>', "the text is empty"),
+        "no categories": ('<sentence id="3"><text>a</text></sentence>', "no <aspectCategories> .*gold"),
+        "another element": (
+            '<sentence id="3"><text>a</text><aspectCategories><aspectTerm/></aspectCategories></sentence>',
+            "<aspectCategories> must hold <aspectCategory> alone, got <aspectTerm>",
+        ),
+        "no polarity": (
+            '<sentence id="3"><text>a</text><aspectCategories><aspectCategory category="food"/></aspectCategories>'
+            "</sentence>",
+            "an aspectCategory has no 'polarity'",
+        ),
+        "no category": (
+            '<sentence id="3"><text>a</text><aspectCategories><aspectCategory polarity="neutral"/></aspectCategories>'
+            "</sentence>",
+            "an aspectCategory has no 'category'",
+        ),
+        "unknown category": (
+            sentence("3", "a", ("anecdotes", "neutral")),
+            r"unknown category 'anecdotes'; known are \['price', 'anecdotes/miscellaneous', 'food', ",
+        ),
+        "unknown polarity": (
+            sentence("3", "a", ("food", "none")),
+            r"unknown polarity 'none'; known are \['positive', 'neutral', 'negative', 'conflict'\]",
+        ),
+        "two labels": (
+            sentence("3", "a", ("food", "positive"), ("service", "neutral"), ("food", "neutral")),
+            "two opinions on food: positive and neutral",
+        ),
+    }
+
+    @pytest.mark.parametrize("bad, message", BAD.values(), ids=BAD)
+    @pytest.mark.parametrize("file", ["train", "test"])
+    def test_bad_sentences_name_file_number_and_id(self, tmp_path, bad, message, file):
+        folder = semeval_folder(tmp_path, **{file: [sentence("1", "a"), bad, sentence("2", "b")]})
+        path = folder / "semeval2014" / ("Restaurants_Train.xml" if file == "train" else "Restaurants_Test_Gold.xml")
+        number = re.search(r'<sentence(?: id="(.*?)")?>', bad)[1] or ""
+        with pytest.raises(ValueError, match=rf"{re.escape(str(path))}, sentence 2 \(id '{number}'\): .*{message}"):
+            load_dataset_for("semeval2014", folder)
+
+    def test_skip(self, tmp_path, caplog):
+        bad = [content for content, _ in self.BAD.values()]
+        folder = semeval_folder(tmp_path, test=[sentence("1", "a"), *bad, sentence("2", "b")])
+        with caplog.at_level(logging.WARNING):
+            splits = load_dataset_for("semeval2014", folder, on_bad_rows="skip")
+        assert splits["test"]["text"][:] == ["a"] * 5 + ["b"] * 5
+        assert f"{len(bad)} bad rows skipped" in caplog.text
+        assert "Restaurants_Test_Gold.xml, sentence 3 (id '1'): a sentence before it" in caplog.text
+
+    DOCTYPE = '<!DOCTYPE sentences [<!ENTITY name "value">]>'
+    MALFORMED = {
+        "no XML": (b"<sentences><sentence></sentences>", "no valid XML: mismatched tag: line 1"),
+        "an entity that nobody declared": (
+            b'<sentences><sentence id="1"><text>&name;</text></sentence></sentences>',
+            "no valid XML: undefined entity",
+        ),
+        "an encoding that nobody knows": (b'<?xml version="1.0" encoding="none-such"?><sentences/>', "no valid XML"),
+        "another root": (b'<reviews><sentence id="1"/></reviews>', "must hold <sentences>, got <reviews>"),
+        "another child": (b'<sentences><review id="1"/></sentences>', "must hold <sentence> alone, got <review>"),
+        "nothing": (b"<sentences/>", "has no rows"),
+        "a doctype": (b"<!DOCTYPE sentences><sentences/>", "a DOCTYPE, .* is not allowed"),
+        "an entity": (f"{DOCTYPE}<sentences>&name;</sentences>".encode(), "a DOCTYPE, .* is not allowed"),
+        "an entity in UTF-16": (
+            f'<?xml version="1.0" encoding="utf-16"?>{DOCTYPE}<sentences/>'.encode("utf-16"),
+            "a DOCTYPE, .* is not allowed",
+        ),
+        "an external doctype": (
+            b'<!DOCTYPE sentences SYSTEM "file:///etc/hostname"><sentences/>',
+            "a DOCTYPE, .* is not allowed",
+        ),
+    }
+
+    @pytest.mark.parametrize("content, message", MALFORMED.values(), ids=MALFORMED)
+    @pytest.mark.parametrize("on_bad_rows", ["error", "skip"])
+    def test_malformed_files(self, tmp_path, content, message, on_bad_rows):
+        folder = semeval_folder(tmp_path, test=content)
+        with pytest.raises(ValueError, match=f"Restaurants_Test_Gold.xml:? .*{message}"):
+            load_dataset_for("semeval2014", folder, on_bad_rows=on_bad_rows)
+
+
+class TestValidationPart:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        """40 sentences with 20 texts: every text twice, far apart."""
+        return semeval_folder(tmp_path, train=[sentence(str(i), f"text {i % 20}") for i in range(40)])
+
+    def test_whole_sentences_and_equal_texts_stay_together(self, folder):
+        splits = load_dataset_for("semeval2014", folder)
+        train, validation = splits["train"], splits["validation"]
+        assert len(set(validation["text"])) == 2 and len(validation) == 2 * 2 * 5  # a tenth of the distinct texts
+        assert len(train) == 36 * 5
+        assert not set(train["text"]) & set(validation["text"])
+        for dataset in (train, validation):
+            ids = [row_id.split("/") for row_id in dataset["id"]]
+            assert [aspect for _, aspect in ids] == SEMEVAL_ASPECTS * (len(ids) // 5)
+            numbers = [int(number) for number, _ in ids]
+            assert numbers == sorted(numbers)
+        assert len(load_dataset_for("semeval2014", folder, validation_fraction=0.25)["validation"]) == 5 * 2 * 5
+        with pytest.raises(ValueError, match="`validation_fraction` must lie between 0 and 1 .* got 0 of 20"):
+            load_dataset_for("semeval2014", folder, validation_fraction=0)
+
+
+class TestDownload:
+    BASE = "https://raw.githubusercontent.com/HSLCY/ABSA-BERT-pair/7d238eb8c772946b9e572373c144b11151e4187f/data"
+
+    def serve(self, monkeypatch, folder: Path) -> list[str]:
+        """Downloads come from a folder, whose files are the right ones; the addresses asked for are listed."""
+        asked = []
+
+        class FromFolder:
+            def __init__(self, download_config):
+                assert not download_config.use_etag  # otherwise the cache is of no use offline
+
+            def download(self, address):
+                asked.append(address)
+                return str(folder / address.removeprefix(TestDownload.BASE + "/"))
+
+        files = {
+            corpus: {name: hashlib.sha256((folder / corpus / name).read_bytes()).hexdigest() for name in names}
+            for corpus, names in aspect_module.FILES.items()
+        }
+        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
+        monkeypatch.setattr("datasets.DownloadManager", FromFolder)
+        monkeypatch.setattr(aspect_module, "FILES", files)
+        return asked
+
+    def test_without_folder(self, tmp_path, monkeypatch):
+        asked = self.serve(monkeypatch, semeval_folder(sentihood_folder(tmp_path)))
+        assert load_dataset_for("sentihood")["validation"]["text"][0] == "location - 1 in the dev part"
+        assert asked == [f"{self.BASE}/sentihood/sentihood-{name}.json" for name in ("train", "dev", "test")]
+        asked.clear()
+        assert load_dataset_for("semeval2014")["test"]["text"][0] == "the test sentence"
+        assert asked == [f"{self.BASE}/semeval2014/Restaurants_{name}.xml" for name in ("Train", "Test_Gold")]
+
+    def test_the_folder_of_the_environment_comes_first(self, tmp_path, monkeypatch):
+        folder = semeval_folder(sentihood_folder(tmp_path))
+        asked = self.serve(monkeypatch, folder)
+        monkeypatch.setenv("HF_EMOTION_DATA", str(folder))
+        load_dataset_for("sentihood")
+        assert asked == []
+
+    def test_another_file_is_refused(self, tmp_path, monkeypatch):
+        folder = semeval_folder(sentihood_folder(tmp_path))
+        self.serve(monkeypatch, folder)
+        path = folder / "sentihood" / "sentihood-dev.json"
+        path.write_text(path.read_text() + " ")
+        with pytest.raises(OSError, match=r"sentihood-dev.json was not downloaded whole .*SHA-256.*HF_EMOTION_DATA"):
+            load_dataset_for("sentihood")
+
+    def test_no_network(self, monkeypatch, tmp_path):
+        import aiohttp
+
+        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
+        for error in (FileNotFoundError("gone"), TimeoutError(), aiohttp.ClientPayloadError("cut off")):
+
+            class Unreachable:
+                def __init__(self, download_config):
+                    pass
+
+                def download(self, address, error=error):
+                    raise error
+
+            monkeypatch.setattr("datasets.DownloadManager", Unreachable)
+            message = f"cannot download {self.BASE}/semeval2014/Restaurants_Train.xml .*`data_dir` or HF_EMOTION_DATA"
+            with pytest.raises(OSError, match=message):
+                load_dataset_for("semeval2014")
+
+
+ROWS = [
+    ["the screen is bright", "phone", "screen", "good"],
+    ["the screen is bright", "phone", "battery", "none"],
+    ["dim screen", "tablet", "screen", "bad"],
+]
+HEADER = ["text", "target", "aspect", "label"]
+COLUMNS = {"aspect_column": "aspect", "target_column": "target"}
+
+
+def load(folder: Path, **options) -> DatasetDict:
+    return load_dataset_for("files", folder, **options)
+
+
+class TestOwnFiles:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        for split in ("train", "validation", "test"):
+            write_csv(tmp_path / f"{split}.csv", HEADER, ROWS)
+        return tmp_path
+
+    def test_targets_and_aspects(self, folder):
+        train = load(folder, **COLUMNS)["train"]
+        assert dict(train.features) == {
+            "id": Value("string"),
+            "text": Value("string"),
+            "target": ClassLabel(names=["phone", "tablet"]),
+            "aspect": ClassLabel(names=["battery", "screen"]),
+            "auxiliary": Value("string"),
+            "context_id": Value("int64"),
+            "labels": ClassLabel(names=["bad", "good", "none"]),
+        }
+        assert not is_multi_label(train) and is_aspect_dataset(train)
+        assert train["text"][:] == [row[0] for row in ROWS]
+        assert train["target"][:] == [0, 0, 1] and train["aspect"][:] == [1, 0, 1]
+        assert train["context_id"][:] == [1, 0, 3]
+        assert train["auxiliary"][:] == ["phone - screen", "phone - battery", "tablet - screen"]
+        assert named(train) == ["good", "none", "bad"]  # "none" is a label like any other
+        assert train["id"][0] == "train-2/phone/screen"
+
+    def test_aspects_alone(self, folder):
+        train = load(folder, aspect_column="aspect")["train"]
+        assert train.column_names == ["id", "text", "aspect", "auxiliary", "context_id", "labels"]
+        assert train["context_id"][:] == [1, 0, 1]
+        assert train["auxiliary"][:] == ["screen", "battery", "screen"]
+        assert context_names(train) == (None, ["battery", "screen"])
+        assert train["id"][0] == "train-2/screen"
+
+    def test_without_aspect_column_nothing_changes(self, folder):
+        train = load(folder)["train"]
+        assert train.column_names == ["id", "text", "labels"] and not is_aspect_dataset(train)
+
+    def test_other_column_names_and_ids(self, tmp_path):
+        for split in ("train", "dev"):
+            write_csv(
+                tmp_path / f"{split}.csv", ["number", "what", "quality", *HEADER[::3]], [["7", "A", "b", "x", "y"]]
+            )
+        train = load(tmp_path, aspect_column="quality", target_column="what", id_column="number")["train"]
+        assert train[0] == {
+            **{"id": "7/A/b", "text": "x", "target": 0, "aspect": 0},
+            **{"auxiliary": "A - b", "context_id": 0, "labels": 0},
+        }
+
+    @pytest.mark.parametrize("split", ["validation", "test"])
+    @pytest.mark.parametrize(
+        ("column", "name", "near", "known"),
+        [("target", "Phone", "phone", ["phone", "tablet"]), ("aspect", "SCREEN", "screen", ["battery", "screen"])],
+    )
+    def test_names_that_no_training_row_has(self, folder, split, column, name, near, known, caplog):
+        row = dict(zip(HEADER, ROWS[0], strict=True)) | {column: name}
+        path = write_csv(folder / f"{split}.csv", HEADER, [ROWS[0], list(row.values())])
+        message = f"{re.escape(str(path))}, line 3: unknown {column} '{name}': no training row has it.*"
+        with pytest.raises(ValueError, match=f"{message}did you mean '{near}'.*`{column}s`"):
+            load(folder, **COLUMNS)
+        splits = load(folder, **COLUMNS, on_bad_rows="skip")
+        assert splits[split]["text"][:] == [ROWS[0][0]] and "1 bad rows skipped" in caplog.text
+        assert splits[split].features[column].names == known
+        given = load(folder, **COLUMNS, **{f"{column}s": [*known, name]})
+        assert given[split].features[column].names == [*known, name]
+
+    @pytest.mark.parametrize("column", ["target", "aspect"])
+    def test_names_that_look_alike(self, folder, column, caplog):
+        row = dict(zip(HEADER, ROWS[0], strict=True))
+        other = row | {column: row[column].capitalize()}
+        write_csv(folder / "train.csv", HEADER, [*ROWS, list(other.values())])
+        load(folder, **COLUMNS)
+        assert re.search(rf"{column}s .*'{other[column]}' and '{row[column]}'", caplog.text)
+
+    def test_white_space_around_names(self, tmp_path):
+        rows = [["a", " phone", "screen ", "good"], ["b", "phone", " screen", "bad"]]
+        for split in ("train", "dev"):
+            write_csv(tmp_path / f"{split}.csv", HEADER, rows)
+        train = load(tmp_path, **COLUMNS)["train"]
+        assert context_names(train) == (["phone"], ["screen"]) and train["context_id"][:] == [0, 0]
+
+    def test_an_aspect_of_one_text_stays_in_training(self, tmp_path):
+        rows = [[f"text {i}", "phone", "screen", ("good", "bad")[i % 2]] for i in range(40)]
+        path = write_csv(tmp_path / "mine.csv", HEADER, rows)
+        drawn = load(path, **COLUMNS)["validation"]["text"][:]
+        assert len(drawn) == 4
+        for text in drawn:
+            write_csv(path, HEADER, [*rows, [text, "phone", "battery", "good"]])
+            splits = load(path, **COLUMNS)
+            assert splits["train"]["text"][:].count(text) == 2  # with all its rows
+            assert set(drawn) - {text} < set(splits["validation"]["text"]) and len(splits["validation"]) == 4
+
+    def test_given_names_keep_their_order(self, folder):
+        names = {"aspects": ["screen", "sound", "battery"], "targets": ["tablet", "phone"]}
+        train = load(folder, **COLUMNS, **names)["train"]
+        assert context_names(train) == (names["targets"], names["aspects"])
+        assert train["context_id"][:] == [3, 5, 0]
+
+    @pytest.mark.parametrize(
+        ("row", "message"),
+        [
+            (["a", "phone", "scren", "good"], "unknown aspect 'scren'; did you mean 'screen'"),
+            (["a", "fone", "screen", "good"], "unknown target 'fone'; did you mean 'phone'"),
+            (["a", "phone", "screen", "god"], "unknown label 'god'; did you mean 'good'"),
+            (["a", "phone", "", "good"], "the column 'aspect' must name one aspect, got ''"),
+            (["a", " ", "screen", "good"], "the column 'target' must name one target, got ' '"),
+            (["a", "phone", "screen", ""], "the column 'label' has no label"),
+            ([" ", "phone", "screen", "good"], "the text is empty"),
+        ],
+    )
+    def test_bad_rows(self, folder, row, message, caplog):
+        names = {"aspects": ["screen", "battery"], "targets": ["phone", "tablet"], "labels": ["good", "bad", "none"]}
+        path = write_csv(folder / "test.csv", HEADER, [ROWS[0], row])
+        with pytest.raises(ValueError, match=f"{re.escape(str(path))}, line 3: {message}"):
+            load(folder, **COLUMNS, **names)
+        splits = load(folder, **COLUMNS, **names, on_bad_rows="skip")
+        assert splits["test"]["text"][:] == [ROWS[0][0]]
+        assert "1 bad rows skipped" in caplog.text and "test.csv, line 3" in caplog.text
+
+    NAMED = [
+        ["two", "phone", "screen", "good"],
+        [" one ", "phone", "battery", "bad"],
+        ["two", "tablet", "sound", "bad"],
+        ["two", "phone", "battery", "good"],
+        ["one", "phone", "battery", "good"],  # the same question again stays
+    ]
+    FILLED = [
+        *(("two", "phone", "battery", "good"), ("two", "phone", "screen", "good"), ("two", "phone", "sound", "none")),
+        *(("one", "phone", "battery", "bad"), ("one", "phone", "battery", "good")),
+        *(("one", "phone", "screen", "none"), ("one", "phone", "sound", "none")),
+        *(
+            ("two", "tablet", "battery", "none"),
+            ("two", "tablet", "screen", "none"),
+            ("two", "tablet", "sound", "bad"),
+        ),
+    ]
+
+    def rows_of(self, dataset: Dataset) -> list[tuple]:
+        targets, aspects = context_names(dataset)
+        ids = zip(dataset["target"], dataset["aspect"], strict=True) if targets else dataset["aspect"]
+        names = [(targets[t], aspects[a]) for t, a in ids] if targets else [(aspects[a],) for a in ids]
+        return [(text, *name, label) for text, name, label in zip(dataset["text"], names, named(dataset), strict=True)]
+
+    def test_fill_none(self, tmp_path, caplog):
+        for split in ("train", "validation", "test"):
+            write_csv(tmp_path / f"{split}.csv", HEADER, self.NAMED if split != "test" else self.NAMED[:1])
+        splits = load(tmp_path, **COLUMNS, fill_none=True)
+        assert label_names(splits["train"]) == ["bad", "good", "none"]
+        assert self.rows_of(splits["train"]) == self.rows_of(splits["validation"]) == self.FILLED
+        assert self.rows_of(splits["test"]) == [  # of the corpus, not of the part
+            ("two", "phone", "battery", "none"),
+            ("two", "phone", "screen", "good"),
+            ("two", "phone", "sound", "none"),
+        ]
+        train = splits["train"]
+        assert len(set(train["id"])) == len(train) and train["id"][2] == "train-2/phone/sound"
+        assert train["context_id"][:3] == [0, 1, 2] and train["auxiliary"][2] == "phone - sound"
+        assert re.search(r"train.csv: 5 rows with the label 'none'", caplog.text)
+        assert load(tmp_path, **COLUMNS)["train"]["text"][:] == [row[0].strip() for row in self.NAMED]
+
+    def test_fill_none_without_targets(self, tmp_path):
+        for split in ("train", "dev"):
+            write_csv(tmp_path / f"{split}.csv", HEADER, self.NAMED[:2])
+        aspects = ["sound", "screen", "battery"]  # in the order of the corpus
+        train = load(tmp_path, aspect_column="aspect", aspects=aspects, fill_none=True)["train"]
+        assert self.rows_of(train) == [
+            *(("two", "sound", "none"), ("two", "screen", "good"), ("two", "battery", "none")),
+            *(("one", "sound", "none"), ("one", "screen", "none"), ("one", "battery", "bad")),
+        ]
+
+    def test_fill_none_before_the_validation_part(self, tmp_path):
+        rows = [[f"text {i}", "phone", ("a", "b", "c")[i % 3], "good"] for i in range(60)]
+        path = write_csv(tmp_path / "mine.csv", HEADER, rows)
+        splits = load(path, **COLUMNS, fill_none=True)
+        assert {split: len(part) for split, part in splits.items()} == {"train": 54 * 3, "validation": 6 * 3}
+
+    @pytest.mark.parametrize("spelling", ["None", "NONE", "none"])
+    def test_fill_none_takes_the_corpus_own_spelling(self, tmp_path, spelling):
+        for split in ("train", "dev"):
+            write_csv(tmp_path / f"{split}.csv", HEADER, [*ROWS[::2], ["more", "phone", "battery", spelling]])
+        train = load(tmp_path, **COLUMNS, fill_none=True)["train"]
+        assert sorted(label_names(train)) == sorted(["bad", "good", spelling])
+        assert self.rows_of(train)[0] == ("the screen is bright", "phone", "battery", spelling)
+
+    def test_fill_none_with_given_labels(self, folder):
+        names = ["none", "good", "bad"]
+        assert label_names(load(folder, **COLUMNS, labels=names, fill_none=True)["train"]) == names
+        for split in ("train", "validation", "test"):
+            write_csv(folder / f"{split}.csv", HEADER, self.NAMED)
+        with pytest.raises(ValueError, match=r"`fill_none` needs .*'none'.*`labels`.*\['good', 'bad'\]"):
+            load(folder, **COLUMNS, labels=["good", "bad"], fill_none=True)
+
+    def test_lists_in_a_row(self, tmp_path):
+        good = {"text": "a", "aspect": "screen", "label": "good"}
+        for bad, message in (
+            ({**good, "label": ["good"]}, r"with `aspect_column` each row has one label, got \['good'\]"),
+            ({**good, "aspect": ["screen"]}, r"the column 'aspect' must name one aspect, got \['screen'\]"),
+            ({**good, "aspect": None}, "the column 'aspect' must name one aspect, got None"),
+        ):
+            write_jsonl(tmp_path / "train.jsonl", [good, bad])
+            with pytest.raises(ValueError, match=f"train.jsonl, line 2: {message}"):
+                load(tmp_path, aspect_column="aspect")
+
+    def test_placeholders(self, tmp_path):
+        rows = [[" wLOCATION1dential ", "LOCATION1", "price", "good"]]
+        for split in ("train", "dev"):
+            write_csv(tmp_path / f"{split}.csv", HEADER, rows)
+        train = load(tmp_path, **COLUMNS)["train"]
+        assert train["text"][:] == ["w location - 1 dential"]
+        assert train["auxiliary"][:] == ["location - 1 - price"]
+        assert load(tmp_path, aspect_column="aspect")["train"]["text"][:] == ["wLOCATION1dential"]  # no targets there
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"target_column": "target"}, "`target_column` needs `aspect_column`"),
+            ({"fill_none": True}, "`fill_none` needs `aspect_column`"),
+            ({"aspects": ["screen"]}, "`aspects` needs `aspect_column`"),
+            ({"targets": ["phone"]}, "`targets` needs `aspect_column`"),
+            ({"aspect_column": "aspect", "targets": ["phone"]}, "`targets` needs `target_column`"),
+            ({"aspect_column": "aspect", "label_separator": "|"}, "leave out `label_separator`"),
+            ({"aspect_column": "aspect", "label_columns": ["label"]}, "leave out `label_columns`"),
+            ({"aspect_column": "aspect", "aspects": "screen"}, r"`aspects` must be a list .* write \['?screen'?\]"),
+            ({**COLUMNS, "targets": "phone"}, "`targets` must be a list of names, got the string 'phone'"),
+            ({"aspect_column": "quality"}, "no column 'quality'; the columns are .*aspect_column"),
+            (
+                {"aspect_column": "aspect", "target_column": "what"},
+                "no column 'what'; the columns are .*target_column",
+            ),
+        ],
+    )
+    def test_options(self, folder, options, message):
+        with pytest.raises(ValueError, match=message):
+            load(folder, **options)
+
+
+class TestDuplicates:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        """In train "LOCATION1 a" three times, with two targets "b" twice; the first stands in dev, "c" in test and dev."""
+        train = ["LOCATION1 a", "LOCATION1 a ", " LOCATION1 a", "LOCATION1 LOCATION2 b", "LOCATION1 LOCATION2 b"]
+        parts = {"train": [*train, "LOCATION2 d"], "dev": ["LOCATION1 a", "LOCATION1 c"], "test": ["LOCATION1 c"]}
+        return sentihood_folder(
+            tmp_path, **{name: [place(i, text) for i, text in enumerate(texts)] for name, texts in parts.items()}
+        )
+
+    def test_sentences_are_counted_not_rows(self, folder):
+        assert duplicates_between_splits(load_dataset_for("sentihood", folder)) == {
+            "repeated in train": 3,
+            "repeated in validation": 0,
+            "repeated in test": 0,
+            "train & validation": 1,
+            "train & test": 0,
+            "validation & test": 1,
+        }
+
+    def test_a_sentence_without_some_aspects(self, tmp_path):
+        rows = [["a", "x", "good"], ["a", "y", "good"], ["a", "y", "bad"], ["b", "x", "bad"], ["b", "y", "bad"]]
+        for split in ("train", "dev"):
+            write_csv(tmp_path / f"{split}.csv", ["text", "aspect", "label"], rows)
+        report = duplicates_between_splits(load(tmp_path, aspect_column="aspect"))
+        assert report == {"repeated in train": 1, "repeated in validation": 1, "train & validation": 2}
+
+    def test_dedupe_takes_whole_groups_out_of_train(self, folder):
+        splits = load_dataset_for("sentihood", folder, dedupe=True)
+        b = "location - 1 location - 2 b"
+        assert splits["train"]["text"][:] == [b] * 16 + ["location - 2 d"] * 4
+        assert splits["train"]["aspect"][:] == [0, 1, 2, 3] * 5
+        assert len(splits["validation"]) == 8 and len(splits["test"]) == 4
+        assert remove_duplicates(splits)["train"]["id"][:] == splits["train"]["id"][:]
+
+    def test_a_text_of_two_parts_in_another_form(self, tmp_path):
+        folder = sentihood_folder(
+            tmp_path, train=[place(1, "LOCATION1 cafe\u0301")], dev=[place(1, "LOCATION1 caf\xe9  ")]
+        )
+        assert duplicates_between_splits(load_dataset_for("sentihood", folder))["train & validation"] == 1
+
+
+def groups_of(dataset: Dataset) -> list[list[tuple]]:
+    """Consecutive rows with one sentence (and target): [(text, aspect)]."""
+    keys = [tuple(row_id.split("/")[:-1]) for row_id in dataset["id"]]
+    rows = list(zip(keys, dataset["text"], dataset["aspect"], strict=True))
+    return [[row[1:] for row in group] for _, group in itertools.groupby(rows, key=lambda row: row[0])]
+
+
+def label_counts(dataset: Dataset) -> dict[str, int]:
+    return dict(collections.Counter(named(dataset)))
+
+
+real_data = [
+    pytest.mark.real_data,
+    pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora"),
+]
+
+
+class TestRealSentiHood:
+    pytestmark = real_data
+
+    @pytest.fixture(scope="class")
+    def splits(self):
+        return load_dataset_for("sentihood")
+
+    def test_rows_and_labels(self, splits):
+        assert [len(splits[split]) for split in ("train", "validation", "test")] == [15008, 3748, 7516]
+        assert label_counts(splits["train"]) == {"none": 12548, "positive": 1626, "negative": 834}
+        assert label_counts(splits["validation"]) == {"none": 3138, "positive": 406, "negative": 204}
+        assert label_counts(splits["test"]) == {"none": 6300, "positive": 810, "negative": 406}
+
+    def test_groups(self, splits):
+        sentences = {"train": (2977, 775), "validation": (747, 190), "test": (1491, 388)}
+        for split, (first, second) in sentences.items():
+            dataset = splits[split]
+            groups = groups_of(dataset)
+            assert len(groups) == first + second
+            assert all([aspect for _, aspect in group] == [0, 1, 2, 3] for group in groups)
+            assert all(len({text for text, _ in group}) == 1 for group in groups)
+            assert collections.Counter(dataset["target"]) == {0: 4 * first, 1: 4 * second}
+            assert dataset["context_id"][:] == [
+                4 * target + aspect for target, aspect in zip(dataset["target"], dataset["aspect"], strict=True)
+            ]
+            assert len(set(dataset["id"])) == len(dataset)
+
+    def test_texts(self, splits):
+        apart = 0
+        for name, split in (("train", "train"), ("dev", "validation"), ("test", "test")):
+            path = Path(os.environ["HF_EMOTION_DATA"], "sentihood", f"sentihood-{name}.json")
+            raw = {str(item["id"]): item["text"] for item in json.loads(path.read_text(encoding="utf-8"))}
+            texts = dict(
+                zip((row_id.split("/")[0] for row_id in splits[split]["id"]), splits[split]["text"], strict=True)
+            )
+            assert set(texts) == set(raw)
+            for number, text in texts.items():
+                assert "LOCATION1" not in text and "LOCATION2" not in text and text == text.strip()
+                assert not re.search(r"\wlocation - [12]|location - [12]\w", text)
+                plain = raw[number].strip()
+                for target, words in TARGET_TEXTS.items():
+                    plain = plain.replace(target, words)
+                if plain != text:  # only glued placeholders differ from a plain replacement, and by blanks alone
+                    apart += 1
+                    assert plain.replace(" ", "") == text.replace(" ", "") and len(plain) < len(text)
+        assert apart == 11
+
+    def test_duplicates(self, splits):
+        report = duplicates_between_splits(splits)
+        assert (report["train & test"], report["train & validation"], report["validation & test"]) == (34, 24, 5)
+
+
+class TestRealSemEval2014:
+    pytestmark = real_data
+
+    @pytest.fixture(scope="class")
+    def splits(self):
+        return load_dataset_for("semeval2014")
+
+    def test_rows_and_labels(self, splits):
+        train, validation = label_counts(splits["train"]), label_counts(splits["validation"])
+        assert len(splits["train"]) + len(splits["validation"]) == 15220 and len(splits["test"]) == 4000
+        # As the corpus counts them, less one category that two sentences name twice each.
+        together = {name: train[name] + validation[name] for name in train}
+        assert together == {"positive": 2176, "negative": 839, "neutral": 501, "conflict": 196, "none": 11508}
+        assert label_counts(splits["test"]) == {
+            **{"positive": 657, "negative": 222, "neutral": 94, "conflict": 52},
+            "none": 4000 - 1025,
+        }
+
+    def test_groups(self, splits):
+        for dataset in splits.values():
+            groups = groups_of(dataset)
+            assert all([aspect for _, aspect in group] == [0, 1, 2, 3, 4] for group in groups)
+            assert all(len({text for text, _ in group}) == 1 for group in groups)
+            assert dataset["context_id"][:] == dataset["aspect"][:]
+            assert all(text == text.strip() and "&amp;" not in text for text in dataset["text"])
+            assert len(set(dataset["id"])) == len(dataset)
+
+    def test_no_sentence_in_train_and_validation(self, splits):
+        train, validation = (set(splits[split]["text"]) for split in ("train", "validation"))
+        assert not train & validation
+        assert len(train) + len(validation) == 3038 and len(validation) == 304
+
+    def test_duplicates(self, splits):
+        report = duplicates_between_splits(splits)
+        assert report["train & test"] + report["validation & test"] == 1
+        assert report["repeated in train"] + report["repeated in validation"] == 6

