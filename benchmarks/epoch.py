@@ -20,8 +20,9 @@ from texts import synthetic_emotions
 
 from hf_emotion import load_dataset_for
 from hf_emotion.recipes import Recipe
-from hf_emotion.training import classification
+from hf_emotion.tasks import sequence_classification, task_of_rows
 from hf_emotion.training.recipe_checks import load_recipe
+from hf_emotion.training.seeds import fit_model
 
 
 def train_epoch(recipe: Recipe, splits: DatasetDict, fixed_length: int | None) -> None:
@@ -35,9 +36,9 @@ def train_epoch(recipe: Recipe, splits: DatasetDict, fixed_length: int | None) -
         return {name: padded[name] for name in (*batch, "attention_mask")}
 
     with tempfile.TemporaryDirectory() as folder:
-        pad_batch = classification.pad_rows if fixed_length is None else pad_to_fixed_length
-        with mock.patch.object(classification, "pad_rows", pad_batch):
-            classification._fit(recipe, 0, Path(folder), splits, resume=False, recipe_file=None, contexts=None)
+        pad_batch = sequence_classification.pad_rows if fixed_length is None else pad_to_fixed_length
+        with mock.patch.object(sequence_classification, "pad_rows", pad_batch):
+            fit_model(task_of_rows(splits["train"]), recipe, 0, Path(folder), splits, resume=False, recipe_file=None)
 
 
 def main(argv: Sequence[str] | None = None) -> list[dict]:

@@ -18,9 +18,9 @@ from measuring import interleaved, parse, ratio, save
 from texts import save_untrained, synthetic_texts
 
 from hf_emotion import load_dataset_for
-from hf_emotion.tasks.targeted_sentiment.rows import contexts as contexts_of
 from hf_emotion.tasks.targeted_sentiment.predictor import TargetedPredictor
 from hf_emotion.tasks.targeted_sentiment.rows import auxiliary_sentence, context_names, replace_targets
+from hf_emotion.tasks.targeted_sentiment.rows import contexts as contexts_of
 
 
 TARGETS = ["LOCATION1", "LOCATION2"]

@@ -34,8 +34,8 @@ from hf_emotion.recipes import Recipe
 from hf_emotion.runtime.base_models import load_base_tokenizer
 from hf_emotion.tasks.rows import class_counts, label_matrix
 from hf_emotion.tasks.sequence_classification import build_classifier, make_collator, tokenize
-from hf_emotion.training.seeds import EmotionTrainer
 from hf_emotion.training.fit import training_arguments
+from hf_emotion.training.seeds import EmotionTrainer
 
 
 RECIPE = "goemotions/laa_ce"

@@ -45,16 +45,15 @@ from hf_emotion import (
     Predictor,
     ReplyGenerator,
     TargetedPredictor,
+    load_dataset_for,
 )
 from hf_emotion.cli import app, main
 from hf_emotion.data.files import read_rows
 from hf_emotion.inference import load_predictor
 from hf_emotion.recipes import Recipe, recipe_folder
-from hf_emotion.tasks import options_of
-from hf_emotion.tasks.emotion_classification.corpora import CORPORA as KNOWN
+from hf_emotion.tasks import corpora, options_of
 from hf_emotion.tasks.emotional_response.onnx_replies import OnnxReplyGenerator
 from hf_emotion.tasks.loading import check_dataset
-from hf_emotion import load_dataset_for
 from hf_emotion.training.recipe_checks import load_recipe
 
 
@@ -213,7 +212,7 @@ def table_files(draw) -> tuple[str, bytes]:
     return ending, edited(content, draw(edits)) if how < 5 else content
 
 
-OPTIONS = sorted({"data_dir", *(option for name in KNOWN for option in options_of(name))})
+OPTIONS = sorted({"data_dir", *(option for name in corpora() for option in options_of(name))})
 option_values = st.one_of(
     st.sampled_from([*"label text aspect target emotion skip error , | ekman".split(), 0.1, 0.5, True, 3]),
     st.lists(st.sampled_from(["joy", "anger", "calm", "joy", ""]), max_size=4),
@@ -759,7 +758,7 @@ def _value_of(parameter: Any, words, paths, root: Path) -> st.SearchStrategy[str
 
 def check_options_point() -> EntryPoint:
     cases = st.tuples(
-        st.one_of(st.sampled_from(list(KNOWN)), values),
+        st.one_of(st.sampled_from(list(corpora())), values),
         st.dictionaries(st.one_of(st.sampled_from([*OPTIONS, "dedupe"]), texts), option_values, max_size=3),
     )
     return EntryPoint(cases, lambda case, folder: check_dataset(*case), ("dataset", "option"))

@@ -62,11 +62,11 @@ def train_seed(
     parts = task.parts(recipe, splits)
     if parts is not None:
         return _train_parts(task, recipe, seed, folder, splits, resume, recipe_file, parts)
-    trainer, prepared, run = _fit(task, recipe, seed, folder / "checkpoints", splits, resume, recipe_file)
+    trainer, prepared, run = fit_model(task, recipe, seed, folder / "checkpoints", splits, resume, recipe_file)
     return run, task.finish(recipe, run, trainer, prepared, splits, None if recipe_file is None else folder)
 
 
-def _fit(
+def fit_model(
     task: Task,
     recipe: Recipe,
     seed: int,
@@ -147,7 +147,7 @@ def _train_parts(
         )
         finished = place / "run.json"
         if not (resume and finished.is_file()):
-            trainer, prepared, run = _fit(
+            trainer, prepared, run = fit_model(
                 task, recipe, seed, place / "checkpoints", own, resume, recipe_file, part.fields
             )
             entries.append(run)

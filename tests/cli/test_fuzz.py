@@ -20,9 +20,8 @@ from model_cases import BY_ID
 from toolkit_helpers import one_thread
 
 from hf_emotion import DialoguePredictor, Predictor
+from hf_emotion.data.files import columns_of, read_rows
 from hf_emotion.tasks.loading import check_dataset
-from hf_emotion.data.files import read_rows
-from hf_emotion.data.files import columns_of
 from hf_emotion.training.recipe_checks import load_recipe
 
 

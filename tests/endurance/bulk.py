@@ -26,7 +26,7 @@ from typing import Any
 from accelerate import PartialState
 
 from hf_emotion import Predictor
-from hf_emotion.cli import _processes
+from hf_emotion.cli.predict import _processes
 from hf_emotion.serving.bulk import ROWS_PER_PART, predict_file
 
 from .small_model import draw_texts, save_small_classifier

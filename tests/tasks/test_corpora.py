@@ -14,11 +14,11 @@ from fuzzing import write_corpora
 
 import hf_emotion
 from hf_emotion import load_dataset_for, metrics
-from hf_emotion.tasks import LABELLED, corpus_of, options_of
-from hf_emotion.tasks.emotion_classification.corpora import CORPORA
+from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, options_of
 from hf_emotion.tasks.measures import single_label
 
 
+CORPORA, LABELLED = corpora(), labelled_corpora()
 SOURCE = Path(hf_emotion.__file__).parent
 # The taxonomy of the 28 labels has the corpus' name, and a recipe without `dataset` is one for it.
 MORE = {"goemotions": {"taxonomies.py", "recipes.py"}}

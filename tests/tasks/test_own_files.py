@@ -12,8 +12,8 @@ import pytest
 from datasets import Dataset, DatasetDict
 from toolkit_helpers import write_csv, write_jsonl
 
-from hf_emotion.data.splits import label_names
 from hf_emotion import load_dataset_for
+from hf_emotion.data.splits import label_names
 
 
 @dataclass(frozen=True)

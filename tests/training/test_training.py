@@ -12,7 +12,6 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
-import hf_emotion.training.models as models_module
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -47,6 +46,7 @@ from transformers import (
 )
 
 import hf_emotion.runs.train as run_module
+import hf_emotion.runtime.base_models as models_module
 from hf_emotion import (
     BertForLabelAwareClassification,
     Predictor,

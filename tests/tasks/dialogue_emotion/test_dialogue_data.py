@@ -9,7 +9,6 @@ import re
 import zipfile
 from pathlib import Path
 
-import hf_emotion.data.dialogue as dialogue_module
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -26,6 +25,8 @@ from toolkit_helpers import (
     write_meld,
 )
 
+import hf_emotion.tasks.dialogue_emotion.loading as dialogue_module
+from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.dialogue_emotion.loading import (
     detokenize,
     load_daily_dialog,
@@ -34,7 +35,7 @@ from hf_emotion.tasks.dialogue_emotion.loading import (
     load_meld,
 )
 from hf_emotion.tasks.dialogue_emotion.own_files import load_dialogue_files
-from hf_emotion.tasks.dialogue_emotion.rows import flat_labels, is_dialogue_dataset
+from hf_emotion.tasks.dialogue_emotion.rows import gold
 
 
 MELD_NAMES = ["neutral", "joy", "surprise", "anger", "sadness", "disgust", "fear"]
@@ -66,7 +67,7 @@ def check_columns(dataset: Dataset, names: list[str]) -> None:
         **{"id": Value("string"), "utterances": text, "speakers": text},
         "labels": List(ClassLabel(names=names)),
     }
-    assert is_dialogue_dataset(dataset)
+    assert task_of_rows(dataset).name == "dialogue-emotion"
     assert len(set(dataset["id"])) == len(dataset)
     for row in dataset:
         assert len(row["utterances"]) == len(row["speakers"]) == len(row["labels"]) > 0
@@ -770,12 +771,12 @@ class TestHelpers:
     def test_flat_labels(self, tmp_path):
         write_own(tmp_path / "train", OWN, "csv")
         write_own(tmp_path / "dev", OWN, "csv")
-        labels = flat_labels(load_dialogue_files(tmp_path)["train"])
+        labels = gold(load_dialogue_files(tmp_path)["train"])
         assert labels.dtype == "int64" and labels.tolist() == [2, -1, 1, 0, -1]
 
     def test_flat_labels_of_nothing(self, tmp_path):
         train = load_meld(write_meld(tmp_path))["train"].select([])
-        assert flat_labels(train).shape == (0,) and flat_labels(train).dtype == "int64"
+        assert gold(train).shape == (0,) and gold(train).dtype == "int64"
 
 
 real_data = [
@@ -786,11 +787,11 @@ real_data = [
 
 def sizes(splits) -> list[tuple[int, int]]:
     """(dialogues, utterances) of each split."""
-    return [(len(splits[split]), len(flat_labels(splits[split]))) for split in SPLITS]
+    return [(len(splits[split]), len(gold(splits[split]))) for split in SPLITS]
 
 
 def label_counts(dataset: Dataset) -> dict[str, int]:
-    counts = collections.Counter(flat_labels(dataset).tolist())
+    counts = collections.Counter(gold(dataset).tolist())
     return {name: counts[number] for number, name in enumerate(names_of(dataset))}
 
 
@@ -817,7 +818,7 @@ class TestRealMeld:
     def test_four_classes(self):
         test = load_meld(os.environ["HF_EMOTION_DATA"], four_classes=True)["test"]
         assert label_counts(test) == {"angry": 345, "happy": 402, "neutral": 1256, "sad": 208}
-        assert len(flat_labels(test)) == 2610
+        assert len(gold(test)) == 2610
 
 
 class TestRealEmoryNLP:

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import hf_emotion.inference.dialogue as dialogue_module
 import numpy as np
 import pyarrow
 import pyarrow.parquet
@@ -33,6 +32,7 @@ from toolkit_helpers import (
 from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer, pipeline
 
 import hf_emotion.serving.bulk as bulk
+import hf_emotion.tasks.dialogue_emotion.predictor as dialogue_module
 from hf_emotion import (
     DialogueBiLSTMConfig,
     DialogueBiLSTMForEmotionRecognition,

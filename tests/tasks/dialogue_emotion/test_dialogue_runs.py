@@ -41,7 +41,7 @@ from toolkit_helpers import (
 )
 from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer, BertModel, pipeline
 
-import hf_emotion.training.classification as run_module
+import hf_emotion.training.seeds as run_module
 from hf_emotion import (
     BertForLabelAwareClassification,
     DialogueBiLSTMForEmotionRecognition,

@@ -16,10 +16,9 @@ from datasets import ClassLabel, Dataset, DatasetDict
 from toolkit_helpers import write_csv, write_jsonl
 
 from hf_emotion import load_dataset_for
-from hf_emotion.tasks.rows import (duplicates_between_splits, is_multi_label, label_matrix, remove_duplicates)
+from hf_emotion.data.files import columns_of, read_rows
 from hf_emotion.data.splits import label_names
-from hf_emotion.data.files import read_rows
-from hf_emotion.data.files import columns_of
+from hf_emotion.tasks.rows import duplicates_between_splits, label_matrix, remove_duplicates
 from hf_emotion.taxonomies import (
     EKMAN,
     GOEMOTIONS,
@@ -97,7 +96,7 @@ class TestGoEmotionsFiles:
         assert train["id"][:] == ["ab1", "ab2"]
         assert train["labels"][:] == [[0, 17], [27]]  # sorted
         assert named(train) == [["admiration", "joy"], ["neutral"]]
-        assert label_names(train) == GOEMOTIONS and is_multi_label(train)
+        assert label_names(train) == GOEMOTIONS and (label_matrix(train).ndim == 2)
         assert named(splits["validation"]) == [["anger"]]
 
     def test_text_is_left_as_it_is(self, tmp_path):
@@ -356,7 +355,7 @@ class TestOwnFiles:
         splits = load(folder)
         assert list(splits) == ["train", "validation", "test"]
         assert splits["train"].features["labels"] == ClassLabel(names=["anger", "joy"])  # inferred: sorted
-        assert not is_multi_label(splits["train"])
+        assert not (label_matrix(splits["train"]).ndim == 2)
         assert splits["train"]["labels"][:] == [1, 0, 1]
         assert splits["test"]["text"][:] == [row[0] for row in ROWS]
 
@@ -368,7 +367,7 @@ class TestOwnFiles:
         with pytest.raises(ValueError, match=r"test.jsonl, line 2: .*one label.*got \['joy'\]"):
             load(tmp_path)
         splits = load(tmp_path, on_bad_rows="skip")
-        assert not is_multi_label(splits["train"]) and splits["test"]["text"][:] == ["c"]
+        assert not (label_matrix(splits["train"]).ndim == 2) and splits["test"]["text"][:] == ["c"]
 
     def test_a_part_of_several_labels_without_any(self, folder, caplog):
         for split, cell in (("train", "joy|anger"), ("validation", "joy"), ("test", "")):
@@ -402,7 +401,7 @@ class TestOwnFiles:
             rows = [["a", "joy | anger"], ["b", "fear"], ["c", ""], ["d", "joy|joy|"]]
             write_csv(folder / f"{split}.csv", ["text", "label"], rows)
         train = load(folder, label_separator="|")["train"]
-        assert is_multi_label(train) and label_names(train) == ["anger", "fear", "joy"]
+        assert (label_matrix(train).ndim == 2) and label_names(train) == ["anger", "fear", "joy"]
         assert train["labels"][:] == [[0, 2], [1], [], [2]]
 
     def test_an_empty_separator(self, folder):
@@ -434,7 +433,7 @@ class TestOwnFiles:
             else:
                 pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / f"{split}.parquet")
         train = load(tmp_path)["train"]
-        assert is_multi_label(train)
+        assert label_matrix(train).ndim == 2
         assert named(train) == [["anger", "joy"], [], ["joy"]]
 
     @pytest.mark.parametrize("value", ["  ", float("nan"), None])

@@ -12,7 +12,7 @@ from toolkit_helpers import feelings_rows, write_csv, write_meld
 
 from hf_emotion import load_dataset_for
 from hf_emotion.data.splits import label_names, oversample_minorities
-from hf_emotion.tasks.rows import duplicates_between_splits, is_multi_label, remove_duplicates
+from hf_emotion.tasks.rows import duplicates_between_splits, label_matrix, remove_duplicates
 
 
 EMOTIONS = ["sadness", "joy", "love", "anger", "fear", "surprise"]
@@ -67,7 +67,7 @@ class TestFiles:
     def test_labels_have_the_ids_of_the_hub(self, tmp_path):
         every = lines([(f"text {label}", label) for label in sorted(EMOTIONS)])
         splits = load_dataset_for("emotion6", emotion6_folder(tmp_path, train=every))
-        assert all(label_names(split) == EMOTIONS and not is_multi_label(split) for split in splits.values())
+        assert all(label_names(split) == EMOTIONS and not (label_matrix(split).ndim == 2) for split in splits.values())
         ids = dict(zip(splits["train"]["text"], splits["train"]["labels"], strict=True))
         expected = {"sadness": 0, "joy": 1, "love": 2, "anger": 3, "fear": 4, "surprise": 5}
         assert ids == {f"text {label}": number for label, number in expected.items()}

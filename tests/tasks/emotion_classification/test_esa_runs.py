@@ -48,7 +48,7 @@ from transformers import (
 )
 
 import hf_emotion.serving.bulk as bulk_module
-import hf_emotion.training.classification as run_module
+import hf_emotion.training.seeds as run_module
 from hf_emotion import (
     Predictor,
     load_dataset_for,

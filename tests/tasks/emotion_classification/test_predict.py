@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import hf_emotion.inference.predictor as predictor_module
 import numpy as np
 import pyarrow
 import pyarrow.parquet
@@ -19,6 +18,7 @@ import torch
 from toolkit_helpers import files_in, one_thread, write_csv, write_jsonl
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+import hf_emotion.runtime.classifying as predictor_module
 import hf_emotion.serving.bulk as bulk
 from hf_emotion import Predictor, load_dataset_for
 from hf_emotion.runtime.batching import token_budget_batches

@@ -37,14 +37,20 @@ from toolkit_helpers import (
     write_daily_dialog,
 )
 
-import hf_emotion.data.replies as replies_module
-from hf_emotion.tasks.rows import duplicates_between_splits, remove_duplicates
+import hf_emotion.tasks.emotional_response.loading as replies_module
 from hf_emotion import load_dataset_for
-from hf_emotion.tasks.emotional_response.loading import (MOJITALK_EMOJIS, dialogue_replies, load_daily_dialog_replies, load_empathetic_replies, load_mojitalk, mojitalk_part)
-from hf_emotion.tasks.emotional_response.rows import is_reply_dataset
-from hf_emotion.tasks.emotional_response.own_files import load_reply_files
+from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.emotional_response.emojis import strip_emojis
-from hf_emotion.tasks.rows import row_texts
+from hf_emotion.tasks.emotional_response.loading import (
+    MOJITALK_EMOJIS,
+    dialogue_replies,
+    load_daily_dialog_replies,
+    load_empathetic_replies,
+    load_mojitalk,
+    mojitalk_part,
+)
+from hf_emotion.tasks.emotional_response.own_files import load_reply_files
+from hf_emotion.tasks.rows import duplicates_between_splits, remove_duplicates
 
 
 ZWJ, VS16, VS15 = "\u200d", "\ufe0f", "\ufe0e"
@@ -66,7 +72,7 @@ def check_columns(dataset: Dataset, names: list[str]) -> None:
     text = Value("string")
     assert dict(dataset.features) == {"id": text, "context": text, "reply": text, "labels": ClassLabel(names=names)}
     assert dataset.column_names == ["id", "context", "reply", "labels"]
-    assert is_reply_dataset(dataset)
+    assert task_of_rows(dataset).name == "emotional-response"
     assert len(set(dataset["id"])) == len(dataset) > 0
     for row in dataset:
         assert row["context"] == row["context"].strip() != "" and row["reply"] == row["reply"].strip() != ""
@@ -628,7 +634,7 @@ class TestWiring:
         folder = empathetic_folder(write_daily_dialog(mojitalk_folder(tmp_path)))
         monkeypatch.setenv("HF_EMOTION_DATA", str(folder))
         for name in ("mojitalk", "daily_dialog_replies", "empathetic_dialogues"):
-            assert is_reply_dataset(load_dataset_for(name)["test"])
+            assert task_of_rows(load_dataset_for(name)["test"]).name == "emotional-response"
         with pytest.raises(ValueError, match="unknown option 'context_turn'.*did you mean 'context_turns'"):
             load_dataset_for("empathetic_dialogues", folder, context_turn=2)
 
@@ -654,7 +660,7 @@ class TestWiring:
 
     def test_duplicates_are_pairs(self):
         splits = self.splits()
-        assert row_texts(splits["validation"]) == ["c\n9", "b\n2"]
+        assert task_of_rows(splits["validation"]).texts(splits["validation"]) == ["c\n9", "b\n2"]
         report = duplicates_between_splits(DatasetDict({name: splits[name] for name in ("train", "validation")}))
         assert report == {"repeated in train": 1, "repeated in validation": 0, "train & validation": 1}
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from datasets import DatasetDict
 from huggingface_hub import ModelCard
 from model_cases import TINY_GPT2, asymmetric_
 from reply_corpora import MOJIS, mojitalk_folder
@@ -41,7 +42,7 @@ from transformers import (
 )
 
 import hf_emotion.runs.train as run_module
-import hf_emotion.training.generation as generation_module
+import hf_emotion.training.seeds as generation_module
 from hf_emotion import (
     BertModLNForConditionalGeneration,
     GPT2ModLNConfig,
@@ -67,7 +68,7 @@ from hf_emotion.tasks.emotional_response.building import build_generator, encode
 from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
 from hf_emotion.tasks.emotional_response.measuring import evaluate_replies, sample_rows
 from hf_emotion.tasks.emotional_response.published import MOJITALK_PUBLISHED
-from hf_emotion.tasks.emotional_response.rows import replies_as_texts
+from hf_emotion.tasks.emotional_response.rows import as_texts
 from hf_emotion.tasks.language_modeling.building import build_language_model
 
 
@@ -813,7 +814,7 @@ class TestJudges:
 
     def test_columns(self, pairs):
         splits = load_dataset_for("reply_files", pairs)
-        texts = replies_as_texts(splits)
+        texts = DatasetDict({split: as_texts(rows) for split, rows in splits.items()})
         assert texts["test"].column_names == ["id", "text", "labels"]
         assert (
             texts["test"]["text"][:] == splits["test"]["reply"][:]

@@ -34,6 +34,7 @@ from toolkit_helpers import (
 from transformers import AutoTokenizer
 
 from hf_emotion import load_dataset_for
+from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.emotional_response.loading import load_empathetic_conversations
 from hf_emotion.tasks.language_modeling.building import (
     END_OF_TEXT,
@@ -42,8 +43,7 @@ from hf_emotion.tasks.language_modeling.building import (
     train_tokenizer,
 )
 from hf_emotion.tasks.language_modeling.loading import CONVERSATION_LOADERS, load_conversations
-from hf_emotion.tasks.language_modeling.rows import is_conversation_dataset
-from hf_emotion.tasks.rows import duplicates_between_splits, row_texts
+from hf_emotion.tasks.rows import duplicates_between_splits
 
 
 PARTS = {"train": "train", "validation": "dev", "test": "test"}
@@ -155,9 +155,9 @@ class TestTogether:
     def test_columns(self, corpora):
         for dataset in load_conversations(corpora, ["meld", "reply_files"]).values():
             assert dataset.features == Features({"id": Value("string"), "turns": List(Value("string"))})
-            assert is_conversation_dataset(dataset)
+            assert task_of_rows(dataset).name == "language-modeling"
         for name in ("meld", "mojitalk"):
-            assert not is_conversation_dataset(load_dataset_for(name, corpora)["test"])
+            assert not (task_of_rows(load_dataset_for(name, corpora)["test"]).name == "language-modeling")
 
     @pytest.mark.parametrize("names", [["melt"], ["meld", "goemotions"], [], "meld", ["daily_dialog_replies"]])
     def test_unknown(self, corpora, names):
@@ -181,7 +181,7 @@ class TestTogether:
         )
         splits = load_dataset_for("conversations", folder, corpora=["mojitalk"])
         assert duplicates_between_splits(splits)["train & test"] == 1 and "train & test: 1" in caplog.text
-        assert row_texts(splits["test"]) == [f"{held_out[0]}\n{held_out[1]}"]
+        assert task_of_rows(splits["test"]).texts(splits["test"]) == [f"{held_out[0]}\n{held_out[1]}"]
         left = load_dataset_for("conversations", folder, corpora=["mojitalk"], dedupe=True)
         assert left["train"]["turns"][:] == [[held_out[0], "else"], ["x", "y"]] and len(left["test"]) == 1
 

@@ -11,19 +11,19 @@ import re
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-import hf_emotion.data.aspect as aspect_module
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Value
 from toolkit_helpers import write_csv, write_jsonl
 
+import hf_emotion.tasks.targeted_sentiment.loading as aspect_module
 from hf_emotion import load_dataset_for
 from hf_emotion.data.splits import label_names
-from hf_emotion.tasks.rows import duplicates_between_splits, is_multi_label, remove_duplicates
+from hf_emotion.tasks import task_of_rows
+from hf_emotion.tasks.rows import duplicates_between_splits, label_matrix, remove_duplicates
 from hf_emotion.tasks.targeted_sentiment.rows import (
     TARGET_TEXTS,
     auxiliary_sentence,
     context_names,
-    is_aspect_dataset,
     replace_targets,
 )
 
@@ -508,7 +508,7 @@ class TestOwnFiles:
             "context_id": Value("int64"),
             "labels": ClassLabel(names=["bad", "good", "none"]),
         }
-        assert not is_multi_label(train) and is_aspect_dataset(train)
+        assert not (label_matrix(train).ndim == 2) and (task_of_rows(train).name == "targeted-sentiment")
         assert train["text"][:] == [row[0] for row in ROWS]
         assert train["target"][:] == [0, 0, 1] and train["aspect"][:] == [1, 0, 1]
         assert train["context_id"][:] == [1, 0, 3]
@@ -526,7 +526,9 @@ class TestOwnFiles:
 
     def test_without_aspect_column_nothing_changes(self, folder):
         train = load(folder)["train"]
-        assert train.column_names == ["id", "text", "labels"] and not is_aspect_dataset(train)
+        assert train.column_names == ["id", "text", "labels"] and not (
+            task_of_rows(train).name == "targeted-sentiment"
+        )
 
     def test_other_column_names_and_ids(self, tmp_path):
         for split in ("train", "dev"):

@@ -12,7 +12,6 @@ from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
-import hf_emotion.inference.predictor as predictor_module
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -54,7 +53,8 @@ from transformers import (
     pipeline,
 )
 
-import hf_emotion.training.classification as run_module
+import hf_emotion.runtime.classifying as predictor_module
+import hf_emotion.training.seeds as run_module
 from hf_emotion import (
     CGBertForSequenceClassification,
     Predictor,
