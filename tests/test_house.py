@@ -2,11 +2,14 @@
 """The rooms of hf_emotion: each imports only what lies below it, in functions too."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import hf_emotion
+from hf_emotion.tasks import TASKS, corpora
 
 
 ROOT = Path(hf_emotion.__file__).parent
@@ -20,6 +23,7 @@ FLOORS = (
     ("reports",),
     ("training",),
     ("inference",),
+    ("tasks",),
     ("data",),
     ("recipes",),
     ("runtime",),
@@ -74,3 +78,46 @@ def test_a_room_imports_only_what_lies_below_it(path):
 def test_every_room_has_its_floor():
     rooms = {path.relative_to(ROOT).with_suffix("").parts[0] for path in FILES}
     assert rooms == set(FLOOR_OF) - {"modeling", "configs"}
+
+
+# What only `tasks/`, the recipes and the study may name.
+NAMES = {name for task in TASKS for name in (task.name, *task.model_types)} | set(corpora())
+# "files" and "conversations" are words of the code, too.
+NAMES -= {"files", "conversations"}
+ALLOWED = {
+    "recipes.py": {"goemotions"},  # the corpus of a recipe that names none
+    "taxonomies.py": {"goemotions"},  # the taxonomy of that name
+    "metrics/__init__.py": {"goemotions", "sentihood", "semeval2014"},  # the metrics of that name
+    "cli/study.py": {"goemotions"},  # the corpus of the study's own question
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_nothing_else_names_a_task_a_corpus_or_a_model_type(path):
+    name = path.relative_to(ROOT).as_posix()
+    if name.split("/")[0] in ("tasks", "study"):
+        return
+    literals = {
+        node.value
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert literals & NAMES <= ALLOWED.get(name, set())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_nothing_else_asks_for_the_kind_of_a_predictor(path):
+    name = path.relative_to(ROOT).as_posix()
+    if name.split("/")[0] in ("tasks", "study"):
+        return
+    predictors = {task.predictor_class for task in TASKS}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "type"):
+            asked = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+            assert not asked & predictors, f"line {node.lineno}"
+
+
+def test_tasks_are_listed_without_heavy_libraries():
+    heavy = ["numpy", "datasets", "torch", "transformers", "sklearn", "pyarrow"]
+    code = f"import sys, hf_emotion.tasks; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
