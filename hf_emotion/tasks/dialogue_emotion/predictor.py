@@ -50,6 +50,7 @@ class DialoguePredictor:
     """
 
     task = TASK
+    multi_label = False
 
     def __init__(
         self,

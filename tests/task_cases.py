@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A case of every task for the suite that all tasks pass (tests/tasks/test_tasks_shared.py): a tiny corpus, a recipe, and what is asked.
+A new task adds a row here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from families import CONTEXTS, FAMILIES, TARGETED_TEXTS, TEXTS, TURNS, recipe_of
+from toolkit_helpers import write_csv
+
+
+@dataclass(frozen=True)
+class TaskCase:
+    """
+    Attributes:
+        id: of the test.
+        task: the name of the task.
+        recipe: fields of the recipe.
+        data: the folder of its files, of those that `families` writes.
+        lines: what a command is asked; none for a task that answers nothing.
+        command: which one answers.
+        options: of that command.
+        key: where an answer stands in a line of JSON.
+        file: (columns, rows) to predict: the lines, as a file has them.
+        bad: a row of that file that cannot be predicted.
+        explain: further options of `explain`; None: the task explains nothing.
+        evaluate: further options of `evaluate`; None: the task measures nothing.
+        write: makes `data` where families do not.
+    """
+
+    id: str
+    task: str
+    recipe: dict[str, Any]
+    data: str
+    lines: tuple[str, ...] = ()
+    command: str = "predict"
+    options: tuple[str, ...] = ()
+    key: str = "labels"
+    file: tuple[list[str], list[list[str]]] | None = None
+    bad: list[str] = field(default_factory=list)
+    explain: tuple[str, ...] | None = ()
+    evaluate: tuple[str, ...] | None = ()
+    write: Callable[[Path], Any] = lambda folder: None
+
+    def write_file(self, path: Path, bad: bool = False) -> Path:
+        header, rows = self.file
+        return write_csv(path, header, [*rows, *([self.bad] if bad else [])])
+
+
+LINES = tuple(utterance if speaker is None else f"{speaker}: {utterance}" for speaker, utterance in TURNS)
+
+TASK_CASES = [
+    TaskCase(
+        id="emotion-classification",
+        task="emotion-classification",
+        recipe=recipe_of("label-aware"),
+        data=FAMILIES["label-aware"].data,
+        lines=TEXTS[:4],
+        file=(["number", "text"], [[str(number), text] for number, text in enumerate(TEXTS[:4])]),
+        bad=["9", " "],
+    ),
+    TaskCase(
+        id="targeted-sentiment",
+        task="targeted-sentiment",
+        recipe=recipe_of("qacg"),
+        data=FAMILIES["qacg"].data,
+        lines=TARGETED_TEXTS,
+        key="sentiments",
+        file=(["number", "text"], [[str(number), text] for number, text in enumerate(TARGETED_TEXTS)]),
+        bad=["9", " "],
+    ),
+    TaskCase(
+        id="dialogue-emotion",
+        task="dialogue-emotion",
+        recipe=recipe_of("dialogue-encoder"),
+        data=FAMILIES["dialogue-encoder"].data,
+        lines=LINES,
+        key="label",
+        file=(["dialogue", "speaker", "utterance"], [["1", speaker or "", utterance] for speaker, utterance in TURNS]),
+        bad=["2", "Ann", ""],
+    ),
+    TaskCase(
+        id="emotional-response",
+        task="emotional-response",
+        recipe={**recipe_of("bert-mod-ln"), "training_arguments": recipe_of("label-aware")["training_arguments"]},
+        data=FAMILIES["bert-mod-ln"].data,
+        lines=CONTEXTS,
+        command="generate",
+        options=("--greedy", "--max-new-tokens", "5", "-e", "joy"),
+        key="reply",
+        file=(["context", "emotion"], [[context, "joy"] for context in CONTEXTS]),
+        bad=["", "joy"],
+        explain=("-e", "joy"),
+        evaluate=("--contexts", "3"),
+    ),
+    TaskCase(
+        id="language-modeling",
+        task="language-modeling",
+        recipe={**recipe_of("language-model"), "training_arguments": recipe_of("label-aware")["training_arguments"]},
+        data=FAMILIES["bert-mod-ln"].data,
+        explain=None,
+        evaluate=None,
+    ),
+]

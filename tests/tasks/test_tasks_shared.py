@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every task does, from the command line: train, resume, evaluate, predict, explain, export, publish, refuse bad rows."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+import transformers
+import yaml
+from families import working_in, write_bases_and_corpora
+from safetensors.numpy import load_file
+from task_cases import TASK_CASES, TaskCase
+from toolkit_helpers import files_in, invoke, one_thread, report_of
+from typer.testing import CliRunner
+
+from hf_emotion.cli import app
+from hf_emotion.tasks import task_of, task_of_run
+from hf_emotion.tasks.base import OWN_TERMS
+from hf_emotion.training import seeds
+
+
+ANSWERING = [case for case in TASK_CASES if case.lines]
+of_case = lambda cases: pytest.mark.parametrize("case", cases, ids=lambda case: case.id)  # noqa: E731
+
+
+@pytest.fixture(scope="module", autouse=True)
+def workplace(tmp_path_factory):
+    """A working directory with tiny base models and corpora, in which all commands run."""
+    with working_in(tmp_path_factory.mktemp("tasks")), one_thread():
+        write_bases_and_corpora()
+        yield Path.cwd()
+
+
+@pytest.fixture(scope="module")
+def run_of(workplace):
+    """Case -> its finished run folder, trained once."""
+    done: dict[str, Path] = {}
+
+    def run(case: TaskCase) -> Path:
+        if case.id not in done:
+            case.write(Path(case.data))
+            Path("recipes").mkdir(exist_ok=True)
+            recipe = Path("recipes", f"{case.id}.yaml")
+            recipe.write_text(yaml.safe_dump(case.recipe, allow_unicode=True), encoding="utf-8")
+            invoke("train", recipe, "-o", f"runs/{case.id}", "--data-dir", case.data)
+            done[case.id] = Path("runs", case.id).resolve()
+        return done[case.id]
+
+    return run
+
+
+def fails(*words) -> str:
+    """What a command says that ends with an error."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code != 0, result.output
+    return str(result.exception) if result.exit_code == 1 else result.output
+
+
+def json_lines(text: str) -> list[dict]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@of_case(TASK_CASES)
+def test_a_training_leaves_a_checkpoint_that_transformers_loads(case, run_of):
+    run = run_of(case)
+    report = report_of(run)
+    config = transformers.AutoConfig.from_pretrained(run)
+    task = task_of(config)
+    assert task.name == case.task and task_of_run(report) is task
+    _, loading = getattr(transformers, task.auto_class).from_pretrained(run, output_loading_info=True)
+    assert not loading["missing_keys"] and not loading["unexpected_keys"]
+    assert {"README.md", "metrics.json", "recipe.yaml", "report.html", "tokenizer.json"} <= set(files_in(run))
+    metric = report["runs"][0]["selected_by"].removeprefix("eval_")
+    (figures,) = [kinds for kinds in report["summary"]["test"].values() if metric in kinds][:1]
+    assert np.isfinite(figures[metric]["mean"])
+    card = (run / "README.md").read_text(encoding="utf-8")
+    assert "library_name: transformers" in card and case.recipe["name"] in card
+
+
+@of_case(TASK_CASES)
+def test_an_interrupted_training_ends_as_if_nothing_had_been(case, run_of, monkeypatch):
+    run, again = run_of(case), Path(f"runs/{case.id}-resumed")
+    save = seeds.EmotionTrainer._save_checkpoint
+
+    def save_and_stop(*arguments, **options):
+        save(*arguments, **options)
+        raise KeyboardInterrupt
+
+    command = ("train", f"recipes/{case.id}.yaml", "-o", again, "--data-dir", case.data)
+    with monkeypatch.context() as patch:
+        patch.setattr(seeds.EmotionTrainer, "_save_checkpoint", save_and_stop)
+        CliRunner().invoke(app, [str(word) for word in command])
+    assert not (again / "metrics.json").exists() and list(again.glob("checkpoints/*"))
+    invoke(*command, "--resume")
+    assert report_of(again)["runs"][0]["resumed"] is True
+    expected, found = load_file(run / "model.safetensors"), load_file(again / "model.safetensors")
+    assert expected.keys() == found.keys()
+    assert all((expected[name] == found[name]).all() for name in expected)
+    assert files_in(run).keys() == files_in(again).keys()
+    for name in ("test", "validation"):
+        assert report_of(run)["runs"][0][name] == report_of(again)["runs"][0][name]
+    if (run / "predictions.parquet").is_file():
+        assert pyarrow.parquet.read_table(run / "predictions.parquet").equals(
+            pyarrow.parquet.read_table(again / "predictions.parquet")
+        )
+    shutil.rmtree(again)
+
+
+@of_case([case for case in TASK_CASES if case.evaluate is not None])
+def test_evaluate_gives_the_figures_of_the_run(case, run_of):
+    run = run_of(case)
+    words = ("evaluate", run, "--dataset", case.recipe["dataset"], "--data-dir", case.data, "--json", *case.evaluate)
+    options = [f"--option={key}={value}" for key, value in case.recipe.get("dataset_options", {}).items()]
+    found = json.loads(invoke(*words, *options))
+    if "metrics" not in found:  # models of replies have figures of their own
+        assert np.isfinite(found["rows"]["model"]["token_perplexity"])
+        return
+    trained = report_of(run)["runs"][0]["test"]
+    for kind, figures in found["metrics"].items():
+        if kind != "fixed":  # whose threshold is another one by default
+            for name, value in figures.items():
+                if isinstance(value, float):
+                    assert value == pytest.approx(trained[kind][name], abs=1e-6, nan_ok=True), (kind, name)
+
+
+@of_case(ANSWERING)
+def test_texts_and_lines_of_stdin_get_the_same_answers(case, run_of):
+    run = run_of(case)
+    texts = json_lines(invoke(case.command, run, *case.lines, *case.options, "--json"))
+    stdin = json_lines(invoke(case.command, run, *case.options, "--json", stdin="\n".join(case.lines) + "\n"))
+    assert texts == stdin and len(texts) == len(case.lines)
+    assert all({case.key, "truncated", "unknown"} <= row.keys() for row in texts)
+    shown = invoke(case.command, run, *case.lines, *case.options)
+    words = [row["reply"] for row in texts] if case.key == "reply" else [case.lines[0].split()[0].rstrip(":")]
+    assert all(word in shown for word in words)
+
+
+@of_case(ANSWERING)
+def test_a_file_gets_the_answers_of_its_texts(case, run_of, tmp_path):
+    run, file, output = run_of(case), case.write_file(tmp_path / "in.csv"), tmp_path / "out.jsonl"
+    options = [word for word in case.options if word not in ("-e", "joy")]
+    invoke(case.command, run, "--input", file, "--output", output, *options)
+    rows = json_lines(output.read_text(encoding="utf-8"))
+    texts = json_lines(invoke(case.command, run, *case.lines, *case.options, "--json"))
+    assert len(rows) == len(texts)
+    for row, text in zip(rows, texts, strict=True):
+        assert (row["truncated"], row["unknown"]) == (text["truncated"], text["unknown"])
+        if case.key == "reply":
+            assert row["reply"] == text["reply"]
+        elif case.key == "label":
+            assert row["predicted_labels"] == [text["label"]]
+        elif case.key == "sentiments":
+            named = [item for item in text["sentiments"] if item["label"] != "none"]
+            assert [item["score"] for item in named] == pytest.approx(row["predicted_scores"], abs=1e-6)
+        else:
+            assert row["predicted_labels"] == [item["label"] for item in text["labels"]]
+
+
+@of_case(ANSWERING)
+def test_a_bad_row_is_named_and_nothing_is_written(case, run_of, tmp_path):
+    file, output = case.write_file(tmp_path / "in.csv", bad=True), tmp_path / "out.jsonl"
+    options = [word for word in case.options if word not in ("-e", "joy")]
+    message = fails(case.command, run_of(case), "--input", file, "--output", output, *options)
+    assert "in.csv" in message and f"line {len(case.file[1]) + 2}" in message
+    assert os.listdir(tmp_path) == ["in.csv"]
+
+
+@of_case([case for case in TASK_CASES if case.explain is not None])
+def test_explain_gives_finite_maps(case, run_of):
+    line = case.lines[:3] if case.task == "dialogue-emotion" else case.lines[:1]
+    found = json.loads(invoke("explain", run_of(case), *line, *case.explain, "--format", "json"))
+    assert (
+        found["maps"] and found["model_type"] == json.loads((run_of(case) / "config.json").read_text())["model_type"]
+    )
+    for heat in found["maps"]:
+        values = np.array(heat["values"], dtype=float)
+        assert values.shape == (len(heat["rows"]), len(heat["columns"])) and np.isfinite(values).all()
+
+
+@of_case([case for case in TASK_CASES if not case.lines])
+def test_a_task_that_answers_nothing_says_so(case, run_of):
+    assert case.task in fails("predict", run_of(case), "a day")
+
+
+@of_case(TASK_CASES)
+def test_publishing_is_checked_without_sending_anything(case, run_of, tmp_path):
+    run = tmp_path / case.id
+    shutil.copytree(run_of(case), run)
+    card = (run / "README.md").read_text(encoding="utf-8")
+    (run / "README.md").write_text(card.replace(OWN_TERMS, "CC0"), encoding="utf-8")
+    before = files_in(run)
+    shown = invoke("push", run, "--repo-id", "somebody/model", "--dry-run")
+    assert "model.safetensors" in shown and "README.md" in shown and "dry run" in shown
+    assert files_in(run) == before
