@@ -211,6 +211,7 @@ def prepare_classifier(
     contexts: Mapping[str, Any] | None = None,
     gate: TfidfGate | None = None,
     alone: bool = False,
+    check: Callable[..., None] = lambda *arguments: None,
 ) -> Prepared:
     """
     What the training of a classifier needs.
@@ -219,6 +220,7 @@ def prepare_classifier(
         contexts: of targeted sentiment, for the model's configuration.
         gate: the TF-IDF gate of the texts.
         alone: whether the rows are those of one context, for which the metrics of the corpus mean nothing.
+        check: (tokenizer, configuration, max_length); ValueError where they do not fit.
     """
     names, gold = label_names(splits["train"]), label_matrix(splits["train"])
     several = gold.ndim == 2
@@ -235,6 +237,7 @@ def prepare_classifier(
         contexts,
     )
     check_length(recipe, usable_positions(model.config))
+    check(tokenizer, model.config, recipe.max_length)
     with first(desc="tokenization"):
         encoded = {
             split: tokenize(splits[split], tokenizer, recipe.max_length, model.config, gate)

@@ -12,16 +12,13 @@ import pytest
 from fuzzing import CORPORA as FOLDERS
 from fuzzing import write_corpora
 
-import hf_emotion
 from hf_emotion import load_dataset_for, metrics
 from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, options_of
 from hf_emotion.tasks.measures import single_label
 
 
 CORPORA, LABELLED = corpora(), labelled_corpora()
-SOURCE = Path(hf_emotion.__file__).parent
-# The taxonomy of the 28 labels has the corpus' name, and a recipe without `dataset` is one for it.
-MORE = {"goemotions": {"taxonomies.py", "recipes.py"}}
+CORPORA, LABELLED = corpora(), labelled_corpora()
 
 
 @pytest.mark.parametrize("name", CORPORA)
@@ -29,7 +26,7 @@ def test_a_record_is_whole(name):
     corpus = corpus_of(name)
     assert corpus.name == name and corpus.terms
     assert "data_dir" not in options_of(name)
-    assert corpus.metrics is None or callable(getattr(metrics, corpus.metrics))
+    assert all(callable(getattr(metrics, name)) for name in corpus.metrics)
     assert bool(corpus.languages) is not corpus.own_files
 
 
@@ -43,19 +40,6 @@ def test_the_selection_metric_is_one_that_is_measured():
         assert isinstance(found[corpus_of(name).selection_metric], float), name
 
 
-# "files" and "conversations" are words of the code, too.
-@pytest.mark.parametrize("name", [name for name in LABELLED if not CORPORA[name].own_files])
-def test_a_corpus_is_named_in_two_files_at_most(name):
-    """Outside the study: its record and, for a corpus of several kinds, another one that reads it."""
-    literal = re.compile(rf"""["']{name}["']""")
-    files = {
-        path.relative_to(SOURCE).as_posix()
-        for path in SOURCE.rglob("*.py")
-        if "study" not in path.relative_to(SOURCE).as_posix() and literal.search(path.read_text(encoding="utf-8"))
-    }
-    assert len(files - MORE.get(name, set())) <= 2, files
-
-
 def test_unknown_names_get_the_nearest():
     with pytest.raises(ValueError, match="'goemotion'.*'goemotions'"):
         corpus_of("goemotion")
@@ -63,7 +47,7 @@ def test_unknown_names_get_the_nearest():
 
 def test_the_corpora_are_listed_without_heavy_libraries():
     heavy = ["datasets", "torch", "transformers", "sklearn", "scipy", "pandas", "pyarrow"]
-    code = f"import sys, hf_emotion.data; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, hf_emotion.tasks; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 

@@ -93,11 +93,14 @@ def warn(train: Dataset, names: list[str], has_label: np.ndarray) -> None:
 
 
 def prepare(recipe: Recipe, splits: DatasetDict, fields: dict[str, Any] | None, first: Any) -> Prepared:
-    prepared = prepare_classifier(
-        recipe, splits, first, contexts=fields or contexts(splits["train"]), alone=fields is not None
+    return prepare_classifier(
+        recipe,
+        splits,
+        first,
+        contexts=fields or contexts(splits["train"]),
+        alone=fields is not None,
+        check=check_room,
     )
-    check_room(prepared.tokenizer, prepared.model.config, recipe.max_length)
-    return prepared
 
 
 def finish(
