@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import dummy_task
 from families import CONTEXTS, FAMILIES, TARGETED_TEXTS, TEXTS, TURNS, recipe_of
 from toolkit_helpers import write_csv
 
@@ -104,5 +105,21 @@ TASK_CASES = [
         data=FAMILIES["bert-mod-ln"].data,
         explain=None,
         evaluate=None,
+    ),
+    TaskCase(
+        id="dummy",
+        task="text-matching",
+        recipe={
+            **recipe_of("stock"),
+            "name": "dummy",
+            "dataset": "matches",
+            "dataset_options": {},
+        },
+        data="data/matches",
+        lines=("i am so happy today => so very happy", "i am so sad today => so very calm"),
+        file=(["pair"], [["i am so happy today => so very happy"], ["i am so sad today => so very calm"]]),
+        bad=[" "],
+        explain=None,
+        write=dummy_task.write_matches,
     ),
 ]

@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+import dummy_task
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -18,7 +19,7 @@ from toolkit_helpers import files_in, invoke, one_thread, report_of
 from typer.testing import CliRunner
 
 from hf_emotion.cli import app
-from hf_emotion.tasks import task_of, task_of_run
+from hf_emotion.tasks import TASKS, task_of, task_of_run
 from hf_emotion.tasks.base import OWN_TERMS
 from hf_emotion.training import seeds
 
@@ -30,9 +31,13 @@ of_case = lambda cases: pytest.mark.parametrize("case", cases, ids=lambda case: 
 @pytest.fixture(scope="module", autouse=True)
 def workplace(tmp_path_factory):
     """A working directory with tiny base models and corpora, in which all commands run."""
-    with working_in(tmp_path_factory.mktemp("tasks")), one_thread():
-        write_bases_and_corpora()
-        yield Path.cwd()
+    TASKS.append(dummy_task.TASK)
+    try:
+        with working_in(tmp_path_factory.mktemp("tasks")), one_thread():
+            write_bases_and_corpora()
+            yield Path.cwd()
+    finally:
+        TASKS.remove(dummy_task.TASK)
 
 
 @pytest.fixture(scope="module")
