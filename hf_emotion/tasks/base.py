@@ -276,11 +276,13 @@ class Task:
         evaluate: (predictor, corpus name, split, data_dir, options of the loader, settings) -> figures.
         figures: (figures, corpus name, split) -> what a terminal shows of them.
 
-    Explanation (`explaining.py`, `page.py`):
+    Explanation (`explaining.py`, `guidance.py`, `page.py`):
         explains: the arguments of `explain` that it takes.
         explain: (predictor, text, merge=..., those that are given) -> `Explained`; None: its models cannot be explained here.
         row_questions: (predictor, rows) -> a list with a `Question` for each row whose words `faithfulness` may rank.
         word_scores: (predictor, reading, label, method) -> (words,) for such a question; None: it ranks no words.
+        guidance: metrics.json of a run -> a function, (run, split, data_dir) -> "context_guidance" of its analysis; None: contexts
+            do not guide its model.
         page: predictor -> `Page`; None: `demo` does not show its models.
     """
 
@@ -328,6 +330,7 @@ class Task:
     explain: Callable[..., Explained] | None = None
     row_questions: Callable[..., Any] = _none
     word_scores: Callable[..., np.ndarray] | None = None
+    guidance: Callable[..., Callable[..., dict[str, Any]] | None] = _none
     page: Callable[..., Page] | None = None
 
 

@@ -40,5 +40,6 @@ TASK = Task(
     explain=later(__name__, "explaining.explain"),
     row_questions=later(__name__, "explaining.row_questions"),
     word_scores=later(__name__, "explaining.word_scores"),
+    guidance=later(__name__, "guidance.of_run"),
     page=later(__name__, "page.page"),
 )
