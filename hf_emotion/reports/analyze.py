@@ -45,7 +45,6 @@ ERRORS = 5000  # rows in errors.html, the surest ones
 SENTENCES = 100  # of two runs, in each direction
 GRID = np.linspace(0, 1, 101)  # thresholds of the curves
 BACKGROUND = ("neutral", "none")  # labels whose errors stand on their own
-GUIDED = ("cg-bert", "qacg-bert")
 
 
 def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | None = None) -> dict[str, Any]:
@@ -386,16 +385,14 @@ def _context_guidance(
     run: Path, report: dict[str, Any], split: str, data_dir: str | Path | None, left_out: dict[str, str]
 ) -> dict[str, Any] | None:
     what = "gates and attentions"
-    if report["model_type"] not in GUIDED:
+    measure = task_of_run(report).guidance(report)
+    if measure is None:
         return None  # no such thing in the model
     why = _no_corpus(report, data_dir)
     if why is not None:
         left_out[what] = why
         return None
-    from .context_guidance import collect, describe, histogram
-
-    rows, values = collect(run, report["dataset"], data_dir, split, options=report["dataset_options"])
-    return describe(rows, values) | {"histograms": {name: histogram(layers) for name, layers in values.items()}}
+    return measure(run, split, data_dir)
 
 
 def _no_corpus(report: dict[str, Any], data_dir: str | Path | None) -> str | None:

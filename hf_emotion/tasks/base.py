@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from ..runtime.attribution import Explained
     from ..runtime.unread import Unread
 
 
@@ -187,6 +188,35 @@ class FileColumns:
     nested: str = "turns"
 
 
+@dataclass(frozen=True)
+class Page:
+    """
+    What the page of `demo` shows for a model.
+
+    Attributes:
+        box: what the box for the text is called.
+        examples: texts to try.
+        table: (text, emotions, seed) -> `Table` with what the model says. Emotions and the seed are those that were chosen, none
+            and None where the page offers none.
+        question: (text, method, emotions) -> what `explain` is given: the text as it takes it, and its arguments.
+        methods: of heat maps, by name.
+        method: the one that is chosen at first; None: no heat map.
+        lines: of the box.
+        button: what the button is called.
+        emotions: those that may be chosen, with a seed; None: there is no such choice.
+    """
+
+    box: str
+    examples: Sequence[str]
+    table: Callable[[str, Sequence[str], int | None], Table]
+    question: Callable[[str, str, Sequence[str]], tuple[Any, dict[str, Any]]]
+    methods: Sequence[str]
+    method: str | None
+    lines: int = 2
+    button: str = "Predict"
+    emotions: Sequence[str] | None = None
+
+
 def _none(*args: Any, **kwargs: Any) -> None:
     """What a task has nothing to say about."""
 
@@ -245,6 +275,15 @@ class Task:
         loader_options: (predictor, corpus) -> options that the corpus' loader gets unless they are given.
         evaluate: (predictor, corpus name, split, data_dir, options of the loader, settings) -> figures.
         figures: (figures, corpus name, split) -> what a terminal shows of them.
+
+    Explanation (`explaining.py`, `guidance.py`, `page.py`):
+        explains: the arguments of `explain` that it takes.
+        explain: (predictor, text, merge=..., those that are given) -> `Explained`; None: its models cannot be explained here.
+        row_questions: (predictor, rows) -> a list with a `Question` for each row whose words `faithfulness` may rank.
+        word_scores: (predictor, reading, label, method) -> (words,) for such a question; None: it ranks no words.
+        guidance: metrics.json of a run -> a function, (run, split, data_dir) -> "context_guidance" of its analysis; None: contexts
+            do not guide its model.
+        page: predictor -> `Page`; None: `demo` does not show its models.
     """
 
     name: str
@@ -287,6 +326,13 @@ class Task:
     evaluate: Callable[..., dict[str, Any]] | None = None
     figures: Callable[..., list[Table | str]] | None = None
 
+    explains: frozenset[str] = frozenset()
+    explain: Callable[..., Explained] | None = None
+    row_questions: Callable[..., Any] = _none
+    word_scores: Callable[..., np.ndarray] | None = None
+    guidance: Callable[..., Callable[..., dict[str, Any]] | None] = _none
+    page: Callable[..., Page] | None = None
+
 
 __all__ = [
     "OWN_TERMS",
@@ -294,6 +340,7 @@ __all__ = [
     "Corpus",
     "FileColumns",
     "HeldOut",
+    "Page",
     "Part",
     "Prepared",
     "Table",

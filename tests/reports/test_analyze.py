@@ -24,10 +24,10 @@ from hf_emotion import Predictor, load_dataset_for, metrics
 from hf_emotion.reports import analyze as module
 from hf_emotion.reports.analyze import analyze, analyze_pair
 from hf_emotion.reports.compare import compare
-from hf_emotion.reports.context_guidance import histogram
 from hf_emotion.reports.finished_runs import read_predictions
 from hf_emotion.tasks.held_out import _write_predictions
 from hf_emotion.tasks.rows import label_matrix
+from hf_emotion.tasks.targeted_sentiment.guidance import histogram
 
 
 pytest_plugins = ["toolkit_fixtures"]

@@ -29,4 +29,7 @@ TASK = Task(
     loader_options=later(__name__, "measuring.loader_options"),
     evaluate=later(__name__, "measuring.evaluate"),
     figures=later("hf_emotion.tasks", "evaluating.figures"),
+    explains=frozenset({"labels", "method"}),
+    explain=later(__name__, "explaining.explain"),
+    page=later(__name__, "page.page"),
 )

@@ -34,4 +34,9 @@ TASK = Task(
     evaluate=later(__name__, "measuring.evaluate"),
     figures=later("hf_emotion.tasks", "evaluating.figures"),
     settings=frozenset({"threshold"}),
+    explains=frozenset({"labels", "method"}),
+    explain=later(__name__, "explaining.explain"),
+    row_questions=later(__name__, "explaining.row_questions"),
+    word_scores=later(__name__, "explaining.word_scores"),
+    page=later(__name__, "page.page"),
 )

@@ -30,4 +30,7 @@ TASK = Task(
     evaluate=later(__name__, "measuring.evaluate"),
     settings=frozenset({"judges", "contexts", "bertscore_model", "intensity", "replies"}),
     figures=later(__name__, "showing.figures"),
+    explains=frozenset({"emotions", "reply"}),
+    explain=later(__name__, "explaining.explain"),
+    page=later(__name__, "page.page"),
 )

@@ -36,4 +36,10 @@ TASK = Task(
     loader_options=later(__name__, "measuring.loader_options"),
     evaluate=later(__name__, "measuring.evaluate"),
     figures=later("hf_emotion.tasks", "evaluating.figures"),
+    explains=frozenset({"labels", "targets", "aspects", "method", "layer", "head"}),
+    explain=later(__name__, "explaining.explain"),
+    row_questions=later(__name__, "explaining.row_questions"),
+    word_scores=later(__name__, "explaining.word_scores"),
+    guidance=later(__name__, "guidance.of_run"),
+    page=later(__name__, "page.page"),
 )

@@ -67,8 +67,8 @@ from hf_emotion import (
 )
 from hf_emotion.reports.analyze import analyze
 from hf_emotion.reports.card import write_card
-from hf_emotion.reports.context_guidance import context_guidance
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.study.context_guidance import context_guidance
 from hf_emotion.tasks.sequence_classification import make_collator, tokenize
 from hf_emotion.training.seeds import EmotionTrainer
 
