@@ -14,6 +14,7 @@ from toolkit_helpers import write_csv
 
 from hf_emotion.data.files import read_rows
 from hf_emotion.data.splits import label_names
+from hf_emotion.runtime.attribution import METHODS, Explained, one_text
 from hf_emotion.runtime.batching import as_texts, check_top_k
 from hf_emotion.runtime.classifying import Encoded, TextRows, encode_rows, encoded_probabilities, row_probabilities
 from hf_emotion.runtime.unread import warn_unread
@@ -23,6 +24,7 @@ from hf_emotion.tasks.evaluating import evaluate_single, figures
 from hf_emotion.tasks.held_out import held_out
 from hf_emotion.tasks.measures import single_label
 from hf_emotion.tasks.sequence_classification import base_tokenizer, build_classifier, make_collator
+from hf_emotion.tasks.text_explaining import Question, first_token_map, read_texts
 
 
 NAMES = ["no", "yes"]
@@ -151,6 +153,13 @@ def answer(predictor: PairPredictor, lines: list[str], top_k: int | None = None)
     return Answer(rows, unread, [Table(["first", "second", "fits"], cells)])
 
 
+def explain(predictor: PairPredictor, text, merge="sum", method=METHODS[0]) -> Explained:
+    first, _, second = one_text(text).partition(BETWEEN)
+    questions = [Question(first, auxiliary=second)]
+    maps, notes = first_token_map(predictor, questions, read_texts(predictor, questions, merge), merge)
+    return Explained(text, method, maps, notes)
+
+
 TASK = Task(
     name="text-matching",
     reads="pairs of texts",
@@ -175,4 +184,6 @@ TASK = Task(
     answer=answer,
     evaluate=evaluate_single,
     figures=figures,
+    explains=frozenset({"method"}),
+    explain=explain,
 )

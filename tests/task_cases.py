@@ -119,7 +119,6 @@ TASK_CASES = [
         lines=("i am so happy today => so very happy", "i am so sad today => so very calm"),
         file=(["pair"], [["i am so happy today => so very happy"], ["i am so sad today => so very calm"]]),
         bad=[" "],
-        explain=None,
         write=dummy_task.write_matches,
     ),
 ]
