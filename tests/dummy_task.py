@@ -4,7 +4,6 @@ A task that only the tests know: do two texts fit? With its corpus `matches`. It
 shows that nothing outside `hf_emotion/tasks` knows which tasks there are.
 """
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -174,8 +173,6 @@ TASK = Task(
     file_columns=FileColumns(text="pair"),
     options=frozenset({"top_k"}),
     texts=texts,
-    counted_texts=lambda rows: Counter(texts(rows)),
-    held_out_texts=texts,
     gold=lambda rows: np.asarray(rows["labels"], dtype=np.int64),
     units=lambda rows: (list(rows["id"]), texts(rows)),
     prepare=prepare,

@@ -250,8 +250,8 @@ class Task:
 
     Rows (`rows.py`; N counts what is predicted: rows, or the turns of dialogues):
         texts: rows -> the whole text of each.
-        counted_texts: rows -> {text: how often it stands there}, by which duplicates are found.
-        held_out_texts: rows -> for each row the text that `dedupe` lets no training row share.
+        counted_texts: rows -> {text: how often it stands there}, by which duplicates are found; None: each row counts.
+        held_out_texts: rows -> for each row the text that `dedupe` lets no training row share; None: the whole text.
         gold: rows -> (N, C) int8 of 0 and 1 where a row may have several labels, else (N,) int64 class ids, -1 where there is none;
             None for rows without labels.
         units: rows -> the N ids and texts.
@@ -304,8 +304,8 @@ class Task:
     settings: frozenset[str] = frozenset()
 
     texts: Callable[..., list[str]]
-    counted_texts: Callable[..., Counter[str]]
-    held_out_texts: Callable[..., list[str]]
+    counted_texts: Callable[..., Counter[str]] | None = None
+    held_out_texts: Callable[..., list[str]] | None = None
     gold: Callable[..., Any]
     units: Callable[..., Any] = _none
     as_texts: Callable[..., Any] = _none

@@ -87,9 +87,7 @@ def _write_predictions(
     pyarrow.parquet.write_table(table, path)
 
 
-def labelled_units(
-    rows: Any, scores: np.ndarray | None = None
-) -> tuple[list[str], list[list[int]], list[str], np.ndarray | None]:
+def labelled_units(rows: Any, scores: np.ndarray | None = None) -> tuple[list[str], list[list[int]], list[str], Any]:
     """Ids, labels, texts and scores of the rows (turns) that have a label, or may have several, in the order of predictions.parquet."""
     task = task_of_rows(rows)
     gold, (ids, texts) = task.gold(rows), task.units(rows)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 from datasets import Dataset, DatasetDict
 
@@ -40,7 +42,7 @@ def duplicates_between_splits(splits: DatasetDict) -> dict[str, int]:
     ("train & test": 32), and repeated rows within a split ("repeated in train"); for aspect data repeated sentences, since a
     sentence has a row for each of its aspects.
     """
-    texts = {split: task_of_rows(rows).counted_texts(rows) for split, rows in splits.items()}
+    texts = {split: _counted_texts(rows) for split, rows in splits.items()}
     names = list(texts)
     report = {f"repeated in {name}": sum(texts[name].values()) - len(texts[name]) for name in names}
     for i, first in enumerate(names):
@@ -49,9 +51,15 @@ def duplicates_between_splits(splits: DatasetDict) -> dict[str, int]:
     return report
 
 
+def _counted_texts(rows: Dataset) -> Counter[str]:
+    task = task_of_rows(rows)
+    return Counter(task.texts(rows)) if task.counted_texts is None else task.counted_texts(rows)
+
+
 def remove_duplicates(splits: DatasetDict) -> DatasetDict:
     """Remove from train every row whose text (dialogue, context of a reply) stands in validation or test."""
-    texts = task_of_rows(splits["train"]).held_out_texts
+    task = task_of_rows(splits["train"])
+    texts = task.held_out_texts or task.texts
     held_out = {text for split, rows in splits.items() if split != "train" for text in texts(rows)}
     keep = [number for number, text in enumerate(texts(splits["train"])) if text not in held_out]
     return DatasetDict({**splits, "train": splits["train"].select(keep)})

@@ -2,6 +2,7 @@
 """What is to be known of a corpus before a model is trained on it."""
 
 import logging
+from typing import Any
 
 import numpy as np
 from datasets import Dataset, DatasetDict
@@ -79,7 +80,7 @@ def check_data(task: Task, splits: DatasetDict) -> None:
     _check_validation(len(_labelled(task, validation)), len(names))
 
 
-def _labelled(task: Task, rows: Dataset) -> np.ndarray | None:
+def _labelled(task: Task, rows: Dataset) -> Any:
     """The gold labels without the utterances that have none; None for rows without labels."""
     gold = task.gold(rows)
     return gold if gold is None or gold.ndim == 2 else gold[gold >= 0]

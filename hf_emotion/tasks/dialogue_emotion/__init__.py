@@ -16,8 +16,6 @@ TASK = Task(
     owns=lambda config: config.model_type == "dialogue-bilstm",
     file_columns=FileColumns(text="utterance", grouped=True),
     texts=later(__name__, "rows.texts"),
-    counted_texts=later(__name__, "rows.counted_texts"),
-    held_out_texts=later(__name__, "rows.texts"),
     gold=later(__name__, "rows.gold"),
     units=later(__name__, "rows.units"),
     prepare=later(__name__, "building.prepare"),

@@ -17,7 +17,6 @@ TASK = Task(
     predictor_class="ReplyGenerator",
     owns=lambda config: hasattr(config, "modulated_norms"),
     texts=later(__name__, "rows.texts"),
-    counted_texts=later(__name__, "rows.counted_texts"),
     held_out_texts=later(__name__, "rows.held_out_texts"),
     gold=later(__name__, "rows.gold"),
     units=later(__name__, "rows.units"),

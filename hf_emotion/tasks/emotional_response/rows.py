@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,10 +43,6 @@ def _features(names: Sequence[str]) -> datasets.Features:
 
 def texts(rows: datasets.Dataset) -> list[str]:
     return [f"{context}\n{reply}" for context, reply in zip(rows["context"], rows["reply"], strict=True)]
-
-
-def counted_texts(rows: datasets.Dataset) -> Counter[str]:
-    return Counter(texts(rows))
 
 
 def held_out_texts(rows: datasets.Dataset) -> list[str]:

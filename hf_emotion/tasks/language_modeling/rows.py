@@ -3,17 +3,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from datasets import Dataset
 
 
 def texts(rows: Dataset) -> list[str]:
     return ["\n".join(turns) for turns in rows["turns"]]
-
-
-def counted_texts(rows: Dataset) -> Counter[str]:
-    return Counter(texts(rows))
 
 
 def gold(rows: Dataset) -> None:

@@ -20,7 +20,6 @@ TASK = Task(
     file_columns=FileColumns(),
     texts=later(__name__, "rows.texts"),
     counted_texts=later(__name__, "rows.counted_texts"),
-    held_out_texts=later(__name__, "rows.texts"),
     gold=later(__name__, "rows.gold"),
     units=later(__name__, "rows.units"),
     contexts=later(__name__, "rows.contexts"),
