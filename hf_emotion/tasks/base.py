@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from ..runtime.unread import Unread
+    from .exporting import Exporter
 
 
 class later:
@@ -238,6 +239,9 @@ class Task:
         finish: (recipe, run, trainer, prepared, splits, folder) -> `HeldOut`, or None. All processes call it; the first one writes the
             checkpoint into `folder`, which is None in the others. It adds figures to `run`.
 
+    Publishing (`exporting.py`, `space.py`):
+        exporter: () -> the `Exporter` of its checkpoints; None: they are not exported.
+
     Prediction (`predictor.py`, `showing.py`, `measuring.py`):
         predictor: (model, tokenizer, max_length=..., **options) -> the predictor.
         exported: folder -> the exported model of a predictor.
@@ -279,6 +283,8 @@ class Task:
     parts: Callable[..., list[Part] | None] = _none
     prepare: Callable[..., Prepared]
     finish: Callable[..., HeldOut | None]
+
+    exporter: Callable[[], Exporter] | None = None
 
     predictor: Callable[..., Any] = _none
     exported: Callable[..., Any] = later("hf_emotion.runtime", "onnx.OnnxClassifier")

@@ -22,6 +22,7 @@ TASK = Task(
     units=later(__name__, "rows.units"),
     prepare=later(__name__, "building.prepare"),
     finish=later(__name__, "building.finish"),
+    exporter=later(__name__, "exporting.exporter"),
     predictor=later(__name__, "predictor.DialoguePredictor"),
     exported=later(__name__, "onnx_model.OnnxDialogueClassifier"),
     answer=later(__name__, "showing.answer"),
