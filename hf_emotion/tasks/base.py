@@ -239,9 +239,6 @@ class Task:
         finish: (recipe, run, trainer, prepared, splits, folder) -> `HeldOut`, or None. All processes call it; the first one writes the
             checkpoint into `folder`, which is None in the others. It adds figures to `run`.
 
-    Publishing (`exporting.py`, `space.py`):
-        exporter: () -> the `Exporter` of its checkpoints; None: they are not exported.
-
     Prediction (`predictor.py`, `showing.py`, `measuring.py`):
         predictor: (model, tokenizer, max_length=..., **options) -> the predictor.
         exported: folder -> the exported model of a predictor.
@@ -249,6 +246,12 @@ class Task:
         loader_options: (predictor, corpus) -> options that the corpus' loader gets unless they are given.
         evaluate: (predictor, corpus name, split, data_dir, options of the loader, settings) -> figures.
         figures: (figures, corpus name, split) -> what a terminal shows of them.
+
+    Publishing (`exporting.py`, `space.py`):
+        exporter: () -> the `Exporter` of its checkpoints; None: they are not exported.
+        ask: (pipeline, text, what was chosen) -> dictionaries, what a Space shows of a text. The source of this function and of the next
+            one becomes part of the Space's program. None: there is no Space for its models.
+        choices: pipeline -> {label: names}, what is chosen beside a text.
     """
 
     name: str
@@ -284,14 +287,16 @@ class Task:
     prepare: Callable[..., Prepared]
     finish: Callable[..., HeldOut | None]
 
-    exporter: Callable[[], Exporter] | None = None
-
     predictor: Callable[..., Any] = _none
     exported: Callable[..., Any] = later("hf_emotion.runtime", "onnx.OnnxClassifier")
     answer: Callable[..., Answer] | None = None
     loader_options: Callable[..., dict[str, Any]] = _nothing
     evaluate: Callable[..., dict[str, Any]] | None = None
     figures: Callable[..., list[Table | str]] | None = None
+
+    exporter: Callable[[], Exporter] | None = None
+    ask: Callable[..., list[dict[str, Any]]] | None = None
+    choices: Callable[..., dict[str, list[str]]] = later(__package__, "space.choices")
 
 
 __all__ = [

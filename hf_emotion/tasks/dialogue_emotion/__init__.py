@@ -22,7 +22,6 @@ TASK = Task(
     units=later(__name__, "rows.units"),
     prepare=later(__name__, "building.prepare"),
     finish=later(__name__, "building.finish"),
-    exporter=later(__name__, "exporting.exporter"),
     predictor=later(__name__, "predictor.DialoguePredictor"),
     exported=later(__name__, "onnx_model.OnnxDialogueClassifier"),
     answer=later(__name__, "showing.answer"),
@@ -30,4 +29,6 @@ TASK = Task(
     loader_options=later(__name__, "measuring.loader_options"),
     evaluate=later(__name__, "measuring.evaluate"),
     figures=later("hf_emotion.tasks", "evaluating.figures"),
+    exporter=later(__name__, "exporting.exporter"),
+    ask=later(__name__, "space.ask"),
 )

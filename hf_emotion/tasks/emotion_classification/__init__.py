@@ -27,7 +27,6 @@ TASK = Task(
     check_recipe=later(__name__, "building.check_recipe"),
     prepare=later(__name__, "building.prepare"),
     finish=later(__name__, "building.finish"),
-    exporter=later(__name__, "exporting.exporter"),
     predictor=later(__name__, "predictor.Predictor"),
     answer=later(__name__, "showing.answer"),
     options=frozenset({"taxonomy", "top_k"}),
@@ -35,4 +34,6 @@ TASK = Task(
     evaluate=later(__name__, "measuring.evaluate"),
     figures=later("hf_emotion.tasks", "evaluating.figures"),
     settings=frozenset({"threshold"}),
+    exporter=later(__name__, "exporting.exporter"),
+    ask=later(__name__, "space.ask"),
 )

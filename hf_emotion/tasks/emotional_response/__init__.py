@@ -25,10 +25,12 @@ TASK = Task(
     arguments=later(__name__, "building.arguments"),
     prepare=later(__name__, "building.prepare"),
     finish=later("hf_emotion.tasks", "perplexity.finish"),
-    exporter=later(__name__, "exporting.exporter"),
     predictor=later(__name__, "predictor.ReplyGenerator"),
     loader_options=later(__name__, "measuring.loader_options"),
     evaluate=later(__name__, "measuring.evaluate"),
     settings=frozenset({"judges", "contexts", "bertscore_model", "intensity", "replies"}),
     figures=later(__name__, "showing.figures"),
+    exporter=later(__name__, "exporting.exporter"),
+    ask=later(__name__, "space.ask"),
+    choices=later(__name__, "space.choices"),
 )

@@ -30,11 +30,12 @@ TASK = Task(
     parts=later(__name__, "building.parts"),
     prepare=later(__name__, "building.prepare"),
     finish=later(__name__, "building.finish"),
-    exporter=later(__name__, "exporting.exporter"),
     predictor=later(__name__, "predictor.TargetedPredictor"),
     answer=later(__name__, "showing.answer"),
     options=frozenset({"targets"}),
     loader_options=later(__name__, "measuring.loader_options"),
     evaluate=later(__name__, "measuring.evaluate"),
     figures=later("hf_emotion.tasks", "evaluating.figures"),
+    exporter=later(__name__, "exporting.exporter"),
+    ask=later(__name__, "space.ask"),
 )
