@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ..runtime.attribution import Explained
     from ..runtime.unread import Unread
+    from .exporting import Exporter
 
 
 class later:
@@ -284,6 +285,11 @@ class Task:
         guidance: metrics.json of a run -> a function, (run, split, data_dir) -> "context_guidance" of its analysis; None: contexts
             do not guide its model.
         page: predictor -> `Page`; None: `demo` does not show its models.
+    Publishing (`exporting.py`, `space.py`):
+        exporter: () -> the `Exporter` of its checkpoints; None: they are not exported.
+        ask: (pipeline, text, what was chosen) -> dictionaries, what a Space shows of a text. The source of this function and of the next
+            one becomes part of the Space's program. None: there is no Space for its models.
+        choices: pipeline -> {label: names}, what is chosen beside a text.
     """
 
     name: str
@@ -332,6 +338,9 @@ class Task:
     word_scores: Callable[..., np.ndarray] | None = None
     guidance: Callable[..., Callable[..., dict[str, Any]] | None] = _none
     page: Callable[..., Page] | None = None
+    exporter: Callable[[], Exporter] | None = None
+    ask: Callable[..., list[dict[str, Any]]] | None = None
+    choices: Callable[..., dict[str, list[str]]] = later(__package__, "space.choices")
 
 
 __all__ = [

@@ -30,4 +30,6 @@ TASK = Task(
     explains=frozenset({"labels", "method"}),
     explain=later(__name__, "explaining.explain"),
     page=later(__name__, "page.page"),
+    exporter=later(__name__, "exporting.exporter"),
+    ask=later(__name__, "space.ask"),
 )

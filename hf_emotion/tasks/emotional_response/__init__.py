@@ -32,4 +32,7 @@ TASK = Task(
     explains=frozenset({"emotions", "reply"}),
     explain=later(__name__, "explaining.explain"),
     page=later(__name__, "page.page"),
+    exporter=later(__name__, "exporting.exporter"),
+    ask=later(__name__, "space.ask"),
+    choices=later(__name__, "space.choices"),
 )

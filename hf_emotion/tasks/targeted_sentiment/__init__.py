@@ -41,4 +41,6 @@ TASK = Task(
     word_scores=later(__name__, "explaining.word_scores"),
     guidance=later(__name__, "guidance.of_run"),
     page=later(__name__, "page.page"),
+    exporter=later(__name__, "exporting.exporter"),
+    ask=later(__name__, "space.ask"),
 )

@@ -380,11 +380,11 @@ def asked(predictor, monkeypatch) -> SimpleNamespace:
     state = SimpleNamespace(calls=[], fail_at=None)
     original = predictor._probabilities
 
-    def watched(utterances, *arguments):
+    def watched(dialogues, *arguments):
         if state.fail_at is not None and len(state.calls) >= state.fail_at:
             raise Interruption
-        state.calls.append([list(turns) for turns in utterances])
-        return original(utterances, *arguments)
+        state.calls.append([[text for _, text in turns] for turns in dialogues])
+        return original(dialogues, *arguments)
 
     monkeypatch.setattr(predictor, "_probabilities", watched)
     return state
@@ -481,8 +481,8 @@ class TestFiles:
             [row["predicted_scores"][0] for row in read_rows(tmp_path / f"{name}-out.jsonl")]
             for name in ("one", "two")
         )
-        assert one == pytest.approx(predictor.probabilities([texts])[0].max(axis=1), abs=1e-5)
-        assert two == pytest.approx(predictor.probabilities([texts[:2], texts[2:]])[0].max(axis=1), abs=1e-5)
+        assert one == pytest.approx(predictor.probabilities([texts]).max(axis=1), abs=1e-5)
+        assert two == pytest.approx(predictor.probabilities([texts[:2], texts[2:]]).max(axis=1), abs=1e-5)
         assert one != pytest.approx(two, abs=1e-4)
 
     def test_long_utterances(self, predictor, tmp_path, caplog):
