@@ -11,7 +11,8 @@ import jinja2
 from .. import __version__
 from ..io.files import write_text
 from ..metrics.significance import mean_std, over_seeds
-from .card import KINDS, best_run
+from ..tasks.cards import best_run
+from ..tasks.classifier_cards import KINDS
 
 
 SURE_ERRORS = 20  # in report.html
