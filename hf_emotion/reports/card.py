@@ -10,7 +10,7 @@ from .. import __version__
 from ..io.files import write_text
 from ..recipes import Recipe
 from ..tasks import corpora, corpus_of, task_of_run
-from ..tasks.cards import Card, base_names, languages_of, measured_split, plain
+from ..tasks.cards import Card, base_names, languages_of, measured_split, plain, table
 
 
 def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> None:
@@ -66,7 +66,7 @@ def _metadata(card: Card, recipe: Recipe, report: dict[str, Any]) -> ModelCardDa
 
 def write_collection_card(folder: Path, names: list[str], namespace: str | None) -> None:
     """Write README.md of a folder with the published folders `names`: a table of their models, from their cards."""
-    lines = ["| model | corpus | results on its test part |", "|---|---|---|"]
+    rows = []
     terms, known = {}, corpora()
     for name in names:
         data = ModelCard.load(folder / name / "README.md").data
@@ -74,9 +74,10 @@ def write_collection_card(folder: Path, names: list[str], namespace: str | None)
         terms[corpus] = known[corpus].terms if corpus in known else "see the cards"
         results = ", ".join(f"{result.metric_name} {result.metric_value}" for result in data.eval_results)
         link = f"[{name}](https://huggingface.co/{namespace}/{name})" if namespace else name
-        lines.append(f"| {link} | {corpus} | {results} |")
+        rows.append([link, corpus, results])
     sources = "\n".join(f"- {corpus}: {text}" for corpus, text in terms.items())
-    text = f"# Models of hf-emotion\n\n{chr(10).join(lines)}\n\n## Training data\n\n{sources}\n\n"
+    models = table(["model", "corpus", "results on its test part"], rows, names=3)
+    text = f"# Models of hf-emotion\n\n{models}\n\n## Training data\n\n{sources}\n\n"
     write_text(
         folder / "README.md",
         f"{text}The models are under the Apache License 2.0. Each card says how its model was trained, its figures over the "
