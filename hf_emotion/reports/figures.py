@@ -27,7 +27,8 @@ NEGATIVE = -0.05  # correlations at most this have a minus sign in their cell
 
 def write_plots(folder: Path, report: dict[str, Any], run: dict[str, Any]) -> None:
     """
-    Write `training_curve.png` of one seed and, where labels are measured, `per_label_f1.png` of all; without matplotlib, say so and go on.
+    Write `training_curve.png` of one seed, with macro-F1 or what selected the epoch; and, where labels are measured,
+    `per_label_f1.png` of all. Without matplotlib, say so and go on.
 
     Args:
         folder: the run folder.
@@ -43,8 +44,13 @@ def write_plots(folder: Path, report: dict[str, Any], run: dict[str, Any]) -> No
     losses = [(entry["step"], entry["loss"]) for entry in run["history"] if "loss" in entry]
     split = "test" if "test" in run else "validation"
     labelled = "per_label" in list(run[split].values())[-1]
-    metric, name = ("eval_macro_f1", "macro-F1") if labelled else ("eval_perplexity", "perplexity")
-    dev = [(entry["step"], entry["eval_loss"], entry[metric]) for entry in run["history"] if "eval_loss" in entry]
+    metric = "macro_f1" if labelled else str(run.get("selected_by", "loss")).removeprefix("eval_")
+    name = "macro-F1" if labelled else metric
+    dev = [
+        (entry["step"], entry["eval_loss"], entry[f"eval_{metric}"])
+        for entry in run["history"]
+        if "eval_loss" in entry
+    ]
     left = figure.subplots()
     left.plot(*zip(*losses, strict=True) if losses else ([], []), label="training loss", color="tab:blue", alpha=0.6)
     left.plot([step for step, _, _ in dev], [loss for _, loss, _ in dev], "o-", label="dev loss", color="tab:blue")
