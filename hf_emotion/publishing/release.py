@@ -35,13 +35,10 @@ from ..io.files import (
     write_text,
 )
 from ..recipes import check_name
-from ..reports.card import (
-    MODEL,
-    best_run,
-    write_collection_card,
-)
+from ..reports.card import write_collection_card
 from ..tasks import task_of_pipeline
 from ..tasks.base import OWN_TERMS
+from ..tasks.cards import MODEL, best_run
 
 
 # Nothing else leaves the machine, but the code that config.json names. Logs, training arguments, optimizers, predictions and

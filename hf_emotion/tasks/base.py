@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ..runtime.attribution import Explained
     from ..runtime.unread import Unread
+    from .cards import Card
     from .exporting import Exporter
 
 
@@ -259,7 +260,7 @@ class Task:
         as_texts: rows -> rows that a classifier of texts reads; None: there are none.
         contexts: rows -> what metrics.json calls "contexts".
 
-    Training (`building.py`):
+    Training (`building.py`, `card.py`):
         complete: recipe -> fields of `model_config` that it gets where it does not name them.
         check_recipe: recipe; ValueError for fields that do not fit each other.
         warn: (training rows, label names, which of them occur); logs what will go wrong.
@@ -268,6 +269,7 @@ class Task:
         prepare: (recipe, splits, fields of the part, first) -> `Prepared`; `first` is `TrainingArguments.main_process_first`.
         finish: (recipe, run, trainer, prepared, splits, folder) -> `HeldOut`, or None. All processes call it; the first one writes the
             checkpoint into `folder`, which is None in the others. It adds figures to `run`.
+        card: (run folder, recipe, metrics.json, the entry of its best seed) -> `Card`.
 
     Prediction (`predictor.py`, `showing.py`, `measuring.py`):
         predictor: (model, tokenizer, max_length=..., **options) -> the predictor.
@@ -285,6 +287,7 @@ class Task:
         guidance: metrics.json of a run -> a function, (run, split, data_dir) -> "context_guidance" of its analysis; None: contexts
             do not guide its model.
         page: predictor -> `Page`; None: `demo` does not show its models.
+
     Publishing (`exporting.py`, `space.py`):
         exporter: () -> the `Exporter` of its checkpoints; None: they are not exported.
         ask: (pipeline, text, what was chosen) -> dictionaries, what a Space shows of a text. The source of this function and of the next
@@ -324,6 +327,7 @@ class Task:
     parts: Callable[..., list[Part] | None] = _none
     prepare: Callable[..., Prepared]
     finish: Callable[..., HeldOut | None]
+    card: Callable[..., Card]
 
     predictor: Callable[..., Any] = _none
     exported: Callable[..., Any] = later("hf_emotion.runtime", "onnx.OnnxClassifier")

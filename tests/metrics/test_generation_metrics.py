@@ -15,13 +15,10 @@ from nltk.util import everygrams
 from transformers import BertConfig, BertModel
 
 from hf_emotion import metrics
-from hf_emotion.metrics import generation
-from hf_emotion.metrics.generation import (
-    NgramPerplexity,
-    bertscore,
-    hits_at_k,
-    words,
-)
+from hf_emotion.metrics import generation, ngram_perplexity
+from hf_emotion.metrics.generation import bertscore, hits_at_k
+from hf_emotion.metrics.ngram_perplexity import NgramPerplexity
+from hf_emotion.metrics.words import words
 from hf_emotion.tasks.emotional_response.published import MOJITALK_PUBLISHED
 
 
@@ -308,10 +305,10 @@ class TestKneserNey:
         assert model.perplexity(HUMAN) < model.perplexity(REPLIES)
 
     def test_backend(self, monkeypatch):
-        monkeypatch.setattr(generation, "_has_kenlm", lambda: True)
+        monkeypatch.setattr(ngram_perplexity, "_has_kenlm", lambda: True)
         assert NgramPerplexity().backend == "kenlm"
         assert NgramPerplexity(discount=0.5).backend == "interpolated"
-        monkeypatch.setattr(generation, "_has_kenlm", lambda: False)
+        monkeypatch.setattr(ngram_perplexity, "_has_kenlm", lambda: False)
         assert NgramPerplexity().backend == "interpolated"
         with pytest.raises(ImportError, match="lmplz"):
             NgramPerplexity(backend="kenlm")
@@ -335,7 +332,7 @@ class TestKneserNey:
         with pytest.raises(RuntimeError, match="call `fit`"):
             NgramPerplexity(backend="interpolated").perplexity(REPLIES)
 
-    @pytest.mark.skipif(not generation._has_kenlm(), reason="needs the package kenlm and KenLM's lmplz")
+    @pytest.mark.skipif(not ngram_perplexity._has_kenlm(), reason="needs the package kenlm and KenLM's lmplz")
     def test_kenlm(self):
         human = random_replies(5, 400)
         replies = [*random_replies(6), "never seen words", "<s> </s> <unk>"]

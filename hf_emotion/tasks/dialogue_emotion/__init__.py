@@ -20,6 +20,7 @@ TASK = Task(
     units=later(__name__, "rows.units"),
     prepare=later(__name__, "building.prepare"),
     finish=later(__name__, "building.finish"),
+    card=later(__name__, "card.card"),
     predictor=later(__name__, "predictor.DialoguePredictor"),
     exported=later(__name__, "onnx_model.OnnxDialogueClassifier"),
     answer=later(__name__, "showing.answer"),

@@ -25,6 +25,7 @@ TASK = Task(
     check_recipe=later(__name__, "building.check_recipe"),
     prepare=later(__name__, "building.prepare"),
     finish=later(__name__, "building.finish"),
+    card=later(__name__, "card.card"),
     predictor=later(__name__, "predictor.Predictor"),
     answer=later(__name__, "showing.answer"),
     options=frozenset({"taxonomy", "top_k"}),

@@ -24,6 +24,7 @@ TASK = Task(
     arguments=later(__name__, "building.arguments"),
     prepare=later(__name__, "building.prepare"),
     finish=later("hf_emotion.tasks", "perplexity.finish"),
+    card=later(__name__, "card.card"),
     predictor=later(__name__, "predictor.ReplyGenerator"),
     loader_options=later(__name__, "measuring.loader_options"),
     evaluate=later(__name__, "measuring.evaluate"),

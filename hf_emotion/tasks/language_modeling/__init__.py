@@ -21,4 +21,5 @@ TASK = Task(
     arguments=later(__name__, "building.arguments"),
     prepare=later(__name__, "building.prepare"),
     finish=later("hf_emotion.tasks", "perplexity.finish"),
+    card=later(__name__, "card.card"),
 )

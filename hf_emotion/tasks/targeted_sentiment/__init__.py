@@ -29,6 +29,7 @@ TASK = Task(
     parts=later(__name__, "building.parts"),
     prepare=later(__name__, "building.prepare"),
     finish=later(__name__, "building.finish"),
+    card=later(__name__, "card.card"),
     predictor=later(__name__, "predictor.TargetedPredictor"),
     answer=later(__name__, "showing.answer"),
     options=frozenset({"targets"}),

@@ -98,7 +98,7 @@ def settings(own_verbosity):
 @pytest.fixture
 def no_plots(monkeypatch):
     """Drawing takes longer than training."""
-    monkeypatch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+    monkeypatch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
 
 
 @pytest.fixture
@@ -1324,7 +1324,7 @@ class TestOneModelPerContext:
     def uninterrupted(self, tmp_path_factory, files_recipe, places):
         output = tmp_path_factory.mktemp("files-contexts") / "run"
         with one_thread(), pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+            patch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
             train(files_recipe, output, data_dir=places)
         return output
 
