@@ -18,8 +18,11 @@ from hf_emotion.runtime.batching import as_texts, check_top_k
 from hf_emotion.runtime.classifying import Encoded, TextRows, encode_rows, encoded_probabilities, row_probabilities
 from hf_emotion.runtime.unread import warn_unread
 from hf_emotion.tasks.base import Answer, Corpus, FileColumns, Prepared, Table, Task
+from hf_emotion.tasks.cards import MODEL, Card, code
 from hf_emotion.tasks.checkpoints import load_for
+from hf_emotion.tasks.classifier_cards import classifier_card
 from hf_emotion.tasks.evaluating import evaluate_single, figures
+from hf_emotion.tasks.exporting import Exporter, classifier_exporter, write_classifier
 from hf_emotion.tasks.held_out import held_out
 from hf_emotion.tasks.measures import single_label
 from hf_emotion.tasks.sequence_classification import base_tokenizer, build_classifier, make_collator
@@ -159,6 +162,25 @@ def explain(predictor: PairPredictor, text, merge="sum", method=METHODS[0]) -> E
     return Explained(text, method, maps, notes)
 
 
+def card(folder: Path, recipe, report, best) -> Card:
+    lines = [
+        "from transformers import AutoModelForSequenceClassification",
+        "",
+        f'model = AutoModelForSequenceClassification.from_pretrained("{MODEL}")',
+    ]
+    return classifier_card(recipe, report, best, about="Reads two texts.", use=[code("\n".join(lines))])
+
+
+def exporter() -> Exporter:
+    def run(predictor: PairPredictor, pairs, progress: bool) -> None:
+        predictor.probabilities(list(pairs))
+
+    def write(predictor: PairPredictor, folder: Path) -> list[Path]:
+        return write_classifier(predictor, folder, run, [f"i am happy{BETWEEN}so very sad"] * 3)
+
+    return classifier_exporter(PairPredictor, run, write, of_rows=texts)
+
+
 TASK = Task(
     name="text-matching",
     reads="pairs of texts",
@@ -177,10 +199,12 @@ TASK = Task(
     units=lambda rows: (list(rows["id"]), texts(rows)),
     prepare=prepare,
     finish=finish,
+    card=card,
     predictor=PairPredictor,
     answer=answer,
     evaluate=evaluate_single,
     figures=figures,
     explains=frozenset({"method"}),
     explain=explain,
+    exporter=exporter,
 )

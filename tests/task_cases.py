@@ -30,6 +30,7 @@ class TaskCase:
         bad: a row of that file that cannot be predicted.
         explain: further options of `explain`; None: the task explains nothing.
         evaluate: further options of `evaluate`; None: the task measures nothing.
+        exported: whether the suite exports it (tests/publishing/test_export.py does so with the families of models).
         write: makes `data` where families do not.
     """
 
@@ -45,6 +46,7 @@ class TaskCase:
     bad: list[str] = field(default_factory=list)
     explain: tuple[str, ...] | None = ()
     evaluate: tuple[str, ...] | None = ()
+    exported: bool = False
     write: Callable[[Path], Any] = lambda folder: None
 
     def write_file(self, path: Path, bad: bool = False) -> Path:
@@ -119,6 +121,7 @@ TASK_CASES = [
         lines=("i am so happy today => so very happy", "i am so sad today => so very calm"),
         file=(["pair"], [["i am so happy today => so very happy"], ["i am so sad today => so very calm"]]),
         bad=[" "],
+        exported=True,
         write=dummy_task.write_matches,
     ),
 ]

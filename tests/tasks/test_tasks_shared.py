@@ -186,6 +186,20 @@ def test_explain_gives_finite_maps(case, run_of):
         assert values.shape == (len(heat["rows"]), len(heat["columns"])) and np.isfinite(values).all()
 
 
+@of_case([case for case in ANSWERING if case.exported])
+def test_an_exported_model_answers_as_its_checkpoint(case, run_of, tmp_path):
+    run, folder, lines = run_of(case), tmp_path / "onnx", tmp_path / "lines.txt"
+    lines.write_text("\n".join(case.lines), encoding="utf-8")
+    report = json.loads(invoke("export", run, "-o", folder, "--texts", lines, "--json"))
+    assert report["float32"]["texts"] == len(case.lines) and report["float32"]["other_decisions"] == 0
+    found, expected = (json_lines(invoke("predict", place, *case.lines, "--json")) for place in (folder, run))
+    for row, other in zip(found, expected, strict=True):
+        labels = [item["label"] for item in row["labels"]]
+        assert labels == [item["label"] for item in other["labels"]]
+        scores = [[item["score"] for item in one["labels"]] for one in (row, other)]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+
+
 @of_case([case for case in TASK_CASES if not case.lines])
 def test_a_task_that_answers_nothing_says_so(case, run_of):
     assert case.task in fails("predict", run_of(case), "a day")
