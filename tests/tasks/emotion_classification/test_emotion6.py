@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 from toolkit_helpers import feelings_rows, write_csv, write_meld
 
 from hf_emotion import load_dataset_for
@@ -112,14 +112,6 @@ class TestFiles:
         for line in ("line 2: expected text;label", "line 3: unknown label 'happiness'", "line 5: the text is empty"):
             assert line in caplog.text
 
-    @pytest.mark.parametrize("name", ["train.txt", "val.txt", "test.txt"])
-    def test_a_missing_file_is_named(self, tmp_path, name):
-        emotion6_folder(tmp_path)
-        (tmp_path / "emotion6" / name).unlink()
-        with pytest.raises(FileNotFoundError, match=f"emotion6.{name} does not exist") as error:
-            load_dataset_for("emotion6", tmp_path)
-        assert "train.txt, val.txt and test.txt" in str(error.value)
-
     def test_without_folder_the_hub_is_asked(self, monkeypatch):
         monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
         asked = []
@@ -171,26 +163,12 @@ class TestOversampling:
         assert oversample_minorities(dataset)["text"][:] == drawn[0]
         assert len({tuple(texts) for texts in drawn.values()}) > 1
 
-    def test_the_rows_that_come_once_more_are_not_the_first(self):
-        dataset = labelled({"a": 20, "b": 30})
-        times = collections.Counter(oversample_minorities(dataset)["text"])
-        twice = [text for text in dataset["text"] if text.startswith("a") and times[text] == 2]
-        assert len(twice) == 10
-        assert twice != [text for text in dataset["text"] if text.startswith("a")][:10]
-
-    def test_multi_label_data_is_refused(self, tmp_path):
+    def test_data_of_several_labels_are_refused(self, tmp_path):
         write_csv(tmp_path / "train.csv", ["text", "label"], feelings_rows(12))
-        with pytest.raises(ValueError, match="`oversample` needs one label per row"):
-            load_dataset_for("files", tmp_path, oversample=True, label_separator="|")
-
-    def test_dialogues_are_refused(self, tmp_path):
-        with pytest.raises(ValueError, match="`oversample` needs one label per row"):
-            load_dataset_for("meld", write_meld(tmp_path), oversample=True)
-
-    def test_a_multi_label_data_set_of_single_labels_is_refused(self):
-        features = Features({"text": Value("string"), "labels": List(ClassLabel(names=["a", "b"]))})
-        with pytest.raises(ValueError, match="multi-label"):
-            oversample_minorities(Dataset.from_dict({"text": ["x", "y"], "labels": [[0], [1]]}, features=features))
+        write_meld(tmp_path)
+        for name, options in (("files", {"label_separator": "|"}), ("meld", {})):
+            with pytest.raises(ValueError, match="`oversample` needs one label per row"):
+                load_dataset_for(name, tmp_path, oversample=True, **options)
 
     def test_own_files_are_parted_before(self, tmp_path):
         write_csv(tmp_path / "train.csv", ["text", "label"], [[f"text {i}", "ab"[i % 5 == 0]] for i in range(60)])
@@ -234,11 +212,6 @@ class TestNothingLeaks:
         report = duplicates_between_splits(splits)
         assert {count for pair, count in report.items() if "train &" in pair} == {0}
 
-    def test_dedupe_alone(self, folder, plain):
-        splits = load_dataset_for("emotion6", folder, dedupe=True)
-        self.assert_nothing_leaks(splits, plain)
-        assert label_counts(splits["train"]) == {**COUNTS, "joy": COUNTS["joy"] + 1}
-
     def test_oversample_alone_leaves_the_other_parts(self, folder, plain):
         splits = load_dataset_for("emotion6", folder, oversample=True)
         for split in ("validation", "test"):
@@ -249,16 +222,6 @@ class TestNothingLeaks:
         before = rows_of(plain["train"])
         assert len(remove_duplicates(plain)["train"]) == len(before) - 4
         assert rows_of(plain["train"]) == before
-
-    def test_leaks_are_reported(self, folder, caplog):
-        with caplog.at_level(logging.WARNING):
-            load_dataset_for("emotion6", folder)
-        assert "train & validation: 2, train & test: 2, validation & test: 1" in caplog.text
-        assert "dedupe=True removes them from train" in caplog.text
-        caplog.clear()
-        with caplog.at_level(logging.WARNING):
-            load_dataset_for("emotion6", folder, dedupe=True, oversample=True)
-        assert "validation & test: 1" in caplog.text and "train &" not in caplog.text
 
 
 @pytest.mark.real_data
