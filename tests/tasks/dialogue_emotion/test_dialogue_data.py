@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pyarrow
@@ -16,7 +17,9 @@ from datasets import ClassLabel, Dataset, List, Value
 from toolkit_helpers import (
     DIALOGUE_PARTS,
     IEMOCAP_CODES,
+    check_bad_rows,
     dialogues,
+    lines_from,
     write_csv,
     write_daily_dialog,
     write_emorynlp,
@@ -136,35 +139,24 @@ class TestMeld:
         assert named(train, 0) == ["neutral", "happy", None, "angry", "sad", None, None]
         assert train[0]["labels"] == [2, 1, -1, 0, 3, -1, -1]
 
-    BAD = {
-        "emotion": (meld_row(0, 1, "a", "glee"), r"unknown emotion 'glee'; known are \['neutral', 'joy', .*'fear'\]"),
-        "no emotion": (meld_row(0, 1, "a", ""), "unknown emotion ''"),
-        "text": (meld_row(0, 1, " \u3000"), "the text is empty or no string"),
-        "no number": (meld_row(0, "two", "a"), "the column 'Utterance_ID' must hold a whole number, got 'two'"),
-        "no dialogue": (meld_row("", 1, "a"), "the column 'Dialogue_ID' must hold a whole number, got ''"),
-        "number taken": (meld_row(0, 0, "a"), "the dialogue 0 has an utterance 0 already"),
-        "more columns": ([*meld_row(0, 1, "a"), "b"], "the header has 7 columns and the row has more"),
-        "fewer columns": (meld_row(0, 1, "a")[:-1], "the header has 7 columns and the row has fewer"),
-    }
-
-    @pytest.mark.parametrize("bad, message", BAD.values(), ids=BAD)
     @pytest.mark.parametrize("file", ["train", "dev", "test"])
-    def test_bad_rows_name_file_and_line(self, tmp_path, bad, message, file):
+    def test_bad_rows(self, tmp_path, caplog, file):
+        bad = [
+            (meld_row(0, 1, "a", "glee"), r"unknown emotion 'glee'; known are \['neutral', 'joy', .*'fear'\]"),
+            (meld_row(0, 1, "a", ""), "unknown emotion ''"),
+            (meld_row(0, 1, " \u3000"), "the text is empty or no string"),
+            (meld_row(0, "two", "a"), "the column 'Utterance_ID' must hold a whole number, got 'two'"),
+            (meld_row("", 1, "a"), "the column 'Dialogue_ID' must hold a whole number, got ''"),
+            (meld_row(0, 0, "a"), "the dialogue 0 has an utterance 0 already"),
+            ([*meld_row(0, 1, "a"), "b"], "the header has 7 columns and the row has more"),
+            (meld_row(0, 1, "a")[:-1], "the header has 7 columns and the row has fewer"),
+        ]
         # The first utterance has two lines, so that the number of the row is not that of the line.
-        folder = meld_folder(tmp_path, **{file: [meld_row(0, 0, "two\nlines"), bad, meld_row(0, 5, "z")]})
-        path = folder / "meld" / f"{file}_sent_emo.csv"
-        with pytest.raises(ValueError, match=rf"{re.escape(str(path))}, line 4: {message}.*on_bad_rows='skip'"):
-            load_meld(folder)
-
-    def test_skip_drops_utterances_counts_and_lists(self, tmp_path, caplog):
-        bad = [row for row, _ in self.BAD.values()]
-        rows = [meld_row(0, 0, "a"), *bad, meld_row(0, 5, "z")]
-        with caplog.at_level(logging.WARNING):
-            train = load_meld(meld_folder(tmp_path, train=rows), on_bad_rows="skip")["train"]
-        assert train["utterances"][:] == [["a", "z"]]
-        assert skipped(caplog).startswith(f"{len(bad)} bad rows skipped")
-        for line in range(3, 3 + len(bad)):
-            assert f"train_sent_emo.csv, line {line}: " in skipped(caplog)
+        rows = [meld_row(0, 0, "two\nlines"), *(row for row, _ in bad), meld_row(0, 5, "z")]
+        folder = meld_folder(tmp_path, **{file: rows})
+        path, places = folder / "meld" / f"{file}_sent_emo.csv", lines_from(4, (message for _, message in bad))
+        splits = check_bad_rows(partial(load_meld, folder), path, places, caplog)
+        assert splits["validation" if file == "dev" else file]["utterances"][:] == [["two\nlines", "z"]]
 
     @pytest.mark.parametrize(
         ("content", "message"),
@@ -309,20 +301,18 @@ class TestDailyDialog:
             assert len(load_daily_dialog(folder, on_bad_rows="skip")[split]) == before
         assert re.search(message, skipped(caplog))
 
-    BAD = {
-        "id": ("a __eou__ b __eou__ c __eou__", "0 7 1", "unknown emotion '7' in .*emotion_train.txt; known are"),
-        "word": ("a __eou__ b __eou__ c __eou__", "0 joy 1", "unknown emotion 'joy'"),
-        "empty": ("a __eou__ __eou__ c __eou__", "0 0 1", "the text is empty or no string"),
-    }
-
-    @pytest.mark.parametrize("line, labels, message", BAD.values(), ids=BAD)
-    def test_bad_utterances(self, tmp_path, caplog, line, labels, message):
-        folder = daily_dialog_folder(tmp_path, f"z __eou__\n{line}\n", f"0\n{labels}\n")
-        with pytest.raises(ValueError, match=f"dialogues_train.txt, line 2: {message}"):
-            load_daily_dialog(folder)
-        train = load_daily_dialog(folder, on_bad_rows="skip")["train"]
+    def test_bad_utterances(self, tmp_path, caplog):
+        bad = [
+            ("a __eou__ b __eou__ c __eou__", "0 7 1", "unknown emotion '7' in .*emotion_train.txt; known are"),
+            ("a __eou__ b __eou__ c __eou__", "0 joy 1", "unknown emotion 'joy'"),
+            ("a __eou__ __eou__ c __eou__", "0 0 1", "the text is empty or no string"),
+        ]
+        lines, labels = ("".join(f"{row[i]}\n" for row in bad) for i in (0, 1))
+        folder = daily_dialog_folder(tmp_path, f"z __eou__\n{lines}", f"0\n{labels}")
+        path, places = folder / "daily_dialog" / "dialogues_train.txt", lines_from(2, (message for *_, message in bad))
+        train = check_bad_rows(partial(load_daily_dialog, folder), path, places, caplog)["train"]
         # The turns are counted before one is dropped.
-        assert turns_of(train, 1) == [("A", "a", "neutral"), ("A", "c", "anger")]
+        assert [turns_of(train, row) for row in (1, 2, 3)] == [[("A", "a", "neutral"), ("A", "c", "anger")]] * 3
 
     def test_a_line_without_its_end(self, tmp_path):
         folder = daily_dialog_folder(tmp_path, "a __eou__ b\n", "0 0\n")
@@ -632,57 +622,41 @@ class TestOwnDialogues:
         with pytest.raises(ValueError, match="no utterance has a label; name the column"):
             load_dialogue_files(path)
 
-    BAD = {
-        "no utterance": (["x", "Ann", " ", "joy"], "the utterance in 'utterance' is empty or no string: ' '"),
-        "no dialogue": ([" ", "Ann", "a", "joy"], "'dialogue' must hold one name or number, got ' '"),
-        "label": (
-            ["x", "Ann", "a", "jolly"],
-            r"unknown label 'jolly'; did you mean 'joy'\? The labels are \['joy', 'ang",
-        ),
-        "far label": (["x", "Ann", "a", "qqq"], r"unknown label 'qqq'; the labels are"),
-    }
-
-    @pytest.mark.parametrize("bad, message", BAD.values(), ids=BAD)
-    def test_bad_utterances(self, tmp_path, bad, message, caplog):
-        write_own(tmp_path / "train", [["x", "Ann", "two\nlines", "joy"], bad, *OWN], "csv")
+    def test_bad_utterances(self, tmp_path, caplog):
+        bad = [
+            (["x", "Ann", " ", "joy"], "the utterance in 'utterance' is empty or no string: ' '"),
+            ([" ", "Ann", "a", "joy"], "'dialogue' must hold one name or number, got ' '"),
+            (["x", "Ann", "a", "jolly"], r"unknown label 'jolly'; did you mean 'joy'\? The labels are \['joy', 'ang"),
+            (["x", "Ann", "a", "qqq"], "unknown label 'qqq'; the labels are"),
+        ]
+        path = write_own(
+            tmp_path / "train", [["x", "Ann", "two\nlines", "joy"], *(row for row, _ in bad), *OWN], "csv"
+        )
         write_own(tmp_path / "dev", OWN, "csv")
-        options = {"labels": ["joy", "anger", "calm"]}
-        with pytest.raises(ValueError, match=f"train.csv, line 4: {message}"):
-            load_dialogue_files(tmp_path, **options)
-        with caplog.at_level(logging.WARNING):
-            splits = load_dialogue_files(tmp_path, **options, on_bad_rows="skip")
+        load, places = partial(load_dialogue_files, tmp_path, labels=["joy", "anger", "calm"]), (m for _, m in bad)
+        splits = check_bad_rows(load, path, lines_from(4, places), caplog)
         assert [len(labels) for labels in splits["train"]["labels"]] == [4, 2]
-        assert skipped(caplog).startswith("1 bad rows skipped") and re.search(f"line 4: {message}", skipped(caplog))
 
-    TURN = {"speaker": "Ann", "utterance": "a", "label": "joy"}
-    BAD_DIALOGUES = {
-        "no turns": ({"id": "b"}, "the column 'turns' must hold a list of turns, at least one, got None"),
-        "text": ({"turns": "a"}, "the column 'turns' must hold a list of turns, at least one, got 'a'"),
-        "none": ({"turns": []}, r".* at least one, got \[\]"),
-        "no object": ({"turns": [TURN, "a"]}, "turn 2 must be an object, got str"),
-        "no utterance": (
-            {"turns": [TURN, {"label": "joy"}]},
-            "turn 2: the utterance in 'utterance' is empty .*: None",
-        ),
-        "a list of labels": ({"turns": [{**TURN, "label": ["joy"]}]}, "turn 1: 'label' must hold one name or number"),
-        "a list of speakers": ({"turns": [{**TURN, "speaker": ["Ann"]}]}, "turn 1: 'speaker' must hold one name"),
-        "label": ({"turns": [TURN, {**TURN, "label": "joi"}]}, "turn 2: unknown label 'joi'; did you mean 'joy'"),
-        "id taken": ({"id": "x", "turns": [TURN]}, "a dialogue before it has the id 'x' too"),
-        "id": ({"id": ["x"], "turns": [TURN]}, r"'id' must hold one name or number, got \['x'\]"),
-    }
-
-    @pytest.mark.parametrize("bad, message", BAD_DIALOGUES.values(), ids=BAD_DIALOGUES)
-    def test_bad_dialogues(self, tmp_path, bad, message, caplog):
+    def test_bad_dialogues(self, tmp_path, caplog):
+        turn = {"speaker": "Ann", "utterance": "a", "label": "joy"}
+        bad = [
+            ({"id": "b"}, "the column 'turns' must hold a list of turns, at least one, got None"),
+            ({"turns": "a"}, "the column 'turns' must hold a list of turns, at least one, got 'a'"),
+            ({"turns": []}, r".* at least one, got \[\]"),
+            ({"turns": [turn, "a"]}, "turn 2 must be an object, got str"),
+            ({"turns": [turn, {"label": "joy"}]}, "turn 2: the utterance in 'utterance' is empty .*: None"),
+            ({"turns": [{**turn, "label": ["joy"]}]}, "turn 1: 'label' must hold one name or number"),
+            ({"turns": [{**turn, "speaker": ["Ann"]}]}, "turn 1: 'speaker' must hold one name"),
+            ({"turns": [turn, {**turn, "label": "joi"}]}, "turn 2: unknown label 'joi'; did you mean 'joy'"),
+            ({"id": "x", "turns": [turn]}, "a dialogue before it has the id 'x' too"),
+            ({"id": ["x"], "turns": [turn]}, r"'id' must hold one name or number, got \['x'\]"),
+        ]
         first, second = as_turns(OWN)
-        write_jsonl(tmp_path / "train.jsonl", [first, bad, second])
+        path = write_jsonl(tmp_path / "train.jsonl", [first, *(row for row, _ in bad), second])
         write_own(tmp_path / "dev", OWN, "csv")
-        options = {"labels": ["joy", "anger", "calm"]}
-        with pytest.raises(ValueError, match=f"train.jsonl, line 2: {message}"):
-            load_dialogue_files(tmp_path, **options)
-        with caplog.at_level(logging.WARNING):
-            splits = load_dialogue_files(tmp_path, **options, on_bad_rows="skip")
-        assert splits["train"]["id"][:] == ["x", "y"]  # the whole dialogue is dropped
-        assert skipped(caplog).startswith("1 bad rows skipped")
+        load, places = partial(load_dialogue_files, tmp_path, labels=["joy", "anger", "calm"]), (m for _, m in bad)
+        splits = check_bad_rows(load, path, lines_from(2, places), caplog)
+        assert splits["train"]["id"][:] == ["x", "y"]  # whole dialogues are dropped
 
 
 class TestDownload:

@@ -2,13 +2,13 @@
 """The six emotions: reading their files, removing what stands in two parts, oversampling, and that nothing leaks."""
 
 import collections
-import logging
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
-from toolkit_helpers import feelings_rows, write_csv, write_meld
+from toolkit_helpers import check_bad_rows, feelings_rows, lines_from, write_csv, write_meld
 
 from hf_emotion import load_dataset_for
 from hf_emotion.data import (
@@ -86,31 +86,18 @@ class TestFiles:
         folder = emotion6_folder(tmp_path, train="cafe\u0301;joy\n")
         assert load_dataset_for("emotion6", folder)["train"]["text"][0] == "caf\u00e9"
 
-    @pytest.mark.parametrize(
-        ("line", "reason"),
-        [
+    def test_malformed_rows(self, tmp_path, caplog):
+        bad = [
             ("i am happy;happiness", r"unknown label 'happiness'; the labels are \['sadness', 'joy'"),
-            ("i am happy;Joy", "unknown label 'Joy'"),
-            ("i am happy; joy", "unknown label ' joy'"),
-            ("i am happy;", "unknown label ''"),
+            *((f"i am happy;{label}", f"unknown label '{label}'") for label in ("Joy", " joy", "")),
             ("i am happy", "expected text;label, got 'i am happy'"),
-            (";joy", "the text is empty"),
-            ("  ;joy", "the text is empty"),
-        ],
-    )
-    def test_malformed_rows_are_errors_with_file_and_line(self, tmp_path, line, reason):
-        folder = emotion6_folder(tmp_path, val=f"good;joy\n\n{line}\n")
-        with pytest.raises(ValueError, match=rf"emotion6.val\.txt, line 3: {reason}"):
-            load_dataset_for("emotion6", folder)
-
-    def test_malformed_rows_are_skipped_counted_and_listed(self, tmp_path, caplog):
-        folder = emotion6_folder(tmp_path, train="good;joy\nno label\nbad;happiness\nbetter;fear\n ;joy\n")
-        with caplog.at_level(logging.WARNING):
-            train = load_dataset_for("emotion6", folder, on_bad_rows="skip")["train"]
-        assert rows_of(train) == [("train-1", "good", "joy"), ("train-4", "better", "fear")]
-        assert "3 bad rows skipped" in caplog.text
-        for line in ("line 2: expected text;label", "line 3: unknown label 'happiness'", "line 5: the text is empty"):
-            assert line in caplog.text
+            *((";joy", "the text is empty"), ("  ;joy", "the text is empty")),
+        ]
+        content = "".join(f"{line}\n" for line in ("good;joy", "", *(line for line, _ in bad), "better;fear"))
+        folder = emotion6_folder(tmp_path, val=content)
+        load, path = partial(load_dataset_for, "emotion6", folder), folder / "emotion6" / "val.txt"
+        splits = check_bad_rows(load, path, lines_from(3, (message for _, message in bad)), caplog)
+        assert rows_of(splits["validation"]) == [("validation-1", "good", "joy"), ("validation-10", "better", "fear")]
 
     def test_without_folder_the_hub_is_asked(self, monkeypatch):
         monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
