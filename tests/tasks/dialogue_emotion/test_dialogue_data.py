@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dialogue emotion: MELD, EmoryNLP, DailyDialog, IEMOCAP and one's own dialogues."""
 
-import collections
 import hashlib
 import logging
 import os
@@ -759,98 +758,22 @@ real_data = [
 ]
 
 
-def sizes(splits) -> list[tuple[int, int]]:
-    """(dialogues, utterances) of each split."""
-    return [(len(splits[split]), len(flat_labels(splits[split]))) for split in SPLITS]
+@pytest.mark.parametrize("load", [load_meld, load_emorynlp, load_daily_dialog])
+class TestReal:
+    """Their rows and labels are counted in test_corpora.py."""
 
-
-def label_counts(dataset: Dataset) -> dict[str, int]:
-    counts = collections.Counter(flat_labels(dataset).tolist())
-    return {name: counts[number] for number, name in enumerate(names_of(dataset))}
-
-
-class TestRealMeld:
     pytestmark = real_data
 
-    @pytest.fixture(scope="class")
-    def splits(self):
-        return load_meld(os.environ["HF_EMOTION_DATA"])
-
-    def test_rows(self, splits):
-        assert sizes(splits) == [(1038, 9989), (114, 1109), (280, 2610)]
+    def test_columns_and_texts(self, load):
+        names = {load_meld: MELD_NAMES, load_emorynlp: EMORYNLP_NAMES, load_daily_dialog: DAILY_DIALOG_NAMES}[load]
+        splits = load(os.environ["HF_EMOTION_DATA"])
         for dataset in splits.values():
-            check_columns(dataset, MELD_NAMES)
-        assert "60" not in splits["train"]["id"][:]
-        lengths = [[len(labels) for labels in splits[split]["labels"]] for split in SPLITS]
-        assert [values.count(1) for values in lengths] == [70, 6, 12]
-
-    def test_labels(self, splits):
-        expected = {"train": (4710, 1743, 1205, 1109, 683, 271, 268), "test": (1256, 402, 281, 345, 208, 68, 50)}
-        for split, counts in expected.items():
-            assert label_counts(splits[split]) == dict(zip(MELD_NAMES, counts, strict=True))
-
-    def test_four_classes(self):
-        test = load_meld(os.environ["HF_EMOTION_DATA"], four_classes=True)["test"]
-        assert label_counts(test) == {"angry": 345, "happy": 402, "neutral": 1256, "sad": 208}
-        assert len(flat_labels(test)) == 2610
-
-
-class TestRealEmoryNLP:
-    pytestmark = real_data
-
-    @pytest.fixture(scope="class")
-    def splits(self):
-        return load_emorynlp(os.environ["HF_EMOTION_DATA"])
-
-    def test_rows(self, splits):
-        assert sizes(splits) == [(659, 7551), (89, 954), (79, 984)]
-        several = [
-            sum(" & " in name for speakers in splits[split]["speakers"] for name in speakers) for split in SPLITS
-        ]
-        assert several == [50, 4, 7]
-        for dataset in splits.values():
-            check_columns(dataset, EMORYNLP_NAMES)
-
-    def test_labels(self, splits):
-        expected = {"train": (2485, 1677, 638, 551, 941, 785, 474), "test": (288, 217, 111, 96, 116, 86, 70)}
-        for split, counts in expected.items():
-            assert label_counts(splits[split]) == dict(zip(EMORYNLP_NAMES, counts, strict=True))
-
-    def test_four_classes(self):
-        test = load_emorynlp(os.environ["HF_EMOTION_DATA"], four_classes=True)["test"]
-        assert label_counts(test) == {"angry": 86, "happy": 217, "neutral": 288, "sad": 70}
-
-
-class TestRealDailyDialog:
-    pytestmark = real_data
-
-    @pytest.fixture(scope="class")
-    def splits(self):
-        return load_daily_dialog(os.environ["HF_EMOTION_DATA"])
-
-    def test_rows(self, splits):
-        # Without the one dialogue of 12 utterances and 11 labels.
-        assert sizes(splits) == [(11117, 87171 - 12), (1000, 8069), (1000, 7740)]
-        assert "7852" not in splits["train"]["id"][:] and splits["train"]["id"][-1] == "11118"
-        for dataset in splits.values():
-            check_columns(dataset, DAILY_DIALOG_NAMES)
-
-    def test_labels(self, splits):
-        test = (6321, 118, 47, 17, 1019, 102, 116)
-        assert label_counts(splits["test"]) == dict(zip(DAILY_DIALOG_NAMES, test, strict=True))
-        train = (72143, 827, 303, 146, 11182, 969, 1600)
-        left_out = collections.Counter(dict(zip(DAILY_DIALOG_NAMES, train, strict=True)))
-        left_out.subtract(label_counts(splits["train"]))
-        assert left_out.total() == 11 and min(left_out.values()) == 0
-        assert label_counts(splits["validation"])["disgust"] == 3 and label_counts(splits["validation"])["fear"] == 11
-
-    def test_texts(self, splits):
-        for dataset in splits.values():
-            for utterances in dataset["utterances"]:
-                for text in utterances:
-                    assert text and text == text.strip() and "__eou__" not in text
-                    assert not re.search(r" [,?!]( |$)|’|‘|n ' t\b", text), text
-
-    def test_four_classes(self):
-        test = load_daily_dialog(os.environ["HF_EMOTION_DATA"], four_classes=True)["test"]
-        assert label_counts(test) == {"angry": 118, "happy": 1019, "neutral": 6321, "sad": 102}
+            check_columns(dataset, names)
+        if load is load_emorynlp:
+            speakers = [[name for names in splits[split]["speakers"] for name in names] for split in SPLITS]
+            assert [sum(" & " in name for name in names) for names in speakers] == [50, 4, 7]
+        if load is load_daily_dialog:
+            assert "7852" not in splits["train"]["id"][:] and splits["train"]["id"][-1] == "11118"
+            for text in (text for dataset in splits.values() for texts in dataset["utterances"] for text in texts):
+                assert text and text == text.strip() and "__eou__" not in text
+                assert not re.search(r" [,?!]( |$)|’|‘|n ' t\b", text), text

@@ -218,26 +218,6 @@ class TestRealEmotion6:
     def splits(self):
         return load_dataset_for("emotion6")
 
-    def test_rows_and_labels(self, splits):
-        assert [len(splits[split]) for split in ("train", "validation", "test")] == [16000, 2000, 2000]
-        order = ("joy", "sadness", "anger", "fear", "love", "surprise")
-        for split, counts in {
-            "train": (5362, 4666, 2159, 1937, 1304, 572),
-            "validation": (704, 550, 275, 212, 178, 81),
-            "test": (695, 581, 275, 224, 159, 66),
-        }.items():
-            assert label_counts(splits[split]) == dict(zip(order, counts, strict=True))
-
-    def test_duplicates(self, splits):
-        assert duplicates_between_splits(splits) == {
-            "repeated in train": 31,
-            "repeated in validation": 2,
-            "repeated in test": 0,
-            "train & validation": 5,
-            "train & test": 11,
-            "validation & test": 3,
-        }
-
     def test_nothing_leaks(self, splits):
         clean = load_dataset_for("emotion6", dedupe=True, oversample=True)
         TestNothingLeaks.assert_nothing_leaks(clean, splits)

@@ -705,21 +705,9 @@ class TestRealMojitalk:
 class TestRealReplies:
     pytestmark = real_data
 
-    def test_daily_dialog(self):
-        splits = load_daily_dialog_replies(os.environ["HF_EMOTION_DATA"])
-        # One turn less for each dialogue.
-        assert sizes(splits) == [87171 - 12 - 11117, 8069 - 1000, 7740 - 1000]
-        counts = label_counts(splits["test"])
-        assert [counts[name] for name in DAILY_DIALOG_EMOTIONS][:1] == [5454]
-        for dataset in splits.values():
-            check_columns(dataset, list(DAILY_DIALOG_EMOTIONS))
-
     def test_empathetic_dialogues(self):
         splits = load_empathetic_replies(os.environ["HF_EMOTION_DATA"])
-        assert sizes(splits) == [40252, 5736, 5257]
         listed = Path(os.environ["HF_EMOTION_DATA"], "empathetic_dialogues", "emotions.txt").read_text().split()
         for dataset in splits.values():
             check_columns(dataset, listed)
             assert not any("_comma_" in text for text in [*dataset["context"], *dataset["reply"]])
-        ids = [row_id for dataset in splits.values() for row_id in dataset["id"]]
-        assert len(set(ids)) == len(ids)
