@@ -223,6 +223,8 @@ class TestFinding:
 
 
 class TestMistakes:
+    LABEL_AWARE = {"model_type": "label-aware-bert"}
+
     @pytest.mark.parametrize(
         ("values", "message"),
         [
@@ -233,53 +235,36 @@ class TestMistakes:
                 "unknown recipe key `training_arguments.learning_rte`: did you mean `training_arguments.learning_rate`",
             ),
             (
-                {"model_type": "label-aware-bert", "model_config": {"tie_heads": True}},
+                {**LABEL_AWARE, "model_config": {"tie_heads": True}},
                 "unknown recipe key `model_config.tie_heads`: did you mean `model_config.tie_head`",
             ),
             (
                 {"dataset_options": {"taxonmy": "ekman"}},
                 "unknown option 'taxonmy' for the dataset 'goemotions': did you mean 'taxonomy'",
             ),
-            (
-                {"dataset": "files", "dataset_options": {"label_seperator": "|"}},
-                "unknown option 'label_seperator' for the dataset 'files': did you mean 'label_separator'",
-            ),
             ({"dataset": "goemotion"}, "unknown dataset 'goemotion': .*'goemotions'"),
             ({"model_type": "label-aware"}, "unknown `model_type` 'label-aware': None .*'label-aware-bert'"),
+            # Wrong types
+            ({"max_length": "50"}, ".*'max_length' expected int, got str .*'50'"),
+            ({"name": 3}, ".*'name' expected str, got int"),
+            *(({"seeds": value}, ".*'seeds'") for value in (42, [1.5])),
+            *(({name: None}, f".*'{name}' expected a dict") for name in ("training_arguments", "dataset_options")),
+            ({"model_type": 3}, ".*'model_type'"),
+            ({"early_stopping_patience": 1.5}, ".*'early_stopping_patience'"),
+            ({"threshold": "half"}, ".*'threshold'"),
+            ({"published": {"macro_f1": "0.5"}}, ".*'published'"),
+            ({**LABEL_AWARE, "model_config": {"tie_head": "yes"}}, ".*tie_head.*'yes'"),
+            *(
+                ({"training_arguments": {name: value}}, f".*`training_arguments.{name}` .*{kind}, got {value!r}")
+                for name, kind, value in (
+                    *(("learning_rate", "float", "fast"), ("num_train_epochs", "float", True)),
+                    *(("gradient_accumulation_steps", "int", 2.5), ("bf16", "bool", "yes"), ("bf16", "bool", 1)),
+                )
+            ),
         ],
     )
-    def test_unknown_keys(self, values, message):
+    def test_keys_and_types(self, values, message):
         with pytest.raises(ValueError, match=f"^here: {message}"):
-            check_parts(make_recipe({"name": "x", **values}, source="here"), source="here")
-
-    @pytest.mark.parametrize(
-        ("values", "message"),
-        [
-            ({"max_length": "50"}, "'max_length' expected int, got str .*'50'"),
-            ({"name": 3}, "'name' expected str, got int"),
-            ({"seeds": 42}, "'seeds' expected a list"),
-            ({"seeds": [1.5]}, "'seeds'"),
-            ({"training_arguments": None}, "'training_arguments' expected a dict"),
-            ({"dataset_options": ["ekman"]}, "'dataset_options' expected a dict"),
-            ({"model_type": 3}, "'model_type'"),
-            ({"early_stopping_patience": 1.5}, "'early_stopping_patience'"),
-            ({"threshold": "half"}, "'threshold'"),
-            ({"published": {"macro_f1": "0.5"}}, "'published'"),
-            (
-                {"training_arguments": {"learning_rate": "fast"}},
-                "`training_arguments.learning_rate` .* float, got 'fast'",
-            ),
-            ({"training_arguments": {"num_train_epochs": True}}, "`training_arguments.num_train_epochs` .*got True"),
-            (
-                {"training_arguments": {"gradient_accumulation_steps": 2.5}},
-                "`training_arguments.gradient_accumulation_steps` must be int, got 2.5",
-            ),
-            ({"training_arguments": {"bf16": "yes"}}, "`training_arguments.bf16` must be bool, got 'yes'"),
-            ({"training_arguments": {"bf16": 1}}, "`training_arguments.bf16` must be bool, got 1"),
-        ],
-    )
-    def test_wrong_types(self, values, message):
-        with pytest.raises(ValueError, match=f"^here: .*{message}"):
             check_parts(make_recipe({"name": "x", **values}, source="here"), source="here")
 
     @pytest.mark.parametrize(
@@ -302,16 +287,9 @@ class TestMistakes:
     def test_ends_of_the_ranges(self, values):
         assert make_recipe({"name": "x", **values})
 
-    @pytest.mark.parametrize(
-        ("key", "hint"),
-        [
-            ("output_dir", "--output"),
-            ("seed", "`seeds`"),
-            ("data_seed", "`seeds`"),
-            ("resume_from_checkpoint", "--resume"),
-        ],
-    )
-    def test_arguments_that_the_run_sets(self, key, hint):
+    @pytest.mark.parametrize("key", ["output_dir", "seed", "data_seed", "resume_from_checkpoint"])
+    def test_arguments_that_the_run_sets(self, key):
+        hint = {"output_dir": "--output", "resume_from_checkpoint": "--resume"}.get(key, "`seeds`")
         with pytest.raises(ValueError, match=f"`training_arguments.{key}` is set by the run itself: use {hint}"):
             make_recipe({"name": "x", "training_arguments": {key: "1"}})
 
@@ -326,20 +304,14 @@ class TestMistakes:
 
     def test_files_that_are_no_recipe(self, tmp_path):
         path = tmp_path / "mine.yaml"
-        path.write_text("- a\n- b\n")
-        with pytest.raises(ValueError, match="mine.yaml must hold `key: value` lines, got list"):
-            load_recipe(path)
-        path.write_text("")
-        with pytest.raises(ValueError, match="mine.yaml must hold `key: value` lines, got NoneType"):
-            load_recipe(path)
-        path.write_text("name: [a\n")
-        with pytest.raises(ValueError, match="mine.yaml is no valid YAML"):
-            load_recipe(path)
-
-    def test_wrong_types_of_the_model_s_fields(self):
-        values = {"name": "x", "model_type": "label-aware-bert", "model_config": {"tie_head": "yes"}}
-        with pytest.raises(ValueError, match="here: .*tie_head.*'yes'"):
-            check_parts(make_recipe(values), source="here")
+        for content, message in (
+            ("- a\n- b\n", "mine.yaml must hold `key: value` lines, got list"),
+            ("", "mine.yaml must hold `key: value` lines, got NoneType"),
+            ("name: [a\n", "mine.yaml is no valid YAML"),
+        ):
+            path.write_text(content)
+            with pytest.raises(ValueError, match=message):
+                load_recipe(path)
 
     def test_a_stock_model_takes_fields_of_its_own(self):
         assert make_recipe({"name": "x", "model_type": None, "model_config": {"classifier_dropout": 0.2}})
