@@ -40,22 +40,10 @@ from toolkit_helpers import (
     write_sentihood,
 )
 
-from hf_emotion import (
-    DialoguePredictor,
-    Predictor,
-    ReplyGenerator,
-    TargetedPredictor,
-)
+from hf_emotion import DialoguePredictor, Predictor, ReplyGenerator, TargetedPredictor
 from hf_emotion.cli import app, main
-from hf_emotion.data import (
-    CORPORA as KNOWN,
-)
-from hf_emotion.data import (
-    check_dataset,
-    load_dataset_for,
-    options_of,
-    read_rows,
-)
+from hf_emotion.data import CORPORA as KNOWN
+from hf_emotion.data import check_dataset, load_dataset_for, options_of, read_rows
 from hf_emotion.inference import load_predictor
 from hf_emotion.inference.onnx_replies import OnnxReplyGenerator
 from hf_emotion.recipes import Recipe, recipe_folder

@@ -17,12 +17,7 @@ from transformers import BertConfig, BertModel
 from hf_emotion import metrics
 from hf_emotion.data.replies import MOJITALK_PUBLISHED
 from hf_emotion.metrics import generation
-from hf_emotion.metrics.generation import (
-    NgramPerplexity,
-    bertscore,
-    hits_at_k,
-    words,
-)
+from hf_emotion.metrics.generation import NgramPerplexity, bertscore, hits_at_k, words
 
 
 # Some words more than twice, some twice, and in each list some once, which stand for the rare ones.

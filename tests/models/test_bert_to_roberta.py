@@ -148,12 +148,7 @@ class TestFolder:
         return output
 
     def test_files(self, folder):
-        assert set(files_in(folder)) == {
-            "config.json",
-            "model.safetensors",
-            "tokenizer.json",
-            "tokenizer_config.json",
-        }
+        assert set(files_in(folder)) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 
     def test_the_model_is_the_returned_one(self, bert, folder):
         loaded = AutoModel.from_pretrained(folder)

@@ -260,10 +260,7 @@ def test_remote_code_gives_the_same_numbers_without_the_library(case: ModelCase,
     ]
     model = case.build()
     inputs = case.make_inputs(3, 9, 5)
-    expected = {
-        "base": getattr(model, model.base_model_prefix)(**without_labels(inputs)),
-        "head": model(**inputs),
-    }
+    expected = {"base": getattr(model, model.base_model_prefix)(**without_labels(inputs)), "head": model(**inputs)}
     outputs = load_file(fresh_process.saved[case.id] / "outputs.safetensors")
     assert {name for name in outputs if name.startswith("head.")} == {f"head.{name}" for name in case.head_outputs}
     for name, value in outputs.items():

@@ -19,11 +19,7 @@ from model_cases import (
 from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification, pipeline
 
 
-NAMES = {
-    "aspects": list(ASPECTS),
-    "targets": ["PLACE1", "PLACE2"],
-    "target_texts": ["home of joy", "home of anger"],
-}
+NAMES = {"aspects": list(ASPECTS), "targets": ["PLACE1", "PLACE2"], "target_texts": ["home of joy", "home of anger"]}
 SENTIHOOD = {
     "aspects": ["general", "price", "safety", "transit-location"],
     "targets": ["LOCATION1", "LOCATION2"],

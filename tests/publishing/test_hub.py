@@ -31,12 +31,7 @@ import hf_emotion.publishing.hub as hub_module
 from hf_emotion.data import CORPORA
 from hf_emotion.data.corpus import OWN_TERMS
 from hf_emotion.publishing.hub import push
-from hf_emotion.publishing.release import (
-    SUMS,
-    check,
-    release,
-    stage,
-)
+from hf_emotion.publishing.release import SUMS, check, release, stage
 
 
 pytest_plugins = ["toolkit_fixtures"]

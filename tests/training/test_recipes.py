@@ -8,14 +8,7 @@ import pytest
 import yaml
 
 from hf_emotion import Recipe, load_recipe
-from hf_emotion.recipes import (
-    find_recipe,
-    make_recipe,
-    packaged_recipes,
-    read_value,
-    recipe_folder,
-    recipe_name,
-)
+from hf_emotion.recipes import find_recipe, make_recipe, packaged_recipes, read_value, recipe_folder, recipe_name
 from hf_emotion.training.recipe_checks import check_parts
 
 
@@ -63,11 +56,7 @@ DIFFERENCES = {  # from laa_ce, beside name and description
             "class_balanced_normalize": True,
         },
     },
-    "leam_ce": {
-        "table_row": "LEAM + CE",
-        "published": {"macro_f1": 0.5},
-        "model_config": {"label_attention": "leam"},
-    },
+    "leam_ce": {"table_row": "LEAM + CE", "published": {"macro_f1": 0.5}, "model_config": {"label_attention": "leam"}},
 }
 
 CONTEXT_GUIDED = {  # "Experiments": the paper's setting, for both corpora

@@ -25,13 +25,7 @@ from hf_emotion.data import (
     remove_duplicates,
 )
 from hf_emotion.data.text import columns_of
-from hf_emotion.taxonomies import (
-    EKMAN,
-    GOEMOTIONS,
-    SENTIMENT,
-    TAXONOMIES,
-    group_index,
-)
+from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, SENTIMENT, TAXONOMIES, group_index
 
 
 ROW = "fine\t27\tid1\n"

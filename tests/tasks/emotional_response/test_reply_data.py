@@ -41,11 +41,7 @@ from toolkit_helpers import (
 )
 
 import hf_emotion.data.replies as replies_module
-from hf_emotion.data import (
-    duplicates_between_splits,
-    load_dataset_for,
-    remove_duplicates,
-)
+from hf_emotion.data import duplicates_between_splits, load_dataset_for, remove_duplicates
 from hf_emotion.data.replies import (
     MOJITALK_EMOJIS,
     dialogue_replies,

@@ -38,12 +38,7 @@ from hf_emotion.data import duplicates_between_splits, is_conversation_dataset
 from hf_emotion.data.conversations import CONVERSATION_LOADERS, load_conversations
 from hf_emotion.data.replies import load_empathetic_conversations
 from hf_emotion.data.splits import row_texts
-from hf_emotion.training.generation import (
-    END_OF_TEXT,
-    _collate_blocks,
-    encode_conversations,
-    train_tokenizer,
-)
+from hf_emotion.training.generation import END_OF_TEXT, _collate_blocks, encode_conversations, train_tokenizer
 
 
 PARTS = {"train": "train", "validation": "dev", "test": "test"}
