@@ -95,33 +95,40 @@ def meld_folder(root: Path, **splits: list) -> Path:
     return root
 
 
-class TestMeld:
-    @pytest.mark.parametrize("split", SPLITS)
-    def test_dialogues(self, tmp_path, split):
-        dataset = load_meld(write_meld(tmp_path))[split]
-        check_columns(dataset, MELD_NAMES)
-        expected = dialogues(MELD_NAMES, *DIALOGUE_PARTS[SPLITS[split]])
-        assert dataset["id"][:] == [str(number) for number in range(len(expected))]
-        assert [turns_of(dataset, row) for row in range(len(dataset))] == expected
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize(
+    ("load", "write", "names"),
+    [(load_meld, write_meld, MELD_NAMES), (load_emorynlp, write_emorynlp, EMORYNLP_NAMES)],
+)
+def test_dialogues(load, write, names, split, tmp_path):
+    dataset = load(write(tmp_path))[split]
+    check_columns(dataset, names)
+    expected = dialogues(names, *DIALOGUE_PARTS[SPLITS[split]])
+    assert load is load_emorynlp or dataset["id"][:] == [str(number) for number in range(len(expected))]
+    assert [turns_of(dataset, row) for row in range(len(dataset))] == expected
 
+
+@pytest.mark.parametrize(
+    ("load", "write"),
+    [(load_meld, write_meld), (load_emorynlp, write_emorynlp), (load_daily_dialog, write_daily_dialog)],
+)
+def test_four_classes_keep_the_other_utterances(load, write, tmp_path):
+    of = {"joy": "happy", "joyful": "happy", "happiness": "happy", "anger": "angry", "mad": "angry", "sadness": "sad"}
+    of |= {"sad": "sad", "neutral": "neutral"}
+    write(tmp_path)
+    for dataset, plain in zip(load(tmp_path, four_classes=True).values(), load(tmp_path).values(), strict=True):
+        check_columns(dataset, FOUR)
+        for row in range(len(plain)):
+            expected = [(speaker, text, of.get(label)) for speaker, text, label in turns_of(plain, row)]
+            assert turns_of(dataset, row) == expected
+
+
+class TestMeld:
     def test_utterances_are_ordered_by_their_numbers(self, tmp_path):
-        rows = [
-            meld_row(4, 10, "c"),
-            meld_row(7, 1, "z"),
-            meld_row(4, 0, "a"),
-            meld_row(7, 0, "y"),
-            meld_row(4, 9, "b"),
-        ]
-        train = load_meld(meld_folder(tmp_path, train=rows))["train"]
+        numbers = [(4, 10, "c"), (7, 1, "z"), (4, 0, "a"), (7, 0, "y"), (4, 9, "b")]
+        train = load_meld(meld_folder(tmp_path, train=[meld_row(*row) for row in numbers]))["train"]
         assert train["id"][:] == ["4", "7"]
         assert train["utterances"][:] == [["a", "b", "c"], ["y", "z"]]  # as numbers: 9 is before 10
-
-    def test_each_file_is_its_split_and_equal_numbers_do_not_meet(self, tmp_path):
-        splits = load_meld(meld_folder(tmp_path))
-        assert list(splits) == ["train", "validation", "test"]
-        for split, name in SPLITS.items():
-            assert splits[split]["id"][:] == ["0"]
-            assert splits[split]["utterances"][:] == [[f"in the {name} part"]]
 
     def test_texts_and_speakers(self, tmp_path):
         rows = [meld_row(0, 0, "  cafe\u0301,\nit’s ", speaker=" Jose\u0301 ", emotion=" Joy"), meld_row(0, 1, "None")]
@@ -129,14 +136,6 @@ class TestMeld:
             ("Jos\xe9", "caf\xe9,\nit’s", "joy"),
             ("Ann", "None", "joy"),
         ]
-
-    def test_four_classes_keep_the_other_utterances(self, tmp_path):
-        rows = [meld_row(0, number, emotion, emotion) for number, emotion in enumerate(MELD_NAMES)]
-        train = load_meld(meld_folder(tmp_path, train=rows), four_classes=True)["train"]
-        check_columns(train, FOUR)
-        assert train[0]["utterances"] == MELD_NAMES
-        assert named(train, 0) == ["neutral", "happy", None, "angry", "sad", None, None]
-        assert train[0]["labels"] == [2, 1, -1, 0, 3, -1, -1]
 
     @pytest.mark.parametrize("file", ["train", "dev", "test"])
     def test_bad_rows(self, tmp_path, caplog, file):
@@ -191,13 +190,6 @@ def emorynlp_folder(root: Path, train: list) -> Path:
 
 
 class TestEmoryNLP:
-    @pytest.mark.parametrize("split", SPLITS)
-    def test_scenes(self, tmp_path, split):
-        dataset = load_emorynlp(write_emorynlp(tmp_path))[split]
-        check_columns(dataset, EMORYNLP_NAMES)
-        expected = dialogues(EMORYNLP_NAMES, *DIALOGUE_PARTS[SPLITS[split]])
-        assert [turns_of(dataset, row) for row in range(len(dataset))] == expected
-
     def test_a_dialogue_is_season_episode_and_scene(self, tmp_path):
         keys = [(1, 2, 3), (1, 3, 2), (2, 1, 3), (1, 2, 3), (12, 3, 1), (1, 23, 1)]
         rows = [
@@ -229,15 +221,6 @@ class TestEmoryNLP:
         with pytest.raises(ValueError, match=message):
             load_emorynlp(emorynlp_folder(tmp_path, rows))
 
-    def test_four_classes_keep_the_other_utterances(self, tmp_path):
-        rows = [
-            [emotion, "['Ann']", emotion.capitalize(), "1", str(number), "1", "1"]
-            for number, emotion in enumerate(EMORYNLP_NAMES)
-        ]
-        train = load_emorynlp(emorynlp_folder(tmp_path, rows), four_classes=True)["train"]
-        check_columns(train, FOUR)
-        assert named(train, 0) == ["neutral", "happy", None, None, None, "angry", "sad"]
-
 
 def daily_dialog_folder(root: Path, lines: str, labels: str, split: str = "train") -> Path:
     if not (root / "daily_dialog").exists():
@@ -265,13 +248,6 @@ class TestDailyDialog:
         train = load_daily_dialog(folder)["train"]
         assert turns_of(train, 0) == [("A", "a\u2028b, c", "neutral"), ("B", "d\x0be", "surprise")]
         assert turns_of(train, 1) == [("A", "f", "happiness")]
-
-    def test_four_classes_keep_the_other_utterances(self, tmp_path):
-        folder = daily_dialog_folder(tmp_path, "a __eou__ " * 7 + "\n", "0 1 2 3 4 5 6\n")
-        train = load_daily_dialog(folder, four_classes=True)["train"]
-        check_columns(train, FOUR)
-        assert named(train, 0) == ["neutral", "angry", None, None, "happy", "sad", None]
-        assert train[0]["speakers"] == list("ABABABA")
 
     def test_the_known_fault_is_left_out_with_one_warning(self, tmp_path, caplog):
         fault = "u __eou__ " * 12 + "\n"

@@ -194,15 +194,6 @@ class TestMojitalk:
         assert pairs(splits["test"]) == [("a test post", "a test reply", HEART)]
         assert splits["test"]["id"][:] == ["test-1"]
 
-    def test_the_parts_are_disjoint_and_together_dev(self, tmp_path):
-        folder = mojitalk_folder(tmp_path)
-        parts = {part: load_mojitalk(folder, train_part=part) for part in ("generator", "judge_a", "judge_b")}
-        datasets = [splits["train"] for splits in parts.values()] + [parts["judge_b"]["validation"]]
-        ids = [set(dataset["id"]) for dataset in datasets]
-        assert sum(map(len, ids)) == len(set.union(*ids)) == len(POSTS)
-        contexts = [set(dataset["context"]) for dataset in datasets]
-        assert sum(map(len, contexts)) == len(set.union(*contexts)) == 150  # the two replies to a post on one side
-
     def test_the_part_does_not_depend_on_the_other_rows_or_the_form(self, tmp_path):
         rows = [(f"  {post} ".replace("\xe9", "e\u0301"), reply, emoji) for post, reply, emoji in POSTS[::-1]]
         first = load_mojitalk(mojitalk_folder(tmp_path / "a"))["train"]
@@ -242,11 +233,6 @@ class TestMojitalk:
         assert splits["test"]["id"][:] == ["test-1", "test-4"]
         assert logged(caplog, "nothing but emojis").endswith("nothing but emojis: dev 0, test 2")
         assert len(caplog.records) == 1
-
-    def test_nothing_is_logged_when_nothing_is_dropped(self, tmp_path, caplog):
-        with caplog.at_level(logging.INFO, logger="hf_emotion"):
-            load_mojitalk(mojitalk_folder(tmp_path))
-        assert not caplog.records
 
     def test_labels_with_selector_and_tone(self, tmp_path):
         test = [("a", "b", HEART + VS16), ("c", "d", FIST + TONES[1])]
