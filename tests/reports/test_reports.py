@@ -141,14 +141,6 @@ class TestSingleLabel:
         assert len(numbers) == 16 and (numbers[0, 1], numbers[1, 0]) == ("2", "0")
         assert axes.get_ylim() == (3.5, -0.5)  # the first class is on top, as in the text
 
-    def test_rows_without_label_change_nothing(self, tmp_path):
-        gold, probabilities = single_label_case()
-        write_reports(tmp_path / "all", "t", gold, probabilities, NAMES)
-        write_reports(tmp_path / "labelled", "t", gold[gold >= 0], probabilities[gold >= 0], NAMES)
-        both = [files_in(tmp_path / name)["classification_report.txt"] for name in ("all", "labelled")]
-        assert both[0] == both[1]
-        assert read_matrix(tmp_path / "all")[2] == read_matrix(tmp_path / "labelled")[2]
-
     def test_more_classes_than_half_of_the_rows(self, tmp_path):
         gold = np.arange(30)
         write_reports(tmp_path, "t", gold, np.eye(30), [f"label {i}" for i in gold])
