@@ -18,7 +18,9 @@ from hf_emotion.runtime.batching import as_texts, check_top_k
 from hf_emotion.runtime.classifying import Encoded, TextRows, encode_rows, encoded_probabilities, row_probabilities
 from hf_emotion.runtime.unread import warn_unread
 from hf_emotion.tasks.base import Answer, Corpus, FileColumns, Prepared, Table, Task
+from hf_emotion.tasks.cards import MODEL, Card, code
 from hf_emotion.tasks.checkpoints import load_for
+from hf_emotion.tasks.classifier_cards import classifier_card
 from hf_emotion.tasks.evaluating import evaluate_single, figures
 from hf_emotion.tasks.held_out import held_out
 from hf_emotion.tasks.measures import single_label
@@ -145,6 +147,14 @@ def finish(recipe, run, trainer, prepared, splits, folder):
     return held_out(recipe, run, probabilities, splits, folder, model, save)
 
 
+def card(folder, recipe, report, best) -> Card:
+    example = f'print(pipeline("text-classification", model="{MODEL}")({{"text": "so happy", "text_pair": "so sad"}}))'
+    use = [code(f"from transformers import pipeline\n\n{example}")]
+    return classifier_card(
+        recipe, report, best, about="It tells whether two texts fit.", use=use, reads="pairs of texts"
+    )
+
+
 def answer(predictor: PairPredictor, lines: list[str], top_k: int | None = None) -> Answer:
     results, unread = predictor.predict(lines, top_k)
     rows: list[dict[str, Any]] = [{"text": line, "labels": items} for line, items in zip(lines, results, strict=True)]
@@ -177,6 +187,7 @@ TASK = Task(
     units=lambda rows: (list(rows["id"]), texts(rows)),
     prepare=prepare,
     finish=finish,
+    card=card,
     predictor=PairPredictor,
     answer=answer,
     evaluate=evaluate_single,
