@@ -148,6 +148,14 @@ def finish(recipe, run, trainer, prepared, splits, folder):
     return held_out(recipe, run, probabilities, splits, folder, model, save)
 
 
+def card(folder, recipe, report, best) -> Card:
+    example = f'print(pipeline("text-classification", model="{MODEL}")({{"text": "so happy", "text_pair": "so sad"}}))'
+    use = [code(f"from transformers import pipeline\n\n{example}")]
+    return classifier_card(
+        recipe, report, best, about="It tells whether two texts fit.", use=use, reads="pairs of texts"
+    )
+
+
 def answer(predictor: PairPredictor, lines: list[str], top_k: int | None = None) -> Answer:
     results, unread = predictor.predict(lines, top_k)
     rows: list[dict[str, Any]] = [{"text": line, "labels": items} for line, items in zip(lines, results, strict=True)]
