@@ -170,15 +170,6 @@ def explain(predictor: PairPredictor, text, merge="sum", method=METHODS[0]) -> E
     return Explained(text, method, maps, notes)
 
 
-def card(folder: Path, recipe, report, best) -> Card:
-    lines = [
-        "from transformers import AutoModelForSequenceClassification",
-        "",
-        f'model = AutoModelForSequenceClassification.from_pretrained("{MODEL}")',
-    ]
-    return classifier_card(recipe, report, best, about="Reads two texts.", use=[code("\n".join(lines))])
-
-
 def exporter() -> Exporter:
     def run(predictor: PairPredictor, pairs, progress: bool) -> None:
         predictor.probabilities(list(pairs))
