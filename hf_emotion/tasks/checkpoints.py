@@ -28,9 +28,10 @@ def load_for(
     found = task_of(model.config)
     if found is not task:
         name = checkpoint if isinstance(checkpoint, str | Path) else f"the {model.config.model_type!r} model"
+        command = "generate" if found.answer is None else "predict"
         raise ValueError(
-            f"{name} reads {found.reads} ({found.name}), and {task.predictor_class} needs a model of {task.reads}: use "
-            f"{found.predictor_class or 'transformers'}."
+            f"{name} is a model for {found.name} and reads {found.reads}: {task.predictor_class} does not fit, use "
+            + (f"{found.predictor_class}, or `hf-emotion {command}`." if found.predictor_class else "transformers.")
         )
     return model, tokenizer
 
