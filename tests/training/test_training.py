@@ -769,9 +769,7 @@ class TestInputs:
         config.save_pretrained(tmp_path / "base")
         names = [config.id2label[i] for i in range(config.num_labels)]
         multi_label = config.problem_type == "multi_label_classification"
-        model = build_classifier(
-            str(tmp_path / "base"), None, {}, tokenizer, names, multi_label, [1] * len(names)
-        )
+        model = build_classifier(str(tmp_path / "base"), None, {}, tokenizer, names, multi_label, [1] * len(names))
         assert getattr(model.config, "aspects", None) is None
 
     def test_the_gate_of_a_trained_classifier_stays_behind(self, tmp_path):
@@ -782,9 +780,7 @@ class TestInputs:
         arguments = (names, base.config.problem_type != "single_label_classification", [1] * len(names))
         tokenizer = make_tokenizer(tmp_path / "tokenizer")
         kept = build_classifier(str(tmp_path), "roberta-esa", {}, tokenizer, *arguments)
-        own = build_classifier(
-            str(tmp_path), "roberta-esa", {"tfidf_gating": "scale"}, tokenizer, *arguments
-        )
+        own = build_classifier(str(tmp_path), "roberta-esa", {"tfidf_gating": "scale"}, tokenizer, *arguments)
         assert kept.config.tfidf_gating == "none" and own.config.tfidf_gating == "scale"
 
     def test_one_label_is_no_classification(self, base_bert, tmp_path):

@@ -492,7 +492,7 @@ class TestFiles:
             for name in ("one", "two")
         )
         assert one == pytest.approx(predictor.probabilities([texts]).max(axis=1), abs=1e-5)
-        assert two == pytest.approx(predictor.probabilities([texts[:2], texts[2:]])[0].max(axis=1), abs=1e-5)
+        assert two == pytest.approx(predictor.probabilities([texts[:2], texts[2:]]).max(axis=1), abs=1e-5)
         assert one != pytest.approx(two, abs=1e-4)
 
     def test_long_utterances(self, predictor, tmp_path, caplog):
