@@ -249,7 +249,7 @@ class TestPredictors:
     def test_rows_of_an_earlier_run_count(self, predictor, tmp_path, caplog, monkeypatch):
         """The warnings are about the file, not about what was left to do."""
         write_csv(tmp_path / "in.csv", ["text"], [[text] for text in TEXTS])
-        original, calls = predictor._label_probabilities, []
+        original, calls = predictor.of_items, []
 
         def stop(texts, *arguments):
             calls.append(texts)
@@ -257,7 +257,7 @@ class TestPredictors:
                 raise KeyboardInterrupt
             return original(texts, *arguments)
 
-        monkeypatch.setattr(predictor, "_label_probabilities", stop)
+        monkeypatch.setattr(predictor, "of_items", stop)
         options = {"progress": False, "rows_per_part": 2}
         with pytest.raises(KeyboardInterrupt):
             predict_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv", **options)

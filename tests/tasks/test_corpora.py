@@ -18,7 +18,6 @@ from hf_emotion.tasks.measures import single_label
 
 
 CORPORA, LABELLED = corpora(), labelled_corpora()
-CORPORA, LABELLED = corpora(), labelled_corpora()
 
 
 @pytest.mark.parametrize("name", CORPORA)
