@@ -9,13 +9,14 @@ from datasets import Dataset, DatasetDict
 from toolkit_helpers import feelings_rows, write_csv, write_sentihood
 
 from hf_emotion import load_dataset_for
+from hf_emotion.tasks import task_of_rows
 from hf_emotion.training.check_data import check_data
 
 
-def warnings_of(splits: DatasetDict, caplog, classifies: bool = True) -> list[str]:
+def warnings_of(splits: DatasetDict, caplog) -> list[str]:
     caplog.clear()
-    with caplog.at_level(logging.WARNING, logger="hf_emotion.training"):
-        check_data(splits, classifies)
+    with caplog.at_level(logging.WARNING, logger="hf_emotion"):
+        check_data(task_of_rows(splits["train"]), splits)
     return [record.getMessage() for record in caplog.records]
 
 
@@ -49,23 +50,25 @@ class TestLabels:
         for split in ("train", "validation"):
             write_csv(tmp_path / f"{split}.csv", header, rows)
         for options in ({}, {"labels": ["anger", "joy"]}):
+            splits = load_dataset_for(kind, tmp_path, **options)
             with pytest.raises(
                 ValueError, match=r"at least two labels, and the training part has \['joy'\]: add rows"
             ):
-                check_data(load_dataset_for(kind, tmp_path, **options), True)
+                check_data(task_of_rows(splits["train"]), splits)
 
     def test_the_same_labels_in_every_row(self, tmp_path):
         for split in ("train", "validation"):
             write_csv(tmp_path / f"{split}.csv", ["text", "label"], [[f"t{i}", "joy|fear"] for i in range(30)])
+        splits = load_dataset_for("files", tmp_path, label_separator="|")
         with pytest.raises(ValueError, match=r"every training row has the labels \['fear', 'joy'\]"):
-            check_data(load_dataset_for("files", tmp_path, label_separator="|"), True)
+            check_data(task_of_rows(splits["train"]), splits)
 
     def test_a_generator_may_know_one_emotion(self, tmp_path, caplog):
         rows = [[f"c{i}", "r", "joy"] for i in range(60)]
         for split in ("train", "validation"):
             write_csv(tmp_path / f"{split}.csv", ["context", "reply", "emotion"], rows)
         splits = load_dataset_for("reply_files", tmp_path)
-        assert warnings_of(splits, caplog, classifies=False) == []
+        assert warnings_of(splits, caplog) == []
 
 
 class TestValidationPart:
@@ -94,10 +97,10 @@ class TestValidationPart:
         for split, rows in (("train", 60), ("validation", 4)):
             values = [[f"c{i}", "r", ("joy", "fear")[i % 2]] for i in range(rows)]
             write_csv(tmp_path / f"{split}.csv", ["context", "reply", "emotion"], values)
-        (message,) = warnings_of(load_dataset_for("reply_files", tmp_path), caplog, classifies=False)
+        (message,) = warnings_of(load_dataset_for("reply_files", tmp_path), caplog)
         assert "4 rows" in message
         turns = Dataset.from_dict({"id": ["a", "b"], "turns": [["x", "y"], ["z"]]})
-        (message,) = warnings_of(DatasetDict(train=turns, validation=turns), caplog, classifies=False)
+        (message,) = warnings_of(DatasetDict(train=turns, validation=turns), caplog)
         assert "2 rows" in message
 
 

@@ -168,12 +168,12 @@ class TestStartOfOwnAspects:
     def test_own_files(self, model_type, tmp_path):
         values = {"name": "mine", "dataset": "files", "model_type": model_type}
         given = {"auxiliary_sentence": True}
-        recipe = make_recipe({**values, "model_config": given})
+        recipe = check_parts(make_recipe({**values, "model_config": given}))
         assert recipe.model_config == {"auxiliary_sentence": True, "context_initializer_range": 0.01}
         assert given == {"auxiliary_sentence": True}
         (tmp_path / "again.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
         assert load_recipe(tmp_path / "again.yaml") == recipe
-        own = make_recipe({**values, "model_config": {"context_initializer_range": 0.05}})
+        own = check_parts(make_recipe({**values, "model_config": {"context_initializer_range": 0.05}}))
         assert own.model_config == {"context_initializer_range": 0.05}
 
     @pytest.mark.parametrize("name", ["cg_aux", "qacg"])
@@ -183,7 +183,8 @@ class TestStartOfOwnAspects:
 
     def test_other_models(self):
         for model_type in (None, "label-aware-bert"):
-            assert make_recipe({"name": "mine", "dataset": "files", "model_type": model_type}).model_config == {}
+            recipe = make_recipe({"name": "mine", "dataset": "files", "model_type": model_type})
+            assert check_parts(recipe).model_config == {}
 
 
 class TestFinding:

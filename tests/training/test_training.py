@@ -57,7 +57,7 @@ from hf_emotion import (
 )
 from hf_emotion.io.files import filling, replacing, write_json
 from hf_emotion.runs.train import summarize
-from hf_emotion.tasks.sequence_classification import tokenize
+from hf_emotion.tasks.sequence_classification import build_classifier, tokenize
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS
 from hf_emotion.training.seeds import EmotionTrainer
 
@@ -464,7 +464,7 @@ class TestResume:
             train(recipe, interrupted, data_dir=feelings)
         assert files_in(interrupted) == before
 
-    @pytest.mark.parametrize("place", ["training.classification._write_predictions", "runs.train._finish"])
+    @pytest.mark.parametrize("place", ["tasks.held_out._write_predictions", "runs.train._finish"])
     def test_interrupted_after_training(
         self, place, tmp_path, recipe, feelings, uninterrupted, steps, no_plots, monkeypatch
     ):
@@ -715,7 +715,7 @@ class TestInputs:
             torch.manual_seed(0)
             tokenizer = AutoTokenizer.from_pretrained(base_bert)
             arguments = (base_model, None, {}, tokenizer, ["no", "yes"], False, [1, 1])
-            model = models_module.build_classifier(*arguments, contexts=contexts)
+            model = build_classifier(*arguments, contexts=contexts)
             return model.bert.pooler.dense.state_dict(), model.classifier.weight
 
         (kept, head), (new, same_head) = (weights(name) for name in (str(base_bert), "minilm"))
@@ -737,7 +737,7 @@ class TestInputs:
         tokenizer, trained = AutoTokenizer.from_pretrained(run), load_file(run / "model.safetensors")
         arguments = (str(run), model_type, {}, tokenizer, names, False, [1] * len(names))
         torch.manual_seed(0)
-        model = models_module.build_classifier(*arguments)
+        model = build_classifier(*arguments)
         assert "its encoder is kept" in caplog.text
         assert model.config.num_labels == len(names) and model.config.id2label[0] == names[0]
         assert getattr(model.config, "thresholds", None) is None
@@ -757,7 +757,7 @@ class TestInputs:
         trained = AutoModelForSequenceClassification.from_pretrained(tiny_run).state_dict()
         names = list(GOEMOTIONS)
         arguments = (str(tiny_run), "label-aware-bert", {}, tokenizer, names, True, [1] * 28)
-        state = models_module.build_classifier(*arguments).state_dict()
+        state = build_classifier(*arguments).state_dict()
         assert "its encoder is kept" not in caplog.text
         assert all(torch.equal(state[key], value) for key, value in trained.items())
 
@@ -769,9 +769,7 @@ class TestInputs:
         config.save_pretrained(tmp_path / "base")
         names = [config.id2label[i] for i in range(config.num_labels)]
         multi_label = config.problem_type == "multi_label_classification"
-        model = models_module.build_classifier(
-            str(tmp_path / "base"), None, {}, tokenizer, names, multi_label, [1] * len(names)
-        )
+        model = build_classifier(str(tmp_path / "base"), None, {}, tokenizer, names, multi_label, [1] * len(names))
         assert getattr(model.config, "aspects", None) is None
 
     def test_the_gate_of_a_trained_classifier_stays_behind(self, tmp_path):
@@ -781,10 +779,8 @@ class TestInputs:
         names = list(base.config.id2label.values())
         arguments = (names, base.config.problem_type != "single_label_classification", [1] * len(names))
         tokenizer = make_tokenizer(tmp_path / "tokenizer")
-        kept = models_module.build_classifier(str(tmp_path), "roberta-esa", {}, tokenizer, *arguments)
-        own = models_module.build_classifier(
-            str(tmp_path), "roberta-esa", {"tfidf_gating": "scale"}, tokenizer, *arguments
-        )
+        kept = build_classifier(str(tmp_path), "roberta-esa", {}, tokenizer, *arguments)
+        own = build_classifier(str(tmp_path), "roberta-esa", {"tfidf_gating": "scale"}, tokenizer, *arguments)
         assert kept.config.tfidf_gating == "none" and own.config.tfidf_gating == "scale"
 
     def test_one_label_is_no_classification(self, base_bert, tmp_path):

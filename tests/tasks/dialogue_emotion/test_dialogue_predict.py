@@ -148,9 +148,14 @@ class TestPredictor:
 
     def test_each_text_is_encoded_once_and_dialogues_go_in_batches(self, predictor, monkeypatch):
         texts, batches = [], []
-        encode, forward = dialogue_module.utterance_vectors, predictor._forward
-        monkeypatch.setattr(dialogue_module, "utterance_vectors", lambda *a: texts.extend(a[2]) or encode(*a))
-        monkeypatch.setattr(predictor, "_forward", lambda v, s: batches.append([len(x) for x in v]) or forward(v, s))
+        encode, forward = predictor.vectors_of, dialogue_module.model_probabilities
+
+        def watched(model, inputs, multi_label):
+            batches.append(inputs["utterance_mask"].sum(axis=1).tolist())
+            return forward(model, inputs, multi_label)
+
+        monkeypatch.setattr(predictor, "vectors_of", lambda *a: texts.extend(a[2]) or encode(*a))
+        monkeypatch.setattr(dialogue_module, "model_probabilities", watched)
         monkeypatch.setattr(dialogue_module, "UTTERANCES_PER_BATCH", 10)
         predictor(TALKS)
         assert sorted(texts) == sorted({text for turns in TALKS for _, text in turns})
@@ -189,8 +194,9 @@ class TestPredictor:
 
     def test_no_dialogues(self, predictor):
         assert predictor([]) == []
-        probabilities, cut = predictor.probabilities([], [])
-        assert probabilities.shape == (0, 3) and cut.shape == (0,)
+        assert predictor.probabilities([]).shape == (0, 3)
+        results, unread = predictor.predict([])
+        assert results == [] and unread.truncated.shape == unread.unknown.shape == (0,)
 
     def test_of_a_generator_of_dialogues(self, predictor):
         assert len(predictor(turns for turns in TALKS)) == len(TALKS)
@@ -224,13 +230,17 @@ class TestPredictor:
         with pytest.raises(ValueError, match="Several dialogues are a list of such lists"):
             predictor(turns)
 
-    def test_top_k(self, predictor):
+    def test_top_k(self, predictor, monkeypatch):
         rows = np.array([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2]])
-        names = [[item["label"] for item in row] for row in predictor.rank(rows, 2)]
+        monkeypatch.setattr(dialogue_module, "model_probabilities", lambda *arguments, **options: rows[None])
+        talk = [[("Ann", "a day"), ("Bo", "so happy")]]
+        names = [[item["label"] for item in row] for row in predictor.of_items(talk, 2)[0]]
         assert names == [["joy", "neutral"], ["anger", "joy"]]
-        assert predictor.rank(rows) == [[{"label": "joy", "score": 0.5}], [{"label": "anger", "score": 0.4}]]
+        best, _ = predictor.of_items(talk)
+        assert [[item["label"] for item in row] for row in best] == [["joy"], ["anger"]]
+        assert [item["score"] for row in best for item in row] == pytest.approx([0.5, 0.4])
         with pytest.raises(ValueError, match="`top_k` must be at least 1, got 0"):
-            predictor.rank(rows, 0)
+            predictor.of_items(talk, 0)
 
 
 class TestLongUtterances:
@@ -279,14 +289,14 @@ class TestKinds:
         loaded = load_predictor(folder, max_length=20)
         assert type(loaded) is DialoguePredictor and loaded.max_length == 20 and loaded.labels == list(LABELS)
         assert type(load_predictor(single_run)) is Predictor
-        with pytest.raises(ValueError, match="`taxonomy` 'ekman' rolls emotions up: .* is a model of dialogues"):
+        with pytest.raises(ValueError, match="`taxonomy` 'ekman' .* is a model for dialogue-emotion"):
             load_predictor(folder, taxonomy="ekman")
 
     def test_the_wrong_predictor(self, folder, single_run):
         for other in (Predictor, TargetedPredictor):
-            with pytest.raises(ValueError, match=f"{folder} reads dialogues: use DialoguePredictor"):
+            with pytest.raises(ValueError, match=f"{folder} reads dialogues .*: use DialoguePredictor"):
                 other(folder)
-        with pytest.raises(ValueError, match="'label-aware-bert' model reads no dialogues: use Predictor or Targeted"):
+        with pytest.raises(ValueError, match=f"{single_run} reads texts .*: use Predictor"):
             DialoguePredictor(single_run)
 
     def test_a_model_of_vectors(self, base, tmp_path):
@@ -378,7 +388,7 @@ def source(tmp_path) -> Path:
 def asked(predictor, monkeypatch) -> SimpleNamespace:
     """Dialogues that the model was asked for, call by call, and after how many calls it fails."""
     state = SimpleNamespace(calls=[], fail_at=None)
-    original = predictor._probabilities
+    original = predictor.of_items
 
     def watched(dialogues, *arguments):
         if state.fail_at is not None and len(state.calls) >= state.fail_at:
@@ -386,7 +396,7 @@ def asked(predictor, monkeypatch) -> SimpleNamespace:
         state.calls.append([[text for _, text in turns] for turns in dialogues])
         return original(dialogues, *arguments)
 
-    monkeypatch.setattr(predictor, "_probabilities", watched)
+    monkeypatch.setattr(predictor, "of_items", watched)
     return state
 
 
@@ -750,7 +760,7 @@ class TestCommand:
                 1,
                 "error: `max_length` must lie between 3 and the encoder's 40 positions",
             ),
-            (["a day", "--target", "home"], 2, "--target goes with texts and a model"),
+            (["a day", "--target", "home"], 2, "--target does not go with a model for dialogue-emotion"),
         ],
     )
     def test_mistakes(self, argv, folder, arguments, code, message):

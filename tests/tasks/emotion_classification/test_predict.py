@@ -92,14 +92,14 @@ class TestProbabilities:
 
     def test_batches_keep_the_budget(self, predictor, texts, monkeypatch):
         sizes = []
-        forward = predictor._forward
+        forward = predictor_module.model_probabilities
         monkeypatch.setattr(predictor_module, "TOKENS_PER_BATCH", 80)
 
-        def watched(batch):
-            sizes.append([len(ids) for ids in batch["input_ids"]])
-            return forward(batch)
+        def watched(model, batch, multi_label):
+            sizes.append(batch["attention_mask"].sum(axis=1).tolist())
+            return forward(model, batch, multi_label)
 
-        monkeypatch.setattr(predictor, "_forward", watched)
+        monkeypatch.setattr(predictor_module, "model_probabilities", watched)
         predictor.probabilities(texts)
         assert sum(map(len, sizes)) == len(texts)
         assert 1 < len(sizes) < len(texts)
@@ -133,7 +133,7 @@ class TestProbabilities:
 
     def test_a_single_label_model_gives_one_label(self, single_run):
         predictor = Predictor(single_run, device="cpu")
-        assert len(predictor.rank(np.array([[0.4, 0.4, 0.2]]))[0]) == 1
+        assert len(predictor.present(np.array([[0.4, 0.4, 0.2]]))[0]) == 1
 
     def test_of_a_model_object(self, tiny_run, texts, plain):
         model = AutoModelForSequenceClassification.from_pretrained(tiny_run).train()
@@ -175,7 +175,7 @@ class TestLabels:
         above[3] = np.nextafter(limits[3], 1)
         decided = predictor.decide(np.stack([limits, above]))
         assert decided.sum(axis=1).tolist() == [0, 1] and decided[1, 3]
-        assert predictor.rank(limits[None]) == [[]]
+        assert predictor.present(limits[None]) == [[]]
 
     def test_top_k_whatever_the_thresholds(self, predictor, texts, plain):
         for labels, row in zip(predictor(texts, top_k=3), plain, strict=True):
