@@ -68,7 +68,7 @@ def _named_columns(header: Sequence[str], path: str) -> list[str]:
 
 
 class MalformedRow(dict):
-    """What could be read of a line that is no JSON object, or of a row with more or fewer values than the header."""
+    """What could be read of a row with more or fewer values than the header, or of a line that is no JSON object; and what is wrong."""
 
     def __init__(self, values: Mapping[str, Any], reason: str):
         super().__init__(values)
@@ -94,7 +94,7 @@ def read_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def all_rows(path: str | Path, half_characters: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """
-    As `read_rows`, with a `MalformedRow` where that has an error, but for files where no row's end can be told (quotes, encoding);
+    As `read_rows`, but gives a `MalformedRow` instead of an error, unless no row's end can be told (quotes, encoding);
     `half_characters` lets halves of characters through.
     """
     path = as_path(path)

@@ -170,7 +170,7 @@ def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int,
 
 
 def read_name(value: Any, column: str) -> str:
-    """The name (label, speaker) in a cell; BadRow for what is none."""
+    """The name (label, speaker) in a cell; BadRow if it holds no name."""
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
         raise BadRow(f"{column!r} must hold one name or number, got {value!r}")
     return str(value).strip()

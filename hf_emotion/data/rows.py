@@ -28,7 +28,7 @@ class BadRow(ValueError):
 
 class Rows:
     """
-    Collects the valid rows of one split, and does with the others what `on_bad_rows` says.
+    Collects the valid rows of one split, and treats the others as `on_bad_rows` says.
 
     Args:
         source: file or corpus, for messages.
@@ -95,7 +95,7 @@ def read_json(content: bytes, source: Path | str) -> Any:
 
 
 def parse_json(text: str, half_characters: bool = False) -> Any:
-    """The value of a JSON text; BadRow for none, and for halves of characters unless they are let through."""
+    """The value of a JSON text; BadRow if it is no JSON, or has halves of characters, unless they are let through."""
     try:
         value = json.loads(text)
         if not half_characters and "\\ud" in text.lower():

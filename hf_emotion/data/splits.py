@@ -13,7 +13,7 @@ from .own_files import draw_units
 
 
 def fingerprint(splits: Mapping[str, datasets.Dataset]) -> str:
-    """Tells the rows of a corpus from others, and from themselves after a change."""
+    """A fingerprint of the rows of a corpus: other rows, or changed ones, have another."""
     digest = hashlib.sha256()
     for split, dataset in splits.items():
         digest.update(f"{split} {dataset.features}\n".encode())
@@ -45,8 +45,8 @@ def multi_hot(label_ids: Iterable[Sequence[int]], num_labels: int) -> np.ndarray
 
 def oversample_minorities(dataset: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
     """
-    Repeat rows until every class has as many as the largest: each row of a class ⌊m/n⌋ or ⌈m/n⌉ times, for n rows of m. Only a
-    training split may be given: to oversample before splitting puts copies of training rows into the test part.
+    Repeat rows until every class has as many as the largest: with n rows in a class and m in the largest, each row ⌊m/n⌋ or ⌈m/n⌉
+    times. Give only a training split: oversampling before splitting puts copies of training rows into the test part.
 
     Raises:
         ValueError: data with several labels in a row, or none.
@@ -66,7 +66,7 @@ def oversample_minorities(dataset: datasets.Dataset, seed: int = 0) -> datasets.
 
 
 def share_of(dataset: datasets.Dataset, fraction: float) -> datasets.Dataset:
-    """That share of the rows, at least one, drawn at a fixed seed: one subset for all seeds of a training, so that runs differ by their seed alone."""
+    """A share of the rows, at least one, drawn at a fixed seed: all seeds of a training get the same subset."""
     rows = max(1, round(len(dataset) * fraction))
     return dataset.shuffle(seed=0).select(range(rows))
 

@@ -9,8 +9,7 @@ from ..runtime.plain import tfidf_gate
 
 def fit_tfidf_gate(texts: Iterable[str]) -> tfidf_gate.TfidfGate:
     """
-    The gate for the distinct texts of a training split, which alone may be given: copies of texts (oversampling) do not
-    count.
+    The gate for the distinct texts of a split, so that copies (oversampling) do not count. Give the training split only.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 

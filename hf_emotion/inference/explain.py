@@ -30,29 +30,31 @@ def explain(
 
     Methods, over the words of the text, or the utterances of a dialogue:
 
-    - "attention" (default): label-aware BERT: of each label over the words. RoBERTa with ESA: the weight of each word in the
-      pooled sentence, and the dimensions whose scale S lies farthest from 1. CG-BERT and QACG-BERT: of `layer` and `head`,
-      summed over the queries and, for QACG-BERT, divided by the largest magnitude of a context (figure 5 of the paper), and
-      the gates. Dialogues: of each utterance over the others, mean over heads. Others: of the first token in the last layer.
-    - "gradient": of a label's logit with respect to the embedding output, squared norm per token, divided by the sentence's
-      maximum (figure 3 of the paper of QACG-BERT).
-    - "integrated-gradients" (Sundararajan et al. 2017) of the logit, from the text with every token masked.
+    - "attention" (default): label-aware BERT: each label's attention over the words. RoBERTa with ESA: the weight of each word in
+      the pooled sentence, and the dimensions whose scale S lies farthest from 1. CG-BERT and QACG-BERT: that of `layer` and
+      `head`, summed over the queries and, for QACG-BERT, divided by the largest magnitude of a context (figure 5 of the paper),
+      and the gates. Dialogues: each utterance's attention over the others, mean over heads. Others: that of the first token in
+      the last layer.
+    - "gradient": the gradient of a label's logit with respect to the embedding output, squared norm per token, divided by the
+      sentence's maximum (figure 3 of the paper of QACG-BERT).
+    - "integrated-gradients" (Sundararajan et al. 2017): those of the logit, from the text with every token masked.
     - "occlusion": what the logit loses when a word is masked.
 
-    A generator has none of these: ln P of each word of a reply under each emotion, as its difference from the mean over the
-    emotions, and as −ln P.
+    Generators have none of these methods: they show ln P of each word of a reply under each emotion, as its difference from the
+    mean over the emotions, and as −ln P.
 
     Args:
         checkpoint: run folder, Hub id, or a predictor that is loaded already.
         text: a text; a context; or the turns of a dialogue, (speaker, utterance) or "SPEAKER: UTTERANCE".
-        labels: names of labels. Default: the 5 most probable; of targeted sentiment and of dialogues the predicted one.
-        targets, aspects: of targeted sentiment. Default: the targets in the text, all aspects.
-        emotions: of generators, names or mixtures; the reply is generated in the first. Fewer than two: it is compared with all
-            emotions of the model.
-        reply: of generators, a reply that is given instead of generated.
+        labels: names of labels. Default: the 5 most probable ones; for targeted sentiment and for dialogues the predicted one.
+        targets, aspects: for targeted sentiment. Default: the targets in the text, all aspects.
+        emotions: for generators, names or mixtures; the reply is generated in the first one and compared under all of them; fewer
+            than two: under all emotions of the model.
+        reply: for generators, a reply to explain instead of generating one.
         method: see above.
-        merge: the pieces of a word: "sum" or "max" (the piece of the largest magnitude); "none" shows the pieces.
-        layer, head: of CG-BERT and QACG-BERT, counted from 0, which is the default.
+        merge: how to combine the scores of a word's pieces: "sum" or "max" (the piece of the largest magnitude); "none" shows each
+            piece.
+        layer, head: for CG-BERT and QACG-BERT, counted from 0, which is the default.
         max_length: tokens per text, at most the model's positions; default: as many as in training. Longer texts are cut, with a warning.
 
     Raises:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a finished run gets wrong, and how sure it is of it: from its stored predictions, without a training. Two runs: what one
-has right and the other not.
+What a finished run gets wrong, and how sure it is: from its stored predictions, without a training. For two runs: the rows that
+only one gets right.
 """
 
 import importlib.util
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 FOLDER = "analysis"  # in the run folder; nothing of it is published
 CONFUSIONS = 20  # the most frequent ones are kept
 ERRORS = 5000  # rows in errors.html, the surest ones
-SENTENCES = 100  # of two runs, in each direction
+SENTENCES = 100  # for two runs, in each direction
 BACKGROUND = ("neutral", "none")  # labels whose errors stand on their own
 
 
@@ -105,7 +105,7 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
             write_text(temporary / f"{name}.svg", svg)
         write_errors(temporary / "errors.html", result, groups, ERRORS)
         write_json(temporary / "analysis.json", result)
-    for path in (run / FOLDER).glob("*.svg"):  # of an analysis with more
+    for path in (run / FOLDER).glob("*.svg"):  # which an earlier analysis wrote and this one does not
         if path.stem not in figures:
             path.unlink()
     keep_temperature(run, result["calibration"])
@@ -117,7 +117,7 @@ def analyze_pair(
     first: str | Path, second: str | Path, split: str | None = None, data_dir: str | Path | None = None
 ) -> dict[str, Any]:
     """
-    What each of two runs over the same rows has right and the other not, and write it to `analysis/against_FIRST.html` in the
+    Find the rows that only one of two runs over the same rows gets right, and write them to `analysis/against_FIRST.html` in the
     folder of the second; FIRST is the recipe's name, with that of the folder where it has another.
 
     Args:
@@ -126,7 +126,7 @@ def analyze_pair(
 
     Returns:
         `only_second` and `only_first`, each with `rows`, `several_labels` (how many of these have several gold labels),
-        `pairs` (of the others: counts of the gold label and the one that the other run predicted) and `sentences`; `mcnemar`
+        `pairs` (for the rows with one gold label: counts of that label with the one that the other run predicted) and `sentences`; `mcnemar`
         over rows right by the rule of `analyze`; `tests` of `compare`; `background` of both runs; `page`.
 
     Raises:
@@ -173,7 +173,7 @@ def analyze_pair(
 
 
 def _seed_folders(run: Path, report: dict[str, Any], left_out: dict[str, str]) -> list[Path]:
-    """Where the predictions of each seed lie; the run folder, with those of the best one, where some are missing."""
+    """Where the predictions of each seed lie; if some are missing, the run folder, which has those of the best seed."""
     folders, missing = seed_folders(run, report)
     if missing:
         left_out["spread over the seeds"] = (
@@ -262,7 +262,7 @@ def _background(per_seed: list[Predictions], found: Predictions) -> dict[str, An
 
 
 def _aspects(report: dict[str, Any], found: Predictions) -> dict[str, Any] | None:
-    """Of aspect corpora: rows, accuracy, and the three kinds of errors of each aspect."""
+    """For corpora with aspects: rows, accuracy and the three kinds of errors of each aspect."""
     if report["contexts"] is None or "none" not in found.names:
         return None
     none = found.names.index("none")
@@ -354,7 +354,7 @@ def _error_groups(
 def _only(
     wrong: Predictions, texts: list[str] | None, right: np.ndarray, predicted: np.ndarray, other_right: np.ndarray
 ) -> dict[str, Any]:
-    """The rows that a run, `wrong`, has wrong and the other right."""
+    """The rows that the run `wrong` gets wrong and the other gets right."""
     rows = ~right & other_right & (_label_counts(wrong) > 0)
     groups = _error_groups(wrong, ~rows, predicted, texts)
     sentences = [entry for group in groups for entry in group["rows"]]
@@ -372,7 +372,7 @@ def _only(
 
 
 def _figures(result: dict[str, Any], report: dict[str, Any], found: Predictions) -> dict[str, str]:
-    """File name -> SVG; without matplotlib none."""
+    """File name -> SVG; empty without matplotlib."""
     if importlib.util.find_spec("matplotlib") is None:
         logger.warning("no figures: matplotlib is not installed (pip install 'hf-emotion[plots]')")
         return {}

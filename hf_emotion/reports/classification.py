@@ -37,10 +37,10 @@ def write_reports(
     text files alone.
 
     The report has precision, recall, F1 and support of every class and their averages. The matrix counts rows of data by
-    gold (its rows) and most probable class (its columns); of multi-label data only those with exactly one gold label.
+    gold (its rows) and most probable class (its columns); for multi-label data only those with exactly one gold label.
 
     Args:
-        folder: where to.
+        folder: where to write them.
         title: what was evaluated, for the first line of each file.
         gold: (N,) class ids, a negative one where a row has no label and is left out; or (N, C) of 0 and 1, multi-label.
         probabilities: (N, C).
@@ -85,7 +85,7 @@ def write_reports(
 def _check(
     gold: np.ndarray, probabilities: np.ndarray, names: list[str], thresholds: Sequence[float] | None
 ) -> np.ndarray:
-    """Which rows are in the reports, (N,) bool: of multi-label data all, for a row may have no label."""
+    """Which rows are in the reports, (N,) bool: all of them for multi-label data, where a row may have no label."""
     size = len(names)
     if probabilities.ndim != 2 or probabilities.shape[1] != size:
         raise ValueError(f"`probabilities` must have the shape (rows, {size} labels), got {probabilities.shape}.")

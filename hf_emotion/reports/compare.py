@@ -16,7 +16,7 @@ from .finished_runs import Predictions, choose_split, read_predictions, read_rep
 
 
 COMPARED = (*CORPUS_SHOWN, "macro_f1", "weighted_f1", "micro_f1", "micro_f1_without_neutral")
-SAMPLES = 10_000  # of the bootstrap
+SAMPLES = 10_000  # samples of the bootstrap
 
 
 def compare(runs: Sequence[str | Path], split: str | None = None) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def compare(runs: Sequence[str | Path], split: str | None = None) -> dict[str, A
 
 
 def run_names(runs: Sequence[str | Path], reports: Sequence[dict[str, Any]]) -> list[str]:
-    """The recipes' names; of runs of one recipe the names of their folders, or where these are equal too the whole paths."""
+    """The recipes' names; for runs of one recipe the names of their folders, or the whole paths where these are equal too."""
     recipes = [report["name"] for report in reports]
     folders = [Path(run).resolve().name for run in runs]
     names = []
@@ -107,7 +107,7 @@ class _Decisions:
         run: its name.
         seeds: S seeds.
         found: the predictions of one of them.
-        kinds: "fixed" and "tuned", (S, N, C) of 0 and 1, for multi-label data; "argmax", (S, N) class ids, for other.
+        kinds: for multi-label data "fixed" and "tuned", (S, N, C) of 0 and 1; for other data "argmax", (S, N) class ids.
     """
 
     run: str

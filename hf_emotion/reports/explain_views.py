@@ -17,7 +17,10 @@ from ..runtime.attribution import Explanation, HeatMap
 from .classification import save_figure
 
 
-ABOVE, BELOW = (94, 60, 153), (230, 97, 1)  # of ColorBrewer's PuOr, which colour-blind people can tell apart
+ABOVE, BELOW = (
+    (94, 60, 153),
+    (230, 97, 1),
+)  # the colours of ColorBrewer's PuOr, which colour-blind people can tell apart
 COLUMNS_AT_ONCE = 24  # of a picture
 LONGEST_NAME = 40
 
@@ -181,7 +184,7 @@ def _draw(figure, axes, heat: HeatMap, start: int, end: int) -> None:
     from matplotlib.patches import Rectangle
 
     values, number = heat.values[:, start:end], _number(heat)
-    # Of the purples only the lighter ones, as in the half of PuOr above 0.
+    # Only the lighter purples, as in the half of PuOr above 0.
     low = -heat.largest if heat.signed else 0
     image = axes.imshow(
         values,
@@ -232,7 +235,7 @@ def _draw(figure, axes, heat: HeatMap, start: int, end: int) -> None:
 
 
 def _drawn(text: str, longest: int = LONGEST_NAME, lines: int = 1) -> str:
-    """Text for a picture: not too long, no formula between two `$`, and the name of an emoji, of which the font has few."""
+    """Text for a picture: not too long, no formula between two `$`, and for an emoji its name, because the font has few emojis."""
     text = "".join(
         unicodedata.name(letter, letter).lower() if unicodedata.category(letter) == "So" else letter for letter in text
     )

@@ -27,8 +27,8 @@ NEGATIVE = -0.05  # correlations at most this have a minus sign in their cell
 
 def write_plots(folder: Path, report: dict[str, Any], run: dict[str, Any]) -> None:
     """
-    Write `training_curve.png` of one seed, with macro-F1 or what selected the epoch; and, where labels are measured,
-    `per_label_f1.png` of all. Without matplotlib, say so and go on.
+    Write `training_curve.png` of one seed, with macro-F1 or the metric that selected the epoch; and, where labels are measured,
+    `per_label_f1.png` over all seeds. Without matplotlib, say so and go on.
 
     Args:
         folder: the run folder.
@@ -156,7 +156,7 @@ def threshold_figure(title: str, curves: Mapping[str, Any]):
 
 
 def label_threshold_figure(title: str, curves: Mapping[str, Any]):
-    """A small panel for each label: precision, recall and F1 over its threshold; a dot where the threshold was tuned to."""
+    """A small panel for each label: precision, recall and F1 over its threshold; a dot marks the tuned threshold."""
     from matplotlib.figure import Figure
 
     columns, labels = 4, curves["labels"]

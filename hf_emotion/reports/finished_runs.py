@@ -19,10 +19,10 @@ class Predictions:
     The predictions of one seed for one split, row by row.
 
     Attributes:
-        ids: N row ids (of dialogues DIALOGUE/TURN).
+        ids: N row ids (DIALOGUE/TURN for dialogues).
         names: C label names.
         gold_names: for each row the names of its labels.
-        gold: (N,) class ids, or of multi-label data (N, C) of 0 and 1.
+        gold: (N,) class ids; for multi-label data (N, C) of 0 and 1.
         probabilities: (N, C) float64.
     """
 
@@ -71,7 +71,7 @@ def choose_split(runs: Sequence[str | Path], reports: Sequence[dict[str, Any]], 
 
 def seed_folders(run: Path, report: dict[str, Any]) -> tuple[list[Path], list[str]]:
     """
-    Where the predictions of each seed lie, those of one seed alone in the run folder itself; and the names of the folders that
+    Where the predictions of each seed lie (in the run folder itself if there is only one seed), and the names of the folders that
     lack theirs.
     """
     if len(report["runs"]) == 1:

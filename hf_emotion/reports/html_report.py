@@ -109,7 +109,7 @@ def write_errors(path: Path, analysis: Mapping[str, Any], groups: Sequence[Mappi
 
 
 def write_pair(path: Path, result: Mapping[str, Any]) -> None:
-    """What each of two runs has right and the other not."""
+    """The rows that only one of two runs gets right."""
     _write(path, "pair.html", title=f"{result['second']} against {result['first']}", result=result)
 
 
@@ -135,7 +135,7 @@ def _metrics(report: Mapping[str, Any], split: str) -> tuple[list[str], list[lis
 
 
 def _labels(report: Mapping[str, Any], split: str) -> list[list[str]]:
-    """Label, rows, precision, recall and F1 (mean ± std over the seeds) under the last decision rule; of generators nothing."""
+    """Label, rows, precision, recall and F1 (mean ± std over the seeds) under the last decision rule; nothing for generators."""
     kind = list(report["runs"][0][split])[-1]
     per_label = [run[split][kind].get("per_label", {}) for run in report["runs"]]
     return [

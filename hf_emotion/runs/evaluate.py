@@ -19,7 +19,7 @@ def evaluate(
     Args:
         predictor: what `load_predictor` gives.
         dataset, split, data_dir, options: see `load_split`. A classifier of texts reads the replies of a corpus of replies.
-        settings: of the task; those that are None count as not given. `threshold` for multi-label models: the fixed threshold beside the
+        settings: those of the task; None counts as not given. `threshold` for multi-label models: the fixed threshold beside the
             stored ones (default 0.3). For models of replies see `evaluate_replies`.
 
     Returns:

@@ -52,7 +52,7 @@ def train(
     card), classification report and confusion matrix of the test part as text and PNG, and two plots.
 
     Args:
-        recipe: the recipe.
+        recipe: see `load_recipe`.
         output: the run folder, default `runs/NAME`; must be new or empty, unless `resume`.
         data_dir: local folder with the corpora, see `load_dataset_for`.
         resume: continue an interrupted run in `output` from its last checkpoint; finished seeds are kept.
@@ -81,7 +81,7 @@ def train(
 
 @contextmanager
 def _alone_in(output: Path) -> Iterator[None]:
-    """The run folder, new or old, is this training's alone (of several processes, that of the first); a new one goes if it stays empty."""
+    """Hold the run folder for this training alone (with several processes, the first one holds it); remove a new one that stays empty."""
     if int(os.environ.get("RANK", "0")) or output.is_file():
         yield
         return
@@ -101,7 +101,7 @@ def _train(
 ) -> dict[str, Any]:
     recipe = check_parts(recipe)
     main_process = int(os.environ.get("RANK", "0")) == 0
-    if not main_process:  # of several processes the first one speaks
+    if not main_process:  # with several processes, only the first one logs
         logging.getLogger("hf_emotion").setLevel(logging.ERROR)
     recipe_file = output / "recipe.yaml"
     if splits is not None:
@@ -227,7 +227,7 @@ def environment() -> dict[str, Any]:
 
 def _finish(recipe: Recipe, output: Path, folders: dict[int, Path], report: dict[str, Any]) -> None:
     best = best_run(report["runs"])
-    if len(folders) > 1:  # the best seed on the development split stands for the run
+    if len(folders) > 1:  # the seed that was best on the development split stands for the run
         with filling(output) as temporary:
             for path in folders[best["seed"]].iterdir():
                 if path.is_file() and path.name not in ("metrics.json", "README.md", "recipe.yaml"):

@@ -21,7 +21,7 @@ from .batching import as_texts
 
 METHODS = ("attention", "gradient", "integrated-gradients", "occlusion")
 Merge = Literal["sum", "max", "none"]
-# Of the integral, by Gauss-Legendre quadrature. The gap that is left is part of the result.
+# Steps of the integral, by Gauss-Legendre quadrature. The gap that is left is part of the result.
 STEPS = 64
 TOKENS_AT_ONCE = 4096
 
@@ -34,7 +34,7 @@ class HeatMap:
     """
     Attributes:
         title: what it shows.
-        unit: of the values.
+        unit: unit of the values.
         axes: what rows and columns are: ("label", "word").
         rows: the name of each row.
         columns: the name of each column: words, pieces, or numbers of utterances or dimensions.
@@ -68,8 +68,8 @@ class Explanation:
     """
     Attributes:
         checkpoint: what was explained.
-        model_type: of its configuration.
-        text: what the model read; of dialogues the turns, one a line.
+        model_type: the model type in its configuration.
+        text: what the model read; for dialogues the turns, one per line.
         method: one of `METHODS`, "likelihood" for generators.
         maps: the heat maps.
         notes: how to read them: what was merged, left out, replaced.
@@ -107,7 +107,7 @@ class Reading:
 
     Attributes:
         inputs: the model's arguments, (1, L) each.
-        words: of the text, in its order.
+        words: the words of the text, in its order.
         word_of: (L,), the number of each token's word; -1 for special tokens and for the second segment.
     """
 
@@ -127,12 +127,12 @@ class Reading:
         return result
 
     def elsewhere(self, values: np.ndarray) -> np.ndarray:
-        """(..., L) -> (...): the sum over what is no word of the text."""
+        """(..., L) -> (...): the sum over the tokens that are in no word of the text."""
         return values[..., self.word_of < 0].sum(-1)
 
 
 def one_text(text: str | Sequence[str]) -> str:
-    """The text itself, or that of a list of one; ValueError for several."""
+    """The text itself, or the only text of a list; ValueError for several."""
     texts = as_texts(text)
     if len(texts) != 1:
         raise ValueError(
@@ -163,7 +163,7 @@ def check_fast(tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def words_of(text: str, tokens, merge: str) -> tuple[list[str], np.ndarray]:
-    """Words, or pieces, of the first segment of what a fast tokenizer gives, and the number of each token's."""
+    """The words (or pieces) of the first segment, from what a fast tokenizer gives, and for each token the number of its word."""
     spans: list[list[int]] = []
     word_of = np.full(len(tokens["input_ids"]), -1)
     last = None
@@ -206,8 +206,8 @@ def attribute_words(
     merge: Merge = "sum",
 ) -> tuple[np.ndarray, float]:
     """
-    Of the logit of one label by a method other than attention: (words,) float64, and the gap of the completeness of integrated
-    gradients (0 for other methods).
+    Scores of the words for the logit of one label, by a method other than attention: (words,) float64; and how far integrated
+    gradients are from completeness (0 for other methods).
     """
     captum = captum_attr()
     names = [name for name in reading.inputs if name != "input_ids"]
@@ -221,7 +221,7 @@ def attribute_words(
     of_text = torch.from_numpy(reading.word_of >= 0).to(ids.device)[None]
     baseline = torch.where(of_text, neutral, ids)
     if method == "occlusion":
-        # The last feature is what is not of the text; its baseline is itself.
+        # The last feature is all that is not part of the text; its baseline is itself.
         mask = np.where(reading.word_of < 0, len(reading.words), reading.word_of)
         with torch.no_grad():
             lost = captum.FeatureAblation(forward).attribute(
@@ -275,7 +275,7 @@ def _embeddings(model) -> torch.nn.Module:
 
 
 def neutral_token(tokenizer: PreTrainedTokenizerBase) -> int:
-    """What stands for nothing: the mask; positions stay as they are."""
+    """The token that stands for nothing: the mask. Positions stay as they are."""
     for token in (tokenizer.mask_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id):
         if token is not None:
             return token

@@ -87,7 +87,7 @@ def base_to_build_on(
 ) -> Iterator[str]:
     """
     The folder or Hub id to load `base_model` from: its own, or, where it is a classifier of other labels, aspects or model type, a
-    temporary folder with its encoder alone, for a head of other labels neither fits nor means the same.
+    temporary folder with its encoder alone, because a head of other labels neither fits nor means the same.
     """
     path = resolve_base_model(base_model)
     base = read_config(path)

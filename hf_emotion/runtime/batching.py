@@ -40,8 +40,8 @@ def progress_bar(progress: bool, **options: Any) -> AbstractContextManager[Any]:
 
 
 def as_texts(texts: Sequence[str] | str) -> list[str]:
-    """A list of texts (a string is a list of one); TypeError for what is none, ValueError where one is empty or no string."""
-    # Of a table the elements are the names of its columns, and a set has no order.
+    """A list of texts (a string counts as one text); TypeError for anything else, ValueError where a text is empty or no string."""
+    # The elements of a table are the names of its columns, and a set has no order.
     wrong = isinstance(texts, Mapping | Set | bytes) or not isinstance(texts, Iterable) or hasattr(texts, "columns")
     if wrong:
         remedy = "texts['text'], the column with the texts" if hasattr(texts, "columns") else "[text, ...]"
@@ -121,11 +121,11 @@ def pad_rows(tokenizer, batch: Mapping[str, Sequence], padding_side: str | None 
 
     Args:
         tokenizer: says what padding is and, unless `padding_side` does, on which side it stands.
-        batch: rows of `encode_texts`, and one number a row (`context_ids`), if any.
+        batch: rows of `encode_texts`, and one number per row (`context_ids`), if any.
 
     Returns:
         (B, L) `input_ids`, `attention_mask`, and what else there is: `token_type_ids`, `token_gates` (float32, 1 at padding);
-        (B,) what has one number a row. All others int64.
+        (B,) what has one number per row. All others int64.
 
     Raises:
         ValueError: the tokenizer has no padding token.

@@ -22,7 +22,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 class Kind(Protocol):
-    """What is to be known of a checkpoint's task: the class of transformers that loads it, and its exported model."""
+    """What loading a checkpoint needs to know of its task: the class of transformers that loads it, and its exported model."""
 
     @property
     def auto_class(self) -> str: ...
@@ -123,7 +123,7 @@ def model_probabilities(model: Any, inputs: dict[str, np.ndarray], multi_label: 
             "the exported model computes NaN or infinity for a text: its weights are damaged. Export the model again."
         )
     if multi_label:
-        # Of the smaller of the two exponentials, so that none overflows.
+        # The smaller of the two exponentials, so that none overflows.
         small = np.exp(-np.abs(logits))
         return np.where(logits >= 0, 1, small) / (1 + small)
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))

@@ -18,12 +18,12 @@ from .unread import Unread
 @dataclass(frozen=True)
 class TextRows:
     """
-    What a classifier is asked.
+    What a classifier is asked to read.
 
     Attributes:
         texts: N texts.
-        auxiliaries: the second segment of each; None without.
-        context_ids: the number of the context of each; None without.
+        auxiliaries: the second segment of each text; None if there is none.
+        context_ids: the number of each text's context; None if there is none.
     """
 
     texts: Sequence[str]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A torch module as an ONNX graph, with 8-bit weights if asked for; what a model was called with, and what it gave."""
+"""Writes a torch module as an ONNX graph, with 8-bit weights if asked for; records the calls of a model and what they gave."""
 
 import collections
 import logging
@@ -65,12 +65,12 @@ def write_graph(
     Args:
         owner: the model whose parameters `function` uses.
         function: inputs by their names -> output or outputs.
-        example: inputs, of more than one row and token.
+        example: inputs with more than one row and token.
         dynamic: name of an input -> its dimensions that may have any size.
     """
     from onnx_ir.passes.common import ClearMetadataAndDocStringPass
 
-    example = {name: tensor.clone() for name, tensor in example.items()}  # of inference mode no graph can be made
+    example = {name: tensor.clone() for name, tensor in example.items()}  # no graph can be made in inference mode
     shapes = tuple(
         {i: torch.export.Dim.DYNAMIC for i in dynamic(name) if i < tensor.dim()} for name, tensor in example.items()
     )
@@ -139,7 +139,7 @@ def _l1_distances(first, second, p, compute_mode=None):
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Of the exporters: which of their options this machine lacks, and what of torch they will have to change."""
+    """Silences what the exporters log and warn of: options that this machine lacks, uses of torch that they will have to change."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -184,7 +184,7 @@ def quantize_graph(path: Path, quantize: Literal["int8", "uint8"]) -> None:
             op_types_to_quantize=["MatMul", "Gemm"],
             nodes_to_exclude=vectors,
             per_channel=True,
-            # Not `reduce_range`: of GoEmotions with MiniLM 7 bits cost .04 of macro-F1, as the saturation does without VNNI.
+            # Not `reduce_range`: on GoEmotions with MiniLM, 7 bits cost .04 of macro-F1, as the saturation does without VNNI.
             weight_type={"int8": QuantType.QInt8, "uint8": QuantType.QUInt8}[quantize],
         )
     os.replace(temporary, path)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import onnxruntime
 
 
-# A classifier is one graph; before that of dialogues stands the graph that encodes utterances, a generator has two.
+# A classifier is one graph; one for dialogues has another graph before it, which encodes utterances; a generator has two.
 MODEL, ENCODER, DECODER = "model.onnx", "encoder.onnx", "decoder.onnx"
 
 
@@ -126,7 +126,7 @@ class OnnxClassifier:
         return self
 
     def __call__(self, **inputs: np.ndarray) -> SimpleNamespace:
-        """The inputs of the torch model -> `logits` (B, C), of dialogues (B, U, C), float32."""
+        """The inputs of the torch model -> `logits`, float32: (B, C), for dialogues (B, U, C)."""
         return SimpleNamespace(logits=self.session(inputs)[0])
 
 

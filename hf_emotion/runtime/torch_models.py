@@ -20,7 +20,7 @@ _process = os.getpid()
 
 
 def use_one_thread_after_fork() -> None:
-    """Once in a forked process: OpenMP waits for ever for the threads that stayed behind in the parent."""
+    """Called once in a forked process, where OpenMP would wait for ever for the threads that stayed behind in the parent."""
     global _process
     if os.getpid() != _process:
         torch.set_num_threads(1)

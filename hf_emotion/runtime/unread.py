@@ -30,7 +30,7 @@ class Unread(NamedTuple):
 
     @classmethod
     def nothing(cls, count: int) -> "Unread":
-        """Of texts that are read whole."""
+        """For texts that are read whole."""
         return cls(np.zeros(count, bool), np.zeros(count))
 
     @property

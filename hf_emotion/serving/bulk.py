@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ROWS_PER_PART = 4096  # what an interruption costs at most, of each process
+ROWS_PER_PART = 4096  # what an interruption costs each process at most
 
 
 def predict_file(
@@ -77,8 +77,8 @@ def predict_file(
     `predicted_scores` (lists; in CSV joined by "|"), `truncated` (whether the text was cut) and `unknown` (the share of it that the
     tokenizer does not know, see `hf_emotion.runtime.unread`).
 
-    A file of dialogues has one row for each utterance, those of a dialogue one after the other; or, in JSONL and Parquet, one
-    row for each dialogue with the column `turns`, a list of {"speaker", "utterance"}: each new column then has a list with
+    A file of dialogues has one row per utterance, and the utterances of a dialogue follow one another; or, in JSONL and Parquet, one
+    row per dialogue with the column `turns`, a list of {"speaker", "utterance"}: each new column then has a list with
     one value for each turn.
 
     Predictions are kept in parts in the folder `OUTPUT.parts` until the whole is written; the same call after an
@@ -88,14 +88,14 @@ def predict_file(
         predictor: the model.
         source, output: files, or URLs that fsspec opens (s3://, hf://, ...); their endings give the formats, which may
             differ. `output` must not exist.
-        text_column: the column with the texts or utterances; default: "text", of dialogues "utterance".
+        text_column: the column with the texts or utterances; default: "text" ("utterance" for dialogues).
         top_k: the k most probable labels instead of those above their thresholds.
         on_bad_rows: what to do with malformed rows and those without a valid text: "error" before anything is predicted, or
             "skip": the row stays in the output, without a prediction (and without values where the line is no JSON), and
             is counted and listed in the log.
-        dialogue_column, speaker_column: of dialogues, the column that tells them apart, and, if there is one, the
-            speakers'.
-        state: of Accelerate, where several processes make the same call: they share the parts, the first one joins
+        dialogue_column, speaker_column: for dialogues, the column that tells them apart, and, if there is one, that of the
+            speakers.
+        state: Accelerate's state, where several processes make the same call: they share the parts, the first one joins
             them. The folder of `output` must be the same for all.
 
     Returns:
@@ -119,7 +119,7 @@ def predict_file(
     layout = Layout()
 
     def start() -> dict[str, Any]:
-        """Once, by the first process: what is to be done."""
+        """What is to be done; called once, by the first process."""
         exists = parts.fs.exists(filesystem(output)[1])
         if exists and not parts.fs.exists(parts.manifest):
             raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
@@ -237,7 +237,7 @@ class _Parts:
         self._locked: IO | None = None
 
     def open(self, job: dict) -> dict[int, int]:
-        """Rows of every finished part of this very job; of a new job none."""
+        """Rows of every finished part of this very job; none for a new job."""
         self.fs.invalidate_cache()
         if not self.fs.exists(self.manifest):
             others = self.fs.ls(self.root, detail=False) if self.fs.exists(self.root) else []
@@ -263,7 +263,7 @@ class _Parts:
         return finished
 
     def _lock(self) -> None:
-        """Until this process ends: a job that goes on after its launcher was killed must not meet the next one."""
+        """Keep other jobs out until this process ends: one that goes on after its launcher was killed must not meet the next one."""
         if fcntl is None or is_remote(self.folder):
             return
         self._locked = Path(self.manifest).open("rb")
@@ -378,7 +378,7 @@ def _predict_texts(
 def _predict_groups(
     predictor: Any, rows: list[dict], numbers: list[int], columns: Columns, top_k: int | None, found: list[tuple]
 ) -> None:
-    """The same where a group of rows is an item, or a row that holds a list of turns."""
+    """The same where an item is a group of rows, or a row that holds a list of turns."""
     if columns.nested:
         groups = [[(turn.get("speaker"), turn["utterance"]) for turn in rows[number][TURNS]] for number in numbers]
     else:

@@ -205,7 +205,7 @@ def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
 
 
 def prediction_schema(nested: bool) -> pyarrow.Schema:
-    """Of the columns `PREDICTED`, those of a row, or `nested` those of its turns."""
+    """The types of the columns `PREDICTED`: one value per row, or with `nested` one per turn."""
     truncated, unknown = pyarrow.bool_(), pyarrow.float64()
     if nested:
         truncated, unknown = pyarrow.list_(truncated), pyarrow.list_(unknown)

@@ -43,7 +43,7 @@ def predict_with_ray(
     back in their order and this process writes them; Ray starts lost work again, but a job whose own process ends starts anew.
 
     Args:
-        source: a file or URL that every machine of the cluster can read. Of dialogues: one row for each, with `turns`. JSONL is
+        source: a file or URL that every machine of the cluster can read. For dialogues: one row per dialogue, with `turns`. JSONL is
             read with one type for each column.
         on_bad_rows: "error" ends the job at the first row without a valid text.
         workers: copies of the model; default: one for each GPU of the cluster, else for each CPU.
@@ -73,7 +73,7 @@ def predict_with_ray(
     columns = file_rows.Columns(text_column or bulk.file_columns(predictor).text, nested=nested)
 
     if not ray.is_initialized():
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report the use to its makers
         ray.init(log_to_driver=False, logging_level=logging.ERROR)
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     context = ray.data.DataContext.get_current().copy()

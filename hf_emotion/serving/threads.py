@@ -80,7 +80,7 @@ class BatchingPredictor:
         Args:
             inputs: as the predictor takes them; a string counts as a list of one.
             timeout: seconds until the answer is of no use any more: a call that still waits is dropped.
-            options: of the predictor's call, e.g. `top_k`. Calls with the same options share a batch.
+            options: options of the predictor's call, e.g. `top_k`. Calls with the same options share a batch.
 
         Raises:
             TimeoutError: no answer within `timeout`.
@@ -171,11 +171,11 @@ class BatchingPredictor:
             results = list(self.predictor(inputs, **calls[0].options))
             if len(results) != len(inputs):
                 raise RuntimeError(f"the predictor gave {len(results)} results for {len(inputs)} inputs.")
-        except BaseException as error:  # whatever it is: the thread must live
+        except BaseException as error:  # whatever the error is, the thread must live on
             if len(calls) == 1:
                 calls[0].future.set_exception(error)
                 return
-            for call in calls:  # alone: the error is for whose it is, and counts its own inputs
+            for call in calls:  # each call alone: the error goes to the call that caused it, and counts its own inputs
                 self._run([call])
             return
         start = 0

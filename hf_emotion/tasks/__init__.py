@@ -16,7 +16,7 @@ from .base import Corpus, Task
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# In the order in which corpora are listed. More special tasks stand behind more general ones.
+# In the order in which corpora are listed. A more special task comes after a more general one.
 TASKS: list[Task] = [
     emotion_classification.TASK,
     targeted_sentiment.TASK,
@@ -52,7 +52,7 @@ def corpus_of(name: str) -> Corpus:
 
 
 def options_of(name: str) -> list[str]:
-    """What a corpus' loader may be told, beside `data_dir`."""
+    """The options that a corpus' loader takes, beside `data_dir`."""
     return [option for option in inspect.signature(corpus_of(name).loader).parameters if option != "data_dir"]
 
 
@@ -67,12 +67,12 @@ def task_of_rows(rows: "Dataset") -> Task:
 
 
 def task_of_type(model_type: str | None) -> Task | None:
-    """The task of a recipe's `model_type`; None for None, with which the rows decide, and for an unknown one."""
+    """The task of a recipe's `model_type`; None if that is unknown, or is None, where the rows decide."""
     return next((task for task in TASKS if model_type in task.model_types), None)
 
 
 def task_of_pipeline(name: str) -> Task:
-    """The task whose pipeline has this name; for another name the most general one, whose models the pipelines of transformers run."""
+    """The task whose pipeline has this name; for other names, those of transformers' own pipelines, the most general task."""
     return next((task for task in TASKS if task.name == name), TASKS[0])
 
 

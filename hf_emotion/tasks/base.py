@@ -61,16 +61,16 @@ class Corpus:
     Attributes:
         name: what recipes and commands call it.
         loader: (data_dir, **options) -> `datasets.DatasetDict`.
-        hub_id: the data set on the Hub, None where it is none there.
-        languages: codes of its languages; none where they are not known.
+        hub_id: the data set on the Hub; None if it is not on the Hub.
+        languages: codes of its languages; empty if they are not known.
         terms: licence or terms of use, and who published it.
         metrics: the functions of `hf_emotion.metrics` that measure single-label predictions, (gold, probabilities, label names) or
             (gold, probabilities) each; later ones add figures to earlier ones.
-        selection_metric: what chooses the epoch on the development split.
+        selection_metric: the metric on the development split that chooses the epoch.
         example: a text for the model card; None: a placeholder.
         packaged: whether it comes with hf-emotion and needs no `data_dir`.
         own_files: whether it is the user's own, read from the files in `data_dir`.
-        clean_reply: (reply, label names) -> what is measured of a generated reply.
+        clean_reply: (reply, label names) -> the part of a generated reply that is measured.
         published: figures of generated replies, row of the paper -> metric -> figure.
     """
 
@@ -103,7 +103,7 @@ class Prepared:
         measure: (predictions, labels) of the development part in its order -> figures. Predictions are the logits, or what
             `reduce_logits` makes of them.
         reduce_logits: (logits, labels) of a batch -> what is kept of them.
-        rest: what `finish` needs of the preparation.
+        rest: anything that `finish` needs from `prepare`.
     """
 
     model: PreTrainedModel
@@ -122,9 +122,9 @@ class Part:
     Some rows of a corpus, with a model of their own.
 
     Attributes:
-        name: of the model's folder.
+        name: name of the model's folder.
         rows: split -> numbers of the rows.
-        fields: of the model's configuration.
+        fields: extra fields of the model's configuration.
     """
 
     name: str
@@ -141,7 +141,7 @@ class HeldOut:
         names: C label names.
         gold: part -> (N,) class ids, -1 where there is none, or (N, C) of 0 and 1 where a row may have several labels.
         probabilities: part -> (N, C).
-        thresholds: of each label, tuned on the development part; None where a row has one label.
+        thresholds: the threshold of each label, tuned on the development part; None where a row has one label.
     """
 
     names: list[str]
@@ -161,11 +161,11 @@ class Table:
 @dataclass(frozen=True)
 class Answer:
     """
-    What a predictor says to the lines of a command.
+    What a predictor answers to the lines that a command was given.
 
     Attributes:
-        rows: a JSON object for each text (turn), without `truncated` and `unknown`.
-        unread: what the model could not read of each.
+        rows: one JSON object per text (turn), without `truncated` and `unknown`.
+        unread: what the model could not read of each text.
         shown: tables and lines for a terminal.
     """
 
@@ -201,9 +201,9 @@ class Page:
         table: (text, emotions, seed) -> `Table` with what the model says. Emotions and the seed are those that were chosen, none
             and None where the page offers none.
         question: (text, method, emotions) -> what `explain` is given: the text as it takes it, and its arguments.
-        methods: of heat maps, by name.
-        method: the one that is chosen at first; None: no heat map.
-        lines: of the box.
+        methods: names of the methods for heat maps.
+        method: the method that is chosen at first; None: no heat map.
+        lines: height of the box.
         button: what the button is called.
         emotions: those that may be chosen, with a seed; None: there is no such choice.
     """
@@ -220,7 +220,7 @@ class Page:
 
 
 def _none(*args: Any, **kwargs: Any) -> None:
-    """What a task has nothing to say about."""
+    """Default for functions that a task need not have."""
 
 
 def _nothing(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -233,9 +233,9 @@ class Task:
     A task: what its models read and give, and how.
 
     Attributes:
-        name: of the task, and of its pipeline.
+        name: name of the task and of its pipeline.
         reads: what a model reads and a corpus holds, in the plural ("texts").
-        corpora: those that are named after it.
+        corpora: its corpora. The rows of one's own files may belong to a more special task, see `columns`.
         columns: columns that all its rows have and rows of more general tasks lack.
         labelled: whether the rows have labels.
         selects_labels: whether its models choose labels (and do not write in a given emotion).
@@ -244,8 +244,8 @@ class Task:
         stock: whether a recipe without `model_type` trains the base model's own classifier on these rows.
         auto_class: the class of transformers that loads a checkpoint.
         predictor_class: the name of its predictor in `hf_emotion`; None: its models predict nothing here.
-        owns: a model's configuration -> whether the model is of this task or of a more special one.
-        ran: metrics.json of a run of a stock model -> the same.
+        owns: a model's configuration -> whether a model with this configuration belongs to this task (later tasks are asked first).
+        ran: metrics.json of a run of a stock model -> whether that run is of this task (later tasks are asked first).
         file_columns: where the items of a file are; None where `predict` reads no files for it.
         options: what `answer` and the predictor take: "taxonomy", "top_k", "targets".
         settings: what `evaluate` takes.
@@ -253,7 +253,7 @@ class Task:
     Rows (`rows.py`; N counts what is predicted: rows, or the turns of dialogues):
         texts: rows -> the whole text of each.
         counted_texts: rows -> {text: how often it stands there}, by which duplicates are found; None: each row counts.
-        held_out_texts: rows -> for each row the text that `dedupe` lets no training row share; None: the whole text.
+        held_out_texts: rows -> for each row the text that no training row may share after `dedupe`; None: the whole text.
         gold: rows -> (N, C) int8 of 0 and 1 where a row may have several labels, else (N,) int64 class ids, -1 where there is none;
             None for rows without labels.
         units: rows -> the N ids and texts.
@@ -261,8 +261,8 @@ class Task:
         contexts: rows -> what metrics.json calls "contexts".
 
     Training (`building.py`, `card.py`):
-        complete: recipe -> fields of `model_config` that it gets where it does not name them.
-        check_recipe: recipe; ValueError for fields that do not fit each other.
+        complete: recipe -> fields of `model_config` that a recipe gets unless it names them.
+        check_recipe: (recipe); raises ValueError for fields that do not fit each other.
         warn: (training rows, label names, which of them occur); logs what will go wrong.
         arguments: recipe -> fields of TrainingArguments beside those of every run; default: the metric of the corpus selects.
         parts: (recipe, splits) -> a `Part` for each model of the run; None: one model, on all rows.
@@ -280,7 +280,7 @@ class Task:
         figures: (figures, corpus name, split) -> what a terminal shows of them.
 
     Explanation (`explaining.py`, `guidance.py`, `page.py`):
-        explains: the arguments of `explain` that it takes.
+        explains: which arguments of `explain` it takes.
         explain: (predictor, text, merge=..., those that are given) -> `Explained`; None: its models cannot be explained here.
         row_questions: (predictor, rows) -> a list with a `Question` for each row whose words `faithfulness` may rank.
         word_scores: (predictor, reading, label, method) -> (words,) for such a question; None: it ranks no words.
@@ -292,7 +292,7 @@ class Task:
         exporter: () -> the `Exporter` of its checkpoints; None: they are not exported.
         ask: (pipeline, text, what was chosen) -> dictionaries, what a Space shows of a text. The source of this function and of the next
             one becomes part of the Space's program. None: there is no Space for its models.
-        choices: pipeline -> {label: names}, what is chosen beside a text.
+        choices: pipeline -> {label: names}, what a user of the Space chooses beside a text.
     """
 
     name: str

@@ -32,8 +32,8 @@ class Card:
     Attributes:
         pipeline_tag, tags, metrics: for the Hub.
         corpora: names of those that the model was trained on.
-        task_type: of the figures, for the Hub.
-        figures: of the part that `measured_split` names.
+        task_type: the task of the figures, as the Hub names it.
+        figures: those of the part that `measured_split` names.
         about: what the model is.
         sections: title -> paragraphs, tables and code, in Markdown.
     """
@@ -54,7 +54,7 @@ def measured_split(report: dict[str, Any]) -> str:
 
 
 def best_run(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The seed that was best on the development split, whose weights stand for the run; of generators by perplexity."""
+    """The seed that was best on the development split, whose weights stand for the run; generators are compared by perplexity."""
     if "teacher_forcing" in runs[0].get("validation", {}):
         return min(runs, key=lambda run: run["validation"]["teacher_forcing"]["perplexity"])
     sign = -1 if str(runs[0].get("selected_by")).endswith(LOWER_IS_BETTER) else 1
@@ -62,7 +62,7 @@ def best_run(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def languages_of(corpora: Iterable[Corpus]) -> str | list[str] | None:
-    """The languages of a model trained on these corpora, as the metadata of a card has them; None where one does not tell."""
+    """The languages of a model trained on these corpora, as the metadata of a card has them; None if one of them does not say."""
     found = [corpus.languages for corpus in corpora]
     if not all(found):
         return None
@@ -124,7 +124,7 @@ def training(
 
     Args:
         best: the seed whose weights lie in the folder.
-        data: the corpus, and of what the numbers behind it are.
+        data: the corpus, and what the numbers after it count.
         repeated: what is counted as a duplicate.
         start: what was trained.
         chosen: the epoch that was chosen.

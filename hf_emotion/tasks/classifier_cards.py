@@ -38,7 +38,7 @@ SHOWN = (
     "macro_recall",
     "macro_average_precision",
 )
-INDEXED = {  # on the Hub
+INDEXED = {  # for the Hub's index
     **dict.fromkeys(("fixed", "tuned"), ("macro_f1", "micro_f1")),
     "argmax": ("accuracy", "macro_f1", "weighted_f1", "micro_f1_without_neutral"),
 }
@@ -73,7 +73,7 @@ def classifier_card(
         reads, gives: texts and labels, in the plural.
         rows: what the corpus is counted in.
         each: what is cut to `max_length`, where it is not the text.
-        contexts: paragraphs behind the labels.
+        contexts: paragraphs after the labels.
         limit: a further limit.
     """
     corpus = corpus_of(recipe.dataset)

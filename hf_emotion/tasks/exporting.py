@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 
-EXAMPLE = "a day at home"  # more than one token, from which graphs are made
+EXAMPLE = "a day at home"  # graphs must be made from more than one token
 
 
 def distinct_texts(rows: "Dataset") -> list[str]:
@@ -72,11 +72,11 @@ def classifier_exporter(
     **fields: Any,
 ) -> Exporter:
     """
-    Of a task whose predictors give logits.
+    The exporter of a task whose predictors give logits.
 
     Args:
         load: a checkpoint or exported folder -> its predictor.
-        run: (predictor, items, progress): all items in the predictor's own batches.
+        run: (predictor, items, progress); runs all items in the predictor's own batches.
         write: see `Exporter`.
         fields: other fields of `Exporter`.
     """
@@ -93,7 +93,7 @@ def classifier_exporter(
 def write_classifier(
     predictor: Any, folder: Path, run: Callable[[Any, Sequence, bool], Any], example: Sequence
 ) -> list[Path]:
-    """One graph, from the inputs that `example`, several items, gives the model to its logits."""
+    """Write one graph, from the model's inputs to its logits; it is traced with `example`, several items."""
     model = predictor.model
     with recording(predictor) as calls:
         run(predictor, example, False)
@@ -104,7 +104,7 @@ def write_classifier(
 def compare_classifiers(
     predictor: Any, exported: Any, items: Sequence, run: Callable[[Any, Sequence, bool], Any]
 ) -> dict[str, Any]:
-    """The same items through both, each from the tokens on: in large batches, then a few one at a time."""
+    """Run the same items through both, each with its own tokenizer: in large batches, then a few one at a time."""
     calls = []
     for one in (predictor, exported):
         with recording(one) as recorded:
@@ -134,7 +134,7 @@ def least_and_most(values: Iterable[int]) -> list[int]:
 
 
 def _decide(predictor: Any, logits: torch.Tensor) -> torch.Tensor:
-    """(N, C) logits -> (N, C) bool, or (N, 1) the most probable label."""
+    """(N, C) logits -> (N, C) bool, or (N, 1) the number of the most probable label."""
     if predictor.multi_label:
         return logits.sigmoid() > torch.from_numpy(predictor.thresholds)
     return logits.argmax(dim=1, keepdim=True)

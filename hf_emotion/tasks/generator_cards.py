@@ -31,7 +31,7 @@ def generator_card(
         best: the seed whose weights lie in the folder.
         corpora: names of those that it was trained on.
         about, use: what the model is, and how to call it.
-        measured: what the perplexity is of, for the Hub.
+        measured: what the perplexity measures, for the Hub.
         each: what is cut to `max_length`.
         sections: further ones.
     """

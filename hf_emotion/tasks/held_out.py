@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a classifier predicts for the development and the test part: thresholds, temperature, figures, and the files of them."""
+"""What a classifier predicts for the development and the test part: thresholds, temperature, figures, and their files."""
 
 import json
 from collections.abc import Callable
@@ -30,8 +30,8 @@ def held_out(
     save: Callable[[Path], Any] = lambda folder: None,
 ) -> HeldOut:
     """
-    Thresholds and temperature from the development part, in `run` and in the model's configuration; figures of each part, in `run`;
-    the checkpoint and predictions.parquet, in `folder`, both or neither.
+    Put thresholds and temperature from the development part into `run` and the model's configuration, and the figures of each part
+    into `run`; write the checkpoint and predictions.parquet into `folder`, both or neither.
 
     Args:
         probabilities: part -> (N, C).

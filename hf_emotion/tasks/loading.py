@@ -33,7 +33,7 @@ def load_dataset_for(
             context and reply) in CSV, TSV, JSONL or Parquet.
         data_dir: local folder with the corpora; for one's own files the folder or file itself. None: the folder that the
             environment variable HF_EMOTION_DATA names, or else the Hub (the addresses that the loaders name).
-        dedupe: remove from train what is in validation or test; of replies every pair whose context is there.
+        dedupe: remove from train what is in validation or test; for replies, every pair whose context is there.
         oversample: repeat training rows until all classes are equally large (after `dedupe`, train alone).
         **options: arguments of the loader, e.g. `taxonomy="ekman"` or `label_separator=","`.
 
@@ -68,7 +68,7 @@ def load_dataset_for(
 
 
 def load_split(name: str, split: str, data_dir: str | Path | None = None, **options) -> datasets.Dataset:
-    """One split of a corpus, see `load_dataset_for`; one's own single file is taken whole, whatever `split` says."""
+    """One split of a corpus, see `load_dataset_for`. A single file of one's own is taken whole, whatever `split` says."""
     alone = corpus_of(name).own_files and data_dir is not None and Path(data_dir).is_file()
     if alone:
         if split != "test":
@@ -103,10 +103,10 @@ def _fits(value: Any, hint: Any) -> bool:
     """Whether a value is of the type of a loader's argument."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
-        return isinstance(value, str)  # which one it may be the loader says
+        return isinstance(value, str)  # the loader says which one it may be
     if origin is types.UnionType:
         return any(_fits(value, part) for part in parts)
-    if origin is Sequence:  # of strings; a string alone has a message of its own
+    if origin is Sequence:  # of strings; the loader has its own message for a string alone
         return isinstance(value, str) or (
             isinstance(value, list | tuple) and all(_fits(item, *parts) for item in value)
         )

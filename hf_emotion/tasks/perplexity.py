@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perplexity from the losses of tokens, and the end of the trainings that are measured by it."""
+"""Perplexity from the losses of tokens, and what follows a training that is measured by it."""
 
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
 def perplexity(losses: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """(N, 2) of `token_losses` -> the perplexity per token."""
     loss, tokens = np.asarray(losses).sum(axis=0)
-    with np.errstate(over="ignore"):  # of a training that diverged it is infinite
+    with np.errstate(over="ignore"):  # a diverged training has infinite perplexity
         return {"perplexity": float(np.exp(loss / tokens)), "tokens": int(tokens)}
 
 
@@ -41,8 +41,8 @@ def finish(
     recipe: Recipe, run: dict[str, Any], trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
 ) -> None:
     """
-    The perplexities of the development and the test part, in `run`: per token of the tokenizer, the end of each reply included. The
-    checkpoint, in `folder`.
+    Put the perplexities of the development and the test part into `run`: per token of the tokenizer, the end of each reply included.
+    Write the checkpoint into `folder`.
     """
     run["parameters"] = prepared.model.num_parameters()
     encoded: dict[str, Dataset] = prepared.rest

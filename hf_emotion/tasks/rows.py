@@ -27,7 +27,7 @@ def label_matrix(rows: Dataset) -> np.ndarray:
 
 
 def class_counts(rows: Dataset) -> dict[str, int]:
-    """Rows (utterances) of each label, in label order; nothing for data without labels."""
+    """How many rows (utterances) have each label, in label order; empty for data without labels."""
     gold = task_of_rows(rows).gold(rows)
     if gold is None:
         return {}

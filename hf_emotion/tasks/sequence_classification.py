@@ -53,9 +53,9 @@ def build_classifier(
     the names.
 
     Args:
-        base_model: an encoder, or a trained classifier. One of the same labels (and aspects, and model type) is trained on whole,
-            of another the encoder alone.
-        model_type: one of ours, or None for the stock class of the base model.
+        base_model: an encoder, or a trained classifier. A classifier with the same labels (and aspects, and model type) is
+            trained further as a whole; of any other only the encoder is kept.
+        model_type: a model type of ours, or None for the stock class of the base model.
         model_config: further fields of the configuration.
         class_counts: training rows per label, for the class-balanced loss.
         label_texts: words for labels whose names say nothing to the tokenizer.
@@ -164,8 +164,8 @@ def tokenize(
 ) -> Dataset:
     """
     Columns `length`, `labels`, and what the model reads: those of `encode_texts`, with the auxiliary sentence as second segment
-    where the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, with one counted warning;
-    so are counted those that the tokenizer does not know.
+    where the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens; one warning counts them,
+    and another the texts with much that the tokenizer does not know.
     """
     auxiliary = ["auxiliary"] if getattr(config, "auxiliary_sentence", False) else []
 
@@ -217,7 +217,7 @@ def prepare_classifier(
     What the training of a classifier needs.
 
     Args:
-        contexts: of targeted sentiment, for the model's configuration.
+        contexts: the contexts of targeted sentiment, for the model's configuration.
         gate: the TF-IDF gate of the texts.
         alone: whether the rows are those of one context, for which the metrics of the corpus mean nothing.
         check: (tokenizer, configuration, max_length); ValueError where they do not fit.
@@ -264,7 +264,7 @@ def prepare_classifier(
 
 
 def base_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
-    """The tokenizer of a recipe's base model. The length travels with the model: what it predicts is cut as in its metrics."""
+    """The tokenizer of a recipe's base model. It keeps the recipe's `max_length`, so that predictions cut texts as the training did."""
     tokenizer = load_base_tokenizer(recipe.base_model)
     tokenizer.model_max_length = recipe.max_length
     return tokenizer

@@ -46,9 +46,9 @@ class Question:
 
     Attributes:
         text: as the model reads it.
-        name: of the target and the aspect; None where the model is asked about the text alone.
-        auxiliary: the second segment; None without.
-        context_id: the number of the context; None without.
+        name: names the target and the aspect; None where the model is asked about the text alone.
+        auxiliary: the second segment; None if there is none.
+        context_id: the number of the context; None if there is none.
     """
 
     text: str
@@ -91,7 +91,7 @@ def read_texts(predictor: Any, questions: Sequence[Question], merge: Merge) -> l
 
 @torch.no_grad()
 def probabilities_of(predictor: Any, reading: Reading) -> np.ndarray:
-    """(C,), of the model's own labels, whatever taxonomy rolls them up."""
+    """(C,): probabilities of the model's own labels, even where a taxonomy rolls them up."""
     logits = predictor.model(**reading.inputs).logits[0].float()
     return (logits.sigmoid() if predictor.multi_label else logits.softmax(dim=-1)).cpu().numpy()
 
@@ -104,7 +104,7 @@ def chosen_labels(predictor: Any, probabilities: np.ndarray, labels: Sequence[st
 
 
 def shared_words(readings: Sequence[Reading]) -> list[str]:
-    """What all have: a longer auxiliary sentence leaves less room for the text."""
+    """The words that all readings share: a longer auxiliary sentence leaves less room for the text."""
     return min((reading.words for reading in readings), key=len)
 
 
@@ -129,7 +129,7 @@ def refuse_labels(model: PreTrainedModel, labels: Sequence[str] | None) -> None:
 
 
 def first_token_attention(model: PreTrainedModel, reading: Reading, *names: str) -> np.ndarray:
-    """(heads, L): of the first token in the last layer, from the first of these outputs that the model gives."""
+    """(heads, L): the attention of the first token in the last layer, from the first of the outputs `names` that the model gives."""
     outputs = outputs_with_attention(model, reading)
     layers = next((outputs[name] for name in names if outputs.get(name)), None)
     if not layers:
@@ -143,8 +143,8 @@ def head_map(
     title: str, questions: Sequence[Question], readings: Sequence[Reading], found: Sequence[np.ndarray], merge: Merge
 ) -> tuple[HeatMap, str]:
     """
-    The attention (heads, L) for each question, and a note on what is left out: the mean of the heads and, for a single question,
-    each head.
+    Heat map of the attention (heads, L) for each question, and a note on what is left out. Rows are the mean of the heads and, for a
+    single question, each head.
     """
     words = shared_words(readings)
     rows, values, elsewhere = [], [], []
@@ -189,7 +189,7 @@ def score_map(
     method: str,
     merge: Merge,
 ) -> tuple[list[HeatMap], list[str]]:
-    """Heat map and notes; rows are labels, for each question the named ones or the most probable ones, so many."""
+    """Heat map and notes. Rows are labels: for each question those that are named, or else the `most` most probable ones."""
     model, tokenizer = predictor.model, predictor.tokenizer
     words, names = shared_words(readings), label_names(model.config)
     rows, scores, values, gaps = [], [], [], []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the trainings of classifiers and generators have in common."""
+"""What the trainings of all tasks have in common."""
 
 import logging
 import sys
@@ -37,7 +37,7 @@ def training_arguments(
         "per_device_eval_batch_size": 64,
         "logging_steps": 50,
         "logging_nan_inf_filter": False,  # which hides a training that diverged
-        "log_level_replica": "error",  # of several processes the first one speaks
+        "log_level_replica": "error",  # with several processes, only the first one logs
         "report_to": "none",
         "disable_tqdm": not sys.stderr.isatty(),
         "dataloader_pin_memory": torch.cuda.is_available(),

@@ -12,7 +12,7 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 
 
 class EpochOrder(Sampler[int]):
-    """The order that `sampler` draws, from nothing but the seed and the number of the epoch."""
+    """The order that `sampler` draws; it depends on nothing but the seed and the number of the epoch."""
 
     def __init__(self, sampler: Sampler[int], seed: int):
         self.sampler, self.seed, self.epoch = sampler, seed, 0
@@ -24,16 +24,16 @@ class EpochOrder(Sampler[int]):
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[int]:
-        # The factor: epoch 1 of a seed is not epoch 0 of the next.
+        # The factor keeps epoch 1 of a seed apart from epoch 0 of the next seed.
         self.sampler.generator = torch.Generator().manual_seed(1_000_003 * self.seed + self.epoch)
         return iter(self.sampler)
 
 
 class SharedBatches(BatchSampler):
     """
-    The part of one process of batches that `num_processes` share as evenly as they can, `batch_size` rows for each: together
-    they see the batches of a single process with `num_processes` times the `batch_size`. A last batch with fewer rows than
-    processes is repeated until each has one.
+    One process's share of each batch. `num_processes` share a batch as evenly as they can, `batch_size` rows each: together they see
+    the batches of a single process with `num_processes` times the `batch_size`. The rows of a last batch with fewer rows than
+    processes are repeated until each process has one.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class ExactTrainer(Trainer):
         result = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if self.model_accepts_loss_kwargs or not model.training:
             return result
-        # The loss is a mean over these rows, and is going to be averaged over accumulated batches and over processes.
+        # The loss is a mean over these rows, and will be averaged over accumulated batches and over processes.
         averaged = self.current_gradient_accumulation_steps * self.accelerator.num_processes
         share = rows * averaged / self._rows_of_step
         return (result[0] * share, result[1]) if return_outputs else result * share

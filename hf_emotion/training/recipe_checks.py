@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recipes whose corpus and model are checked, too: the schema alone (`hf_emotion.recipes`) knows neither."""
+"""Reads recipes and checks their corpus and model, which the schema (`hf_emotion.recipes`) does not know."""
 
 import dataclasses
 from collections.abc import Iterable

@@ -25,8 +25,8 @@ from .survive import check_same_data
 
 class EmotionTrainer(ExactTrainer):
     """
-    The Trainer, except for what no argument of it offers: it spares from weight decay also what the model names (the
-    stock rule knows only norms and biases), evaluates rows in their order, and can sample by inverse class frequency.
+    Adds to the Trainer: no weight decay for parameters that the model names (the stock rule spares only norms and biases),
+    evaluation in the order of the rows, and, if asked for, sampling by inverse class frequency.
     """
 
     inverse_frequency_sampling = False
@@ -76,13 +76,13 @@ def fit_model(
     recipe_file: Path | None,
     fields: dict[str, Any] | None = None,
 ) -> tuple[Trainer, Prepared, dict[str, Any]]:
-    """Train one model; its trainer, which holds the weights that were best on dev, and what is known of the training."""
+    """Train one model; returns its trainer, with the weights that were best on dev, what was prepared, and its entry in `runs`."""
     set_seed(seed)
     if recipe.inverse_frequency_sampling and not isinstance(splits["train"].features.get("labels"), ClassLabel):
         raise ValueError("`inverse_frequency_sampling` needs one label per row; the corpus has several, or none.")
     arguments = training_arguments(TrainingArguments, recipe, checkpoints, seed, **task.arguments(recipe))
     prepared = task.prepare(recipe, splits, fields, arguments.main_process_first)
-    # Evaluated in the order of their lengths, which saves padding; what measures gets the rows in their own order.
+    # Rows are evaluated in the order of their lengths, which saves padding; `measure` puts them back in their own order.
     order = np.arange(len(prepared.validation))
     if "length" in prepared.validation.column_names:
         order = np.argsort(prepared.validation["length"], kind="stable")
@@ -111,7 +111,7 @@ def fit_model(
 
 
 def _in_order(values: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Row i of the result is the row that was evaluated in the place where `order` has i."""
+    """Undoes the sorting: `values` are in the order `order`, the result is in the order of the rows."""
     result = np.empty_like(values)
     result[order] = values
     return result
@@ -128,8 +128,8 @@ def _train_parts(
     parts: list[Part],
 ) -> tuple[dict[str, Any], HeldOut | None]:
     """
-    One model for each part, in a folder of its own, which `predict` can read; a finished one is not trained again. Their entries
-    in `runs` joined, and the probabilities of all rows.
+    Train one model for each part, in a folder of its own, which `predict` can read; a finished one is not trained again. Returns
+    their joint entry in `runs`, and the probabilities of all rows.
     """
     num_labels = len(label_names(splits["train"]))
     probabilities = {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lets a training survive: whole checkpoints are told from half-written ones, a SIGTERM is answered with a checkpoint, and an
-error says what to do."""
+"""What lets a training survive: it tells whole checkpoints from half-written ones, answers a SIGTERM with a checkpoint, and says
+what to do about an error."""
 
 import errno
 import json
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 STATE = "trainer_state.json"  # the Trainer writes it last
 ASIDE = "half-written-"
-CHECKED_EVERY = 8  # steps between two questions to the other processes whether one was told to end
+CHECKED_EVERY = 8  # the processes ask each other every 8 steps whether one got SIGTERM
 
 
 def last_whole_checkpoint(checkpoints: Path) -> Path | None:
@@ -64,7 +64,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def defect(checkpoint: Path) -> str | None:
-    """What keeps a checkpoint of the Trainer from being whole; None: nothing."""
+    """Why a checkpoint of the Trainer is not whole; None if it is."""
     try:
         state = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -238,7 +238,7 @@ def trained_on(checkpoint: Path) -> str | None:
 
 
 def check_same_data(before: str | None, now: str, what: Path) -> None:
-    """ValueError where what is to be continued was trained on other rows."""
+    """ValueError if the run that is to be continued was trained on other rows."""
     if before not in (None, now):
         raise ValueError(
             f"--resume: {what} was trained on other rows than this command reads. Give the same files, --data-dir and options as before, "
@@ -247,7 +247,7 @@ def check_same_data(before: str | None, now: str, what: Path) -> None:
 
 
 def stopped_at(checkpoint: Path) -> TrainerState | None:
-    """The state in a checkpoint after which the training, early or not, was to stop; None: it is to go on."""
+    """The state in a checkpoint after which the training was to stop, early or not; None if it was to go on."""
     state = TrainerState.load_from_json(str(checkpoint / STATE))
     control = state.stateful_callbacks.get("TrainerControl", {})
     return state if control.get("args", {}).get("should_training_stop", False) else None
@@ -264,7 +264,7 @@ def _best_so_far(folder: Path) -> str:
 
 @contextmanager
 def explained(output: Path) -> Iterator[None]:
-    """Errors of disk and memory, said with what to do about them. They keep their kind: OSError, MemoryError."""
+    """Errors of disk and memory get a message that says what to do. They keep their class: OSError, MemoryError."""
     try:
         yield
     except (OSError, RuntimeError, MemoryError, SafetensorError) as error:

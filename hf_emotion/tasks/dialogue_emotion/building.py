@@ -197,7 +197,7 @@ def cached_vectors(
         rules = json.loads(tokenizer.backend_tokenizer.to_str())
         rules = {
             name: rule for name, rule in rules.items() if name not in ("truncation", "padding")
-        }  # of the last call
+        }  # which the last call left
         digest.update(json.dumps(rules, sort_keys=True).encode())
     else:
         digest.update(repr((type(tokenizer), sorted(tokenizer.get_vocab().items()))).encode())
@@ -239,7 +239,7 @@ def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Pr
         encoded, collate = encode_dialogues(parts, model, tokenizer, recipe.max_length)
 
     def measure(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-        logits, labels = logits[labels != -100], labels[labels != -100]  # with which dialogues are filled up
+        logits, labels = logits[labels != -100], labels[labels != -100]  # -100 fills up shorter dialogues
         scores = torch.from_numpy(logits).float().softmax(-1).numpy()
         return single_label(recipe.dataset, labels, scores, names)
 

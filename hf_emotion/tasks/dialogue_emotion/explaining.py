@@ -95,7 +95,7 @@ def explain(
 def _utterance_scores(
     forward, embeds: torch.Tensor, others: tuple, target: tuple[int, int], method: str
 ) -> np.ndarray:
-    """(U,), of the logit of one label of one turn."""
+    """(U,): what each utterance did for the logit of one label of one turn."""
     captum = captum_attr()
     # cuDNN has no backward of an LSTM in eval mode.
     with torch.backends.cudnn.flags(enabled=False):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Dialogue emotion corpora: MELD, EmoryNLP, DailyDialog, IEMOCAP and one's own dialogues.
+Dialogue emotion corpora: MELD, EmoryNLP, DailyDialog and IEMOCAP. One's own dialogues: own_files.py.
 
 A row is a dialogue, so that no dialogue is ever in two splits. Columns: `id` (string; no other row of the split has it),
 `utterances` (list of strings, NFC, stripped), `speakers` (list of strings) and `labels` (list of `ClassLabel`, -1 for an
@@ -53,7 +53,7 @@ IEMOCAP_EMOTIONS = {"ang": 0, "hap": 1, "exc": 1, "neu": 2, "sad": 3} | dict.fro
 IEMOCAP_ADDRESS = "https://sail.usc.edu/iemocap/"
 
 
-# A commit is fixed, and so are the files in it: {split: {file: SHA-256}}.
+# One fixed commit, and its files: {split: {file: SHA-256}}.
 MELD_REPOSITORY = "https://raw.githubusercontent.com/declare-lab/MELD/2d2011b409d3ca2d7e94460cd007d434b1d0a102/data"
 
 
@@ -187,7 +187,7 @@ def _load_csv(
 
 
 def _read_csv(rows: Rows, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line, {column: value}) of the file that the rows come from, whose name may lack an ending (a download's does)."""
+    """Yields (line, {column: value}) of the CSV file that the rows come from; its name may lack an ending, as a download's does."""
     reader = csv.DictReader(io.StringIO(decode(Path(rows.source).read_bytes(), rows.source), newline=""), strict=True)
     try:
         header = reader.fieldnames or []
@@ -312,7 +312,7 @@ DETOKENIZED = [
     (re.compile(r"[’′]"), "'"),
     (re.compile(r"(?<=\w) ' (s|t|re|ll|ve|m|d)\b"), r"'\1"),
     (re.compile(r"(?<=\w) ' Ve\b"), "'ve"),  # so written in the corpus
-    (re.compile("‘"), "'"),  # after the contractions, for it opens a quotation
+    (re.compile("‘"), "'"),  # after the contractions, because it opens a quotation
     (re.compile(r"\b([Oo]) ' (?=clock\b|[A-Z][a-z])"), r"\1'"),
     (re.compile(r"\b([Mm]a) ' (?=am\b)"), r"\1'"),
     (re.compile(r"\b(\d{1,2}) : ([0-5]\d)\b"), r"\1:\2"),
@@ -325,7 +325,7 @@ DETOKENIZED = [
 def detokenize(text: str) -> str:
     """
     Text as people write it, from text whose punctuation and apostrophes stand apart: "I don ’ t know , Jim ." -> "I don't
-    know, Jim." Quotation marks stay where they are, for one cannot tell which side they belong to.
+    know, Jim." Quotation marks stay where they are, because one cannot tell which side they belong to.
     """
     text = text.strip()
     for pattern, replacement in DETOKENIZED:

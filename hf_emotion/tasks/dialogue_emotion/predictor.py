@@ -88,7 +88,7 @@ class DialoguePredictor:
 
     def __call__(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> list[list[dict[str, Any]]]:
         """
-        For each dialogue, for each turn its most probable emotion.
+        The most probable emotion of every turn of every dialogue.
 
         Args:
             dialogues: lists of turns; a turn is (speaker, utterance), a dictionary with these keys, or an utterance alone.
@@ -112,7 +112,7 @@ class DialoguePredictor:
         return self.present(probabilities, turns), unread
 
     def encode(self, dialogues: Sequence[Sequence[Any]]) -> "EncodedDialogues":
-        """Dialogues as the model reads them: their utterances by the utterance encoder."""
+        """Dialogues as the model reads them: the utterances become vectors of the utterance encoder."""
         turns = read_dialogues(dialogues)
         self._tell_of_speakers(turns)
         texts = list(dict.fromkeys(utterance for dialogue in turns for _, utterance in dialogue))
@@ -155,7 +155,7 @@ class DialoguePredictor:
     def of_items(
         self, dialogues: Sequence[Sequence[tuple[str | None, str]]], top_k: int | None = None
     ) -> tuple[list[list[dict]], Unread]:
-        """For each turn the most probable label, or the `top_k` most probable, as {"label", "score"}; without warnings."""
+        """The most probable label of each turn, or its `top_k` most probable ones, as {"label", "score"}; without warnings."""
         self.check_top_k(top_k)
         probabilities, unread = self._probabilities(dialogues)
         order = np.argsort(-probabilities, axis=1, kind="stable")[:, : top_k or 1]
@@ -241,7 +241,7 @@ def read_dialogues(dialogues: Sequence[Sequence[Any]]) -> list[list[tuple[str | 
     dialogues = list(dialogues)
     dialogue_turns.refuse_turns(dialogues)
     for number, dialogue in enumerate(dialogues, 1):
-        # A pair of strings is a turn: of one dialogue that was given instead of a list of them.
+        # A pair of strings is a turn: one dialogue was given instead of a list of dialogues.
         pair = isinstance(dialogue, tuple) and len(dialogue) == 2 and all(isinstance(part, str) for part in dialogue)
         if not isinstance(dialogue, list | tuple) or not dialogue or pair:
             raise ValueError(
@@ -302,7 +302,7 @@ def utterance_vectors(
             unread.truncated[part], unread.unknown[part] = found
             for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], budget):
                 batch = {"input_ids": [encoded["input_ids"][row] for row in rows]}
-                # Graphs that were exported before padding could stand in front expect it behind.
+                # Older exported graphs can only take padding at the end.
                 inputs = pad_rows(tokenizer, batch, padding_side="right")
                 output[[start + row for row in rows]] = encode(inputs["input_ids"], inputs["attention_mask"])
                 if bar is not None:

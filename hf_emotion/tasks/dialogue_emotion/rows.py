@@ -15,7 +15,7 @@ from ...data.rows import Rows
 
 
 def to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
-    """Rows of utterances, with the id of the dialogue, `speaker`, `order` in the dialogue and `labels` -> one row a dialogue."""
+    """Rows of utterances, with the id of the dialogue, `speaker`, `order` in the dialogue and `labels` -> one row per dialogue."""
     if not rows.rows:
         raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
     rows.log_bad()
@@ -40,7 +40,7 @@ def to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
 
 
 def set_aside(dialogues: datasets.Dataset, fraction: float) -> tuple[datasets.Dataset, datasets.Dataset]:
-    """(the rest, a share of the dialogues, at least one, drawn at a fixed seed by `draw_units`); both keep the order."""
+    """(the rest, the share of the dialogues that is set aside, at least one, drawn at a fixed seed); both keep the order."""
     count = max(round(fraction * len(dialogues)), 1) if 0 < fraction < 1 else 0
     if not 0 < count < len(dialogues):
         raise ValueError(
@@ -64,7 +64,7 @@ def gold(rows: datasets.Dataset) -> np.ndarray:
 
 
 def units(rows: datasets.Dataset) -> tuple[list[str], list[str]]:
-    """The turns: DIALOGUE/NUMBER, and what was said, with the speaker where there is one."""
+    """Ids, DIALOGUE/NUMBER, and texts of the turns: what was said, with the speaker where there is one."""
     turns = [
         (f"{row}/{number}", f"{speaker}: {utterance}" if speaker else utterance)
         for row, speakers, utterances in zip(rows["id"], rows["speakers"], rows["utterances"], strict=True)

@@ -51,7 +51,7 @@ def explain(
     labels: Sequence[str] | None = None,
     method: str = METHODS[0],
 ) -> Explained:
-    """Rows are labels, of the attention of models that have one for all labels, heads."""
+    """Rows are labels; where one attention serves all labels, they are heads."""
     text, config = one_text(text), predictor.model.config
     questions = [Question(text)]
     readings = read_texts(predictor, questions, merge)
@@ -71,7 +71,7 @@ def explain(
 def _label_map(
     predictor: Predictor, questions: Sequence[Question], reading: Reading, labels: Sequence[str] | None, merge: Merge
 ) -> tuple[list[HeatMap], list[str]]:
-    """Of label-aware BERT."""
+    """Heat map of the attention of label-aware BERT."""
     config = predictor.model.config
     found = _label_attention(predictor.model, reading)
     probabilities = probabilities_of(predictor, reading)
@@ -90,14 +90,14 @@ def _label_map(
 
 @torch.no_grad()
 def _label_attention(model: PreTrainedModel, reading: Reading) -> np.ndarray:
-    """(C, L), or (1, L) where all labels share one."""
+    """(C, L), or (1, L) where all labels share one attention."""
     return to_numpy(model(**reading.inputs).label_attentions[0])
 
 
 def _esa_maps(
     predictor: Predictor, questions: Sequence[Question], readings: Sequence[Reading], merge: Merge
 ) -> tuple[list[HeatMap], list[str]]:
-    """Of RoBERTa with ESA."""
+    """Heat maps of RoBERTa with ESA: the pooled attention, and the scaling vector."""
     found = [_esa_attention(predictor.model, reading) for reading in readings]
     heat, note = head_map("emotion-specific attention, pooled", questions, readings, found, merge)
     return [heat, _scaled_dimensions(predictor.model)], [merge_note(merge, METHODS[0]), note]
@@ -113,7 +113,7 @@ def _esa_attention(model: PreTrainedModel, reading: Reading) -> np.ndarray:
 
 
 def _scaled_dimensions(model: PreTrainedModel) -> HeatMap:
-    """Of the scaling vector S, which starts at 1, what lies farthest from 1."""
+    """Heat map of the entries of the scaling vector S that lie farthest from 1, where all start."""
     scale = to_numpy(model.base_model.score.scale.detach()) - 1
     strongest = np.argsort(-np.abs(scale), kind="stable")[:DIMENSIONS_SHOWN]
     return HeatMap(
@@ -130,14 +130,14 @@ def _scaled_dimensions(model: PreTrainedModel) -> HeatMap:
 
 
 def row_questions(predictor: Predictor, rows: Dataset) -> list[Question]:
-    """One for each row."""
+    """One question per row."""
     return [Question(text) for text in rows["text"]]
 
 
 def word_scores(predictor: Predictor, reading: Reading, label: int, method: str) -> np.ndarray:
     """
-    (words,) float64. "attention" is here one row for any model: that of the label (label-aware BERT), the pooled one (ESA), of the
-    first token in the last layer, mean over heads (others).
+    (words,) float64. "attention" means the label's attention for label-aware BERT, the pooled attention for ESA, and for other
+    models that of the first token in the last layer, mean over heads.
     """
     model = predictor.model
     if method != METHODS[0]:

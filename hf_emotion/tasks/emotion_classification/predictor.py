@@ -104,7 +104,7 @@ class Predictor:
         self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False
     ) -> list[list[dict]]:
         """
-        For each text its labels with their probabilities, most probable first.
+        The labels of each text with their probabilities, the most probable first.
 
         Args:
             texts: the texts; a single string counts as a list of one.

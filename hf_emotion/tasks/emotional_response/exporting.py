@@ -24,7 +24,7 @@ from .onnx_replies import OnnxReplyGenerator
 if TYPE_CHECKING:
     from datasets import Dataset
 
-NEW_TOKENS = 16  # of each reply that is compared
+NEW_TOKENS = 16  # length of each reply that is compared
 GREEDY: dict[str, Any] = {"do_sample": False, "max_new_tokens": NEW_TOKENS}
 
 
@@ -66,8 +66,8 @@ def write(model: TorchReplies, folder: Path) -> list[Path]:
 
 def write_graphs(model, folder: Path) -> list[Path]:
     """
-    The encoder's graph ends with what the reply needs of the context and the emotion once: keys and values of the
-    cross-attention, γ and β of the decoder's norms. The decoder's reads one token and the cache.
+    The encoder's graph also computes what depends on the context and the emotion alone: keys and values of the cross-attention,
+    γ and β of the decoder's norms. The decoder's graph reads one token and the cache.
     """
     config, encoder, decoder = model.config, model.get_encoder(), model.get_decoder()
     layers = range(config.num_hidden_layers)
@@ -144,7 +144,7 @@ def _tensors(cache: DynamicCache) -> list[torch.Tensor]:
 
 
 def _batch(model: TorchReplies, contexts: Sequence[str], first_emotion: int = 0) -> dict[str, torch.Tensor]:
-    """Contexts as the encoder reads them, the emotions of the model one after the other."""
+    """Contexts as the encoder reads them, with the model's emotions taken in turn."""
     config = model.model.config
     emotions = torch.arange(first_emotion, first_emotion + len(contexts)) % config.num_emotions
     inputs = pad_contexts(encode_contexts(model.tokenizer, contexts, config, emotion_ids=emotions.tolist()), config)
@@ -154,7 +154,7 @@ def _batch(model: TorchReplies, contexts: Sequence[str], first_emotion: int = 0)
 
 
 def _replies(model: TorchReplies, sequences: torch.Tensor) -> list[list[int]]:
-    """Without padding, of which another reply of the batch may need less."""
+    """The tokens without padding, whose amount depends on the batch."""
     pad = model.model.config.pad_token_id
     return [[token for token in row[1:] if token != pad] for row in sequences.tolist()]
 

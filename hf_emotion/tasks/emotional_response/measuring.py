@@ -22,10 +22,10 @@ from . import TASK
 from .predictor import ReplyGenerator
 
 
-SAMPLE_SEED = 0  # of the contexts: the same ones for every model
+SAMPLE_SEED = 0  # draws the same contexts for every model
 
 
-KS = (1, 3, 5)  # those of them that the corpus has emotions for
+KS = (1, 3, 5)  # of hits@k, as far as the corpus has so many emotions
 
 
 BATCH_SIZE = 256  # replies are short, and a step of `generate` costs about the same for few rows as for many
@@ -52,19 +52,19 @@ def evaluate_replies(
 
     Args:
         generator: the generator.
-        dataset, data_dir, options: a corpus of replies, see `load_dataset_for`. Of MojiTalk the emojis are removed from the
-            replies, as they are from the human ones.
+        dataset, data_dir, options: a corpus of replies, see `load_dataset_for`. For MojiTalk, emojis are removed from the
+            replies, as they were from the human ones.
         judges: classifiers (folders or Hub ids) that tell the emotion of a reply, with the emotions of the corpus as labels.
         contexts: size of the sample; the whole split where it is smaller.
         bertscore_model: encoder for BERTScore (a Hub id, folder or "minilm"), its last layer; None: no BERTScore.
-        seed: of the sampling of replies.
+        seed: seed for the sampling of replies.
         intensity: weight of the emotion in the model's replies and in their `token_perplexity`; training knows 1.
 
     Returns:
         {"contexts", "emotions", "settings", "rows", "published", "replies"}. `rows` has for "human", "always NAME" (the emotion
         that is most frequent in training) and "model" the figures of `hf_emotion.metrics.reply_metrics`, and `judges`: for
-        each judge `all_emotions` (of the model: every emotion equally often) and `gold` (the emotion of the human reply: over
-        rows, `macro_...` over emotions). Of the model also `identical_share` over the replies to one context,
+        each judge `all_emotions` (for the model: every emotion equally often) and `gold` (the emotion of the human reply: over
+        rows, `macro_...` over emotions). The model also has `identical_share` over the replies to one context,
         `token_perplexity` of the human replies and, on the same tokens, `token_perplexity_ngram` of a 5-gram model that was
         fitted to the tokens of the training replies. `replies` has `context`, `emotion`, `reply` of the model in the emotion
         of the human one, and `human`.
@@ -161,7 +161,7 @@ def sample_rows(dataset: Dataset, contexts: int) -> Dataset:
 def _hits(
     judge: Predictor, replies: Sequence[str], asked: np.ndarray, names: list[str], by_context: bool = False
 ) -> dict[str, Any]:
-    """Hits@k; `by_context`, of replies in all emotions, also the standard error of `hits@1` over the contexts."""
+    """Hits@k; `by_context`, for replies in all emotions, adds the standard error of `hits@1` over the contexts."""
     own = judge.probabilities([reply or UNJUDGED for reply in replies], progress=True)
     probabilities = own[:, [judge.labels.index(name) for name in names]]
     result = metrics.hits_at_k(probabilities, asked, _ks(names), names)
@@ -177,13 +177,13 @@ def _ks(names: list[str]) -> list[int]:
 
 
 def _token_ngram(generator: ReplyGenerator, replies: Sequence[str]) -> metrics.NgramPerplexity:
-    """A 5-gram model over the generator's own tokens, all of them."""
+    """A 5-gram model of the replies, over all tokens of the generator's vocabulary."""
     size = len(generator.tokenizer)
     return metrics.NgramPerplexity(backend="interpolated", vocabulary_size=size).fit(_as_words(generator, replies))
 
 
 def _as_words(generator: ReplyGenerator, replies: Sequence[str]) -> list[str]:
-    """Replies whose `metrics.words.words` are the generator's tokens, without the one that ends a reply."""
+    """Replies written so that `metrics.words.words` finds the generator's tokens in them, without the one that ends a reply."""
     return [" ".join(f"t{token}" for token in ids[:-1]) for ids in generator.token_ids(replies)]
 
 
@@ -204,5 +204,5 @@ def evaluate(
     options: dict[str, Any],
     **settings: Any,
 ) -> dict[str, Any]:
-    """`evaluate_replies`, as every task has it."""
+    """`evaluate_replies`, with the arguments that `Task.evaluate` asks for."""
     return evaluate_replies(generator, dataset, split, data_dir, options=options, **settings)

@@ -61,7 +61,7 @@ class OnnxReplyGenerator:
         Args:
             inputs: an emotion is a name or an emoji of the model, or a mixture {name: weight}.
             max_length: tokens of a context; default: the model's positions.
-            settings: of `generate`.
+            settings: arguments of `generate`.
         """
         weights = [emotion_vector(emotion, self.config) for _, emotion in inputs]
         contexts = [context for context, _ in inputs]
@@ -89,11 +89,11 @@ class OnnxReplyGenerator:
 
         Args:
             input_ids, attention_mask: (B, L), the contexts.
-            emotion_ids, emotion_weights: (B,) or (B, E), as of the torch model.
+            emotion_ids, emotion_weights: (B,) or (B, E), as the torch model takes them.
             max_new_tokens: at most the model's positions; default: 40, or those if they are fewer.
             do_sample, top_k: default: the model's generation configuration; 0: all tokens.
             temperature: what logits are divided by before sampling.
-            generator: of the random numbers.
+            generator: where the random numbers come from.
 
         Returns:
             (B, T), the start token and the reply, filled up with the padding token behind its end.
@@ -143,7 +143,7 @@ class OnnxReplyGenerator:
         emotion_ids: torch.LongTensor | None = None,
         emotion_weights: torch.FloatTensor | None = None,
     ) -> dict[str, torch.Tensor]:
-        """The encoder: what `step` needs of a batch: keys and values of the contexts, γ and β of the decoder, an empty cache."""
+        """What `step` needs for a batch, from the encoder: keys and values of the contexts, γ and β of the decoder, an empty cache."""
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask}

@@ -39,7 +39,7 @@ _sampling = threading.RLock()  # all threads draw from one generator of random n
 
 
 def _renew_lock() -> None:
-    """In a child, where the thread that may hold the lock does not exist."""
+    """A new lock in a forked child, where the thread that may hold the old one does not exist."""
     global _sampling
     _sampling = threading.RLock()
 
@@ -102,11 +102,11 @@ class ReplyGenerator:
             contexts: N texts.
             emotions: for each context a name (emoji) of the model or a mixture {name: weight}; or one for all contexts.
             batch_size: contexts per call of `generate`. They are taken in the order of their lengths.
-            seed: of the sampling; the same seed, contexts, emotions and batch size give the same replies, in threads too, which
-                wait for each other.
+            seed: seed for the sampling; the same seed, contexts, emotions and batch size give the same replies, in threads too,
+                which wait for each other.
             progress: show a progress bar.
-            generate_kwargs: of `generate` (`do_sample`, `top_k`, `num_beams`, `max_new_tokens`, ...); default: the checkpoint's,
-                which samples from the 10 most probable tokens, up to 40.
+            generate_kwargs: arguments of `generate` (`do_sample`, `top_k`, `num_beams`, `max_new_tokens`, ...); default: the
+                checkpoint's, which sample from the 10 most probable tokens, up to 40.
 
         Returns:
             N replies; with `num_return_sequences` > 1, N lists of replies.
@@ -182,7 +182,7 @@ class ReplyGenerator:
 
     def all_emotions(self, contexts: Sequence[str] | str, intensity: float = 1.0, **kwargs: Any) -> list[list[str]]:
         """
-        For each context a reply in every emotion, in the order of `emotions`.
+        Reply to each context in every emotion, in the order of `emotions`.
 
         Args:
             intensity: weight of the emotion; training knows 1, more of it exaggerates.
@@ -249,7 +249,7 @@ def unread_contexts(
     tokenizer: PreTrainedTokenizerBase, config: Any, contexts: Sequence[str], max_length: int
 ) -> Unread:
     """What a model cannot read of each context; the warnings count a context once, however many replies it gets."""
-    if not contexts:  # of no texts, tokenizers make an error
+    if not contexts:  # tokenizers fail on an empty list
         return Unread.nothing(0)
     distinct = list(dict.fromkeys(contexts))
     special = 1 + sum(token is not None for token in (config.context_start_token_id, config.emotion_token_ids))

@@ -46,7 +46,7 @@ def texts(rows: datasets.Dataset) -> list[str]:
 
 
 def held_out_texts(rows: datasets.Dataset) -> list[str]:
-    """The contexts: no training pair may share one, whatever its reply. They are more than the pairs that stand in two splits."""
+    """The contexts: no training pair may share one, whatever its reply; more rows share a context than the whole pair."""
     return list(rows["context"])
 
 

@@ -23,7 +23,7 @@ from ..base import Prepared
 from ..perplexity import padded, perplexity, token_losses
 
 
-END_OF_TEXT = "<|endoftext|>"  # of GPT-2: stands between turns, and at the ends of a conversation
+END_OF_TEXT = "<|endoftext|>"  # GPT-2's token, between turns and at both ends of a conversation
 
 
 def build_language_model(
@@ -103,7 +103,7 @@ def encode_conversations(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, l
 
 
 def _collate_blocks(rows: list[dict]) -> dict[str, torch.Tensor]:
-    """The last block of a batch of conversations may be short; no padding is attended to, for it stands at the end."""
+    """Pads blocks to the longest: the last one of a batch of conversations may be shorter. Padding at the end is never attended to."""
     longest = max(len(row["input_ids"]) for row in rows)
     ids = padded([row["input_ids"] for row in rows], 0)
     real = torch.arange(longest)[None] < torch.tensor([len(row["input_ids"]) for row in rows])[:, None]
@@ -111,7 +111,7 @@ def _collate_blocks(rows: list[dict]) -> dict[str, torch.Tensor]:
 
 
 def _shifted_token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
-    """The same for a causal language model, whose logits are those of the next token."""
+    """`token_losses` for a causal language model, whose logits at a place are those of the next token."""
     logits = logits[0] if isinstance(logits, tuple) else logits
     return token_losses(logits[:, :-1], labels[:, 1:])
 

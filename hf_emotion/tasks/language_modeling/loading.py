@@ -34,7 +34,7 @@ def load_conversations(
     """
     The conversations of several corpora, one after the other, each in the split that its corpus gives it.
 
-    Columns: `id` (the corpus, "/" and its id there) and `turns` (a list of strings). Of MojiTalk a post and its reply are a
+    Columns: `id` (the corpus, "/" and its id there) and `turns` (a list of strings). In MojiTalk a post and its reply are a
     conversation; its training part is what generators train on.
 
     Args:

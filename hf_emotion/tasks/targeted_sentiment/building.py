@@ -23,12 +23,12 @@ from .rows import auxiliary_sentence, context_names, contexts, none_label
 logger = logging.getLogger(__name__)
 
 # Standard deviation of the new weights of CG-BERT and QACG-BERT on one's own files. The paper's e⁻³, which its recipes and the
-# configuration keep, drowns MiniLM's attention: a training stays at the prior for long.
+# configuration keep, drowns MiniLM's attention: for a long time, a training learns no more than how frequent the labels are.
 OWN_CONTEXT_INITIALIZER_RANGE = 0.01
 
 
 def complete(recipe: Recipe) -> dict[str, Any]:
-    """The start of new weights on one's own files."""
+    """How far new weights are spread on one's own files."""
     if recipe.model_type is None or not corpus_of(recipe.dataset).own_files:
         return {}
     return {"context_initializer_range": OWN_CONTEXT_INITIALIZER_RANGE}
@@ -41,7 +41,7 @@ def arguments(recipe: Recipe) -> dict[str, Any]:
 
 
 def parts(recipe: Recipe, splits: DatasetDict) -> list[Part] | None:
-    """With `one_model_per_context` the rows of each target and aspect."""
+    """With `one_model_per_context` a part for each target and aspect, with its rows."""
     if not recipe.one_model_per_context:
         return None
     if recipe.model_type is not None:

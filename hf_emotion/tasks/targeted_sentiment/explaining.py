@@ -75,7 +75,7 @@ def explain(
 def _asked(
     predictor: TargetedPredictor, text: str, targets: Sequence[str] | None, aspects: Sequence[str] | None
 ) -> list[Question]:
-    """Given aspects (default: all) of given targets (default: those in the text)."""
+    """The questions about the given aspects (default: all) of the given targets (default: those in the text)."""
     config = predictor.model.config
     if aspects is not None:
         check_names("aspects", aspects, config.aspects)
@@ -105,7 +105,7 @@ def _guided_maps(
     head: int,
 ) -> list[HeatMap]:
     """
-    Of CG-BERT and QACG-BERT, one row for each context. Attention is summed over the queries, so that a column tells what a
+    Heat maps of CG-BERT and QACG-BERT, with one row per context. Attention is summed over the queries, so that a column tells what a
     word gives to all; gates belong to queries and are averaged over the pieces of a word.
     """
     model, config = predictor.model, predictor.model.config
@@ -131,9 +131,9 @@ def _guided_maps(
             alone = config.quasi_alpha * to_numpy(outputs.quasi_attentions[layer][0, head].sum(dim=0))
             sums += [alone, combined - attention, combined]
         merged = reading.merged(np.stack(sums), merge)
-        if quasi:  # by one number, so that the last is still the sum of what it adds
+        if quasi:  # all by one number, so that the last one is still the sum of the first and the third
             merged /= np.abs(merged[[0, 2, 3]]).max() or 1.0
-        found = to_numpy(outputs.context_gates[layer][0, head])  # (L, 1), or (L, 2) of CG-BERT
+        found = to_numpy(outputs.context_gates[layer][0, head])  # (L, 1), or (L, 2) for CG-BERT
         for name, row in zip((*names, *gates), (*merged, *reading.merged(found.T, "mean")), strict=True):
             values[name].append(row[: len(words)])
     where = f"layer {layer}, head {head}"
@@ -157,7 +157,7 @@ def _guided_maps(
 
 
 def row_questions(predictor: TargetedPredictor, rows: Dataset) -> list[Question]:
-    """One for each row with an opinion."""
+    """One question per row with an opinion."""
     names, (targets, aspects) = label_names(rows), context_names(rows)
     asked = rows.select([row for row, label in enumerate(rows["labels"]) if names[label].casefold() != "none"])
     return [
@@ -172,7 +172,7 @@ def row_questions(predictor: TargetedPredictor, rows: Dataset) -> list[Question]
 
 
 def word_scores(predictor: TargetedPredictor, reading: Reading, label: int, method: str) -> np.ndarray:
-    """(words,) float64. "attention" is here that of the first token in the last layer, mean over heads; QACG-BERT: the combined one."""
+    """(words,) float64. "attention" means that of the first token in the last layer, mean over heads; QACG-BERT: the combined one."""
     model = predictor.model
     if method != METHODS[0]:
         return attribute_words(model, predictor.tokenizer, reading, label, method)[0]

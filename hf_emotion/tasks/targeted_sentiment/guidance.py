@@ -20,7 +20,7 @@ from .predictor import TargetedPredictor
 from .rows import context_names
 
 
-BINS = 50  # of a histogram
+BINS = 50  # bins of a histogram
 GUIDED = ("cg-bert", "qacg-bert")
 
 
@@ -50,7 +50,7 @@ def collect(
         checkpoint: a trained CG-BERT or QACG-BERT.
         dataset, data_dir, split, options: see `load_split`.
         rows: sample size (the paper's figure 4 has 200).
-        seed: of the sample.
+        seed: random seed for the sample.
 
     Returns:
         The number of rows, and NAME -> for each layer all values, flat. NAME is `query_gate` and `key_gate` (λ_Q, λ_K) for

@@ -52,7 +52,7 @@ SEMEVAL2014_CATEGORIES = {
 SEMEVAL2014_LABELS = ["positive", "neutral", "negative", "conflict", "none"]
 
 
-# Neither corpus is on the Hub under its authors' name. A commit is fixed, and so are the files in it: {file: SHA-256}.
+# Neither corpus is on the Hub under its authors' name. One fixed commit, and its files: {file: SHA-256}.
 DOWNLOAD_FROM = "https://raw.githubusercontent.com/HSLCY/ABSA-BERT-pair/7d238eb8c772946b9e572373c144b11151e4187f/data"
 
 

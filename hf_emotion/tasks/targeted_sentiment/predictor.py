@@ -33,7 +33,7 @@ Pair = tuple[int, str | None, str]
 
 class TargetedPredictor:
     """
-    Sentiment towards the targets' aspects of texts, from a checkpoint. It may be shared by threads and forked processes, as
+    Sentiment towards the aspects of the targets in texts, from a checkpoint. It may be shared by threads and forked processes, as
     `Predictor`.
 
     >>> predictor = TargetedPredictor("runs/sentihood_qacg")  # doctest: +SKIP
@@ -70,7 +70,7 @@ class TargetedPredictor:
         progress: bool = False,
     ) -> list[list[dict[str, Any]]]:
         """
-        For each text the label of every target and aspect.
+        The label of every target and aspect of each text.
 
         Args:
             texts: the texts; a single string counts as a list of one.
@@ -164,7 +164,7 @@ class TargetedPredictor:
 
     def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[dict]], Unread]:
         """
-        For each text what is not "none", as {"label": "TARGET/ASPECT/LABEL", "score"}, and what the model cannot read of it; nothing
+        Every label of a text but "none", as {"label": "TARGET/ASPECT/LABEL", "score"}, and what the model cannot read of it; nothing
         for a text that names no target.
         """
         self.check_top_k(top_k)
@@ -206,7 +206,7 @@ class TargetedPredictor:
 
 
 def _by_text(found: Unread, pairs: Sequence[Pair], texts: int) -> Unread:
-    """Of each text the most that the model cannot read in one of its pairs."""
+    """For each text, the worst of its pairs."""
     numbers = np.array([number for number, _, _ in pairs], dtype=int)
     unread = Unread.nothing(texts)
     for of_texts, of_pairs in zip(unread, found, strict=True):

@@ -39,7 +39,7 @@ def to_aspect_dataset(
     rows: Rows, names: Sequence[str], aspects: Sequence[str], targets: Sequence[str] | None = None
 ) -> datasets.Dataset:
     """
-    Rows with sentence id, `aspect`, `target` (where there are `targets`) and `labels` by name -> the columns of this module.
+    Rows with sentence id, `aspect`, `target` (where there are `targets`) and `labels` by name -> the columns that loading.py lists.
 
     Raises:
         ValueError: no rows.
@@ -102,7 +102,7 @@ def texts(rows: datasets.Dataset) -> list[str]:
 
 
 def counted_texts(rows: datasets.Dataset) -> Counter[str]:
-    """A sentence has a row for each of its aspects: it stands there as often as one of them does."""
+    """A sentence has one row per aspect, so it counts as often as its most frequent aspect."""
     found: Counter[str] = Counter()
     for (text, _), count in Counter(zip(rows["text"], rows["context_id"], strict=True)).items():
         found[text] = max(found[text], count)
