@@ -4,7 +4,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.checkpoints import load_checkpoint
+from ..runtime.checkpoints import check_vocabulary, load_checkpoint
 from . import task_of
 from .base import Task
 
@@ -28,11 +28,15 @@ def load_for(
     found = task_of(model.config)
     if found is not task:
         name = checkpoint if isinstance(checkpoint, str | Path) else f"the {model.config.model_type!r} model"
-        command = "generate" if found.answer is None else "predict"
         raise ValueError(
             f"{name} is a model for {found.name} and reads {found.reads}: {task.predictor_class} does not fit, use "
-            + (f"{found.predictor_class}, or `hf-emotion {command}`." if found.predictor_class else "transformers.")
+            + (
+                f"{found.predictor_class}, or `hf-emotion {found.command}`."
+                if found.predictor_class
+                else "transformers."
+            )
         )
+    check_vocabulary(model.config, tokenizer)
     return model, tokenizer
 
 
