@@ -185,11 +185,11 @@ class TestTrain:
         assert other.code == 1 and "is not the recipe of this command" in other.err
 
     def test_published_figures_stand_beside(self, capsys):
-        from hf_emotion.cli import _print_report
+        from hf_emotion.cli.printing import print_report
 
         figures = {"macro_f1": {"mean": 0.5, "std": None}, "micro_f1": {"mean": 0.6, "std": None}}
         report = {"name": "x", "threshold": 0.3, "published": {"macro_f1": 0.52}}
-        _print_report({**report, "summary": {"test": {"fixed": figures, "tuned": figures}}})
+        print_report({**report, "summary": {"test": {"fixed": figures, "tuned": figures}}})
         rows = cells(capsys.readouterr().out)
         assert rows[1:] == [["macro_f1", "0.5000", "0.5000", "0.52"], ["micro_f1", "0.6000", "0.6000", ""]]
 
