@@ -42,7 +42,6 @@ from transformers import (
 )
 
 import hf_emotion.runs.train as run_module
-import hf_emotion.training.seeds as seeds_module
 from hf_emotion import (
     BertModLNForConditionalGeneration,
     GPT2ModLNConfig,
@@ -711,10 +710,6 @@ class TestCard:
         assert done.returncode == 0 and "generated_text" in done.stdout, done.stderr[-2000:]
 
 
-class Stop(Exception):
-    """As if someone had stopped the run."""
-
-
 class TestResume:
     def test_a_finished_seed_is_kept(self, mod_run, mod_recipe, pairs, tmp_path, no_plots, monkeypatch, caplog):
         folder = tmp_path / "run"
@@ -733,33 +728,6 @@ class TestResume:
         )  # the same numbers: nothing depends on the seed before
         assert report_of(folder)["summary"] == report["summary"]
         assert (folder / "model.safetensors").read_bytes() == (mod_run / "model.safetensors").read_bytes()
-
-    def test_an_interrupted_seed_goes_on(self, mod_run, mod_recipe, pairs, tmp_path, no_plots, monkeypatch):
-        """Stopped in its second epoch, it gives what it would have given."""
-        values = {name: getattr(mod_recipe, name) for name in mod_recipe.__dataclass_fields__}
-        recipe = make_recipe({**values, "seeds": [3]})
-
-        class Interrupted(seeds_module.EmotionTrainer):
-            def training_step(self, *arguments, **options):
-                if self.state.epoch is not None and self.state.epoch > 1:
-                    raise Stop
-                return super().training_step(*arguments, **options)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(seeds_module, "EmotionTrainer", Interrupted)
-            with pytest.raises(Stop):
-                train(recipe, tmp_path / "run", data_dir=pairs)
-        names = {path.name for path in (tmp_path / "run").iterdir()}
-        assert names == {"recipe.yaml", "checkpoints"}  # nothing half-written
-        report = train(recipe, tmp_path / "run", data_dir=pairs, resume=True)
-        (entry,) = report["runs"]
-        (expected,) = [entry for entry in report_of(mod_run)["runs"] if entry["seed"] == 3]
-        assert entry["resumed"] is True and entry["epochs"] == 2
-        for split in SPLITS:
-            assert entry[split]["teacher_forcing"]["perplexity"] == pytest.approx(
-                expected[split]["teacher_forcing"]["perplexity"], rel=1e-5
-            )
-        assert not (tmp_path / "run" / "checkpoints").exists()
 
 
 def test_training_goes_on_from_a_finished_generator(token_run, pairs, tmp_path, no_plots):

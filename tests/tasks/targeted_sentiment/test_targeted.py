@@ -846,16 +846,6 @@ class TestPredictCommand:
             assert set(line) == {"text", "sentiments", "truncated", "unknown"}
             assert_same_entries(line["sentiments"], items)
 
-    def test_a_file(self, qacg_run, tmp_path):
-        source = write_csv(tmp_path / "in.csv", ["comment"], [[self.TEXTS[0]], ["so happy"]])
-        output = tmp_path / "out.jsonl"
-        arguments = ["predict", qacg_run, "--input", source, "--output", output, "--text-column", "comment"]
-        assert invoke(*arguments) == f"2 rows written to {output}\n"
-        rows = [json.loads(line) for line in output.read_text().splitlines()]
-        (items,) = TargetedPredictor(qacg_run, device="cpu")(self.TEXTS[0])
-        found = [f"{i['target']}/{i['aspect']}/{i['label']}" for i in items if i["label"] != "none"]
-        assert [row["predicted_labels"] for row in rows] == [found, []]
-
     @pytest.mark.parametrize(
         ("arguments", "code", "message"),
         [
