@@ -542,6 +542,7 @@ class TestModelAndCorpus:
                 },
                 "`emotion_tokens` does not fit .*: leave it out",
             ),
+            ({"inverse_frequency_sampling": True}, "`inverse_frequency_sampling` is for classifiers.*: leave it out"),
             ({"model_type": "cg-bert"}, "'cg-bert' .*: it reads texts with aspects, and the corpus holds replies"),
             (
                 {"model_type": "dialogue-bilstm"},

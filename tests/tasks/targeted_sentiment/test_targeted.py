@@ -965,6 +965,8 @@ class TestEvaluate:
         assert result.code == 1 and "sentihood holds texts with aspects, and the model reads texts" in result.err
         result = argv("evaluate", qacg_run, "--dataset", "quickstart")
         assert result.code == 1 and "quickstart holds texts, and the model reads texts with aspects" in result.err
+        result = argv("evaluate", qacg_run, *options, "--threshold", 0.5)
+        assert result.code == 1 and "`threshold` 0.5" in result.err and "leave it out" in result.err
         result = argv("evaluate", qacg_run, *options, "--taxonomy", "ekman")
         assert result.code == 1 and "`taxonomy` 'ekman' rolls emotions up" in result.err
         for name in ("train", "test"):
