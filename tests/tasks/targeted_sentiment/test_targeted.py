@@ -634,6 +634,13 @@ class TestKindsOfModels:
             Predictor(run)
         assert re.fullmatch(f"{run} reads texts with aspects .*: use TargetedPredictor.", str(caught.value))
 
+    def test_a_model_that_gives_a_number(self, pair_run):
+        """Its one output has the probability 1 whatever the text says."""
+        model = AutoModelForSequenceClassification.from_pretrained(pair_run)
+        model.config.problem_type = "regression"
+        with pytest.raises(ValueError, match="a number and no label .*'regression'.*set `config.problem_type`"):
+            TargetedPredictor(model, AutoTokenizer.from_pretrained(pair_run))
+
     @each_run("tiny_run", "stock_run", "single_run")
     def test_a_targeted_predictor_refuses_an_emotion_model(self, run):
         with pytest.raises(ValueError) as caught:
