@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of any task."""
 
+import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,9 @@ def load_for(
 ) -> tuple[Any, Any]:
     """The same; ValueError for a checkpoint of another task."""
     model, tokenizer = load_any(checkpoint, tokenizer, device, dtype)
-    found = task_of(model.config)
+    config = copy.copy(model.config)
+    config.architectures = [type(model).__name__]  # a new model's names the class of the weights that it started from
+    found = task_of(config)
     if found is not task:
         name = checkpoint if isinstance(checkpoint, str | Path) else f"the {model.config.model_type!r} model"
         raise ValueError(

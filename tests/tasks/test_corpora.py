@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from datasets import Dataset
 from fuzzing import CORPORA as FOLDERS
 from fuzzing import write_corpora
 
 from hf_emotion import load_dataset_for, metrics
-from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, options_of
+from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, options_of, task_of_rows
 from hf_emotion.tasks.measures import single_label
 from hf_emotion.tasks.rows import duplicates_between_splits
 
@@ -41,6 +42,12 @@ def test_the_selection_metric_is_one_that_is_measured():
 def test_unknown_names_get_the_nearest():
     with pytest.raises(ValueError, match="'goemotion'.*'goemotions'"):
         corpus_of("goemotion")
+
+
+def test_rows_of_no_task_are_named_by_their_columns():
+    rows = Dataset.from_dict({"sentence": ["a day"], "label": [0]})
+    with pytest.raises(ValueError, match=r"columns \['sentence', 'label'\], .*texts \['text'\]"):
+        task_of_rows(rows)
 
 
 @pytest.mark.parametrize("name", FOLDERS)

@@ -24,6 +24,7 @@ TASK = Task(
     units=later(__name__, "rows.units"),
     contexts=later(__name__, "rows.contexts"),
     complete=later(__name__, "building.complete"),
+    check_recipe=later(__name__, "building.check_recipe"),
     warn=later(__name__, "building.warn"),
     arguments=later(__name__, "building.arguments"),
     parts=later(__name__, "building.parts"),

@@ -34,6 +34,15 @@ def complete(recipe: Recipe) -> dict[str, Any]:
     return {"context_initializer_range": OWN_CONTEXT_INITIALIZER_RANGE}
 
 
+def check_recipe(recipe: Recipe) -> None:
+    """ValueError for `one_model_per_context` with a model that reads all contexts."""
+    if recipe.one_model_per_context and recipe.model_type is not None:
+        raise ValueError(
+            f"`one_model_per_context` is for stock models, each of which sees one context alone: `model_type` must be null, got "
+            f"{recipe.model_type!r}."
+        )
+
+
 def arguments(recipe: Recipe) -> dict[str, Any]:
     # The metrics of a corpus take the rows of all contexts together.
     metric = "accuracy" if recipe.one_model_per_context else corpus_of(recipe.dataset).selection_metric
@@ -44,11 +53,6 @@ def parts(recipe: Recipe, splits: DatasetDict) -> list[Part] | None:
     """With `one_model_per_context` the rows of each target and aspect."""
     if not recipe.one_model_per_context:
         return None
-    if recipe.model_type is not None:
-        raise ValueError(
-            f"`one_model_per_context` is for stock models, each of which sees one context alone: `model_type` must be null, got "
-            f"{recipe.model_type!r}."
-        )
     known = contexts(splits["train"])
     ids = {split: np.asarray(rows["context_id"]) for split, rows in splits.items()}
     found: list[Part] = []
@@ -62,6 +66,11 @@ def parts(recipe: Recipe, splits: DatasetDict) -> list[Part] | None:
         if name in [part.name for part in found]:
             name = f"{name}-{context_id}"
         rows = {split: np.flatnonzero(own_ids == context_id) for split, own_ids in ids.items()}
+        for split in ("train", "validation"):
+            if not len(rows[split]):
+                raise ValueError(
+                    f"no {split} row for {name}: `one_model_per_context` needs some for every context; add rows, or train one model."
+                )
         found.append(Part(name, rows, own))
     return found
 
