@@ -2,7 +2,6 @@
 """Aspect sentiment: SentiHood, SemEval-2014 and one's own files."""
 
 import collections
-import hashlib
 import itertools
 import json
 import os
@@ -15,7 +14,6 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Value
 from toolkit_helpers import check_bad_rows, lines_from, write_csv, write_jsonl
 
-import hf_emotion.data.aspect as aspect_module
 from hf_emotion import load_dataset_for
 from hf_emotion.data import (
     TARGET_TEXTS,
@@ -376,72 +374,6 @@ class TestValidationPart:
         assert len(load_dataset_for("semeval2014", folder, validation_fraction=0.25)["validation"]) == 5 * 2 * 5
         with pytest.raises(ValueError, match="`validation_fraction` must lie between 0 and 1 .* got 0 of 20"):
             load_dataset_for("semeval2014", folder, validation_fraction=0)
-
-
-class TestDownload:
-    BASE = "https://raw.githubusercontent.com/HSLCY/ABSA-BERT-pair/7d238eb8c772946b9e572373c144b11151e4187f/data"
-
-    def serve(self, monkeypatch, folder: Path) -> list[str]:
-        """Downloads come from a folder, whose files are the right ones; the addresses asked for are listed."""
-        asked = []
-
-        class FromFolder:
-            def __init__(self, download_config):
-                assert not download_config.use_etag  # otherwise the cache is of no use offline
-
-            def download(self, address):
-                asked.append(address)
-                return str(folder / address.removeprefix(TestDownload.BASE + "/"))
-
-        files = {
-            corpus: {name: hashlib.sha256((folder / corpus / name).read_bytes()).hexdigest() for name in names}
-            for corpus, names in aspect_module.FILES.items()
-        }
-        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
-        monkeypatch.setattr("datasets.DownloadManager", FromFolder)
-        monkeypatch.setattr(aspect_module, "FILES", files)
-        return asked
-
-    def test_without_folder(self, tmp_path, monkeypatch):
-        asked = self.serve(monkeypatch, semeval_folder(sentihood_folder(tmp_path)))
-        assert load_dataset_for("sentihood")["validation"]["text"][0] == "location - 1 in the dev part"
-        assert asked == [f"{self.BASE}/sentihood/sentihood-{name}.json" for name in ("train", "dev", "test")]
-        asked.clear()
-        assert load_dataset_for("semeval2014")["test"]["text"][0] == "the test sentence"
-        assert asked == [f"{self.BASE}/semeval2014/Restaurants_{name}.xml" for name in ("Train", "Test_Gold")]
-
-    def test_the_folder_of_the_environment_comes_first(self, tmp_path, monkeypatch):
-        folder = semeval_folder(sentihood_folder(tmp_path))
-        asked = self.serve(monkeypatch, folder)
-        monkeypatch.setenv("HF_EMOTION_DATA", str(folder))
-        load_dataset_for("sentihood")
-        assert asked == []
-
-    def test_another_file_is_refused(self, tmp_path, monkeypatch):
-        folder = semeval_folder(sentihood_folder(tmp_path))
-        self.serve(monkeypatch, folder)
-        path = folder / "sentihood" / "sentihood-dev.json"
-        path.write_text(path.read_text() + " ")
-        with pytest.raises(OSError, match=r"sentihood-dev.json was not downloaded whole .*SHA-256.*HF_EMOTION_DATA"):
-            load_dataset_for("sentihood")
-
-    def test_no_network(self, monkeypatch, tmp_path):
-        import aiohttp
-
-        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
-        for error in (FileNotFoundError("gone"), TimeoutError(), aiohttp.ClientPayloadError("cut off")):
-
-            class Unreachable:
-                def __init__(self, download_config):
-                    pass
-
-                def download(self, address, error=error):
-                    raise error
-
-            monkeypatch.setattr("datasets.DownloadManager", Unreachable)
-            message = f"cannot download {self.BASE}/semeval2014/Restaurants_Train.xml .*`data_dir` or HF_EMOTION_DATA"
-            with pytest.raises(OSError, match=message):
-                load_dataset_for("semeval2014")
 
 
 ROWS = [
