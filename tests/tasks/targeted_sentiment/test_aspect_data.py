@@ -151,24 +151,20 @@ class TestSentiHood:
         for split, name in (("train", "train"), ("validation", "dev"), ("test", "test")):
             assert set(splits[split]["text"]) == {f"location - 1 in the {name} part"}
 
-    def test_a_target_counts_wherever_it_stands(self, tmp_path):
-        folder = sentihood_folder(tmp_path, train=[place(1, "near LOCATION2e and inLOCATION1")])
-        train = load_dataset_for("sentihood", folder)["train"]
-        assert train["target"][:] == [0] * 4 + [1] * 4
-        assert train["text"][0] == "near location - 2 e and in location - 1"
-
-    def test_a_sentence_with_the_second_target_alone(self, tmp_path):
-        folder = sentihood_folder(tmp_path, train=[place(1, "LOCATION2 only")])
-        assert load_dataset_for("sentihood", folder)["train"]["context_id"][:] == [4, 5, 6, 7]
-
-    def test_text_becomes_nfc(self, tmp_path):
-        folder = sentihood_folder(tmp_path, train=[place(1, "cafe\u0301 LOCATION1")])
-        assert load_dataset_for("sentihood", folder)["train"]["text"][0] == "caf\xe9 location - 1"
-
-    def test_an_opinion_given_twice(self, tmp_path):
-        twice = [opinion("LOCATION1", "price", "Negative")] * 2
-        train = load_dataset_for("sentihood", sentihood_folder(tmp_path, train=[place(1, "LOCATION1", *twice)]))
-        assert named(train["train"]) == ["none", "negative", "none", "none"]
+    def test_targets_and_texts(self, tmp_path):
+        train = [
+            place(1, "near LOCATION2e and inLOCATION1"),  # a target counts wherever it stands
+            place(2, "cafe\u0301 LOCATION2"),  # the second target alone; in NFC
+            place(3, "LOCATION1", *[opinion("LOCATION1", "price", "Negative")] * 2),  # an opinion given twice
+        ]
+        train = load_dataset_for("sentihood", sentihood_folder(tmp_path, train=train))["train"]
+        assert train["target"][:] == [0] * 4 + [1] * 4 + [1] * 4 + [0] * 4
+        assert train["context_id"][8:12] == [4, 5, 6, 7]
+        assert train["text"][::4] == ["near location - 2 e and in location - 1"] * 2 + [
+            "caf\xe9 location - 2",
+            "location - 1",
+        ]
+        assert named(train)[12:] == ["none", "negative", "none", "none"]
 
     @pytest.mark.parametrize("file", ["train", "dev", "test"])
     def test_bad_sentences(self, tmp_path, caplog, file):
@@ -269,17 +265,11 @@ class TestSemEval2014:
         assert named(test)[5:] == ["negative", "none", "none", "neutral", "positive"]
         assert test["id"][:5] == [f"9#1/{aspect}" for aspect in SEMEVAL_ASPECTS]
 
-    def test_placeholders_are_no_targets_here(self, tmp_path):
-        folder = semeval_folder(tmp_path, test=[sentence("1", "LOCATION1")])
-        assert load_dataset_for("semeval2014", folder)["test"]["text"][0] == "LOCATION1"
-
-    def test_text_becomes_nfc(self, tmp_path):
-        folder = semeval_folder(tmp_path, test=[sentence("1", "cafe\u0301")])
-        assert load_dataset_for("semeval2014", folder)["test"]["text"][0] == "caf\xe9"
-
-    def test_a_category_given_twice(self, tmp_path):
-        folder = semeval_folder(tmp_path, test=[sentence("1", "a", ("food", "positive"), ("food", "positive"))])
-        assert named(load_dataset_for("semeval2014", folder)["test"]) == ["none", "none", "positive", "none", "none"]
+    def test_texts_and_a_category_given_twice(self, tmp_path):
+        test = [sentence("1", "LOCATION1 cafe\u0301", ("food", "positive"), ("food", "positive"))]
+        test = load_dataset_for("semeval2014", semeval_folder(tmp_path, test=test))["test"]
+        assert test["text"][0] == "LOCATION1 caf\xe9"  # placeholders are no targets here
+        assert named(test) == ["none", "none", "positive", "none", "none"]
 
     @pytest.mark.parametrize("file", ["train", "test"])
     def test_bad_sentences(self, tmp_path, caplog, file):
