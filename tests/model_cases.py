@@ -712,15 +712,25 @@ HUB_CASES = (
 )
 
 # (arguments, what the message says): types that no text shows, then each rule of each `validate_*` method.
-BAD_LABEL_AWARE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"leam_radius": 1.5}, "'leam_radius'"),
+BAD_CLASSIFIER_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (  # of emotions
     ({"head_hidden_size": 3.5}, "'head_hidden_size'"),
     ({"class_counts": [1.5, 2]}, "'class_counts'"),
     ({"thresholds": ["0.5", "0.5"]}, "'thresholds'"),
     ({"is_decoder": True}, "`is_decoder`"),
     ({"add_cross_attention": True}, "`add_cross_attention`"),
-    ({"label_embedding_size": 0}, "`label_embedding_size` must be at least 1, got 0"),
     ({"head_hidden_size": 0}, "`head_hidden_size` must be at least 1, got 0"),
+    ({"num_labels": 3, "class_counts": [1, 2]}, "`class_counts` needs .* 3 labels, got 2"),
+    ({"num_labels": 3, "thresholds": [0.5] * 4}, "`thresholds` needs .* 3 labels, got 4"),
+    ({"class_counts": [5, -1]}, "`class_counts` must not be negative"),
+    ({"thresholds": [0.5, 1.1]}, r"`thresholds` .*\[0, 1\], got \[0.5, 1.1\]"),
+    ({"class_balanced_beta": 1.0}, r"`class_balanced_beta` .*\[0, 1\), got 1.0"),
+    ({"thresholds": [-0.1, 0.5]}, r"`thresholds` .*\[0, 1\]"),
+    ({"class_balanced_beta": -0.1}, r"`class_balanced_beta` .*\[0, 1\), got -0.1"),
+)
+BAD_LABEL_AWARE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
+    *BAD_CLASSIFIER_CONFIGS,
+    ({"leam_radius": 1.5}, "'leam_radius'"),
+    ({"label_embedding_size": 0}, "`label_embedding_size` must be at least 1, got 0"),
     ({"leam_radius": -1}, "`leam_radius` must not be negative, got -1"),
     (
         {"label_attention": "leam", "label_embedding_size": 8},
@@ -729,21 +739,13 @@ BAD_LABEL_AWARE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"label_attention": "leam", "tie_head": False}, "LEAM .*`tie_head`"),
     ({"label_attention": "leam", "head_hidden_size": 4}, "LEAM .*`head_hidden_size`"),
     ({"label_attention": "leam", "sentence_representation": "pooler"}, "LEAM .*`sentence_representation`"),
-    ({"num_labels": 3, "class_counts": [1, 2]}, "`class_counts` needs .* 3 labels, got 2"),
-    ({"num_labels": 3, "thresholds": [0.5] * 4}, "`thresholds` needs .* 3 labels, got 4"),
-    ({"class_counts": [5, -1]}, "`class_counts` must not be negative"),
-    ({"thresholds": [0.5, 1.1]}, r"`thresholds` .*\[0, 1\], got \[0.5, 1.1\]"),
-    ({"thresholds": [-0.1, 0.5]}, r"`thresholds` .*\[0, 1\]"),
-    ({"class_balanced_beta": 1.0}, r"`class_balanced_beta` .*\[0, 1\), got 1.0"),
-    ({"class_balanced_beta": -0.1}, r"`class_balanced_beta` .*\[0, 1\), got -0.1"),
 )
 BAD_CG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
+    *(({name: True}, f"`{name}`") for name in ("is_decoder", "add_cross_attention")),
     ({"num_contexts": 8.0}, "'num_contexts'"),
     ({"aspects": [1, 2]}, "'aspects'"),
     ({"aspects": ["price"], "targets": "LOCATION1"}, "'targets'"),
     ({"aspects": ["price"], "targets": ["LOCATION1"], "target_texts": "location - 1"}, "'target_texts'"),
-    ({"is_decoder": True}, "`is_decoder`"),
-    ({"add_cross_attention": True}, "`add_cross_attention`"),
     ({"num_contexts": 0}, "`num_contexts` must be at least 1, got 0"),
     ({"targets": ["LOCATION1"]}, "`targets` need `aspects`"),
     ({"num_contexts": 3, "aspects": ["price", "safety"]}, "`num_contexts` is 3, .* 1 targets × 2 aspects"),
@@ -772,19 +774,9 @@ BAD_QACG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"context_initializer_range": -1}, "`context_initializer_range` must not be negative"),
 )
 BAD_ESA_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"head_hidden_size": 3.5}, "'head_hidden_size'"),
-    ({"class_counts": [1.5, 2]}, "'class_counts'"),
-    ({"thresholds": ["0.5", "0.5"]}, "'thresholds'"),
-    ({"is_decoder": True}, "`is_decoder`"),
-    ({"add_cross_attention": True}, "`add_cross_attention`"),
+    *BAD_CLASSIFIER_CONFIGS,
     ({"esa_num_attention_heads": 0}, r"`esa_num_attention_heads` must divide `hidden_size` \(768\), got 0"),
     ({"esa_num_attention_heads": 5}, r"`esa_num_attention_heads` must divide `hidden_size` \(768\), got 5"),
-    ({"head_hidden_size": 0}, "`head_hidden_size` must be at least 1, got 0"),
-    ({"num_labels": 3, "class_counts": [1, 2]}, "`class_counts` needs .* 3 labels, got 2"),
-    ({"num_labels": 3, "thresholds": [0.5] * 4}, "`thresholds` needs .* 3 labels, got 4"),
-    ({"class_counts": [5, -1]}, "`class_counts` must not be negative"),
-    ({"thresholds": [0.5, 1.1]}, r"`thresholds` .*\[0, 1\], got \[0.5, 1.1\]"),
-    ({"class_balanced_beta": 1.0}, r"`class_balanced_beta` .*\[0, 1\), got 1.0"),
 )
 BAD_DIALOGUE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"hidden_size": 12.5}, "'hidden_size'"),
@@ -880,29 +872,9 @@ NO_PLAIN_CHECKPOINT: dict[str, str] = {
 NO_PIPELINE: dict[str, str] = {
     id: "its vectors come from elsewhere" for id in DIALOGUE_CASES if BY_ID[id].config.get("utterance_encoder") is None
 }
-NO_OFFLOAD: dict[str, str] = {
-    **dict.fromkeys(MOD_LN_CASES, "a side reads the weights of all its norms at once"),
-}
+NO_OFFLOAD: dict[str, str] = {**dict.fromkeys(MOD_LN_CASES, "a side reads the weights of all its norms at once")}
 NO_GENERATION: dict[str, str] = {case.id: "classifies" for case in CASES if case.id not in MOD_LN_CASES}
-UNSUPPORTED = (
-    NO_CHECK_OF_ARCHITECTURE,
-    NO_LABELS,
-    NO_LEFT_PADDING,
-    FOUR_DIMENSIONAL_MASKS,
-    NO_GENERATION,
-    NO_OFFLOAD,
-    NO_FULLGRAPH_COMPILE,
-    NO_GRADIENT_CHECKPOINTING,
-    NO_SDPA,
-    NO_PEFT,
-    NO_PEFT_DEFAULTS,
-    NO_OLD_NAMES,
-    NO_INPUTS_EMBEDS,
-    NO_HIDDEN_STATES,
-    NO_TOKEN_EMBEDDINGS,
-    NO_PLAIN_CHECKPOINT,
-    NO_PIPELINE,
-)
+UNSUPPORTED = [FOUR_DIMENSIONAL_MASKS, *(value for name, value in list(globals().items()) if name.startswith("NO_"))]
 
 
 def each_case(unsupported: dict[str, str] | None = None, slow: bool = False) -> pytest.MarkDecorator:

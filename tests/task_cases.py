@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import dummy_task
 from families import CONTEXTS, FAMILIES, TARGETED_TEXTS, TEXTS, TURNS, recipe_of
 from toolkit_helpers import write_csv
 
@@ -29,6 +30,7 @@ class TaskCase:
         bad: a row of that file that cannot be predicted.
         explain: further options of `explain`; None: the task explains nothing.
         evaluate: further options of `evaluate`; None: the task measures nothing.
+        exported: whether the suite exports it (tests/publishing/test_export.py does so with the families of models).
         write: makes `data` where families do not.
     """
 
@@ -44,6 +46,7 @@ class TaskCase:
     bad: list[str] = field(default_factory=list)
     explain: tuple[str, ...] | None = ()
     evaluate: tuple[str, ...] | None = ()
+    exported: bool = False
     write: Callable[[Path], Any] = lambda folder: None
 
     def write_file(self, path: Path, bad: bool = False) -> Path:
@@ -104,5 +107,21 @@ TASK_CASES = [
         data=FAMILIES["bert-mod-ln"].data,
         explain=None,
         evaluate=None,
+    ),
+    TaskCase(
+        id="dummy",
+        task="text-matching",
+        recipe={
+            **recipe_of("stock"),
+            "name": "dummy",
+            "dataset": "matches",
+            "dataset_options": {},
+        },
+        data="data/matches",
+        lines=("i am so happy today => so very happy", "i am so sad today => so very calm"),
+        file=(["pair"], [["i am so happy today => so very happy"], ["i am so sad today => so very calm"]]),
+        bad=[" "],
+        exported=True,
+        write=dummy_task.write_matches,
     ),
 ]

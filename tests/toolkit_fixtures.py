@@ -32,7 +32,7 @@ from hf_emotion.runs.train import train
 @pytest.fixture
 def no_plots(monkeypatch):
     """Drawing takes longer than training."""
-    for name in ("plots.write_plots", "classification.write_reports"):
+    for name in ("figures.write_plots", "classification.write_reports"):
         monkeypatch.setattr(f"hf_emotion.reports.{name}", lambda *arguments: None)
 
 

@@ -5,13 +5,15 @@ import contextlib
 import csv
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 import hf_emotion.modeling
+import pytest
 import torch
 import yaml
+from datasets import DatasetDict
 from model_cases import SPECIAL_TOKENS, TINY_BERT, WORDS, asymmetric_
 from transformers import BertConfig, BertModel, BertTokenizerFast
 from typer.testing import CliRunner
@@ -441,3 +443,25 @@ def write_run(folder: Path, name: str = "tiny", code: str = "print('no model')",
     report = {"name": name, "base_model": str(folder / "base"), "runs": [{"seed": 3, "best_dev_metric": 0.5}]}
     (folder / "metrics.json").write_text(json.dumps(report), encoding="utf-8")
     return folder
+
+
+def check_bad_rows(load: Callable[..., DatasetDict], path: Path, bad: Mapping[str, str], caplog) -> DatasetDict:
+    """
+    `load()` refuses the first bad row, `load(on_bad_rows="skip")` drops, counts and lists all; returns what that gives.
+    `bad`: patterns, {place in the file: message}.
+    """
+    place, message = next(iter(bad.items()))
+    with pytest.raises(ValueError, match=rf"{re.escape(str(path))}, {place}: .*{message}.*on_bad_rows='skip'"):
+        load()
+    caplog.clear()
+    splits = load(on_bad_rows="skip")
+    (said,) = (record.getMessage() for record in caplog.records if "bad rows skipped" in record.getMessage())
+    assert said.startswith(f"{len(bad)} bad rows skipped")
+    for place, message in bad.items():
+        assert re.search(rf"{re.escape(str(path))}, {place}: .*{message}", said), (place, message, said)
+    return splits
+
+
+def lines_from(first: int, messages: Iterable[str]) -> dict[str, str]:
+    """The places of `check_bad_rows` where bad rows follow each other."""
+    return {f"line {first + i}": message for i, message in enumerate(messages)}

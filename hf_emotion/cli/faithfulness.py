@@ -26,7 +26,7 @@ def faithfulness(
 ) -> None:
     """Comprehensiveness and sufficiency (ERASER) of the methods of `explain`, against random rankings of the words."""
     quiet()
-    from ..inference.explain import METHODS
+    from ..runtime.attribution import METHODS
     from ..study.faithfulness import faithfulness as run
 
     result = run(

@@ -122,7 +122,7 @@ def context_guidance(
 ) -> None:
     """Distributions of the gates, and for QACG-BERT of its attentions, over a sample of rows with an opinion."""
     from ..io.files import write_json
-    from ..reports.context_guidance import context_guidance as measure
+    from ..study.context_guidance import context_guidance as measure
 
     result = measure(checkpoint, dataset, data_dir, split, rows, seed)
     print(f"{result['rows']} rows\n{'':20}{'mean':>9}{'std':>9}{'< 0':>9}{'25 %':>9}{'50 %':>9}{'75 %':>9}")

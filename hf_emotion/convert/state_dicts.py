@@ -220,9 +220,9 @@ def _variant_of(weights: Mapping[str, torch.Tensor], config: Mapping[str, Any]) 
         raise ValueError(f"the state dict is neither CG-BERT nor QACG-BERT: it lacks {name}.")
     size, head_size = config["hidden_size"], config["hidden_size"] // config["num_attention_heads"]
     variants = {
-        (size, size): ("qacg-bert", "per_head"),
-        (head_size, size): ("qacg-bert", "shared"),
-        (head_size, head_size): ("cg-bert", "shared"),
+        (size, size): (QACGBertConfig.model_type, "per_head"),
+        (head_size, size): (QACGBertConfig.model_type, "shared"),
+        (head_size, head_size): (CGBertConfig.model_type, "shared"),
     }
     shape = tuple(weights[name].shape)
     if shape not in variants:

@@ -5,7 +5,6 @@ from .aspect import semeval2014, sentihood
 from .calibration import fit_temperature, reliability, temperature_scaled
 from .dialogue import dialogue
 from .generation import (
-    NgramPerplexity,
     average_length,
     bertscore,
     hits_at_k,
@@ -24,6 +23,7 @@ from .multi_label import (
     threshold_curve,
     tune_thresholds,
 )
+from .ngram_perplexity import NgramPerplexity
 from .significance import bootstrap_over_seeds, macro_f1, mcnemar, paired_bootstrap
 
 

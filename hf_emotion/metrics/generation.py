@@ -6,17 +6,15 @@ that show copying and loops. All counts of words are made by `words`.
 
 import math
 import re
-import shutil
-import subprocess
-import tempfile
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain, combinations, repeat
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from .ngram_perplexity import NgramPerplexity
+from .words import ENDINGS, words
 
 
 if TYPE_CHECKING:
@@ -24,34 +22,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-_ENDINGS = ("t", "s", "m", "d", "re", "ve", "ll")
-_WORD = re.compile(rf"<\w+>|['’]\s?(?:{'|'.join(_ENDINGS)})\b|\w+|([^\w\s])\1*")
 # What "don't" and its like leave before the apostrophe, where scikit-learn's list has not got it.
 _STEMS = "ain aren couldn didn doesn don hadn hasn haven isn mightn mustn needn shan shouldn wasn weren wouldn"
 # scikit-learn's fixed list, which needs no download, and the pieces of contractions, which nltk's list has too. With it the human
 # test replies of MojiTalk have 50.7 % stop words; the paper has 50.4 %.
-STOP_WORDS = ENGLISH_STOP_WORDS | {f"'{ending}" for ending in _ENDINGS} | set(_STEMS.split())
+STOP_WORDS = ENGLISH_STOP_WORDS | {f"'{ending}" for ending in ENDINGS} | set(_STEMS.split())
 
 LONGEST_REPEAT = 4
-RARE = "<rare>"
-_RESERVED = {"<s>", "</s>", "<unk>"}  # lmplz takes no text with them
 _TOKENS_PER_BATCH = 4096
-
-
-def words(text: str) -> list[str]:
-    """
-    The lower-case words of a text: runs of letters, digits and underscores; the ending of a contraction with its apostrophe;
-    placeholders; runs of one other character.
-
-    "don't", "don 't" (as MojiTalk has it) and "don ' t" (as BERT's tokenizer decodes it) all give the same.
-
-    >>> words("I don't know, don ' t ask <dgt> times!!")
-    ['i', 'don', "'t", 'know', ',', 'don', "'t", 'ask', '<dgt>', 'times', '!!']
-    """
-    return [
-        "'" + match[0][1:].strip() if match[0][0] in "'’" and len(match[0]) > 1 and match[1] is None else match[0]
-        for match in _WORD.finditer(text.lower())
-    ]
 
 
 def hits_at_k(
@@ -176,232 +154,6 @@ def identical_share(replies: Iterable[Sequence[str]]) -> float:
             )
         shares.append(_mean([first == second for first, second in combinations(map(words, row), 2)]))
     return _mean(shares)
-
-
-class NgramPerplexity:
-    """
-    Perplexity under an n-gram model with Kneser-Ney smoothing that was fitted to human replies (paper, Table 3).
-
-    Tokens are `words`, and the end of each reply. Words that the human replies hold fewer than twice, and all words that they do
-    not hold, count as one word, `RARE`; so every reply has a finite perplexity.
-
-    >>> model = NgramPerplexity().fit(human_replies)  # doctest: +SKIP
-    >>> model.perplexity(replies)  # doctest: +SKIP
-    87.3
-
-    Attributes:
-        backend: "kenlm", the paper's: modified Kneser-Ney as KenLM's `lmplz` estimates it; or "interpolated", our own:
-            interpolated Kneser-Ney with one discount per order, D = n₁ / (n₁ + 2·n₂) of the order's counts (Ney et al. 1994;
-            0.5 where n₁ or n₂ is 0). Their perplexities differ a little: never compare across backends.
-    """
-
-    def __init__(
-        self,
-        order: int = 5,
-        backend: Literal["kenlm", "interpolated"] | None = None,
-        discount: float | None = None,
-        vocabulary_size: int | None = None,
-    ):
-        """
-        Args:
-            order: words per n-gram, at least 2.
-            backend: default: "kenlm" where the package `kenlm` and its program `lmplz` are installed, else "interpolated".
-            discount: of "interpolated": in [0, 1], one for all orders; default: estimated for each.
-            vocabulary_size: number of words there are. The probability of `RARE` is then shared equally by those that are not
-                known, so that each word has its own and the perplexity may stand beside that of a model over the same
-                words; default: `RARE` is one word.
-
-        Raises:
-            ValueError: a value outside its range.
-            ImportError: backend "kenlm" where it is not installed.
-        """
-        if order < 2:
-            raise ValueError(f"`order` must be at least 2, got {order}.")
-        if backend not in (None, "kenlm", "interpolated"):
-            raise ValueError(f"`backend` must be 'kenlm' or 'interpolated', got {backend!r}.")
-        if discount is not None and not 0 <= discount <= 1:
-            raise ValueError(f"`discount` must lie in [0, 1], got {discount}.")
-        if backend is None:
-            backend = "kenlm" if _has_kenlm() and discount is None else "interpolated"
-        elif backend == "kenlm":
-            if discount is not None:
-                raise ValueError(
-                    "`discount` is for the backend 'interpolated': KenLM estimates its own; leave it out."
-                )
-            if not _has_kenlm():
-                raise ImportError(
-                    "the backend 'kenlm' needs the package `kenlm` (pip install kenlm) and KenLM's program `lmplz` on the "
-                    "PATH, which the package does not hold: build it from github.com/kpu/kenlm, or leave out `backend`."
-                )
-        self.order, self.backend, self.discount, self.vocabulary_size = order, backend, discount, vocabulary_size
-        self._model: _KenLM | _KneserNey | None = None
-        self._vocabulary: set[str] = set()
-
-    def fit(self, replies: Sequence[str]) -> Self:
-        """Fit the model to human replies; ValueError without any."""
-        if isinstance(replies, str) or not len(replies):
-            raise ValueError(f"`replies` must be a list of at least one human reply, got {replies!r}.")
-        sentences = [words(reply) for reply in replies]
-        counts = Counter(chain.from_iterable(sentences))
-        self._vocabulary = {word for word, count in counts.items() if count > 1} - _RESERVED - {RARE}
-        if self.vocabulary_size is not None and len(counts) > self.vocabulary_size:
-            raise ValueError(
-                f"`vocabulary_size` must be at least the {len(counts)} different words of the replies, got "
-                f"{self.vocabulary_size}."
-            )
-        sentences = [self._known(sentence) for sentence in sentences]
-        if self.backend == "kenlm":
-            self._model = _KenLM(sentences, self.order)
-        else:
-            self._model = _KneserNey(sentences, self.order, self.discount)
-        return self
-
-    def log_probabilities(self, replies: Iterable[str]) -> np.ndarray:
-        """
-        (T,) natural logarithms of the probabilities of all tokens of all replies, one reply after the other: its words, then
-        its end.
-
-        Raises:
-            RuntimeError: before `fit`.
-        """
-        if self._model is None:
-            raise RuntimeError("the model knows no replies yet: call `fit` with human replies first.")
-        sentences = [self._known(words(reply)) for reply in replies]
-        values = self._model.log_probabilities(sentences)
-        if self.vocabulary_size is not None:
-            rare = np.array([word == RARE for sentence in sentences for word in (*sentence, "")], dtype=bool)
-            values = values - rare * math.log(max(1, self.vocabulary_size - len(self._vocabulary)))
-        return values
-
-    def perplexity(self, replies: Iterable[str]) -> float:
-        """exp(-mean of the tokens' log-probabilities) over all replies together, at least 1; NaN without replies."""
-        return math.exp(-_mean(self.log_probabilities(replies)))
-
-    def _known(self, sentence: list[str]) -> list[str]:
-        return [word if word in self._vocabulary else RARE for word in sentence]
-
-
-class _KneserNey:
-    """
-    Interpolated Kneser-Ney. For a context h of k-1 words
-
-        P(w|h) = max(c(hw) - D_k, 0) / Σ_w c(hw) + D_k · |{w: c(hw) > 0}| / Σ_w c(hw) · P(w|h without its first word)
-
-    and P(w|h) = P(w|h without its first word) where h was never seen; c counts occurrences in the highest order, and in the lower
-    ones the distinct words before hw. P(w) = c(w) / Σ c. Each sentence stands after order-1 start marks, which are never
-    predicted. nltk's KneserNeyInterpolated gives the same from the same n-grams (tested), 1,000 times more slowly.
-    """
-
-    def __init__(self, sentences: Sequence[Sequence[str]], order: int, discount: float | None):
-        vocabulary = sorted(set(chain.from_iterable(sentences)) | {RARE})
-        self.order = order
-        self.ids = {word: number for number, word in enumerate(vocabulary)}
-        self.end, self.start = len(vocabulary), len(vocabulary) + 1
-        self.base = len(vocabulary) + 2
-        windows = self._windows(sentences)  # (T, order)
-
-        # The n-grams of order k are numbered by the sorted keys number(last k-1 words)·base + first word; their contexts likewise.
-        grams, contexts = windows[:, -1], np.zeros(len(windows), dtype=np.int64)
-        self.gram_keys, self.context_keys = [np.arange(self.base)], [np.zeros(1, dtype=np.int64)]
-        context_of = [np.zeros(self.base, dtype=np.int64)]
-        for k in range(2, order + 1):
-            keys, first, grams = np.unique(grams * self.base + windows[:, -k], return_index=True, return_inverse=True)
-            self.gram_keys.append(keys)
-            keys, contexts = np.unique(contexts * self.base + windows[:, -k], return_inverse=True)
-            self.context_keys.append(keys)
-            context_of.append(contexts[first])
-        self.counts, self.totals, self.weights, self.discounts = [], [], [], []
-        for k in range(1, order + 1):
-            size = len(self.gram_keys[k - 1])
-            if k == order:
-                counts = np.bincount(grams, minlength=size)
-            else:  # the suffixes of the distinct n-grams of the next order
-                counts = np.bincount(self.gram_keys[k] // self.base, minlength=size)
-            if k == 1:
-                counts[self.ids[RARE]] = max(counts[self.ids[RARE]], 1)  # unknown words are possible in any case
-                discount_k = 0.0
-            else:
-                once, twice = int((counts == 1).sum()), int((counts == 2).sum())
-                estimate = once / (once + 2 * twice) if once and twice else 0.5
-                discount_k = estimate if discount is None else discount
-            totals = np.bincount(context_of[k - 1], weights=counts)
-            self.counts.append(counts)
-            self.totals.append(totals)
-            self.weights.append(discount_k * np.bincount(context_of[k - 1]) / totals)
-            self.discounts.append(discount_k)
-
-    def log_probabilities(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        windows = self._windows(sentences)
-        grams, contexts = windows[:, -1], np.zeros(len(windows), dtype=np.int64)
-        result = self.counts[0][grams] / self.totals[0][0]
-        for k in range(2, self.order + 1):
-            grams = _find(self.gram_keys[k - 1], grams, windows[:, -k], self.base)
-            contexts = _find(self.context_keys[k - 1], contexts, windows[:, -k], self.base)
-            seen = contexts >= 0
-            counts = np.where(grams >= 0, self.counts[k - 1][grams], 0)[seen]
-            own = np.maximum(counts - self.discounts[k - 1], 0) / self.totals[k - 1][contexts[seen]]
-            result[seen] = own + self.weights[k - 1][contexts[seen]] * result[seen]
-        with np.errstate(divide="ignore"):  # a discount of 0 makes what was never seen impossible
-            return np.log(result)
-
-    def _windows(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        """(T, order): for each token to predict, it and what stands before it."""
-        flat = [self.start] * self.order
-        for sentence in sentences:
-            flat += [self.ids[word] for word in sentence]
-            flat.append(self.end)
-            flat += repeat(self.start, self.order - 1)
-        windows = np.lib.stride_tricks.sliding_window_view(np.array(flat, dtype=np.int64), self.order)
-        return windows[windows[:, -1] != self.start]
-
-
-def _find(keys: np.ndarray, known: np.ndarray, first_word: np.ndarray, base: int) -> np.ndarray:
-    """Numbers of n-grams from those of their last words (-1: never seen) and their first word; -1 where never seen."""
-    wanted = known * base + first_word
-    found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where((known >= 0) & (keys[found] == wanted), found, -1)
-
-
-class _KenLM:
-    def __init__(self, sentences: Sequence[Sequence[str]], order: int):
-        import kenlm
-
-        with tempfile.TemporaryDirectory() as folder:
-            text, arpa = Path(folder) / "replies.txt", Path(folder) / "model.arpa"
-            text.write_text("".join(" ".join(sentence) + "\n" for sentence in sentences), encoding="utf-8")
-            command = [
-                "lmplz",
-                "-o",
-                order,
-                "-S",
-                "1G",
-                "-T",
-                folder,
-                "--discount_fallback",
-                "--text",
-                text,
-                "--arpa",
-                arpa,
-            ]
-            done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-            if done.returncode:
-                raise RuntimeError(
-                    f"lmplz failed with exit code {done.returncode}: {done.stderr.strip()[-500:]}\nThe backend 'interpolated' "
-                    "does without it."
-                )
-            config = kenlm.Config()
-            config.show_progress = False
-            self.model = kenlm.Model(str(arpa), config)
-
-    def log_probabilities(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        scores = [score for sentence in sentences for score, *_ in self.model.full_scores(" ".join(sentence))]
-        return np.array(scores, dtype=np.float64) * math.log(10)
-
-
-def _has_kenlm() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("kenlm") is not None and shutil.which("lmplz") is not None
 
 
 def bertscore(

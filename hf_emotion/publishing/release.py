@@ -9,6 +9,7 @@ no hf-emotion.
 import ast
 import builtins
 import hashlib
+import inspect
 import json
 import os
 import re
@@ -34,12 +35,10 @@ from ..io.files import (
     write_text,
 )
 from ..recipes import check_name
-from ..reports.card import (
-    MODEL,
-    best_run,
-    write_collection_card,
-)
+from ..reports.card import write_collection_card
+from ..tasks import task_of_pipeline
 from ..tasks.base import OWN_TERMS
+from ..tasks.cards import MODEL, best_run
 
 
 # Nothing else leaves the machine, but the code that config.json names. Logs, training arguments, optimizers, predictions and
@@ -380,6 +379,8 @@ def _check_secrets(folder: Path) -> None:
 
 # A Space that shows the model
 
+FUNCTIONS, PAGE = "# The functions of the model's task", "# The page.\n"  # lines of space_app.py
+
 
 def write_space(folder: Path, repo_id: str, model: Path) -> None:
     """Write the files of a Gradio Space into a new folder: a text box for the model `repo_id`, whose files lie in `model`."""
@@ -391,12 +392,11 @@ def write_space(folder: Path, repo_id: str, model: Path) -> None:
         raise FileExistsError(
             f"the folder of the Space, {folder}, exists and is not empty: choose another with --space."
         )
-    task = next(iter(_read_json(model / "config.json").get("custom_pipelines") or {}), "text-classification")
-    if not re.fullmatch("[a-z0-9-]+", task):  # it becomes part of a program
+    name = next(iter(_read_json(model / "config.json").get("custom_pipelines") or {}), "text-classification")
+    if not re.fullmatch("[a-z0-9-]+", name):  # it becomes part of a program
         raise ValueError(
-            f'config.json names the pipeline {task!r}: its name must be of small letters, digits and "-".'
+            f'config.json names the pipeline {name!r}: its name must be of small letters, digits and "-".'
         )
-    app = Path(__file__).with_name("space_app.py").read_text(encoding="utf-8")
     metadata = {
         "title": PurePath(repo_id).name,
         "sdk": "gradio",
@@ -405,9 +405,22 @@ def write_space(folder: Path, repo_id: str, model: Path) -> None:
         "models": [repo_id],
     }
     with filling(folder) as temporary:
-        write_text(temporary / "app.py", app.replace(MODEL, repo_id).replace("TASK", task))
+        write_text(temporary / "app.py", _app(name).replace(MODEL, repo_id))
         write_text(temporary / "requirements.txt", "gradio>=6\ntorch\ntransformers>=5.17,<6\n")
         write_text(
             temporary / "README.md",
             f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n\nShows [{repo_id}](https://huggingface.co/{repo_id}).\n",
         )
+
+
+def _app(name: str) -> str:
+    """The program of a Space for the pipeline of this name: the page, and in it the functions of the task."""
+    task = task_of_pipeline(name)
+    if task.ask is None:
+        raise ValueError(
+            f"a Space shows what a model answers, and one for {task.name} answers nothing: leave out --space."
+        )
+    page = Path(__file__).with_name("space_app.py").read_text(encoding="utf-8")
+    before, _, rest = page.replace("PIPELINE", name).partition(FUNCTIONS)
+    _, _, after = rest.partition(PAGE)
+    return "\n\n".join([before.rstrip() + "\n", *map(inspect.getsource, (task.ask, task.choices)), after.lstrip()])

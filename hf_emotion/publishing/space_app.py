@@ -10,24 +10,29 @@ from transformers import pipeline
 MODEL = "PATH_OR_REPO"
 MAX_CHARACTERS = 5000
 
-run = pipeline("TASK", model=MODEL, trust_remote_code=True)
+run = pipeline("PIPELINE", model=MODEL, trust_remote_code=True)
+
+# The functions of the model's task, instead of which `push --space` writes `Task.ask` and `Task.choices`.
 
 
-def table(text: str, emotion: str | None = None) -> dict[str, list]:
+def ask(run, text: str, *chosen: str) -> list[dict]:
+    raise NotImplementedError
+
+
+def choices(run) -> dict[str, list[str]]:
+    raise NotImplementedError
+
+
+# The page.
+
+
+def table(text: str, *chosen: str) -> dict[str, list]:
     """What the model says: names of columns, and a row for each label, aspect, turn or reply."""
     text = (text or "").strip()[:MAX_CHARACTERS]
     if not text:
         return {"headers": [], "data": []}
     try:
-        if run.task == "emotional-response":
-            found = run((text, emotion))
-        elif run.task == "dialogue-emotion":  # a line per turn, "speaker: utterance"
-            turns = [line.partition(": ") for line in text.splitlines() if line.strip()]
-            found = run([(speaker, words) if words.strip() else (None, speaker) for speaker, _, words in turns])
-        elif run.task == "targeted-sentiment":
-            found = run(text)
-        else:
-            found = run(text, top_k=10, truncation=True)
+        found = ask(run, text, *chosen)
     except ValueError as error:  # such as a text that names no target
         # The message is shown as HTML, and may quote what was typed.
         raise gr.Error(escape(str(error)), print_exception=False) from error
@@ -41,8 +46,7 @@ def build() -> gr.Blocks:
     with gr.Blocks(title=MODEL) as page:
         gr.Markdown(f"# {MODEL.rpartition('/')[2]}")
         inputs = [gr.Textbox(label="Text; of a dialogue a line per turn", lines=3, max_length=MAX_CHARACTERS)]
-        if run.task == "emotional-response":
-            inputs.append(gr.Dropdown(choices=run.model.config.emotions, label="Emotion"))
+        inputs += [gr.Dropdown(choices=names, label=label) for label, names in choices(run).items()]
         button = gr.Button("Run", variant="primary")
         button.click(table, inputs, gr.Dataframe(label="Result", datatype="str", interactive=False))
     return page

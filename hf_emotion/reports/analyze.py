@@ -5,7 +5,6 @@ has right and the other not.
 """
 
 import importlib.util
-import json
 import logging
 import os
 import re
@@ -14,23 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.cluster.hierarchy import linkage
-from scipy.spatial.distance import squareform
 
 from .. import metrics
 from ..io.files import filling, write_json, write_text
 from ..metrics.significance import over_seeds
-from ..tasks import corpus_of, task_of_rows, task_of_run
+from ..tasks import corpus_of, task_of_run
+from ..tasks.cards import best_run
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
-from .card import best_run
+from ..tasks.rows import rows_for_task
+from .certainty import calibrated, keep_temperature, label_correlation, threshold_curves
 from .classification import count_pairs
 from .compare import check_same_rows, compare, run_names
 from .finished_runs import (
     Predictions,
     choose_split,
-    is_generator_run,
-    is_multi_label_run,
     read_predictions,
     read_report,
     seed_folders,
@@ -43,9 +40,7 @@ FOLDER = "analysis"  # in the run folder; nothing of it is published
 CONFUSIONS = 20  # the most frequent ones are kept
 ERRORS = 5000  # rows in errors.html, the surest ones
 SENTENCES = 100  # of two runs, in each direction
-GRID = np.linspace(0, 1, 101)  # thresholds of the curves
 BACKGROUND = ("neutral", "none")  # labels whose errors stand on their own
-GUIDED = ("cg-bert", "qacg-bert")
 
 
 def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | None = None) -> dict[str, Any]:
@@ -76,12 +71,12 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
     run = Path(run)
     report = read_report(run)
     left_out: dict[str, str] = {}
-    if is_generator_run(report):
+    if not task_of_run(report).selects_labels:
         left_out["analysis"] = f"{run} has no predictions of labels: `hf-emotion evaluate {run}` measures a generator."
         write_report(run, report)
         return {"name": report["name"], "left_out": left_out}
     split = choose_split([run], [report], split)
-    multi_label = is_multi_label_run(report)
+    multi_label = "thresholds" in report["runs"][0]
     found = read_predictions(run, split, multi_label)
     folders = _seed_folders(run, report, left_out)
     per_seed = [found] if folders == [run] else [read_predictions(folder, split, multi_label) for folder in folders]
@@ -98,9 +93,9 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
         "confusions": _frequent_confusions(per_seed, found),
         "background": _background(per_seed, found),
         "aspects": _aspects(report, found),
-        "calibration": _calibration(report, split, per_seed, folders, left_out),
-        "threshold_curves": _threshold_curves(run, report, left_out),
-        "label_correlation": _label_correlation(found, left_out),
+        "calibration": calibrated(report, split, per_seed, folders, left_out),
+        "threshold_curves": threshold_curves(run, report, found, left_out),
+        "label_correlation": label_correlation(found, left_out),
         "context_guidance": _context_guidance(run, report, split, data_dir, left_out),
         "left_out": left_out,
     }
@@ -114,7 +109,7 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
     for path in (run / FOLDER).glob("*.svg"):  # of an analysis with more
         if path.stem not in figures:
             path.unlink()
-    _keep_temperature(run, result["calibration"])
+    keep_temperature(run, result["calibration"])
     write_report(run, report, result, figures, groups)
     return result
 
@@ -144,11 +139,12 @@ def analyze_pair(
     runs = [Path(first), Path(second)]
     reports = [read_report(run) for run in runs]
     for run, report in zip(runs, reports, strict=True):
-        if is_generator_run(report):
+        if not task_of_run(report).selects_labels:
             raise ValueError(f"{run} generates replies and has no predictions of labels to compare.")
     split = choose_split(runs, reports, split)
     found = [
-        read_predictions(run, split, is_multi_label_run(report)) for run, report in zip(runs, reports, strict=True)
+        read_predictions(run, split, "thresholds" in report["runs"][0])
+        for run, report in zip(runs, reports, strict=True)
     ]
     check_same_rows(runs[0], found[0], runs[1], found[1])
     outcomes = [metrics.paper_errors(each.gold, each.probabilities) for each in found]
@@ -286,116 +282,18 @@ def _aspects(report: dict[str, Any], found: Predictions) -> dict[str, Any] | Non
     return result
 
 
-def _dev(run: Path, split: str, found: Predictions, what: str, left_out: dict[str, str]) -> Predictions | None:
-    """The predictions for the development part; None, and a word why, in a folder of before they were stored."""
-    if split == "validation":
-        return found
-    try:
-        return read_predictions(run, "validation", found.multi_label)
-    except ValueError as error:
-        left_out[what] = str(error)
-        return None
-
-
-def _calibration(
-    report: dict[str, Any],
-    split: str,
-    per_seed: list[Predictions],
-    folders: list[Path],
-    left_out: dict[str, str],
-) -> dict[str, Any] | None:
-    fitted_on = [
-        _dev(folder, split, own, "calibration", left_out) for folder, own in zip(folders, per_seed, strict=True)
-    ]
-    if None in fitted_on:
-        return None
-
-    def measure(rows: Predictions, dev: Predictions) -> tuple[float, dict[str, Any], dict[str, Any]]:
-        temperature = metrics.fit_temperature(dev.gold, dev.probabilities)
-        scaled = metrics.temperature_scaled(rows.probabilities, temperature, rows.multi_label)
-        return temperature, metrics.reliability(rows.gold, rows.probabilities), metrics.reliability(rows.gold, scaled)
-
-    each = [measure(own, dev) for own, dev in zip(per_seed, fitted_on, strict=True) if dev is not None]
-    # What the run folder holds is a copy of the best seed's.
-    temperature, before, after = each[report["runs"].index(best_run(report["runs"])) if len(each) > 1 else 0]
-    return {
-        "temperature": temperature,
-        "temperature_over_seeds": over_seeds([own for own, _, _ in each]),
-        "unit": "labels of rows" if per_seed[0].multi_label else "rows",
-        "before": {**before, "ece_over_seeds": over_seeds([own["ece"] for _, own, _ in each])},
-        "after": {**after, "ece_over_seeds": over_seeds([own["ece"] for _, _, own in each])},
-        "fitted_on_other_rows": split != "validation",
-    }
-
-
-def _keep_temperature(run: Path, calibration: dict[str, Any] | None) -> None:
-    """Beside the thresholds, where the checkpoint is older than the temperature."""
-    path = run / "config.json"
-    if calibration is None or not path.is_file():
-        return
-    config = json.loads(path.read_text(encoding="utf-8"))
-    if config.get("calibration_temperature") != calibration["temperature"]:
-        config["calibration_temperature"] = calibration["temperature"]
-        write_json(path, dict(sorted(config.items())))
-
-
-def _threshold_curves(run: Path, report: dict[str, Any], left_out: dict[str, str]) -> dict[str, Any] | None:
-    """Precision, recall and F1 over thresholds on the development part, where they were tuned."""
-    what = "threshold curves"
-    if not is_multi_label_run(report):
-        left_out[what] = "each row has one label: the most probable one is taken, without thresholds."
-        return None
-    try:
-        dev = read_predictions(run, "validation", multi_label=True)
-    except ValueError as error:
-        left_out[what] = str(error)
-        return None
-    tuned = best_run(report["runs"])["thresholds"]
-    labels: dict[str, dict[str, Any]] = {}
-    sums: dict[str, np.ndarray] = {}
-    for column, name in enumerate(dev.names):
-        gold, scores = dev.gold[:, column], dev.probabilities[:, column]
-        curve = metrics.threshold_curve(gold, scores, GRID)
-        curve.pop("thresholds")
-        for key, values in curve.items():
-            sums[key] = sums.get(key, 0) + values
-        labels[name] = {
-            **{key: values.tolist() for key, values in curve.items()},
-            "tuned": tuned[name],
-            "tuned_f1": float(metrics.threshold_curve(gold, scores, [tuned[name]])["f1"][0]),
-            "support": int(gold.sum()),
-        }
-    macro = {key: (values / len(dev.names)).tolist() for key, values in sums.items()}
-    return {"thresholds": GRID.tolist(), "macro": macro, "labels": labels}
-
-
-def _label_correlation(found: Predictions, left_out: dict[str, str]) -> dict[str, Any] | None:
-    """Pearson's r of the labels' probabilities over the rows; 0 for a label whose probability never changes."""
-    if len(found.names) < 2 or len(found.ids) < 2:
-        left_out["label correlation"] = "it needs two labels and two rows."
-        return None
-    with np.errstate(invalid="ignore", divide="ignore"):
-        matrix = np.nan_to_num(np.corrcoef(found.probabilities.T))
-    np.fill_diagonal(matrix, 1.0)
-    distance = np.clip(1 - (matrix + matrix.T) / 2, 0, 2)
-    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=True)
-    return {"labels": found.names, "matrix": matrix.tolist(), "linkage": tree.tolist()}
-
-
 def _context_guidance(
     run: Path, report: dict[str, Any], split: str, data_dir: str | Path | None, left_out: dict[str, str]
 ) -> dict[str, Any] | None:
     what = "gates and attentions"
-    if report["model_type"] not in GUIDED:
+    measure = task_of_run(report).guidance(report)
+    if measure is None:
         return None  # no such thing in the model
     why = _no_corpus(report, data_dir)
     if why is not None:
         left_out[what] = why
         return None
-    from .context_guidance import collect, describe, histogram
-
-    rows, values = collect(run, report["dataset"], data_dir, split, options=report["dataset_options"])
-    return describe(rows, values) | {"histograms": {name: histogram(layers) for name, layers in values.items()}}
+    return measure(run, split, data_dir)
 
 
 def _no_corpus(report: dict[str, Any], data_dir: str | Path | None) -> str | None:
@@ -418,10 +316,9 @@ def _texts(
     ids: list[str] = []
     texts: list[str] = []
     if split in splits:
-        rows = splits[split]
-        if task_of_rows(rows) is not task_of_run(report):  # replies, read by a classifier of texts
-            rows = task_of_rows(rows).as_texts(rows)
-        ids, _, texts, _ = labelled_units(rows)
+        rows = rows_for_task(task_of_run(report), splits[split])
+        if rows is not None:
+            ids, _, texts, _ = labelled_units(rows)
     if ids != found.ids:
         raise ValueError(
             f"the {split} rows of {report['dataset']}{'' if data_dir is None else f' in {data_dir}'} are not those that {run} was "
@@ -481,14 +378,13 @@ def _figures(result: dict[str, Any], report: dict[str, Any], found: Predictions)
         return {}
     from . import figures as draw
     from .classification import matrix_figure
-    from .plots import per_label_figure
 
     split, seed = result["split"], result["best_seed"]
     title = f"{report['name']}, {split}, seed {seed}"
     matrix = count_pairs(*_one_label(found), len(found.names))
     made = {
         "confusion_matrix": matrix_figure(f"{title}: rows with one gold label", matrix, found.names),
-        "per_label_f1": per_label_figure(report, split),
+        "per_label_f1": draw.per_label_figure(report, split),
     }
     if calibration := result["calibration"]:
         states = {

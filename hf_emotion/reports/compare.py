@@ -10,8 +10,9 @@ import numpy as np
 
 from ..metrics import bootstrap_over_seeds, mcnemar
 from ..metrics.significance import mean_std
-from .card import CORPUS_SHOWN, best_run
-from .finished_runs import Predictions, choose_split, is_multi_label_run, read_predictions, read_report, seed_folders
+from ..tasks.cards import best_run
+from ..tasks.classifier_cards import CORPUS_SHOWN
+from .finished_runs import Predictions, choose_split, read_predictions, read_report, seed_folders
 
 
 COMPARED = (*CORPUS_SHOWN, "macro_f1", "weighted_f1", "micro_f1", "micro_f1_without_neutral")
@@ -116,7 +117,7 @@ class _Decisions:
 
 
 def _decisions(run: Path, name: str, report: dict[str, Any], split: str, best_alone: bool) -> _Decisions:
-    multi_label = is_multi_label_run(report)
+    multi_label = "thresholds" in report["runs"][0]
     entries, folders = report["runs"], seed_folders(run, report)[0]
     if best_alone:
         entries, folders = [best_run(entries)], [run]

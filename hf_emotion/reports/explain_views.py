@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..inference.explain import Explanation, HeatMap
 from ..io.files import replacing, write_json, write_text
+from ..runtime.attribution import Explanation, HeatMap
 from .classification import save_figure
 
 

@@ -53,14 +53,6 @@ def read_report(run: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def is_multi_label_run(report: dict[str, Any]) -> bool:
-    return "thresholds" in report["runs"][0]
-
-
-def is_generator_run(report: dict[str, Any]) -> bool:
-    return "teacher_forcing" in report["runs"][0].get("validation", {})
-
-
 def choose_split(runs: Sequence[str | Path], reports: Sequence[dict[str, Any]], split: str | None = None) -> str:
     """
     The given split, or else "test", or "validation" where a run has no test part.
@@ -91,6 +83,9 @@ def seed_folders(run: Path, report: dict[str, Any]) -> tuple[list[Path], list[st
 def read_predictions(folder: Path, split: str, multi_label: bool) -> Predictions:
     """
     The predictions in a run folder (those of the seed that was best on dev), or in the folder of a seed.
+
+    Args:
+        multi_label: whether a row may have several labels; then the entries of the seeds in metrics.json hold "thresholds".
 
     Raises:
         FileNotFoundError: the folder has no predictions.

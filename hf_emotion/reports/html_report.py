@@ -11,11 +11,11 @@ import jinja2
 from .. import __version__
 from ..io.files import write_text
 from ..metrics.significance import mean_std, over_seeds
-from .card import KINDS, best_run
+from ..tasks.cards import best_run
+from ..tasks.classifier_cards import KINDS
 
 
 SURE_ERRORS = 20  # in report.html
-KIND_TITLES = {**KINDS, "teacher_forcing": "teacher forcing"}
 # Figure -> what it shows, for those who cannot see it, and how to read it.
 FIGURES = {
     "training_curve": ("Training loss, dev loss and dev score over the steps", "Left axis: loss; right axis: score on dev."),
@@ -125,7 +125,8 @@ def _metrics(report: Mapping[str, Any], split: str) -> tuple[list[str], list[lis
     """Header and rows of the table of a split: mean ± std over the seeds, and what was published for it (test)."""
     kinds = report["summary"][split]
     published = report["published"] if split == "test" else {}
-    header = ["metric", *(KIND_TITLES[kind].format(threshold=report["threshold"]) for kind in kinds)]
+    titles = [KINDS.get(kind, kind.replace("_", " ")).format(threshold=report["threshold"]) for kind in kinds]
+    header = ["metric", *titles]
     rows = []
     for name in dict.fromkeys(metric for values in kinds.values() for metric in values):
         row = [name, *(mean_std(values.get(name)) for values in kinds.values())]

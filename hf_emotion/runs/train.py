@@ -20,13 +20,12 @@ from ..data.splits import fingerprint, share_of
 from ..io.files import filling, is_taken, locking, write_json
 from ..metrics.significance import over_seeds
 from ..recipes import Recipe
-from ..reports import classification, plots
-from ..reports.card import best_run, write_card
-from ..reports.finished_runs import is_generator_run
-from ..reports.generator_card import write_generator_card
+from ..reports import classification, figures
+from ..reports.card import write_card
 from ..reports.html_report import write_report
 from ..tasks import task_of_rows
 from ..tasks.base import HeldOut
+from ..tasks.cards import best_run
 from ..tasks.loading import load_dataset_for
 from ..tasks.rows import class_counts, duplicates_between_splits
 from ..training.check_data import check_data, task_of_training
@@ -233,7 +232,7 @@ def _finish(recipe: Recipe, output: Path, folders: dict[int, Path], report: dict
             for path in folders[best["seed"]].iterdir():
                 if path.is_file() and path.name not in ("metrics.json", "README.md", "recipe.yaml"):
                     shutil.copyfile(path, temporary / path.name)
-    plots.write_plots(output, report, best)
+    figures.write_plots(output, report, best)
     write_report(output, report)
-    (write_generator_card if is_generator_run(report) else write_card)(output, recipe, report, best)
+    write_card(output, recipe, report, best)
     write_json(output / "metrics.json", report)  # last: its presence says that the run is whole

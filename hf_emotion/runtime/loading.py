@@ -55,7 +55,13 @@ def read_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
         ValueError: damaged files, or a tokenizer of code that lies beside them.
     """
     with reading(checkpoint, "tokenizer"):
-        return AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
+    if not isinstance(tokenizer.model_max_length, int | float):  # which fails later, with every text
+        raise ValueError(
+            f"the checkpoint {str(checkpoint)!r} cannot be loaded: `model_max_length` in its tokenizer_config.json must be a number, "
+            f"got {tokenizer.model_max_length!r}. Copy the file anew, or save the tokenizer again."
+        )
+    return tokenizer
 
 
 def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pretrained", **arguments: Any) -> Any:

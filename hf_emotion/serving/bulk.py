@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prediction for files of any length: bounded memory, many processes, and an interrupted job goes on where it stopped."""
 
-import csv
 import hashlib
 import itertools
 import json
 import logging
 import os
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
@@ -20,25 +16,34 @@ import pyarrow
 import pyarrow.parquet
 import torch
 import torch.distributed
-from pyarrow import compute
 from tqdm.auto import tqdm
 
-from ..data.files import FORMATS, MalformedRow, all_rows, columns_of
-from ..data.own_files import is_number
-from ..io.files import replacing, without_nan
+from ..data.files import FORMATS, MalformedRow
 from ..io.paths import (
     as_path,
     ending,
     filesystem,
     is_remote,
     name_of,
-    open_file,
     shown,
 )
-from ..runtime.onnx import OnnxClassifier
-from ..runtime.plain import readable
-from ..runtime.unread import MUCH
 from ..tasks.base import FileColumns
+from .file_rows import (
+    LINES_SHOWN,
+    PREDICTED,
+    TRUNCATED,
+    TURNS,
+    UNKNOWN,
+    Columns,
+    Layout,
+    any_rows,
+    check_rows,
+    prediction_schema,
+    split_rows,
+    unread_counts,
+    write_rows,
+    writing,
+)
 
 
 try:
@@ -52,11 +57,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ROWS_PER_PART = 4096  # what an interruption costs at most, of each process
-ROWS_PER_CHUNK = 20_000  # read or written at once
-LINES_SHOWN = 10
-any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predicted keeps its place
-LABELS, SCORES, TRUNCATED, UNKNOWN = PREDICTED = ("predicted_labels", "predicted_scores", "truncated", "unknown")
-CSV_SEPARATOR = "|"
 
 
 def predict_file(
@@ -115,8 +115,8 @@ def predict_file(
     predictor.check_top_k(top_k)
     parts = _Parts(output)
     of_task = file_columns(predictor)
-    columns = _Columns(text_column or of_task.text)
-    layout = _Layout()
+    columns = Columns(text_column or of_task.text)
+    layout = Layout()
 
     def start() -> dict[str, Any]:
         """Once, by the first process: what is to be done."""
@@ -131,7 +131,7 @@ def predict_file(
                 raise ValueError(
                     "`top_k` needs one row for each utterance: rows with `turns` have one label for each turn."
                 )
-        counts = _check_rows(source, output, columns, on_bad_rows, layout)
+        counts = check_rows(source, output, columns, on_bad_rows, layout)
         job = {
             "source": _identity(source),
             "model": _fingerprint(predictor),
@@ -166,14 +166,14 @@ def predict_file(
         # One may wait for another for days; when one dies, its connection ends and so do the others.
         group = torch.distributed.new_group(backend="gloo", timeout=timedelta(days=30))
     plan = _by_first(group, start)
-    columns = _Columns(**plan["columns"])
+    columns = Columns(**plan["columns"])
     processes, mine = (1, 0) if state is None else (state.num_processes, state.process_index)
     if not plan["complete"]:
         finished, missing = set(plan["finished"]), itertools.count()
         rows = (row for _, row in any_rows(source))
         remaining = -(-(plan["rows"] - plan["done"]) // processes)
         with tqdm(total=remaining, unit="rows", disable=None if progress and mine == 0 else True) as bar:
-            for number, part in enumerate(_split_rows(rows, columns, rows_per_part)):
+            for number, part in enumerate(split_rows(rows, columns, rows_per_part)):
                 if number in finished or next(missing) % processes != mine:
                     continue
                 table = predict_rows(predictor, part, columns, top_k, bar.update)
@@ -225,24 +225,6 @@ def _by_first(group: "torch.distributed.ProcessGroup | None", action: Callable[[
     if found[1] is not None:
         raise RuntimeError(f"the first process failed: {found[1]}")
     return found[0]
-
-
-@contextmanager
-def writing(path: str | Path) -> Iterator[Path]:
-    """
-    Yield a local path; what is written to it becomes `path` when the block ends without an error, at once: renamed, or
-    uploaded whole where `path` is a URL.
-    """
-    if not is_remote(path):
-        with replacing(Path(path)) as temporary:
-            yield temporary
-        return
-    fs, inner = filesystem(path)
-    with tempfile.TemporaryDirectory(prefix="hf-emotion-") as folder:
-        temporary = Path(folder) / name_of(path)
-        yield temporary
-        fs.makedirs(inner.rpartition("/")[0], exist_ok=True)
-        fs.put_file(str(temporary), inner)
 
 
 class _Parts:
@@ -315,7 +297,7 @@ class _Parts:
         truncated, unknown = zip(*counts, strict=True)
         return sum(truncated), sum(unknown)
 
-    def join(self, source: str | Path, output: str | Path, layout: "_Layout") -> None:
+    def join(self, source: str | Path, output: str | Path, layout: "Layout") -> None:
         """Write the output."""
         if is_remote(output):
             with writing(output) as temporary:
@@ -334,178 +316,6 @@ class _Parts:
         self.fs.rm(self.root, recursive=True)
 
 
-TURNS = "turns"
-
-
-@dataclass
-class _Columns:
-    """Where the texts are. `dialogue` is None where each row stands alone; `nested`: each row holds a dialogue in `turns`."""
-
-    text: str
-    dialogue: str | None = None
-    speaker: str | None = None
-    nested: bool = False
-
-    @property
-    def needed(self) -> list[str]:
-        return [TURNS] if self.nested else [name for name in (self.text, self.dialogue) if name is not None]
-
-    def dialogue_of(self, row: dict) -> Any:
-        """What tells the dialogue of a row from that of the row before; a row that stands alone differs from all."""
-        return object() if self.dialogue is None or self.nested else str(row[self.dialogue])
-
-    def usable(self, row: dict) -> bool:
-        """Whether there is something to predict."""
-        if isinstance(row, MalformedRow):
-            return False
-        if not self.nested:
-            return _usable(row[self.text])
-        turns = row[TURNS]
-        return (
-            isinstance(turns, list)
-            and bool(turns)
-            and all(isinstance(turn, dict) and _usable(turn.get("utterance")) for turn in turns)
-        )
-
-
-def _split_rows(rows: Iterator[dict], columns: _Columns, rows_per_part: int) -> Iterator[list[dict]]:
-    """Parts of at least so many rows; a dialogue is never parted."""
-    part: list[dict] = []
-    for _, dialogue in itertools.groupby(rows, key=columns.dialogue_of):
-        part += dialogue
-        if len(part) >= rows_per_part:
-            yield part
-            part = []
-    if part:
-        yield part
-
-
-def _usable(text: Any) -> bool:
-    return readable.is_readable(text)
-
-
-def is_unicode(text: str) -> bool:
-    """Whether a text can be written down: JSON may name halves of surrogate pairs, which no tokenizer takes."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-@dataclass
-class _Layout:
-    """What the output must hold: the columns of the input, and their types where they are to be Parquet."""
-
-    columns: list[str] = field(default_factory=list)
-    schema: pyarrow.Schema | None = None
-    nested: bool = False  # the predictions of a row are those of its turns
-
-
-def _check_rows(
-    source: str | Path, output: str | Path, columns: _Columns, on_bad_rows: str, layout: _Layout
-) -> dict[str, Any]:
-    """
-    {"rows", "texts", "skipped", "lines"}: how many, and the first lines that are skipped; fills in the layout. One pass
-    before the first prediction, so that a bad row in the middle does not end a long job.
-    """
-    to, of = FORMATS[ending(output)], FORMATS.get(ending(source))
-    name = shown(source)
-    rows = any_rows(source)
-    first = next(rows, None)  # also says what is wrong with the file
-    rows = itertools.chain([] if first is None else [first], rows)
-    layout.columns = columns_of(source)
-    if to == of == "parquet":
-        with open_file(source) as file:
-            layout.schema = pyarrow.parquet.read_schema(file)
-    infer = to == "parquet" and layout.schema is None
-    total = texts = skipped = 0
-    numbers = not columns.nested  # whether all texts are
-    lines: list[int] = []
-    last, finished = None, set()  # dialogues
-    while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
-        for line, row in chunk:
-            check_columns(row, columns, f"{name}, line {line}")
-            usable = columns.usable(row)
-            numbers = numbers and (not usable or is_number(row[columns.text]))
-            if not usable:
-                if on_bad_rows == "error":
-                    raise bad_row(row, columns, f"{name}, line {line}")
-                skipped += 1
-                if len(lines) < LINES_SHOWN:
-                    lines.append(line)
-            if columns.dialogue is not None and not columns.nested and (dialogue := columns.dialogue_of(row)) != last:
-                if hash(dialogue) in finished:
-                    raise ValueError(
-                        f"{name}, line {line}: the dialogue {dialogue!r} goes on after another one: sort the rows by the "
-                        f"column {columns.dialogue!r}."
-                    )
-                finished.add(hash(dialogue))
-                last = dialogue
-            new = [column for column in row if column not in layout.columns]
-            differs = not isinstance(row, MalformedRow) and (new or len(row) != len(layout.columns))
-            if to == "csv" and layout.columns and differs:
-                differing = sorted(set(row) ^ set(layout.columns))
-                raise ValueError(
-                    f"{name}, line {line}: the rows have different columns, which CSV cannot hold ({differing}): write .jsonl."
-                )
-            if to == "csv" and of == "jsonl" and not is_unicode("".join(map(str, row.values()))):
-                raise ValueError(f"{name}, line {line}: half a surrogate pair, which CSV cannot hold: write .jsonl.")
-            layout.columns += new
-            total += 1
-            texts += (len(row[TURNS]) if usable else 0) if columns.nested else 1
-        if infer:
-            values = {column: [row.get(column) for _, row in chunk] for column in layout.columns}
-            try:
-                found = pyarrow.table(values).schema
-                known = layout.schema or found
-                layout.schema = pyarrow.unify_schemas([known, found], promote_options="permissive")
-            except pyarrow.ArrowException as error:
-                raise ValueError(
-                    f"{name}: a column changes its type within the file, which Parquet cannot hold ({error}): write .jsonl."
-                ) from error
-    if infer:
-        layout.schema = layout.schema or pyarrow.schema({})
-        for column in layout.columns:
-            if column not in layout.schema.names:  # a CSV file without rows
-                layout.schema = layout.schema.append(pyarrow.field(column, pyarrow.string()))
-    if numbers and total > skipped:
-        logger.warning(
-            "%s: the column %r holds numbers alone: name that of the texts with text_column (--text-column)",
-            name,
-            columns.text,
-        )
-    return {"rows": total, "texts": texts, "skipped": skipped, "lines": lines}
-
-
-def check_columns(row: dict, columns: _Columns, where: str) -> None:
-    """ValueError where a row lacks the text, has columns with the names of ours, or is malformed and may belong to any dialogue."""
-    if isinstance(row, MalformedRow):
-        if columns.dialogue is not None and not columns.nested:
-            raise ValueError(f"{where}: {row.reason} (nothing tells which dialogue the row belongs to)")
-        return
-    for name in columns.needed:
-        if name not in row:
-            raise ValueError(f"{where}: no column {name!r}; the columns are {sorted(row)}.")
-    for name in PREDICTED:
-        if name in row:
-            raise ValueError(f"{where}: the file has a column {name!r} already: rename it first.")
-
-
-def bad_row(row: dict, columns: _Columns, where: str) -> ValueError:
-    """What is wrong with a row that has nothing to predict."""
-    remedy = "(on_bad_rows='skip' leaves such rows without a prediction)"
-    if isinstance(row, MalformedRow):
-        return ValueError(f"{where}: {row.reason} {remedy}")
-    text = row[columns.needed[0]]
-    rule = "the text is empty or no string"
-    if columns.nested:
-        rule = "`turns` must be a list of {'speaker', 'utterance'}, at least one, without empty utterances"
-    elif isinstance(text, str) and not is_unicode(text):
-        rule = "the text holds half a surrogate pair, which is no Unicode text"
-    return ValueError(f"{where}: {rule}: {text!r} {remedy}")
-
-
 def _identity(source: str | Path) -> dict[str, Any]:
     """Tells a source from another of its name, and from itself after a change."""
     if is_remote(source):
@@ -521,7 +331,7 @@ def _fingerprint(predictor: Any) -> str:
     gate = getattr(predictor, "gate", None)
     if gate is not None:
         digest.update(gate.to_json().encode())
-    if isinstance(predictor.model, OnnxClassifier):
+    if getattr(predictor.model, "takes_arrays", False):  # exported
         for path in predictor.model.files:
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
@@ -534,7 +344,7 @@ def _fingerprint(predictor: Any) -> str:
 def predict_rows(
     predictor: Any,
     rows: list[dict],
-    columns: _Columns,
+    columns: Columns,
     top_k: int | None,
     advance: Callable[[int], Any] = lambda rows: None,
 ) -> pyarrow.Table:
@@ -557,7 +367,7 @@ def _predicted(items: list[dict], truncated, unknown) -> tuple:
 
 
 def _predict_texts(
-    predictor: Any, rows: list[dict], numbers: list[int], columns: _Columns, top_k: int | None, found: list[tuple]
+    predictor: Any, rows: list[dict], numbers: list[int], columns: Columns, top_k: int | None, found: list[tuple]
 ) -> None:
     """Fill in the values of `PREDICTED` for these rows, each of which is an item."""
     items, unread = predictor.of_items([rows[number][columns.text] for number in numbers], top_k)
@@ -566,7 +376,7 @@ def _predict_texts(
 
 
 def _predict_groups(
-    predictor: Any, rows: list[dict], numbers: list[int], columns: _Columns, top_k: int | None, found: list[tuple]
+    predictor: Any, rows: list[dict], numbers: list[int], columns: Columns, top_k: int | None, found: list[tuple]
 ) -> None:
     """The same where a group of rows is an item, or a row that holds a list of turns."""
     if columns.nested:
@@ -586,59 +396,6 @@ def _predict_groups(
             found[number] = _predicted(*next(each))
 
 
-def prediction_schema(nested: bool) -> pyarrow.Schema:
-    """Of the columns `PREDICTED`, those of a row, or `nested` those of its turns."""
-    truncated, unknown = pyarrow.bool_(), pyarrow.float64()
-    if nested:
-        truncated, unknown = pyarrow.list_(truncated), pyarrow.list_(unknown)
-    types = pyarrow.list_(pyarrow.string()), pyarrow.list_(pyarrow.float32()), truncated, unknown
-    return pyarrow.schema(list(zip(PREDICTED, types, strict=True)))
-
-
-def unread_counts(table: pyarrow.Table) -> tuple[int, int]:
-    """How many texts (turns) of a table were cut, and how many hold much that is unknown."""
-    truncated, unknown = (
-        compute.list_flatten(table[name]) if pyarrow.types.is_list(table[name].type) else table[name]
-        for name in (TRUNCATED, UNKNOWN)
-    )
-    return compute.sum(truncated).as_py() or 0, compute.sum(compute.greater(unknown, MUCH)).as_py() or 0
-
-
-def _merge(source: str | Path, parts: _Parts, target: Path, layout: _Layout) -> None:
+def _merge(source: str | Path, parts: _Parts, target: Path, layout: Layout) -> None:
     rows = ({**row, **found} for (_, row), found in zip(any_rows(source), parts.predictions(), strict=True))
     write_rows(rows, target, layout)
-
-
-def write_rows(rows: Iterator[dict], target: Path, layout: _Layout) -> None:
-    """Write rows with their predictions in the format that the ending of `target` names."""
-    kind = FORMATS[target.suffix.lower()]
-    if kind == "jsonl":
-        with target.open("w", encoding="utf-8", newline="\n") as file:
-            for row in rows:
-                line = json.dumps(without_nan(row), ensure_ascii=False, default=str, allow_nan=False)
-                file.write((line if is_unicode(line) else json.dumps(json.loads(line))) + "\n")
-    elif kind == "csv":
-        # "\r\n", as RFC 4180 has it: with "\n" the csv module would leave a lone carriage return unquoted.
-        with target.open("w", encoding="utf-8", newline="") as file:
-            delimiter = "\t" if target.suffix.lower() == ".tsv" else ","
-            writer = csv.DictWriter(file, [*layout.columns, *PREDICTED], delimiter=delimiter)
-            writer.writeheader()
-            for row in rows:
-                writer.writerow(row | {name: _csv_cell(row[name]) for name in PREDICTED})
-    else:
-        schema = layout.schema
-        assert schema is not None  # `_check_rows` found it
-        for prediction in prediction_schema(layout.nested):
-            schema = schema.append(prediction)
-        with pyarrow.parquet.ParquetWriter(target, schema) as writer:
-            while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
-                columns = {name: [row.get(name) for row in chunk] for name in schema.names}
-                writer.write_table(pyarrow.table(columns, schema=schema))
-
-
-def _csv_cell(value: Any) -> str:
-    if isinstance(value, list):
-        return CSV_SEPARATOR.join(map(_csv_cell, value))
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "" if value is None else f"{value:.4f}" if isinstance(value, float) else value

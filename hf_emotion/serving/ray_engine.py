@@ -22,7 +22,7 @@ from ..io.paths import (
     name_of,
     shown,
 )
-from . import bulk
+from . import bulk, file_rows
 
 
 ROWS_PER_BLOCK = 4096
@@ -70,7 +70,7 @@ def predict_with_ray(
     nested = bulk.file_columns(predictor).grouped
     if nested and (top_k is not None or text_column is not None):
         raise ValueError("with `engine` 'ray' dialogues are rows with `turns`: leave out `top_k` and `text_column`.")
-    columns = bulk._Columns(text_column or bulk.file_columns(predictor).text, nested=nested)
+    columns = file_rows.Columns(text_column or bulk.file_columns(predictor).text, nested=nested)
 
     if not ray.is_initialized():
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
@@ -104,7 +104,7 @@ def predict_with_ray(
 class _Worker:
     """What Ray calls with a block of rows; made once in each actor."""
 
-    def __init__(self, model: list, columns: bulk._Columns, top_k: int | None, on_bad_rows: str, source: str):
+    def __init__(self, model: list, columns: file_rows.Columns, top_k: int | None, on_bad_rows: str, source: str):
         import ray
 
         predictor = ray.get(model[0])
@@ -114,13 +114,13 @@ class _Worker:
         self.on_bad_rows, self.source = on_bad_rows, source
 
     def __call__(self, block: pyarrow.Table) -> pyarrow.Table:
-        names = [name for name in block.column_names if name in (*self.columns.needed, *bulk.PREDICTED)]
+        names = [name for name in block.column_names if name in (*self.columns.needed, *file_rows.PREDICTED)]
         rows = block.select(names).to_pylist()
         try:
             for row in rows:
-                bulk.check_columns(row, self.columns, self.source)
+                file_rows.check_columns(row, self.columns, self.source)
                 if self.on_bad_rows == "error" and not self.columns.usable(row):
-                    raise bulk.bad_row(row, self.columns, self.source)
+                    raise file_rows.bad_row(row, self.columns, self.source)
         except ValueError as error:
             return pyarrow.table({ERROR: [str(error)]})
         found = bulk.predict_rows(self.predictor, rows, self.columns, self.top_k)
@@ -151,7 +151,7 @@ def _read(data: Any, source: str | Path) -> Any:
 
 def _strings_of(source: str | Path, rows: int = 1000) -> pyarrow.Schema:
     """The columns of JSONL that hold strings in the first rows."""
-    first = [row for _, row in itertools.islice(bulk.any_rows(source), rows)]
+    first = [row for _, row in itertools.islice(file_rows.any_rows(source), rows)]
     types: dict[str, set[type]] = {}
     for row in first:
         for name, value in row.items():
@@ -170,23 +170,23 @@ def _checked(block: pyarrow.Table) -> pyarrow.Table:
 def _write(
     blocks: Iterator[pyarrow.Table], source: str | Path, output: str | Path, counts: dict[str, int], nested: bool
 ) -> tuple[int, int]:
-    """Write the rows and count them; see `bulk.unread_counts`."""
+    """Write the rows and count them; see `file_rows.unread_counts`."""
     blocks = map(_checked, blocks)
     first = next(blocks, None)
-    own = pyarrow.schema([]) if first is None else first.drop_columns(list(bulk.PREDICTED)).schema
-    layout = bulk._Layout(own.names or columns_of(source), own, nested)
+    own = pyarrow.schema([]) if first is None else first.drop_columns(list(file_rows.PREDICTED)).schema
+    layout = file_rows.Layout(own.names or columns_of(source), own, nested)
     truncated = unknown = 0
 
     def rows() -> Iterator[dict]:
         nonlocal truncated, unknown
         for block in itertools.chain([] if first is None else [first], blocks):
-            of_block = bulk.unread_counts(block)
+            of_block = file_rows.unread_counts(block)
             truncated, unknown = truncated + of_block[0], unknown + of_block[1]
             for row in block.to_pylist():
                 counts["rows"] += 1
-                counts["skipped"] += row[bulk.LABELS] is None
+                counts["skipped"] += row[file_rows.LABELS] is None
                 yield row
 
-    with bulk.writing(output) as temporary:
-        bulk.write_rows(rows(), temporary, layout)
+    with file_rows.writing(output) as temporary:
+        file_rows.write_rows(rows(), temporary, layout)
     return truncated, unknown

@@ -14,12 +14,8 @@ from typing import Any
 import numpy as np
 
 from .. import metrics
-from ..reports.finished_runs import (
-    is_generator_run,
-    is_multi_label_run,
-    read_predictions,
-    read_report,
-)
+from ..reports.finished_runs import read_predictions, read_report
+from ..tasks import task_of_run
 from ..tasks.measures import at_thresholds
 
 
@@ -41,11 +37,11 @@ def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:
     if len(folders) < 2:
         raise ValueError(f"`runs` must name two run folders or more, got {len(folders)}.")
     reports = [read_report(folder) for folder in folders]
-    if is_generator_run(reports[0]) or reports[0]["contexts"] is not None:
+    if not task_of_run(reports[0]).selects_labels or reports[0]["contexts"] is not None:
         raise ValueError(
             f"{folders[0]} is no run of a classifier of texts or dialogues: only those can be averaged here."
         )
-    multi_label, tuned, result = is_multi_label_run(reports[0]), None, {}
+    multi_label, tuned, result = "thresholds" in reports[0]["runs"][0], None, {}
     for split in ("validation", "test"):
         found = [read_predictions(folder, split, multi_label) for folder in folders]
         for folder, other in zip(folders[1:], found[1:], strict=True):

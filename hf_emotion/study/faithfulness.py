@@ -8,31 +8,21 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..data.splits import label_names
 from ..inference import load_predictor
-from ..inference.explain import (
-    METHODS,
-    Context,
-    Reading,
-    check_names,
-    read_text,
-    targeted_context,
-    word_scores,
-)
+from ..runtime.attribution import METHODS, Reading, check_names
 from ..runtime.classifying import Encoded, encoded_probabilities
 from ..runtime.unread import Unread
-from ..tasks import task_of_rows
-from ..tasks.emotion_classification.predictor import Predictor
+from ..tasks import TASKS, task_of_rows
 from ..tasks.loading import load_split
-from ..tasks.targeted_sentiment.predictor import TargetedPredictor
-from ..tasks.targeted_sentiment.rows import context_names
+from ..tasks.rows import rows_for_task
+from ..tasks.text_explaining import Question, read_text
 
 
 BINS = (0.01, 0.05, 0.10, 0.20, 0.50)  # shares of the words, as in ERASER
 
 
 def faithfulness(
-    checkpoint: str | Path | Predictor,
+    checkpoint: str | Path | Any,
     dataset: str,
     data_dir: str | Path | None = None,
     split: str = "test",
@@ -71,29 +61,29 @@ def faithfulness(
         ValueError: a model of another kind, an unknown method, no fitting row.
     """
     predictor = load_predictor(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-    if not isinstance(predictor, Predictor | TargetedPredictor):
-        raise ValueError(
-            "faithfulness is measured for classifiers of texts, not for models of dialogues or generators."
-        )
+    task = predictor.task
+    if task.word_scores is None:
+        others = " and ".join(other.name for other in TASKS if other.word_scores is not None)
+        raise ValueError(f"faithfulness is measured for models for {others}, not for {task.name}.")
     check_names("methods", methods, METHODS)
     for name, value in (("rows", rows), ("random_rankings", random_rankings)):
         if value < 1:
             raise ValueError(f"`{name}` must be at least 1, got {value}.")
     generator = np.random.default_rng(seed)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in (*methods, "random")}
-    contexts = _sample(predictor, dataset, data_dir, split, options or {}, generator)
+    questions = _questions(predictor, dataset, data_dir, split, options or {})
     with tqdm(total=rows, unit="texts", disable=None if progress else True) as bar:
-        for context in contexts:
+        for number in generator.permutation(len(questions)):
             if len(found["random"]) == rows:
                 break
-            reading, _ = read_text(predictor, context)
+            reading, _ = read_text(predictor, questions[number])
             if len(reading.words) < 2:
                 continue
             count = len(reading.words)
             probabilities = _probabilities(predictor, reading, [np.ones(count, bool)])[0]
             label = int(probabilities.argmax())
             rankings = [
-                np.argsort(-word_scores(predictor, reading, label, method)[0], kind="stable") for method in methods
+                np.argsort(-task.word_scores(predictor, reading, label, method), kind="stable") for method in methods
             ]
             rankings += [generator.permutation(count) for _ in range(random_rankings)]
             figures = _figures(predictor, reading, label, float(probabilities[label]), rankings)
@@ -119,25 +109,16 @@ def faithfulness(
     return {"rows": len(chance), "bins": list(BINS), "random_rankings": random_rankings, "methods": result}
 
 
-def _sample(predictor, dataset: str, data_dir, split: str, options: dict[str, Any], generator):
-    """Contexts of the split in a random order."""
+def _questions(predictor, dataset: str, data_dir, split: str, options: dict[str, Any]) -> list[Question]:
+    """What the model is asked about the rows of the split."""
     data = load_split(dataset, split, data_dir, **options)
-    found, task = task_of_rows(data), predictor.task
-    if found is not task:
-        data = found.as_texts(data)
-        if data is None or task_of_rows(data) is not task:
-            raise ValueError(
-                f"`dataset` {dataset!r} is of another task than the checkpoint: it holds {found.reads}, not {task.reads}."
-            )
-    if "aspect" not in data.column_names:
-        for row in generator.permutation(len(data)):
-            yield Context(None, data[int(row)]["text"])
-        return
-    names, (targets, aspects) = label_names(data), context_names(data)
-    for row in generator.permutation(np.flatnonzero([names[i].casefold() != "none" for i in data["labels"]])):
-        entry = data[int(row)]
-        target = None if targets is None else targets[entry["target"]]
-        yield targeted_context(predictor.model.config, entry["text"], target, aspects[entry["aspect"]])
+    rows = rows_for_task(predictor.task, data)
+    if rows is None:
+        raise ValueError(
+            f"`dataset` {dataset!r} is of another task than the checkpoint: it holds {task_of_rows(data).reads}, not "
+            f"{predictor.task.reads}."
+        )
+    return predictor.task.row_questions(predictor, rows)
 
 
 def _figures(predictor, reading: Reading, label: int, whole: float, rankings: list[np.ndarray]) -> np.ndarray:
@@ -158,7 +139,7 @@ def _figures(predictor, reading: Reading, label: int, whole: float, rankings: li
     return (whole - values).mean(axis=1)
 
 
-def _probabilities(predictor: Predictor, reading: Reading, kept: list[np.ndarray]) -> np.ndarray:
+def _probabilities(predictor: Any, reading: Reading, kept: list[np.ndarray]) -> np.ndarray:
     """(variants, C), of the text with only the words of each variant, (words,) bool."""
     columns = {
         name: tensor[0].tolist()

@@ -20,13 +20,9 @@ from ..io.files import write_json, write_text
 from ..metrics.significance import mean_std, over_seeds
 from ..recipes import Recipe, make_recipe, read_yaml
 from ..reports.finished_runs import read_report
+from ..tasks.cards import table as markdown_table
 from ..training.recipe_checks import load_recipe
-from .published import (
-    GOEMOTIONS_LABELS,
-    TABLES,
-    Figure,
-    Table,
-)
+from .published import GOEMOTIONS_LABELS, TABLES, Figure, Table
 
 
 logger = logging.getLogger(__name__)
@@ -314,25 +310,12 @@ def table_rows(table: str, records: str | Path) -> tuple[list[str], list[list[st
     settings, as mean ± standard deviation over their seeds. A recipe without a record is "not run".
     """
     content = TABLES[table]
-    header = [
-        "row",
-        "encoder",
-        "train rows",
-        "seeds",
-        "minutes",
-        *(_column_name(content, *column) for column in content.columns),
-    ]
-    rows = [
-        [
-            f"*published: {row}*",
-            content.encoder,
-            "",
-            "",
-            "",
-            *(_published(content, column, figures) for column in content.columns),
-        ]
-        for row, figures in content.published.items()
-    ]
+    columns = [_column_name(content, *column) for column in content.columns]
+    header = ["row", "encoder", "train rows", "seeds", "minutes", *columns]
+    rows = []
+    for row, figures in content.published.items():
+        cells = [_published(content, column, figures) for column in content.columns]
+        rows.append([f"*published: {row}*", content.encoder, "", "", "", *cells])
     all_records = read_records(table, records)
     for name in content.recipes:
         groups = _groups(record for record in all_records if record["recipe"] == name)
@@ -405,8 +388,7 @@ def _figure(group: list[dict[str, Any]], kind: str, metric: str) -> str:
 def markdown(table: str, records: str | Path) -> str:
     """The table for a document, with what differs from the packaged recipes below it."""
     header, rows = table_rows(table, records)
-    lines = [f"{TABLES[table].title}.", "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    lines = [f"{TABLES[table].title}.", "", _markdown_table(header, rows)]
     notes: dict[str, list[str]] = {}
     for record in read_records(table, records):
         changes = _short(record["changed"])
@@ -428,13 +410,16 @@ def _label_table(records: list[dict[str, Any]]) -> list[str]:
     titles = [f"{title}, {group[0]['encoder']}" for title, group in zip(_titles(ours), ours, strict=True)]
     published = list(next(iter(GOEMOTIONS_LABELS.values())))
     header = ["label", *(f"*published: {row}*" for row in published), *titles]
-    lines = ["", "F1 of each label at threshold 0.3 (Table 4):", ""]
-    lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in header) + " |")
-    lines.append("|" + "---|" * len(header))
+    rows = []
     for label, figures in GOEMOTIONS_LABELS.items():
         means = [sum(run["per_label_f1"][label] for run in runs) / len(runs) for runs in ours]
-        lines.append("| " + " | ".join([label, *(f"{value:.2f}" for value in [*figures.values(), *means])]) + " |")
-    return lines
+        rows.append([label, *(f"{value:.2f}" for value in [*figures.values(), *means])])
+    return ["", "F1 of each label at threshold 0.3 (Table 4):", "", _markdown_table(header, rows)]
+
+
+def _markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    escaped = ([cell.replace("|", "\\|") for cell in row] for row in (header, *rows))
+    return markdown_table(next(escaped), escaped, names=len(header))
 
 
 def write_document(document: str | Path, records: str | Path) -> int:

@@ -77,6 +77,11 @@ def task_of_type(model_type: str | None) -> Task | None:
     return next((task for task in TASKS if model_type in task.model_types), None)
 
 
+def task_of_pipeline(name: str) -> Task:
+    """The task whose pipeline has this name; for another name the most general one, whose models the pipelines of transformers run."""
+    return next((task for task in TASKS if task.name == name), TASKS[0])
+
+
 def task_of_run(report: dict[str, Any]) -> Task:
     """The task of a finished run, from its metrics.json."""
     task = task_of_type(report["model_type"])
@@ -93,6 +98,7 @@ __all__ = [
     "options_of",
     "packaged_corpus",
     "task_of",
+    "task_of_pipeline",
     "task_of_rows",
     "task_of_run",
     "task_of_type",

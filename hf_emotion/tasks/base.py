@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from ..runtime.attribution import Explained
     from ..runtime.unread import Unread
+    from .cards import Card
+    from .exporting import Exporter
 
 
 class later:
@@ -187,6 +190,35 @@ class FileColumns:
     nested: str = "turns"
 
 
+@dataclass(frozen=True)
+class Page:
+    """
+    What the page of `demo` shows for a model.
+
+    Attributes:
+        box: what the box for the text is called.
+        examples: texts to try.
+        table: (text, emotions, seed) -> `Table` with what the model says. Emotions and the seed are those that were chosen, none
+            and None where the page offers none.
+        question: (text, method, emotions) -> what `explain` is given: the text as it takes it, and its arguments.
+        methods: of heat maps, by name.
+        method: the one that is chosen at first; None: no heat map.
+        lines: of the box.
+        button: what the button is called.
+        emotions: those that may be chosen, with a seed; None: there is no such choice.
+    """
+
+    box: str
+    examples: Sequence[str]
+    table: Callable[[str, Sequence[str], int | None], Table]
+    question: Callable[[str, str, Sequence[str]], tuple[Any, dict[str, Any]]]
+    methods: Sequence[str]
+    method: str | None
+    lines: int = 2
+    button: str = "Predict"
+    emotions: Sequence[str] | None = None
+
+
 def _none(*args: Any, **kwargs: Any) -> None:
     """What a task has nothing to say about."""
 
@@ -215,20 +247,22 @@ class Task:
         owns: a model's configuration -> whether the model is of this task or of a more special one.
         ran: metrics.json of a run of a stock model -> the same.
         file_columns: where the items of a file are; None where `predict` reads no files for it.
-        options: what `answer` and the predictor take: "taxonomy", "top_k", "targets".
+        command: the command that answers with its models.
+        predictor_options: what the predictor takes beside the arguments of all predictors ("taxonomy").
+        options: what `answer` takes ("top_k", "targets").
         settings: what `evaluate` takes.
 
     Rows (`rows.py`; N counts what is predicted: rows, or the turns of dialogues):
         texts: rows -> the whole text of each.
-        counted_texts: rows -> {text: how often it stands there}, by which duplicates are found.
-        held_out_texts: rows -> for each row the text that `dedupe` lets no training row share.
+        counted_texts: rows -> {text: how often it stands there}, by which duplicates are found; None: each row counts.
+        held_out_texts: rows -> for each row the text that `dedupe` lets no training row share; None: the whole text.
         gold: rows -> (N, C) int8 of 0 and 1 where a row may have several labels, else (N,) int64 class ids, -1 where there is none;
             None for rows without labels.
         units: rows -> the N ids and texts.
         as_texts: rows -> rows that a classifier of texts reads; None: there are none.
         contexts: rows -> what metrics.json calls "contexts".
 
-    Training (`building.py`):
+    Training (`building.py`, `card.py`):
         complete: recipe -> fields of `model_config` that it gets where it does not name them.
         check_recipe: recipe; ValueError for fields that do not fit each other.
         warn: (training rows, label names, which of them occur); logs what will go wrong.
@@ -237,14 +271,30 @@ class Task:
         prepare: (recipe, splits, fields of the part, first) -> `Prepared`; `first` is `TrainingArguments.main_process_first`.
         finish: (recipe, run, trainer, prepared, splits, folder) -> `HeldOut`, or None. All processes call it; the first one writes the
             checkpoint into `folder`, which is None in the others. It adds figures to `run`.
+        card: (run folder, recipe, metrics.json, the entry of its best seed) -> `Card`.
 
     Prediction (`predictor.py`, `showing.py`, `measuring.py`):
-        predictor: (model, tokenizer, max_length=..., **options) -> the predictor.
+        predictor: (model, tokenizer, max_length=..., **predictor_options) -> a `Predictor`.
         exported: folder -> the exported model of a predictor.
-        answer: (predictor, lines, options) -> `Answer`.
+        answer: (predictor, lines, **options) -> `Answer`; None: it has another command than `predict`.
         loader_options: (predictor, corpus) -> options that the corpus' loader gets unless they are given.
-        evaluate: (predictor, corpus name, split, data_dir, options of the loader, settings) -> figures.
+        evaluate: (predictor, corpus name, split, data_dir, options of the loader, **settings) -> figures.
         figures: (figures, corpus name, split) -> what a terminal shows of them.
+
+    Explanation (`explaining.py`, `guidance.py`, `page.py`):
+        explains: the arguments of `explain` that it takes.
+        explain: (predictor, text, merge=..., those that are given) -> `Explained`; None: its models cannot be explained here.
+        row_questions: (predictor, rows) -> a list with a `Question` for each row whose words `faithfulness` may rank.
+        word_scores: (predictor, reading, label, method) -> (words,) for such a question; None: it ranks no words.
+        guidance: metrics.json of a run -> a function, (run, split, data_dir) -> "context_guidance" of its analysis; None: contexts
+            do not guide its model.
+        page: predictor -> `Page`; None: `demo` does not show its models.
+
+    Publishing (`exporting.py`, `space.py`):
+        exporter: () -> the `Exporter` of its checkpoints; None: they are not exported.
+        ask: (pipeline, text, what was chosen) -> dictionaries, what a Space shows of a text. The source of this function and of the next
+            one becomes part of the Space's program. None: there is no Space for its models.
+        choices: pipeline -> {label: names}, what is chosen beside a text.
     """
 
     name: str
@@ -258,15 +308,17 @@ class Task:
     stock: bool = False
     auto_class: str
     predictor_class: str | None
+    command: str = "predict"
     owns: Callable[[Any], bool]
     ran: Callable[[dict[str, Any]], bool] = lambda report: False
     file_columns: FileColumns | None = None
+    predictor_options: frozenset[str] = frozenset()
     options: frozenset[str] = frozenset()
     settings: frozenset[str] = frozenset()
 
     texts: Callable[..., list[str]]
-    counted_texts: Callable[..., Counter[str]]
-    held_out_texts: Callable[..., list[str]]
+    counted_texts: Callable[..., Counter[str]] | None = None
+    held_out_texts: Callable[..., list[str]] | None = None
     gold: Callable[..., Any]
     units: Callable[..., Any] = _none
     as_texts: Callable[..., Any] = _none
@@ -279,6 +331,7 @@ class Task:
     parts: Callable[..., list[Part] | None] = _none
     prepare: Callable[..., Prepared]
     finish: Callable[..., HeldOut | None]
+    card: Callable[..., Card]
 
     predictor: Callable[..., Any] = _none
     exported: Callable[..., Any] = later("hf_emotion.runtime", "onnx.OnnxClassifier")
@@ -287,6 +340,16 @@ class Task:
     evaluate: Callable[..., dict[str, Any]] | None = None
     figures: Callable[..., list[Table | str]] | None = None
 
+    explains: frozenset[str] = frozenset()
+    explain: Callable[..., Explained] | None = None
+    row_questions: Callable[..., Any] = _none
+    word_scores: Callable[..., np.ndarray] | None = None
+    guidance: Callable[..., Callable[..., dict[str, Any]] | None] = _none
+    page: Callable[..., Page] | None = None
+    exporter: Callable[[], Exporter] | None = None
+    ask: Callable[..., list[dict[str, Any]]] | None = None
+    choices: Callable[..., dict[str, list[str]]] = later(__package__, "space.choices")
+
 
 __all__ = [
     "OWN_TERMS",
@@ -294,6 +357,7 @@ __all__ = [
     "Corpus",
     "FileColumns",
     "HeldOut",
+    "Page",
     "Part",
     "Prepared",
     "Table",

@@ -5,7 +5,7 @@ import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.checkpoints import load_checkpoint
+from ..runtime.checkpoints import check_vocabulary, load_checkpoint
 from . import task_of
 from .base import Task
 
@@ -32,9 +32,14 @@ def load_for(
     if found is not task:
         name = checkpoint if isinstance(checkpoint, str | Path) else f"the {model.config.model_type!r} model"
         raise ValueError(
-            f"{name} reads {found.reads} ({found.name}), and {task.predictor_class} needs a model of {task.reads}: use "
-            f"{found.predictor_class or 'transformers'}."
+            f"{name} is a model for {found.name} and reads {found.reads}: {task.predictor_class} does not fit, use "
+            + (
+                f"{found.predictor_class}, or `hf-emotion {found.command}`."
+                if found.predictor_class
+                else "transformers."
+            )
         )
+    check_vocabulary(model.config, tokenizer)
     return model, tokenizer
 
 

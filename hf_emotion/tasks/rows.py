@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 from datasets import Dataset, DatasetDict
 
 from ..data.splits import label_names
-from . import task_of_rows
+from . import Task, task_of_rows
 
 
 def label_matrix(rows: Dataset) -> np.ndarray:
@@ -22,6 +24,15 @@ def label_matrix(rows: Dataset) -> np.ndarray:
     if gold is None:
         raise ValueError(f"the rows have no labels: they have the columns {rows.column_names}.")
     return gold
+
+
+def rows_for_task(task: Task, rows: Dataset) -> Dataset | None:
+    """The rows as models of a task read them; None where they do not. A classifier of texts reads the replies of a corpus of replies."""
+    found = task_of_rows(rows)
+    if found is task:
+        return rows
+    read = found.as_texts(rows)
+    return None if read is None or task_of_rows(read) is not task else read
 
 
 def class_counts(rows: Dataset) -> dict[str, int]:
@@ -40,7 +51,7 @@ def duplicates_between_splits(splits: DatasetDict) -> dict[str, int]:
     ("train & test": 32), and repeated rows within a split ("repeated in train"); for aspect data repeated sentences, since a
     sentence has a row for each of its aspects.
     """
-    texts = {split: task_of_rows(rows).counted_texts(rows) for split, rows in splits.items()}
+    texts = {split: _counted_texts(rows) for split, rows in splits.items()}
     names = list(texts)
     report = {f"repeated in {name}": sum(texts[name].values()) - len(texts[name]) for name in names}
     for i, first in enumerate(names):
@@ -49,9 +60,15 @@ def duplicates_between_splits(splits: DatasetDict) -> dict[str, int]:
     return report
 
 
+def _counted_texts(rows: Dataset) -> Counter[str]:
+    task = task_of_rows(rows)
+    return Counter(task.texts(rows)) if task.counted_texts is None else task.counted_texts(rows)
+
+
 def remove_duplicates(splits: DatasetDict) -> DatasetDict:
     """Remove from train every row whose text (dialogue, context of a reply) stands in validation or test."""
-    texts = task_of_rows(splits["train"]).held_out_texts
+    task = task_of_rows(splits["train"])
+    texts = task.held_out_texts or task.texts
     held_out = {text for split, rows in splits.items() if split != "train" for text in texts(rows)}
     keep = [number for number, text in enumerate(texts(splits["train"])) if text not in held_out]
     return DatasetDict({**splits, "train": splits["train"].select(keep)})

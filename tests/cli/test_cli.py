@@ -156,7 +156,7 @@ class TestTrain:
         return tmp_path / "mine.yaml"
 
     def test_a_run(self, argv, recipe_file, base_bert, feelings, tmp_path, monkeypatch):
-        monkeypatch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+        monkeypatch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
         output = tmp_path / "run"
         options = ["--base-model", base_bert, "--data-dir", feelings, "--output", output, "--seeds", 2]
         overrides = ["--set", "num_train_epochs=1", "--set", "threshold=0.25", "--train-fraction", 0.5]

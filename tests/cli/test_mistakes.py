@@ -40,8 +40,8 @@ from hf_emotion.data.splits import label_names
 from hf_emotion.data.tfidf import fit_tfidf_gate
 from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
 from hf_emotion.recipes import make_recipe
-from hf_emotion.reports.card import best_run
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.tasks.cards import best_run
 from hf_emotion.tasks.dialogue_emotion.building import encode_dialogues
 from hf_emotion.tasks.loading import load_split
 from hf_emotion.training.fit import fit, training_arguments

@@ -86,13 +86,13 @@ def serve() -> None:
     import hf_emotion.cli
     import hf_emotion.reports.card
     import hf_emotion.reports.classification
+    import hf_emotion.reports.figures
     import hf_emotion.reports.html_report
-    import hf_emotion.reports.plots
     import hf_emotion.runs.train
 
     torch.set_num_threads(1)
     if "--no-plots" in sys.argv:
-        hf_emotion.reports.plots.write_plots = hf_emotion.reports.classification.write_reports = lambda *arguments: (
+        hf_emotion.reports.figures.write_plots = hf_emotion.reports.classification.write_reports = lambda *arguments: (
             None
         )
     gc.freeze()  # the children need not look through all that is imported

@@ -10,12 +10,10 @@ from hf_emotion.modeling import (
     LabelAwareBertConfig,
     LabelAwareBertModel,
     RobertaESAConfig,
-    RobertaWithESAForSequenceClassification,
 )
 from hf_emotion.modeling.usable_positions import usable_positions
 from model_cases import SPECIAL_TOKENS, TINY_BERT, WORDS, asymmetric_
-from safetensors.torch import load_file
-from toolkit_helpers import files_in, invoke, save_base_bert
+from toolkit_helpers import files_in, invoke
 from torch.testing import assert_close
 from transformers import (
     AutoModel,
@@ -25,11 +23,9 @@ from transformers import (
     BertForSequenceClassification,
     BertModel,
     BertTokenizerFast,
-    CamembertConfig,
     DistilBertConfig,
     DistilBertModel,
     RobertaConfig,
-    RobertaForSequenceClassification,
     RobertaModel,
     XLMRobertaConfig,
 )
@@ -152,12 +148,7 @@ class TestFolder:
         return output
 
     def test_files(self, folder):
-        assert set(files_in(folder)) == {
-            "config.json",
-            "model.safetensors",
-            "tokenizer.json",
-            "tokenizer_config.json",
-        }
+        assert set(files_in(folder)) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 
     def test_the_model_is_the_returned_one(self, bert, folder):
         loaded = AutoModel.from_pretrained(folder)
@@ -181,25 +172,6 @@ class TestFolder:
     def test_an_empty_folder_will_do(self, bert, tmp_path):
         bert_to_roberta(bert, tmp_path)
         assert (tmp_path / "model.safetensors").is_file()
-
-    def test_the_stock_classifier_over_it(self, folder):
-        model, info = AutoModelForSequenceClassification.from_pretrained(folder, output_loading_info=True)
-        assert type(model) is RobertaForSequenceClassification
-        assert all(name.startswith("classifier.") for name in info["missing_keys"])
-
-    def test_emotion_specific_attention_over_it(self, bert, folder):
-        config = RobertaESAConfig.from_pretrained(folder, num_labels=3)
-        model, info = RobertaWithESAForSequenceClassification.from_pretrained(
-            folder, config=config, output_loading_info=True
-        )
-        assert {name.split(".")[0:2][-1] for name in info["missing_keys"] if name.startswith("roberta.")} == {"score"}
-        inputs = AutoTokenizer.from_pretrained(folder)(list(TEXTS), padding=True, return_tensors="pt")
-        mask = inputs["attention_mask"].bool()
-        with torch.no_grad():
-            found = model.eval()(**inputs, output_hidden_states=True).hidden_states
-            expected = AutoModel.from_pretrained(bert)(**inputs, output_hidden_states=True).hidden_states
-        for a, b in zip(found, expected, strict=True):
-            assert_close(a[mask], b[mask], rtol=0, atol=1e-5)
 
     def test_the_command(self, bert, folder, tmp_path, own_verbosity):
         printed = invoke("convert", bert, tmp_path / "out", "--to-roberta")
@@ -275,23 +247,6 @@ class TestErrors:
 
 
 class TestPositions:
-    @pytest.mark.parametrize(
-        ("config", "positions"),
-        [
-            (BertConfig(max_position_embeddings=512, pad_token_id=0), 512),
-            (BertConfig(max_position_embeddings=512, pad_token_id=3), 512),
-            (DistilBertConfig(max_position_embeddings=512), 512),
-            (RobertaConfig(max_position_embeddings=514, pad_token_id=1), 512),
-            (RobertaConfig(max_position_embeddings=514, pad_token_id=0), 513),
-            (XLMRobertaConfig(max_position_embeddings=514, pad_token_id=1), 512),
-            (CamembertConfig(max_position_embeddings=514, pad_token_id=1), 512),
-            (RobertaESAConfig(max_position_embeddings=130, pad_token_id=1), 128),
-        ],
-        ids=lambda value: getattr(value, "model_type", None),
-    )
-    def test_usable(self, config, positions):
-        assert usable_positions(config) == positions
-
     @pytest.fixture(scope="class", params=["roberta", "xlm-roberta", "roberta-esa"])
     def classifier(self, request, tmp_path_factory):
         """A model with 8 positions and padding at 3, and a tokenizer that knows no limit."""
@@ -335,12 +290,3 @@ class TestPositions:
         assert Predictor(model, tokenizer, device="cpu").max_length == 5
         classify = EmotionClassificationPipeline(model=model, tokenizer=tokenizer, device="cpu")
         assert classify.preprocess(self.LONG)["input_ids"].shape == (1, 5)
-
-
-def test_positions_begin_behind_the_padding_index(tmp_path):
-    base = save_base_bert(tmp_path / "bert")
-    bert_to_roberta(base, tmp_path / "roberta")
-    table = load_file(tmp_path / "roberta" / "model.safetensors")["embeddings.position_embeddings.weight"]
-    expected = load_file(base / "model.safetensors")["embeddings.position_embeddings.weight"]
-    assert not table[:1].any()
-    assert_close(table[1:], expected, rtol=0, atol=0)

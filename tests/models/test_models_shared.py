@@ -260,10 +260,7 @@ def test_remote_code_gives_the_same_numbers_without_the_library(case: ModelCase,
     ]
     model = case.build()
     inputs = case.make_inputs(3, 9, 5)
-    expected = {
-        "base": getattr(model, model.base_model_prefix)(**without_labels(inputs)),
-        "head": model(**inputs),
-    }
+    expected = {"base": getattr(model, model.base_model_prefix)(**without_labels(inputs)), "head": model(**inputs)}
     outputs = load_file(fresh_process.saved[case.id] / "outputs.safetensors")
     assert {name for name in outputs if name.startswith("head.")} == {f"head.{name}" for name in case.head_outputs}
     for name, value in outputs.items():
@@ -535,26 +532,18 @@ def test_new_weights_and_buffers_are_initialised_over_a_plain_checkpoint(case: M
 
 
 @each_case(NO_SDPA)
-def test_eager_equals_sdpa(case: ModelCase):
+def test_eager_equals_sdpa_also_when_it_is_changed_later(case: ModelCase):
     inputs = case.make_inputs(4, 9, 2)
-    results = {}
-    for implementation in ("eager", "sdpa"):
-        model = case.build(attn_implementation=implementation)
-        assert model.config._attn_implementation == implementation
-        results[implementation] = (model(**inputs).logits, *gradients(model, inputs))
-    assert_close(results["sdpa"], results["eager"], rtol=1e-4, atol=1e-5)
-
-
-@each_case(NO_SDPA)
-def test_attention_implementation_can_be_changed_later(case: ModelCase):
-    model = case.build(attn_implementation="sdpa")
-    inputs = case.make_inputs(4, 9, 2)
-    expected = model(**inputs).logits
-    model.set_attn_implementation("eager")
-    assert model.config._attn_implementation == "eager"
-    outputs = model(**inputs, output_attentions=True)
-    assert len(outputs[case.attentions]) == (case.attention_maps or model.config.num_hidden_layers)
-    assert_close(outputs.logits, expected, rtol=1e-4, atol=1e-5)
+    results = []
+    for built, used in (("eager", "eager"), ("sdpa", "sdpa"), ("sdpa", "eager")):
+        model = case.build(attn_implementation=built)
+        assert model.config._attn_implementation == built
+        model.set_attn_implementation(used)
+        results.append((model(**inputs).logits, *gradients(model, inputs)))
+    for found in results[1:]:
+        assert_close(found, results[0], rtol=1e-4, atol=1e-5)
+    maps = model(**inputs, output_attentions=True)[case.attentions]
+    assert len(maps) == (case.attention_maps or model.config.num_hidden_layers)
 
 
 @each_case()
@@ -590,25 +579,21 @@ def padding_in_front(case: ModelCase, inputs: dict) -> dict:
 
 
 @each_case(NO_LEFT_PADDING)
-@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+@pytest.mark.parametrize("implementation", ["eager", "sdpa", "embeddings"])
 def test_padding_may_stand_on_either_side(case: ModelCase, implementation):
-    model = case.build(attn_implementation=implementation).double()
+    embeddings = implementation == "embeddings"
+    if embeddings and case.id in NO_INPUTS_EMBEDS:
+        pytest.skip(NO_INPUTS_EMBEDS[case.id])
+    model = case.build(attn_implementation=None if embeddings else implementation).double()
     inputs = as_double(case.make_inputs(3, 9, 3))
     moved = padding_in_front(case, inputs)
     assert not torch.equal(moved[case.mask], inputs[case.mask])
-    expected, found = model(**inputs), model(**moved)
+    expected, given = model(**inputs), dict(moved)
+    if embeddings:
+        given["inputs_embeds"] = model.get_input_embeddings()(given.pop("input_ids"))
+    found = model(**given)
     assert_close(real(case, found.logits, moved), real(case, expected.logits, inputs), rtol=1e-9, atol=1e-9)
     assert_close(found.loss, expected.loss, rtol=1e-6, atol=0)  # of replies always in float32
-
-
-@each_case({**NO_LEFT_PADDING, **NO_INPUTS_EMBEDS})
-def test_padding_may_stand_on_either_side_of_embeddings_too(case: ModelCase):
-    model = case.build().double()
-    inputs = as_double(case.make_inputs(3, 9, 3))
-    expected = model(**inputs).logits
-    moved = padding_in_front(case, inputs)
-    moved["inputs_embeds"] = model.get_input_embeddings()(moved.pop("input_ids"))
-    assert_close(real(case, model(**moved).logits, moved), real(case, expected, inputs), rtol=1e-9, atol=1e-9)
 
 
 @each_case()
@@ -756,16 +741,6 @@ def test_gradient_accumulation_equals_one_large_batch(case: ModelCase, tmp_path)
     accumulated = tuned_parameters(case.build(), rows, tmp_path, batch_size=2, accumulation=4)
     assert largest_difference(large, start) > 0.01, "training has to change something to compare"
     assert largest_difference(large, accumulated) < 1e-5
-
-
-def test_accumulation_test_fails_where_the_trainer_does_not_divide_the_loss(tmp_path):
-    case = CASES[0]
-    rows = rows_of(case.make_inputs(8, 7, 11))
-    large = tuned_parameters(case.build(), rows, tmp_path, batch_size=8, accumulation=1)
-    model = case.build()
-    model.accepts_loss_kwargs = True
-    accumulated = tuned_parameters(model, rows, tmp_path, batch_size=2, accumulation=4)
-    assert largest_difference(large, accumulated) > 1e-3
 
 
 @each_case()

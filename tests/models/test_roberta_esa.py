@@ -12,13 +12,7 @@ from hf_emotion.modeling import (
     RobertaWithESAForSequenceClassification,
     classification_loss,
 )
-from model_cases import (
-    LABEL_NAMES,
-    TINY_BERT,
-    asymmetric_,
-    classifier_inputs,
-    encoder_inputs,
-)
+from model_cases import LABEL_NAMES, TINY_BERT, asymmetric_, classifier_inputs, encoder_inputs
 from torch import nn
 from torch.testing import assert_close
 from transformers import (

@@ -19,11 +19,7 @@ from model_cases import (
 from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification, pipeline
 
 
-NAMES = {
-    "aspects": list(ASPECTS),
-    "targets": ["PLACE1", "PLACE2"],
-    "target_texts": ["home of joy", "home of anger"],
-}
+NAMES = {"aspects": list(ASPECTS), "targets": ["PLACE1", "PLACE2"], "target_texts": ["home of joy", "home of anger"]}
 SENTIHOOD = {
     "aspects": ["general", "price", "safety", "transit-location"],
     "targets": ["LOCATION1", "LOCATION2"],
@@ -203,14 +199,9 @@ def test_models_without_targets_take_none_and_models_without_aspects_are_refused
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("LOCATION1 is nice", "location - 1 is nice"),
-        ("xLOCATION1y", "x location - 1 y"),
         ("inLOCATION1, not (LOCATION1).", "in location - 1, not (location - 1)."),
-        ("LOCATION1LOCATION1", "location - 1 location - 1"),
-        ("3LOCATION1 4", "3 location - 1 4"),
-        ("LOCATION2 is nice", "LOCATION2 is nice"),
+        ("LOCATION2 is LOCATION1LOCATION1", "LOCATION2 is location - 1 location - 1"),
         ("location1", "location1"),
-        ("", ""),
     ],
 )
 def test_targets_are_marked_and_set_off(text, expected):
@@ -318,18 +309,11 @@ def test_pairs_of_unequal_length_are_padded(tokenizer):
 
 
 def test_one_text_gives_one_list_and_several_a_list_each(classify):
-    several = classify(list(TARGETED_TEXTS))
-    assert [pairs_of(entries) for entries in several] == [pairs_of(classify(text)) for text in TARGETED_TEXTS]
-    for entries, text in zip(several, TARGETED_TEXTS, strict=True):
-        assert entries == classify(text)
-    assert classify([TARGETED_TEXTS[0]]) == several[:1]
-
-
-def test_batch_size_changes_nothing(classify):
     calls = count_calls(classify.model)
-    expected = classify(list(TARGETED_TEXTS))
+    several = classify(list(TARGETED_TEXTS))
     assert len(calls) == len(TARGETED_TEXTS)
-    assert classify(list(TARGETED_TEXTS), batch_size=2) == expected
+    assert several == [classify(text) for text in TARGETED_TEXTS] == classify(list(TARGETED_TEXTS), batch_size=2)
+    assert classify([TARGETED_TEXTS[0]]) == several[:1]
 
 
 # Around the model
@@ -344,20 +328,6 @@ def test_dtype_and_device_stay_those_of_the_model(tokenizer):
         for entry in classify(TARGETED_TEXTS[0]):
             assert isinstance(entry["score"], float)
             assert sum(entry["scores"].values()) == pytest.approx(1, abs=1e-5)
-
-
-def test_pipeline_of_a_folder_needs_no_task_and_keeps_all_names(tmp_path, classify):
-    expected = classify(list(TARGETED_TEXTS))
-    classify.save_pretrained(tmp_path / "first")
-    loaded = pipeline(model=str(tmp_path / "first"), trust_remote_code=True, device="cpu")
-    loaded.save_pretrained(tmp_path / "second")
-    again = pipeline(model=str(tmp_path / "second"), trust_remote_code=True, device="cpu")
-    for other in (loaded, again):
-        assert (type(other).__name__, other.task) == ("TargetedSentimentPipeline", "targeted-sentiment")
-        for name, value in {**NAMES, "auxiliary_sentence": True, "num_contexts": 6}.items():
-            assert getattr(other.model.config, name) == value
-        for entries, others in zip(expected, other(list(TARGETED_TEXTS)), strict=True):
-            assert_entries(others, [(entry["target"], entry["aspect"], entry["scores"]) for entry in entries])
 
 
 def test_stock_model_keeps_its_names(tmp_path, tokenizer):

@@ -80,13 +80,6 @@ class TestFitting:
         assert gate.unseen_idf == pytest.approx(math.log(6 / 1) + 1, abs=1e-9)
         assert (gate.threshold, gate.min_words) == (3.5, 4)
 
-    def test_copies_do_not_count(self):
-        assert fit_tfidf_gate(TEXTS) == fit_tfidf_gate(TEXTS[:4] + TEXTS[5:6])
-        assert fit_tfidf_gate(text for text in TEXTS) == fit_tfidf_gate(TEXTS)  # any iterable
-
-    def test_one_letter_words_and_stop_words_count(self):
-        assert {"i", "the", "is"} <= fit_tfidf_gate(TEXTS).idf.keys()
-
     def test_scores_are_the_unnormalised_ones_of_scikit_learn(self):
         texts = list(dict.fromkeys(TEXTS))
         vectorizer = TfidfVectorizer(norm=None, analyzer=words_of)
@@ -99,45 +92,32 @@ class TestFitting:
         rain = gate.idf["rain"]
         assert gate.scores(["rain", "the", "rain"])[::2] == pytest.approx([2 * rain, 2 * rain])
 
-    def test_unseen_words_count_as_in_no_text(self):
-        gate = fit_tfidf_gate(TEXTS)
-        expected = [2 * (math.log(6) + 1), math.log(6 / 3) + 1, 2 * (math.log(6) + 1)]
-        assert gate.scores(["nostalgia", "so", "nostalgia"]) == pytest.approx(expected, abs=1e-5)
-
 
 class TestFilter:
-    def test_the_threshold_itself_is_kept(self):
-        gate = gate_of(a=3.5, b=3.4999, c=3.5, d=3.6, e=3.5, f=1.0)
-        assert gate.filter("a b c d e f") == "a c d e"
-
-    def test_twice_the_frequency_is_twice_the_score(self):
-        gate = gate_of(a=1.75, b=3.4, c=4.0, d=4.0, e=4.0, f=4.0)
-        assert gate.filter("a b c d e a f") == "a c d e a f"
-
-    def test_the_best_are_kept_whatever_their_scores(self):
-        gate = gate_of(a=1.1, b=1.5, c=1.2, d=1.4, e=1.3, f=1.6)
-        assert gate.filter("a b c d e f") == "b d e f"
-        assert gate.filter("a b c d e") == "b c d e"
-
-    def test_the_best_are_a_floor_and_not_an_addition(self):
-        gate = gate_of(a=5.0, b=5.0, c=1.0, d=2.0, e=1.0, f=2.5)
-        assert gate.filter("a b c d e f") == "a b d f"
-        assert gate_of(a=5.0, b=5.0, c=5.0, d=5.0, e=5.0, f=1.0).filter("a b c d e f") == "a b c d e"
-
-    def test_among_equals_the_first_are_kept(self):
-        assert gate_of(a=1.0, b=1.0, c=1.0, d=1.0, e=1.0, f=2.0).filter("a b c d e f") == "a b c f"
+    @pytest.mark.parametrize(
+        ("scores", "text", "left"),
+        [
+            pytest.param(
+                [3.5, 3.4999, 3.5, 3.6, 3.5, 1.0], "a b c d e f", "a c d e", id="the threshold itself is kept"
+            ),
+            pytest.param(
+                [1.75, 3.4, 4, 4, 4, 4], "a b c d e a f", "a c d e a f", id="twice the frequency, twice the score"
+            ),
+            pytest.param([1.1, 1.5, 1.2, 1.4, 1.3, 1.6], "a b c d e f", "b d e f", id="the four best are kept"),
+            pytest.param([1.1, 1.5, 1.2, 1.4, 1.3], "a b c d e", "b c d e", id="whatever their scores"),
+            pytest.param([5.0, 5.0, 1.0, 2.0, 1.0, 2.5], "a b c d e f", "a b d f", id="a floor and not an addition"),
+            pytest.param([5.0, 5.0, 5.0, 5.0, 5.0, 1.0], "a b c d e f", "a b c d e", id="more than four"),
+            pytest.param([1.0, 1.0, 1.0, 1.0, 1.0, 2.0], "a b c d e f", "a b c f", id="among equals the first"),
+            pytest.param([1.0] * 5, "a b c d e Unseen", "a b c Unseen", id="words that were never seen stay"),
+            *(pytest.param([1.0] * 4, text, text, id=repr(text)) for text in ("", "a", " a  b\tc\n d ", "A, b! a a")),
+        ],
+    )
+    def test_what_is_left(self, scores, text, left):
+        assert gate_of(**dict(zip("abcdef", scores, strict=False))).filter(text) == left
 
     def test_order_and_spelling_stay(self):
         gate = gate_of(sad=4.0, so=1.0, day=4.0, rain=5.0, home=4.0, the=1.0)
         assert gate.filter("So SAD,  the 'day'\n\tthe (Rain)! Home?") == "SAD, 'day' (Rain)! Home?"
-
-    def test_words_that_were_never_seen_stay(self):
-        gate = gate_of(a=1.0, b=1.0, c=1.0, d=1.0, e=1.0)
-        assert gate.filter("a b c d e Unseen").split()[-1] == "Unseen"
-
-    @pytest.mark.parametrize("text", ["", "a", " a  b\tc\n d ", "A, b! a a"])
-    def test_short_texts_are_left_as_they_are(self, text):
-        assert gate_of(a=1.0, b=1.0, c=1.0, d=1.0).filter(text) == text
 
     def test_threshold_and_floor_can_be_set(self):
         idf = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 1.0}
@@ -242,13 +222,6 @@ class TestFile:
         config._name_or_path = str(tmp_path)
         assert load_gate(config) == gate
 
-    def test_a_fitted_gate_decides_alike_after_loading(self, tmp_path):
-        gate = fit_tfidf_gate(TEXTS)
-        gate.save_pretrained(tmp_path)
-        config = RobertaESAConfig(tfidf_gating="scale")
-        config._name_or_path = str(tmp_path)
-        assert load_gate(config) == gate
-
     @pytest.mark.parametrize("config", [RobertaESAConfig(), BertConfig()])
     def test_models_without_gating_have_none(self, tmp_path, config):
         TfidfGate({}, 1.0).save_pretrained(tmp_path)
@@ -266,12 +239,15 @@ class TestFile:
         assert str(tmp_path) in str(error.value)
         assert "copy it there from the run folder, or pass the gate as `gate`" in str(error.value)
 
-    def test_a_model_that_was_not_loaded(self):
-        with pytest.raises(OSError, match="tfidf_gate.json .*a model that was not loaded.*pass the gate as `gate`"):
-            load_gate(RobertaESAConfig(tfidf_gating="filter"))
-
-    def test_a_repository_that_the_cache_does_not_hold(self):
+    @pytest.mark.parametrize(
+        ("place", "message"),
+        [
+            ("", "tfidf_gate.json .*a model that was not loaded.*pass the gate as `gate`"),
+            ("somebody/no-such-model", "tfidf_gate.json"),
+        ],
+    )
+    def test_a_model_without_a_folder(self, place, message):
         config = RobertaESAConfig(tfidf_gating="filter")
-        config._name_or_path = "somebody/no-such-model"
-        with pytest.raises(OSError, match="tfidf_gate.json"):
+        config._name_or_path = place
+        with pytest.raises(OSError, match=message):
             load_gate(config)

@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,9 +36,11 @@ from hf_emotion import (
 from hf_emotion.inference import load_predictor
 from hf_emotion.publishing.export import export_onnx, read_texts
 from hf_emotion.runs.evaluate import evaluate
+from hf_emotion.runtime import graphs
 from hf_emotion.runtime.batching import encode_texts, pad_rows
 from hf_emotion.runtime.exported import ExportedTokenizer, write_tokenizer_facts
 from hf_emotion.serving.bulk import _fingerprint
+from hf_emotion.tasks import emotion_classification
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -266,7 +269,7 @@ class TestFolder:
     @pytest.mark.parametrize("quantize", ["int8", "uint8"])
     def test_weights_of_8_bits(self, label_aware_onnx, root, quantize):
         folder = shutil.copytree(label_aware_onnx, root / f"weights-{quantize}")
-        export_module._quantize(folder / "model.onnx", quantize)
+        graphs.quantize_graph(folder / "model.onnx", quantize)
         types = {
             tensor.data_type for tensor in onnx.load(folder / "model.onnx").graph.initializer if len(tensor.dims) == 2
         }
@@ -284,9 +287,9 @@ class TestFolder:
     )
     def test_processors_that_saturate(self, monkeypatch, tmp_path, machine, flags, saturates):
         (tmp_path / "cpuinfo").write_text(flags)
-        monkeypatch.setattr(export_module.platform, "machine", lambda: machine)
-        monkeypatch.setattr(export_module, "Path", lambda path: tmp_path / path.rpartition("/")[2])
-        assert export_module._saturates() is saturates
+        monkeypatch.setattr(graphs.platform, "machine", lambda: machine)
+        monkeypatch.setattr(graphs, "Path", lambda path: tmp_path / path.rpartition("/")[2])
+        assert graphs.saturates() is saturates
 
     @pytest.mark.slow
     def test_uint8(self, label_aware, label_aware_onnx, labelled, root):
@@ -325,11 +328,15 @@ class TestFolder:
 
     @pytest.mark.parametrize(("difference", "logit"), [(2e-4, 0.1), (2e-4, 1.9), (float("nan"), 9.0)])
     def test_what_counts_as_a_difference(self, label_aware, root, monkeypatch, difference, logit):
-        monkeypatch.setattr(export_module, "_export_classifier", lambda *_: [])
-        monkeypatch.setattr(export_module, "_load", lambda *_: None)
-        monkeypatch.setattr(
-            export_module, "_compare", lambda *_: {"max_logit_difference": difference, "largest_logit": logit}
+        found = {"max_logit_difference": difference, "largest_logit": logit}
+        exporter = replace(
+            emotion_classification.TASK.exporter(),
+            write=lambda *_: [],
+            load_exported=lambda *_: None,
+            compare=lambda *_: found,
         )
+        task = replace(emotion_classification.TASK, exporter=lambda: exporter)
+        monkeypatch.setattr(export_module, "task_of", lambda config: task)
         with pytest.raises(ValueError, match="differs from torch"):
             export_onnx(label_aware, root / "differs", texts=["joy"])
         assert not (root / "differs").exists()
@@ -546,7 +553,7 @@ class TestReplies:
         folder = shutil.copytree(output, root / f"{output.name}-int8")
         names = ("encoder.onnx", "decoder.onnx")
         for name in names:
-            export_module._quantize(folder / name, "uint8")
+            graphs.quantize_graph(folder / name, "uint8")
             graph = onnx.load(folder / name).graph
             weights = {tensor.name for tensor in graph.initializer}
             products = [node for node in graph.node if node.op_type in ("MatMul", "Gemm")]

@@ -35,8 +35,8 @@ from hf_emotion.publishing.release import (
     release,
     stage,
 )
+from hf_emotion.tasks import corpora
 from hf_emotion.tasks.base import OWN_TERMS
-from hf_emotion.tasks.emotion_classification.corpora import CORPORA
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -432,7 +432,7 @@ def test_cards_that_are_refused(tmp_path, metadata, text, message):
 
 
 def test_every_corpus_of_the_package_names_its_terms():
-    unnamed = {name for name, corpus in CORPORA.items() if corpus.terms == OWN_TERMS}
+    unnamed = {name for name, corpus in corpora().items() if corpus.terms == OWN_TERMS}
     assert unnamed == {"files", "dialogue_files", "reply_files"}
 
 

@@ -25,8 +25,9 @@ from hf_emotion.publishing.export import export_onnx
 from hf_emotion.publishing.hub import push
 from hf_emotion.publishing.release import check, release, stage
 from hf_emotion.recipes import make_recipe
-from hf_emotion.reports.card import plain, write_card
+from hf_emotion.reports.card import write_card
 from hf_emotion.runtime.loading import read_config, read_model, read_tokenizer
+from hf_emotion.tasks.cards import plain
 from hf_emotion.tasks.sequence_classification import build_classifier
 
 
@@ -90,24 +91,13 @@ PROGRAMS = [
 def test_no_pickle_and_no_eval():
     """`torch.load` only of tensors; the one `exec` runs the example of a card that was checked before."""
     assert len(PROGRAMS) > 60
-    forbidden = {
-        "eval",
-        "exec",
-        "pickle.load",
-        "pickle.loads",
-        "joblib.load",
-        "yaml.load",
-        "yaml.unsafe_load",
-        "os.system",
-    }
+    forbidden = set("eval exec pickle.load pickle.loads joblib.load yaml.load yaml.unsafe_load os.system".split())
     found = set()
     for path in PROGRAMS:
         for name, call in calls_in(path):
             arguments = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
             assert name not in ("torch.load",) or arguments["weights_only"] == "True", path
-            assert arguments.get("allow_pickle", "False") == "False" and arguments.get("shell", "False") == "False", (
-                path
-            )
+            assert {arguments.get(name, "False") for name in ("allow_pickle", "shell")} == {"False"}, path
             if name in forbidden:
                 found.add((path.name, name))
     assert found == {("load_check.py", "exec")}
@@ -441,11 +431,13 @@ def test_names_in_a_card_are_text(tmp_path):
     best["test"] = {"tuned": {"per_label": {hostile: scores}}}
     figures = {"test": {"tuned": {"macro_f1": {"mean": 0.5, "std": None}}}}
     report = {
+        "model_type": "cg-bert",
         **{"contexts": {"aspects": [hostile], "targets": [hostile], "target_texts": [hostile]}, "summary": figures},
         **{"class_counts": {hostile: 1}, "published": {}, "rows": {"train": 1}, "duplicates": {}, "runs": [best]},
         "environment": {"device": "CPU", "threads": 1, "python": "3", "torch": "2", "transformers": "5"},
     }
-    write_card(tmp_path, recipe_for(tmp_path, dataset="files", description=hostile), report, best)
+    recipe = recipe_for(tmp_path, dataset="files", description=hostile, model_type="cg-bert", model_config={})
+    write_card(tmp_path, recipe, report, best)
     card = (tmp_path / "README.md").read_text()
     body = card.split("\n---\n", 1)[1].replace(repr([hostile]), "")
     assert "<script" not in body and "&lt;script&gt;" in body and "\n# y" not in body

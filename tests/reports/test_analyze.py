@@ -24,10 +24,10 @@ from hf_emotion import Predictor, load_dataset_for, metrics
 from hf_emotion.reports import analyze as module
 from hf_emotion.reports.analyze import analyze, analyze_pair
 from hf_emotion.reports.compare import compare
-from hf_emotion.reports.context_guidance import histogram
 from hf_emotion.reports.finished_runs import read_predictions
-from hf_emotion.tasks.held_out import _write_predictions
+from hf_emotion.tasks.held_out import _write_predictions, labelled_units
 from hf_emotion.tasks.rows import label_matrix
+from hf_emotion.tasks.targeted_sentiment.guidance import histogram
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -436,7 +436,7 @@ class TestLess:
         figures = {"teacher_forcing": {"perplexity": 8.5, "tokens": 7}}
         summary = {"test": {"teacher_forcing": {"perplexity": {"mean": 8.5, "std": None}}}}
         runs = [{"seed": 1, "train_minutes": 1.0, "history": [], "validation": figures, "test": figures}]
-        run = write_run(tmp_path / "run", runs=runs, summary=summary)
+        run = write_run(tmp_path / "run", model_type="gpt2-mod-ln", runs=runs, summary=summary)
         assert "hf-emotion evaluate" in analyze(run)["left_out"]["analysis"]
         assert "8.5000" in page(run / "report.html").text
 
@@ -732,7 +732,7 @@ class TestRows:
         names = [f"label {i}" for i in range(28)]
         scores = np.random.default_rng(0).random((len(gold), 28))
         _write_predictions(tmp_path / "predictions.parquet", {"test": rows}, {"test": scores}, names)
-        ids, texts = module._rows(rows)
+        ids, _, texts, _ = labelled_units(rows)
         assert read_predictions(tmp_path, "test", multi_label=kind == "texts").ids == ids and len(texts) == len(ids)
         if kind == "dialogues":
             turn = next(i for i, label in enumerate(rows["labels"][1]) if label >= 0)

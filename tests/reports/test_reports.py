@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classification report and the confusion matrix as files."""
+"""The classification report, the confusion matrix, the curves of a training and the model card as files."""
 
 import logging
 import re
 import struct
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from huggingface_hub import ModelCard
 from rich.cells import cell_len
 from toolkit_helpers import files_in
 
+from hf_emotion.recipes import make_recipe
+from hf_emotion.reports import card
+from hf_emotion.reports import figures as plots
 from hf_emotion.reports.classification import write_reports
+from hf_emotion.tasks.cards import Card, Figure, table
 
 
 TEXTS = {"classification_report.txt", "confusion_matrix.txt"}
@@ -134,14 +140,6 @@ class TestSingleLabel:
         numbers = {(text.get_position()[1], text.get_position()[0]): text.get_text() for text in axes.texts}
         assert len(numbers) == 16 and (numbers[0, 1], numbers[1, 0]) == ("2", "0")
         assert axes.get_ylim() == (3.5, -0.5)  # the first class is on top, as in the text
-
-    def test_rows_without_label_change_nothing(self, tmp_path):
-        gold, probabilities = single_label_case()
-        write_reports(tmp_path / "all", "t", gold, probabilities, NAMES)
-        write_reports(tmp_path / "labelled", "t", gold[gold >= 0], probabilities[gold >= 0], NAMES)
-        both = [files_in(tmp_path / name)["classification_report.txt"] for name in ("all", "labelled")]
-        assert both[0] == both[1]
-        assert read_matrix(tmp_path / "all")[2] == read_matrix(tmp_path / "labelled")[2]
 
     def test_more_classes_than_half_of_the_rows(self, tmp_path):
         gold = np.arange(30)
@@ -270,3 +268,70 @@ class TestFiles:
         with pytest.raises(ValueError, match=message):
             write_reports(tmp_path, "t", np.array(gold), probabilities, ["a", "b"], thresholds)
         assert files_in(tmp_path) == {}
+
+
+# Cards and curves hold what the task says, whatever it is.
+
+
+def test_a_card_holds_what_the_task_says(tmp_path, monkeypatch):
+    said = Card(
+        pipeline_tag="fill-mask",
+        tags=["weather"],
+        metrics=["bleu"],
+        corpora=["goemotions", "meld"],
+        task_type="fill-mask",
+        figures=[Figure("bleu", "BLEU of the forecasts", 0.123456)],
+        about="It foretells the weather.",
+        sections={"Use": ["Ask it."], "Results": [table(["part", "BLEU"], [["test", "0.12"]]), "No spread."]},
+    )
+    asked = []
+    task = SimpleNamespace(card=lambda *given: asked.append(given) or said)
+    monkeypatch.setattr(card, "task_of_run", lambda report: task)
+    recipe = make_recipe({"name": "a|b", "base_model": "some/base", "dataset": "goemotions", "paper": "Frost 1999"})
+    report, best = {"summary": {"validation": {}}}, {"seed": 3}
+    card.write_card(tmp_path, recipe, report, best)
+    assert asked == [(tmp_path, recipe, report, best)]
+    written = ModelCard.load(tmp_path / "README.md")
+    data, body = written.data, written.text.strip()
+    assert (data.pipeline_tag, data.tags, data.metrics) == ("fill-mask", ["weather"], ["bleu"])
+    assert (data.language, data.base_model, data.datasets) == (
+        "en",
+        "some/base",
+        ["google-research-datasets/go_emotions"],
+    )
+    (figure,) = data.eval_results
+    assert (figure.metric_type, figure.metric_name, figure.metric_value) == ("bleu", "BLEU of the forecasts", 0.1235)
+    assert (figure.task_type, figure.dataset_name, figure.dataset_split) == ("fill-mask", "goemotions", "validation")
+    parts = body.split("\n\n")
+    assert parts[0] == "# a\\|b" and parts[2] == said.about
+    shown = [
+        "## Use",
+        "Ask it.",
+        "## Results",
+        "| part | BLEU |\n|---|---:|\n| test | 0.12 |",
+        "No spread.",
+        "## Citation",
+    ]
+    assert parts[3:9] == shown and "Frost 1999" in parts[9]
+
+
+@pytest.mark.parametrize(
+    ("measured", "right", "files"),
+    [
+        ({"argmax": {"per_label": {"joy": {"f1": 0.5, "support": 2}}}}, "macro-F1", 2),
+        ({"teacher_forcing": {"perplexity": 3.0}}, "perplexity", 1),
+    ],
+)
+def test_curves_of_a_training(measured, right, files, tmp_path, monkeypatch):
+    history = [
+        {"step": 1, "loss": 2.0},
+        {"step": 1, "eval_loss": 1.5, "eval_macro_f1": 0.25, "eval_perplexity": 8.0},
+    ]
+    run = {"seed": 3, "selected_by": "perplexity", "history": history, "validation": measured}
+    drawn, save = [], plots.save_figure
+    monkeypatch.setattr(plots, "save_figure", lambda figure, *rest: drawn.append(figure) or save(figure, *rest))
+    plots.write_plots(tmp_path, {"name": "a", "threshold": 0.3, "runs": [run]}, run)
+    assert len(files_in(tmp_path)) == len(drawn) == files
+    _, axes = drawn[0].axes
+    assert axes.get_ylabel() == right
+    assert axes.lines[0].get_ydata().tolist() == ([0.25] if right == "macro-F1" else [8.0])

@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -30,8 +31,8 @@ from hf_emotion import (
     explain,
     faithfulness,
 )
-from hf_emotion.inference.explain import METHODS, HeatMap
 from hf_emotion.reports.explain_views import print_explanation, to_html, write_explanation
+from hf_emotion.runtime.attribution import METHODS, HeatMap
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -374,8 +375,13 @@ class TestErrors:
         ("case", "arguments", "message"),
         [
             ("label-aware", {"labels": ["nervousnes"]}, "did you mean 'nervousness'"),
-            ("label-aware", {"emotions": ["joy"]}, "`emotions` cannot be used with a classifier of texts"),
-            ("label-aware", {"layer": 1}, "`layer` and `head` go with the attention of a CG-BERT"),
+            (
+                "label-aware",
+                {"emotions": ["joy"]},
+                "`emotions` cannot be used with a model for emotion-classification",
+            ),
+            ("label-aware", {"layer": 1}, "`layer` cannot be used .* which takes `labels`, `method`: leave it out"),
+            ("qacg", {"layer": 1, "method": "gradient"}, "`layer` and `head` go with the attention of a CG-BERT"),
             ("label-aware", {"method": "lime"}, "one of attention, gradient, integrated-gradients, occlusion"),
             ("label-aware", {"merge": "mean"}, "`merge` must be"),
             ("esa", {"labels": ["joy"]}, "same for all labels: leave it out, or use gradient, integrated"),
@@ -384,12 +390,24 @@ class TestErrors:
             ("qacg", {"layer": 2}, r"`layer` must lie in \[0, 2\), got 2"),
             ("cg", {"targets": ["sun"]}, "only the aspects"),
             ("gpt2-mod-ln", {"emotions": ["joi"]}, "did you mean 'joy'"),
-            ("gpt2-mod-ln", {"emotions": ["joy"], "method": "attention"}, "`method` cannot be used with a generator"),
+            (
+                "gpt2-mod-ln",
+                {"emotions": ["joy"], "method": "attention"},
+                "`method` cannot be used with a model for emotional-response",
+            ),
         ],
     )
     def test_message(self, predictor, case, arguments, message):
         with pytest.raises(ValueError, match=message):
             explain(predictor(case), PLACES, **arguments)
+
+    def test_a_task_without_explanations(self, predictor):
+        made = predictor("label-aware")
+        made.task = replace(made.task, explain=None)
+        with pytest.raises(
+            ValueError, match="emotion-classification cannot be explained: give a checkpoint for one of"
+        ):
+            explain(made, TEXT)
 
     def test_several_texts(self, predictor):
         with pytest.raises(ValueError, match="one text at a time, got 2"):
@@ -590,7 +608,7 @@ class TestFaithfulness:
         assert set(result["methods"]) == {*METHODS, "random"}
 
     def test_errors(self, predictor, tokenizer, corpus):
-        with pytest.raises(ValueError, match="not for models of dialogues or generators"):
+        with pytest.raises(ValueError, match="not for emotional-response"):
             faithfulness(predictor("gpt2-mod-ln"), "files", corpus)
         with pytest.raises(ValueError, match="did you mean 'occlusion'"):
             faithfulness(predictor("label-aware"), "files", corpus, methods=["oclusion"])

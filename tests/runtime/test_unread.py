@@ -103,22 +103,7 @@ class TestShares:
     @pytest.mark.parametrize("kind", ["word_pieces", "byte_pieces"])
     def test_a_count_word_by_word(self, kind, request):
         tokenizer, draw = request.getfixturevalue(kind), random.Random(0)
-        pool = [
-            *WORDS[:6],
-            "suns",
-            "abcd",
-            "abcdcd",
-            "xyzzy",
-            "Ärger",
-            "日本",
-            "😂😂",
-            "3",
-            "33d",
-            "!!",
-            "…",
-            "naïve",
-            "a",
-        ]
+        pool = [*WORDS[:6], *"suns abcd abcdcd xyzzy Ärger 日本 😂😂 3 33d !! … naïve a".split()]
         texts = [" ".join(draw.choices(pool, k=draw.randint(1, 9))) for _ in range(200)]
         texts += ["".join(draw.choices(pool, k=3)) for _ in range(50)]
         found = shares(tokenizer, texts)

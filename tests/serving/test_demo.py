@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -24,6 +25,7 @@ from transformers import AutoModelForSequenceClassification
 from hf_emotion import DialoguePredictor, ReplyGenerator, TargetedPredictor
 from hf_emotion.publishing.export import export_onnx
 from hf_emotion.publishing.release import write_space
+from hf_emotion.tasks.emotional_response.page import EXAMPLES
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -120,9 +122,9 @@ class TestTexts:
         assert table == {"headers": ["label", "probability", "threshold", "predicted"], "data": expected}
         assert heat == ""
 
-    def test_a_label_that_is_predicted_is_never_left_out(self, demo, page, monkeypatch):
+    def test_a_label_that_is_predicted_is_never_left_out(self, page, monkeypatch):
         every = ask(page("text"), TEXT)[0]["data"]
-        monkeypatch.setattr(demo, "LABELS_SHOWN", 1)
+        monkeypatch.setattr("hf_emotion.tasks.emotion_classification.page.LABELS_SHOWN", 1)
         assert ask(page("text"), TEXT)[0]["data"] == [row for i, row in enumerate(every) if i < 1 or row[-1] == "✓"]
 
     def test_one_label(self, page):
@@ -290,7 +292,7 @@ class TestPage:
         def fail(*arguments):
             raise ValueError(f"not {HOSTILE}")
 
-        monkeypatch.setattr(demo, "_table", fail)
+        monkeypatch.setattr(demo, "_checked", fail)
         message = refused(demo, page("text"), TEXT)
         assert "<" not in message and html.unescape(message) == f"not {HOSTILE}"
 
@@ -318,12 +320,17 @@ class TestPage:
         done = argv("demo", folders["text"], folders["replies"])
         assert done.code == 1
         assert done.err.startswith(
-            "error: `checkpoints` must all read the same kind of input: text reads texts; replies "
+            "error: `checkpoints` must all be models for the same task: text is a model for emotion-classification; replies "
         )
         done = argv("demo", folders["text"], folders["text"])
         assert done.code == 1 and "each once" in done.err
         done = argv("demo", folders["text"], folders["text"].parent / "nothing")
         assert done.code == 1 and "nothing" in done.err
+
+    def test_a_task_without_a_page(self, demo, folders, monkeypatch):
+        monkeypatch.setattr(TargetedPredictor, "task", replace(TargetedPredictor.task, page=None))
+        with pytest.raises(ValueError, match="for targeted-sentiment, which has no page: .* emotion-classification"):
+            demo.build([folders["targeted"]])
 
     def test_generators_without_a_common_emotion(self, demo, folders, tmp_path, tokenizer):
         BY_ID["gpt2-mod-ln"].build(emotions=list("abcde")).save_pretrained(tmp_path / "none")
@@ -482,9 +489,9 @@ class TestInBrowser:
         assert seen.tab.evaluate("typeof window.hacked") == "undefined"
 
     @pytest.mark.slow
-    def test_an_example_and_replies(self, demo, served, visit):
+    def test_an_example_and_replies(self, served, visit):
         seen = visit(served("replies"))
-        seen.tab.get_by_text(demo.EXAMPLES[demo.ReplyGenerator][0]).click()
+        seen.tab.get_by_text(EXAMPLES[0]).click()
         seen.tab.wait_for_function("document.querySelector('textarea').value.length > 0")
         seen.tab.locator("button.primary").click()
         assert [row[0] for row in cells(seen.tab)] == list(EMOTIONS)

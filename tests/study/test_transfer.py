@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 from toolkit_helpers import write_csv, write_dialogues
 
-from hf_emotion.study.transfer import (
-    TEMPLATES,
-    TERMS,
-    ekman_groups,
-    identity_terms,
-    transfer,
-)
+from hf_emotion.study.transfer import TEMPLATES, TERMS, ekman_groups, identity_terms, transfer
 
 
 pytest_plugins = ["toolkit_fixtures"]

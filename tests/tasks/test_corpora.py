@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """The records of the corpora: whole, read by whoever needs them, and the only place that names a corpus."""
 
+import hashlib
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
+from unittest.mock import Mock
 
+import aiohttp
 import numpy as np
 import pytest
 from datasets import Dataset
 from fuzzing import CORPORA as FOLDERS
 from fuzzing import write_corpora
 
+import hf_emotion.tasks.dialogue_emotion.loading as dialogue
+import hf_emotion.tasks.targeted_sentiment.loading as aspect
 from hf_emotion import load_dataset_for, metrics
 from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, options_of, task_of_rows
 from hf_emotion.tasks.measures import single_label
+from hf_emotion.tasks.rows import duplicates_between_splits
 
 
 CORPORA, LABELLED = corpora(), labelled_corpora()
@@ -51,12 +55,6 @@ def test_rows_of_no_task_are_named_by_their_columns():
         task_of_rows(rows)
 
 
-def test_the_corpora_are_listed_without_heavy_libraries():
-    heavy = ["datasets", "torch", "transformers", "sklearn", "scipy", "pandas", "pyarrow"]
-    code = f"import sys, hf_emotion.tasks; print([name for name in {heavy} if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
-
-
 @pytest.mark.parametrize("name", FOLDERS)
 def test_files_that_are_missing_or_no_utf8(name, tmp_path):
     options = {"corpora": ["meld"]} if name == "conversations" else {}
@@ -76,6 +74,56 @@ def test_files_that_are_missing_or_no_utf8(name, tmp_path):
         with pytest.raises(FileNotFoundError, match=re.escape(path.name)):
             load_dataset_for(name, tmp_path, **options)
         path.write_bytes(content)
+
+
+GITHUB = "https://raw.githubusercontent.com"
+ABSA = f"{GITHUB}/HSLCY/ABSA-BERT-pair/7d238eb8c772946b9e572373c144b11151e4187f/data"
+MELD_DATA = f"{GITHUB}/declare-lab/MELD/2d2011b409d3ca2d7e94460cd007d434b1d0a102/data"
+ADDRESSES = {
+    "sentihood": (aspect, f"{ABSA}/sentihood"),
+    "semeval2014": (aspect, f"{ABSA}/semeval2014"),
+    "meld": (dialogue, f"{MELD_DATA}/MELD"),
+    "emorynlp": (dialogue, f"{MELD_DATA}/emorynlp"),
+}
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_downloads(name, tmp_path, monkeypatch):
+    """Those of archives are tested with their corpora."""
+    module, address = ADDRESSES[name]
+    folder, asked = write_corpora(tmp_path) / name, []
+    expected = load_dataset_for(name, tmp_path)
+
+    class FromFolder:
+        def __init__(self, download_config):
+            assert not download_config.use_etag  # otherwise the cache is of no use offline
+
+        def download(self, asked_for):
+            asked.append(asked_for)
+            cached = tmp_path / hashlib.sha256(asked_for.encode()).hexdigest()  # whose files have no ending
+            cached.write_bytes((folder / asked_for.rpartition("/")[2]).read_bytes())
+            return str(cached)
+
+    def sums(files: dict) -> dict:
+        return {
+            key: sums(value) if isinstance(value, dict) else hashlib.sha256((folder / key).read_bytes()).hexdigest()
+            for key, value in files.items()
+        }
+
+    monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
+    monkeypatch.setattr("datasets.DownloadManager", FromFolder)
+    monkeypatch.setitem(module.FILES, name, sums(module.FILES[name]))
+    found = load_dataset_for(name)
+    assert all(found[split][:] == expected[split][:] for split in expected)
+    assert sorted(asked) == sorted(f"{address}/{path.name}" for path in folder.iterdir())
+    path = folder / asked[0].rpartition("/")[2]
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(OSError, match=f"{path.name} was not downloaded whole .*SHA-256.*HF_EMOTION_DATA"):
+        load_dataset_for(name)
+    for error in (FileNotFoundError("gone"), TimeoutError(), aiohttp.ClientPayloadError("cut off")):
+        monkeypatch.setattr(FromFolder, "download", Mock(side_effect=error))
+        with pytest.raises(OSError, match=f"cannot download {address}/{path.name} .*`data_dir` or HF_EMOTION_DATA"):
+            load_dataset_for(name)
 
 
 class TestTweetEmoji:
@@ -99,14 +147,93 @@ class TestTweetEmoji:
         with pytest.raises(ValueError, match=reason):
             load_dataset_for("tweet_emoji", self.folder(tmp_path, labels=labels))
 
-    @pytest.mark.real_data
-    @pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder")
-    def test_the_corpus(self):
-        splits = load_dataset_for("tweet_emoji")
-        assert {split: len(rows) for split, rows in splits.items()} == {
-            "train": 45_000,
-            "validation": 5_000,
-            "test": 50_000,
-        }
-        counts = np.bincount(splits["train"]["labels"], minlength=20)
-        assert (counts[0], counts.min()) == (9_204, 934)
+
+# (corpus, options, rows, labels that were counted, texts of two parts or in one twice): published figures, or counted once.
+SIX = ("joy", "sadness", "anger", "fear", "love", "surprise")
+MELD = ("neutral", "joy", "surprise", "anger", "sadness", "disgust", "fear")
+EMORYNLP = ("neutral", "joyful", "peaceful", "powerful", "scared", "mad", "sad")
+DAILY_DIALOG = ("neutral", "anger", "disgust", "fear", "happiness", "sadness", "surprise")
+POLARITIES = ("positive", "negative", "neutral", "conflict", "none")
+FOUR = ("angry", "happy", "neutral", "sad")
+REAL = [
+    (
+        *("goemotions", {}, (43410, 5426, 5427)),
+        {"train": (("neutral", "admiration", "grief", "pride", "relief"), (14219, 4130, 77, 111, 153))},
+        {"train & test": 32, "train & validation": 41, "validation & test": 10},
+    ),
+    (
+        *("emotion6", {}, (16000, 2000, 2000)),
+        {
+            "train": (SIX, (5362, 4666, 2159, 1937, 1304, 572)),
+            "validation": (SIX, (704, 550, 275, 212, 178, 81)),
+            "test": (SIX, (695, 581, 275, 224, 159, 66)),
+        },
+        {"repeated in train": 31, "train & validation": 5, "train & test": 11, "validation & test": 3},
+    ),
+    (
+        *("sentihood", {}, (15008, 3748, 7516)),
+        {
+            "train": (("none", "positive", "negative"), (12548, 1626, 834)),
+            "validation": (("none", "positive", "negative"), (3138, 406, 204)),
+            "test": (("none", "positive", "negative"), (6300, 810, 406)),
+        },
+        {"train & test": 34, "train & validation": 24, "validation & test": 5},
+    ),
+    (
+        # Together as the corpus counts them (2176 positive, ...), less one category that two sentences name twice each.
+        *("semeval2014", {}, (13695, 1525, 4000)),
+        {
+            "train": (POLARITIES, (1947, 752, 452, 185, 10359)),
+            "validation": (POLARITIES, (229, 87, 49, 11, 1149)),
+            "test": (POLARITIES, (657, 222, 94, 52, 2975)),
+        },
+        {"repeated in train": 5, "repeated in validation": 1, "train & validation": 0, "train & test": 1},
+    ),
+    (
+        *("meld", {}, (1038, 114, 280)),
+        {"train": (MELD, (4710, 1743, 1205, 1109, 683, 271, 268)), "test": (MELD, (1256, 402, 281, 345, 208, 68, 50))},
+        {},
+    ),
+    ("meld", {"four_classes": True}, (1038, 114, 280), {"test": (FOUR, (345, 402, 1256, 208))}, {}),
+    (
+        *("emorynlp", {}, (659, 89, 79)),
+        {
+            "train": (EMORYNLP, (2485, 1677, 638, 551, 941, 785, 474)),
+            "test": (EMORYNLP, (288, 217, 111, 96, 116, 86, 70)),
+        },
+        {},
+    ),
+    ("emorynlp", {"four_classes": True}, (659, 89, 79), {"test": (FOUR, (86, 217, 288, 70))}, {}),
+    (
+        *("daily_dialog", {}, (11117, 1000, 1000)),
+        {
+            # Without the one dialogue of 12 utterances and 11 labels, all neutral: 72143 are published.
+            "train": (DAILY_DIALOG, (72132, 827, 303, 146, 11182, 969, 1600)),
+            "test": (DAILY_DIALOG, (6321, 118, 47, 17, 1019, 102, 116)),
+        },
+        {},
+    ),
+    ("daily_dialog", {"four_classes": True}, (11117, 1000, 1000), {"test": (FOUR, (118, 1019, 6321, 102))}, {}),
+    # One turn less for each dialogue.
+    ("daily_dialog_replies", {}, (76042, 7069, 6740), {"test": (("neutral",), (5454,))}, {}),
+    ("empathetic_dialogues", {}, (40252, 5736, 5257), {}, {}),
+    ("tweet_emoji", {}, (45000, 5000, 50000), {"train": (("red_heart",), (9204,))}, {}),
+]
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora")
+@pytest.mark.parametrize(("name", "options", "rows", "labels", "duplicates"), REAL)
+def test_the_corpora_themselves(name, options, rows, labels, duplicates):
+    splits = load_dataset_for(name, **options)
+    assert tuple(len(splits[split]) for split in ("train", "validation", "test")) == rows
+    for split, dataset in splits.items():
+        assert len(set(dataset["id"])) == len(dataset)
+        wanted, counts = labels.get(split, ((), ()))
+        feature = dataset.features["labels"]
+        names = getattr(feature, "feature", feature).names
+        ids = np.concatenate([np.atleast_1d(value) for value in dataset["labels"]]).astype(int)
+        found = dict(zip(names, np.bincount(ids[ids >= 0], minlength=len(names)).tolist(), strict=True))
+        assert {label: found[label] for label in wanted} == dict(zip(wanted, counts, strict=True))
+    report = duplicates_between_splits(splits)
+    assert {pair: report[pair] for pair in duplicates} == duplicates

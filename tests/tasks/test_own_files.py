@@ -158,6 +158,9 @@ def test_a_validation_part_of_whole_groups(kind, tmp_path, caplog):
     assert len(validation) == size and f"{size} training {kind.unit} set aside" in caplog.text
     if set(kind.columns) != {"text"}:
         assert not {*train} & {*validation} and len({*validation}) == 6
+        for dataset in splits.values():  # the rows are in the order of the file
+            numbers = [int(re.search(r"\d+", row_id)[0]) for row_id in dataset["id"]]
+            assert numbers == sorted(numbers)
     assert len({*train, *validation}) == 30
     assert kind.load(path, validation_fraction=0.2)["validation"]["id"][:] == splits["validation"]["id"][:]
     numbers = [int(re.search(r"\d+", group)[0]) for group in validation]

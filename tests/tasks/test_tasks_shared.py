@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+import dummy_task
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -18,7 +19,7 @@ from toolkit_helpers import files_in, invoke, one_thread, report_of
 from typer.testing import CliRunner
 
 from hf_emotion.cli import app
-from hf_emotion.tasks import task_of, task_of_run
+from hf_emotion.tasks import TASKS, task_of, task_of_run
 from hf_emotion.tasks.base import OWN_TERMS
 from hf_emotion.training import seeds
 
@@ -30,9 +31,13 @@ of_case = lambda cases: pytest.mark.parametrize("case", cases, ids=lambda case: 
 @pytest.fixture(scope="module", autouse=True)
 def workplace(tmp_path_factory):
     """A working directory with tiny base models and corpora, in which all commands run."""
-    with working_in(tmp_path_factory.mktemp("tasks")), one_thread():
-        write_bases_and_corpora()
-        yield Path.cwd()
+    TASKS.append(dummy_task.TASK)
+    try:
+        with working_in(tmp_path_factory.mktemp("tasks")), one_thread():
+            write_bases_and_corpora()
+            yield Path.cwd()
+    finally:
+        TASKS.remove(dummy_task.TASK)
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +184,20 @@ def test_explain_gives_finite_maps(case, run_of):
     for heat in found["maps"]:
         values = np.array(heat["values"], dtype=float)
         assert values.shape == (len(heat["rows"]), len(heat["columns"])) and np.isfinite(values).all()
+
+
+@of_case([case for case in ANSWERING if case.exported])
+def test_an_exported_model_answers_as_its_checkpoint(case, run_of, tmp_path):
+    run, folder, lines = run_of(case), tmp_path / "onnx", tmp_path / "lines.txt"
+    lines.write_text("\n".join(case.lines), encoding="utf-8")
+    report = json.loads(invoke("export", run, "-o", folder, "--texts", lines, "--json"))
+    assert report["float32"]["texts"] == len(case.lines) and report["float32"]["other_decisions"] == 0
+    found, expected = (json_lines(invoke("predict", place, *case.lines, "--json")) for place in (folder, run))
+    for row, other in zip(found, expected, strict=True):
+        labels = [item["label"] for item in row["labels"]]
+        assert labels == [item["label"] for item in other["labels"]]
+        scores = [[item["score"] for item in one["labels"]] for one in (row, other)]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-5)
 
 
 @of_case([case for case in TASK_CASES if not case.lines])

@@ -54,7 +54,7 @@ def run(training: Path, output: Path, *overrides: str, resume: bool = False) -> 
 def reference(training, tmp_path_factory) -> Path:
     """The run folder of a training that nothing interrupted."""
     with one_thread(), pytest.MonkeyPatch.context() as patch:
-        for name in ("plots.write_plots", "classification.write_reports"):
+        for name in ("figures.write_plots", "classification.write_reports"):
             patch.setattr(f"hf_emotion.reports.{name}", lambda *arguments: None)
         return run(training, tmp_path_factory.mktemp("reference") / "run")
 

@@ -78,7 +78,7 @@ def single_thread():
 @pytest.fixture
 def no_plots(monkeypatch):
     """Drawing takes longer than training."""
-    monkeypatch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+    monkeypatch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
 
 
 @pytest.fixture
@@ -414,7 +414,7 @@ class TestResume:
     def uninterrupted(self, tmp_path_factory, recipe, feelings):
         output = tmp_path_factory.mktemp("uninterrupted") / "run"
         with one_thread(), pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+            patch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
             train(recipe, output, data_dir=feelings)
         return output
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,10 +56,6 @@ def set_aside(dialogues: datasets.Dataset, fraction: float) -> tuple[datasets.Da
 
 def texts(rows: datasets.Dataset) -> list[str]:
     return ["\n".join(utterances) for utterances in rows["utterances"]]
-
-
-def counted_texts(rows: datasets.Dataset) -> Counter[str]:
-    return Counter(texts(rows))
 
 
 def gold(rows: datasets.Dataset) -> np.ndarray:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prediction of the emotions of texts. Needs neither torch nor transformers where the model is exported."""
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from ...runtime.onnx import OnnxClassifier
-
-
-logger = logging.getLogger(__name__)
 
 
 class Predictor:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 from datasets import ClassLabel, Dataset
 
@@ -13,10 +11,6 @@ from ...data.splits import label_names, multi_hot
 
 def texts(rows: Dataset) -> list[str]:
     return list(rows["text"])
-
-
-def counted_texts(rows: Dataset) -> Counter[str]:
-    return Counter(texts(rows))
 
 
 def gold(rows: Dataset) -> np.ndarray:
@@ -32,7 +26,3 @@ def units(rows: Dataset) -> tuple[list[str], list[str]]:
 
 def as_texts(rows: Dataset) -> Dataset:
     return rows
-
-
-def no_contexts(rows: Dataset) -> None:
-    """These rows ask about no aspects."""

@@ -183,7 +183,7 @@ def _token_ngram(generator: ReplyGenerator, replies: Sequence[str]) -> metrics.N
 
 
 def _as_words(generator: ReplyGenerator, replies: Sequence[str]) -> list[str]:
-    """Replies whose `metrics.generation.words` are the generator's tokens, without the one that ends a reply."""
+    """Replies whose `metrics.words.words` are the generator's tokens, without the one that ends a reply."""
     return [" ".join(f"t{token}" for token in ids[:-1]) for ids in generator.token_ids(replies)]
 
 

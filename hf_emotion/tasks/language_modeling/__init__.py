@@ -17,10 +17,9 @@ TASK = Task(
     predictor_class=None,
     owns=lambda config: any(name.endswith("LMHeadModel") for name in getattr(config, "architectures", None) or []),
     texts=later(__name__, "rows.texts"),
-    counted_texts=later(__name__, "rows.counted_texts"),
-    held_out_texts=later(__name__, "rows.texts"),
     gold=later(__name__, "rows.gold"),
     arguments=later(__name__, "building.arguments"),
     prepare=later(__name__, "building.prepare"),
     finish=later("hf_emotion.tasks", "perplexity.finish"),
+    card=later(__name__, "card.card"),
 )

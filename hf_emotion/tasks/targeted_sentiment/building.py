@@ -14,7 +14,7 @@ from ...modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
 from ...recipes import Recipe
 from .. import corpus_of
 from ..base import HeldOut, Part, Prepared
-from ..held_out import held_out
+from ..held_out import finish_classifier
 from ..sequence_classification import prepare_classifier
 from .predictor import TargetedPredictor, check_room
 from .rows import auxiliary_sentence, context_names, contexts, none_label
@@ -119,15 +119,7 @@ def finish(
     if folder is None:
         return None
     predictor = TargetedPredictor(model, tokenizer, max_length=recipe.max_length)
-    probabilities = {
-        split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"
-    }
-
-    def save(temporary: Path) -> None:
-        if recipe.model_type is None:  # our models bring their pipeline along, a stock one needs it too
-            TargetedSentimentPipeline(model=model, tokenizer=tokenizer).save_pretrained(temporary)
-        else:
-            model.save_pretrained(temporary)
-            tokenizer.save_pretrained(temporary)
-
-    return held_out(recipe, run, probabilities, splits, folder, model, save)
+    save = None
+    if recipe.model_type is None:  # our models bring their pipeline along, a stock one needs it too
+        save = TargetedSentimentPipeline(model=model, tokenizer=tokenizer).save_pretrained
+    return finish_classifier(predictor, recipe, run, splits, folder, save)

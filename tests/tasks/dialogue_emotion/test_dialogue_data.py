@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dialogue emotion: MELD, EmoryNLP, DailyDialog, IEMOCAP and one's own dialogues."""
 
-import collections
 import hashlib
 import logging
 import os
 import re
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pyarrow
@@ -16,7 +16,9 @@ from datasets import ClassLabel, Dataset, List, Value
 from toolkit_helpers import (
     DIALOGUE_PARTS,
     IEMOCAP_CODES,
+    check_bad_rows,
     dialogues,
+    lines_from,
     write_csv,
     write_daily_dialog,
     write_emorynlp,
@@ -93,33 +95,40 @@ def meld_folder(root: Path, **splits: list) -> Path:
     return root
 
 
-class TestMeld:
-    @pytest.mark.parametrize("split", SPLITS)
-    def test_dialogues(self, tmp_path, split):
-        dataset = load_meld(write_meld(tmp_path))[split]
-        check_columns(dataset, MELD_NAMES)
-        expected = dialogues(MELD_NAMES, *DIALOGUE_PARTS[SPLITS[split]])
-        assert dataset["id"][:] == [str(number) for number in range(len(expected))]
-        assert [turns_of(dataset, row) for row in range(len(dataset))] == expected
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize(
+    ("load", "write", "names"),
+    [(load_meld, write_meld, MELD_NAMES), (load_emorynlp, write_emorynlp, EMORYNLP_NAMES)],
+)
+def test_dialogues(load, write, names, split, tmp_path):
+    dataset = load(write(tmp_path))[split]
+    check_columns(dataset, names)
+    expected = dialogues(names, *DIALOGUE_PARTS[SPLITS[split]])
+    assert load is load_emorynlp or dataset["id"][:] == [str(number) for number in range(len(expected))]
+    assert [turns_of(dataset, row) for row in range(len(dataset))] == expected
 
+
+@pytest.mark.parametrize(
+    ("load", "write"),
+    [(load_meld, write_meld), (load_emorynlp, write_emorynlp), (load_daily_dialog, write_daily_dialog)],
+)
+def test_four_classes_keep_the_other_utterances(load, write, tmp_path):
+    of = {"joy": "happy", "joyful": "happy", "happiness": "happy", "anger": "angry", "mad": "angry", "sadness": "sad"}
+    of |= {"sad": "sad", "neutral": "neutral"}
+    write(tmp_path)
+    for dataset, plain in zip(load(tmp_path, four_classes=True).values(), load(tmp_path).values(), strict=True):
+        check_columns(dataset, FOUR)
+        for row in range(len(plain)):
+            expected = [(speaker, text, of.get(label)) for speaker, text, label in turns_of(plain, row)]
+            assert turns_of(dataset, row) == expected
+
+
+class TestMeld:
     def test_utterances_are_ordered_by_their_numbers(self, tmp_path):
-        rows = [
-            meld_row(4, 10, "c"),
-            meld_row(7, 1, "z"),
-            meld_row(4, 0, "a"),
-            meld_row(7, 0, "y"),
-            meld_row(4, 9, "b"),
-        ]
-        train = load_meld(meld_folder(tmp_path, train=rows))["train"]
+        numbers = [(4, 10, "c"), (7, 1, "z"), (4, 0, "a"), (7, 0, "y"), (4, 9, "b")]
+        train = load_meld(meld_folder(tmp_path, train=[meld_row(*row) for row in numbers]))["train"]
         assert train["id"][:] == ["4", "7"]
         assert train["utterances"][:] == [["a", "b", "c"], ["y", "z"]]  # as numbers: 9 is before 10
-
-    def test_each_file_is_its_split_and_equal_numbers_do_not_meet(self, tmp_path):
-        splits = load_meld(meld_folder(tmp_path))
-        assert list(splits) == ["train", "validation", "test"]
-        for split, name in SPLITS.items():
-            assert splits[split]["id"][:] == ["0"]
-            assert splits[split]["utterances"][:] == [[f"in the {name} part"]]
 
     def test_texts_and_speakers(self, tmp_path):
         rows = [meld_row(0, 0, "  cafe\u0301,\nit’s ", speaker=" Jose\u0301 ", emotion=" Joy"), meld_row(0, 1, "None")]
@@ -128,43 +137,24 @@ class TestMeld:
             ("Ann", "None", "joy"),
         ]
 
-    def test_four_classes_keep_the_other_utterances(self, tmp_path):
-        rows = [meld_row(0, number, emotion, emotion) for number, emotion in enumerate(MELD_NAMES)]
-        train = load_meld(meld_folder(tmp_path, train=rows), four_classes=True)["train"]
-        check_columns(train, FOUR)
-        assert train[0]["utterances"] == MELD_NAMES
-        assert named(train, 0) == ["neutral", "happy", None, "angry", "sad", None, None]
-        assert train[0]["labels"] == [2, 1, -1, 0, 3, -1, -1]
-
-    BAD = {
-        "emotion": (meld_row(0, 1, "a", "glee"), r"unknown emotion 'glee'; known are \['neutral', 'joy', .*'fear'\]"),
-        "no emotion": (meld_row(0, 1, "a", ""), "unknown emotion ''"),
-        "text": (meld_row(0, 1, " \u3000"), "the text is empty or no string"),
-        "no number": (meld_row(0, "two", "a"), "the column 'Utterance_ID' must hold a whole number, got 'two'"),
-        "no dialogue": (meld_row("", 1, "a"), "the column 'Dialogue_ID' must hold a whole number, got ''"),
-        "number taken": (meld_row(0, 0, "a"), "the dialogue 0 has an utterance 0 already"),
-        "more columns": ([*meld_row(0, 1, "a"), "b"], "the header has 7 columns and the row has more"),
-        "fewer columns": (meld_row(0, 1, "a")[:-1], "the header has 7 columns and the row has fewer"),
-    }
-
-    @pytest.mark.parametrize("bad, message", BAD.values(), ids=BAD)
     @pytest.mark.parametrize("file", ["train", "dev", "test"])
-    def test_bad_rows_name_file_and_line(self, tmp_path, bad, message, file):
+    def test_bad_rows(self, tmp_path, caplog, file):
+        bad = [
+            (meld_row(0, 1, "a", "glee"), r"unknown emotion 'glee'; known are \['neutral', 'joy', .*'fear'\]"),
+            (meld_row(0, 1, "a", ""), "unknown emotion ''"),
+            (meld_row(0, 1, " \u3000"), "the text is empty or no string"),
+            (meld_row(0, "two", "a"), "the column 'Utterance_ID' must hold a whole number, got 'two'"),
+            (meld_row("", 1, "a"), "the column 'Dialogue_ID' must hold a whole number, got ''"),
+            (meld_row(0, 0, "a"), "the dialogue 0 has an utterance 0 already"),
+            ([*meld_row(0, 1, "a"), "b"], "the header has 7 columns and the row has more"),
+            (meld_row(0, 1, "a")[:-1], "the header has 7 columns and the row has fewer"),
+        ]
         # The first utterance has two lines, so that the number of the row is not that of the line.
-        folder = meld_folder(tmp_path, **{file: [meld_row(0, 0, "two\nlines"), bad, meld_row(0, 5, "z")]})
-        path = folder / "meld" / f"{file}_sent_emo.csv"
-        with pytest.raises(ValueError, match=rf"{re.escape(str(path))}, line 4: {message}.*on_bad_rows='skip'"):
-            load_meld(folder)
-
-    def test_skip_drops_utterances_counts_and_lists(self, tmp_path, caplog):
-        bad = [row for row, _ in self.BAD.values()]
-        rows = [meld_row(0, 0, "a"), *bad, meld_row(0, 5, "z")]
-        with caplog.at_level(logging.WARNING):
-            train = load_meld(meld_folder(tmp_path, train=rows), on_bad_rows="skip")["train"]
-        assert train["utterances"][:] == [["a", "z"]]
-        assert skipped(caplog).startswith(f"{len(bad)} bad rows skipped")
-        for line in range(3, 3 + len(bad)):
-            assert f"train_sent_emo.csv, line {line}: " in skipped(caplog)
+        rows = [meld_row(0, 0, "two\nlines"), *(row for row, _ in bad), meld_row(0, 5, "z")]
+        folder = meld_folder(tmp_path, **{file: rows})
+        path, places = folder / "meld" / f"{file}_sent_emo.csv", lines_from(4, (message for _, message in bad))
+        splits = check_bad_rows(partial(load_meld, folder), path, places, caplog)
+        assert splits["validation" if file == "dev" else file]["utterances"][:] == [["two\nlines", "z"]]
 
     @pytest.mark.parametrize(
         ("content", "message"),
@@ -200,13 +190,6 @@ def emorynlp_folder(root: Path, train: list) -> Path:
 
 
 class TestEmoryNLP:
-    @pytest.mark.parametrize("split", SPLITS)
-    def test_scenes(self, tmp_path, split):
-        dataset = load_emorynlp(write_emorynlp(tmp_path))[split]
-        check_columns(dataset, EMORYNLP_NAMES)
-        expected = dialogues(EMORYNLP_NAMES, *DIALOGUE_PARTS[SPLITS[split]])
-        assert [turns_of(dataset, row) for row in range(len(dataset))] == expected
-
     def test_a_dialogue_is_season_episode_and_scene(self, tmp_path):
         keys = [(1, 2, 3), (1, 3, 2), (2, 1, 3), (1, 2, 3), (12, 3, 1), (1, 23, 1)]
         rows = [
@@ -238,15 +221,6 @@ class TestEmoryNLP:
         with pytest.raises(ValueError, match=message):
             load_emorynlp(emorynlp_folder(tmp_path, rows))
 
-    def test_four_classes_keep_the_other_utterances(self, tmp_path):
-        rows = [
-            [emotion, "['Ann']", emotion.capitalize(), "1", str(number), "1", "1"]
-            for number, emotion in enumerate(EMORYNLP_NAMES)
-        ]
-        train = load_emorynlp(emorynlp_folder(tmp_path, rows), four_classes=True)["train"]
-        check_columns(train, FOUR)
-        assert named(train, 0) == ["neutral", "happy", None, None, None, "angry", "sad"]
-
 
 def daily_dialog_folder(root: Path, lines: str, labels: str, split: str = "train") -> Path:
     if not (root / "daily_dialog").exists():
@@ -275,13 +249,6 @@ class TestDailyDialog:
         assert turns_of(train, 0) == [("A", "a\u2028b, c", "neutral"), ("B", "d\x0be", "surprise")]
         assert turns_of(train, 1) == [("A", "f", "happiness")]
 
-    def test_four_classes_keep_the_other_utterances(self, tmp_path):
-        folder = daily_dialog_folder(tmp_path, "a __eou__ " * 7 + "\n", "0 1 2 3 4 5 6\n")
-        train = load_daily_dialog(folder, four_classes=True)["train"]
-        check_columns(train, FOUR)
-        assert named(train, 0) == ["neutral", "angry", None, None, "happy", "sad", None]
-        assert train[0]["speakers"] == list("ABABABA")
-
     def test_the_known_fault_is_left_out_with_one_warning(self, tmp_path, caplog):
         fault = "u __eou__ " * 12 + "\n"
         lines, labels = "a __eou__\n" * 7851 + fault + "z __eou__\n", "0\n" * 7851 + "0 " * 11 + "\n" + "1\n"
@@ -309,20 +276,18 @@ class TestDailyDialog:
             assert len(load_daily_dialog(folder, on_bad_rows="skip")[split]) == before
         assert re.search(message, skipped(caplog))
 
-    BAD = {
-        "id": ("a __eou__ b __eou__ c __eou__", "0 7 1", "unknown emotion '7' in .*emotion_train.txt; known are"),
-        "word": ("a __eou__ b __eou__ c __eou__", "0 joy 1", "unknown emotion 'joy'"),
-        "empty": ("a __eou__ __eou__ c __eou__", "0 0 1", "the text is empty or no string"),
-    }
-
-    @pytest.mark.parametrize("line, labels, message", BAD.values(), ids=BAD)
-    def test_bad_utterances(self, tmp_path, caplog, line, labels, message):
-        folder = daily_dialog_folder(tmp_path, f"z __eou__\n{line}\n", f"0\n{labels}\n")
-        with pytest.raises(ValueError, match=f"dialogues_train.txt, line 2: {message}"):
-            load_daily_dialog(folder)
-        train = load_daily_dialog(folder, on_bad_rows="skip")["train"]
+    def test_bad_utterances(self, tmp_path, caplog):
+        bad = [
+            ("a __eou__ b __eou__ c __eou__", "0 7 1", "unknown emotion '7' in .*emotion_train.txt; known are"),
+            ("a __eou__ b __eou__ c __eou__", "0 joy 1", "unknown emotion 'joy'"),
+            ("a __eou__ __eou__ c __eou__", "0 0 1", "the text is empty or no string"),
+        ]
+        lines, labels = ("".join(f"{row[i]}\n" for row in bad) for i in (0, 1))
+        folder = daily_dialog_folder(tmp_path, f"z __eou__\n{lines}", f"0\n{labels}")
+        path, places = folder / "daily_dialog" / "dialogues_train.txt", lines_from(2, (message for *_, message in bad))
+        train = check_bad_rows(partial(load_daily_dialog, folder), path, places, caplog)["train"]
         # The turns are counted before one is dropped.
-        assert turns_of(train, 1) == [("A", "a", "neutral"), ("A", "c", "anger")]
+        assert [turns_of(train, row) for row in (1, 2, 3)] == [[("A", "a", "neutral"), ("A", "c", "anger")]] * 3
 
     def test_a_line_without_its_end(self, tmp_path):
         folder = daily_dialog_folder(tmp_path, "a __eou__ b\n", "0 0\n")
@@ -632,57 +597,41 @@ class TestOwnDialogues:
         with pytest.raises(ValueError, match="no utterance has a label; name the column"):
             load_dialogue_files(path)
 
-    BAD = {
-        "no utterance": (["x", "Ann", " ", "joy"], "the utterance in 'utterance' is empty or no string: ' '"),
-        "no dialogue": ([" ", "Ann", "a", "joy"], "'dialogue' must hold one name or number, got ' '"),
-        "label": (
-            ["x", "Ann", "a", "jolly"],
-            r"unknown label 'jolly'; did you mean 'joy'\? The labels are \['joy', 'ang",
-        ),
-        "far label": (["x", "Ann", "a", "qqq"], r"unknown label 'qqq'; the labels are"),
-    }
-
-    @pytest.mark.parametrize("bad, message", BAD.values(), ids=BAD)
-    def test_bad_utterances(self, tmp_path, bad, message, caplog):
-        write_own(tmp_path / "train", [["x", "Ann", "two\nlines", "joy"], bad, *OWN], "csv")
+    def test_bad_utterances(self, tmp_path, caplog):
+        bad = [
+            (["x", "Ann", " ", "joy"], "the utterance in 'utterance' is empty or no string: ' '"),
+            ([" ", "Ann", "a", "joy"], "'dialogue' must hold one name or number, got ' '"),
+            (["x", "Ann", "a", "jolly"], r"unknown label 'jolly'; did you mean 'joy'\? The labels are \['joy', 'ang"),
+            (["x", "Ann", "a", "qqq"], "unknown label 'qqq'; the labels are"),
+        ]
+        path = write_own(
+            tmp_path / "train", [["x", "Ann", "two\nlines", "joy"], *(row for row, _ in bad), *OWN], "csv"
+        )
         write_own(tmp_path / "dev", OWN, "csv")
-        options = {"labels": ["joy", "anger", "calm"]}
-        with pytest.raises(ValueError, match=f"train.csv, line 4: {message}"):
-            load_dialogue_files(tmp_path, **options)
-        with caplog.at_level(logging.WARNING):
-            splits = load_dialogue_files(tmp_path, **options, on_bad_rows="skip")
+        load, places = partial(load_dialogue_files, tmp_path, labels=["joy", "anger", "calm"]), (m for _, m in bad)
+        splits = check_bad_rows(load, path, lines_from(4, places), caplog)
         assert [len(labels) for labels in splits["train"]["labels"]] == [4, 2]
-        assert skipped(caplog).startswith("1 bad rows skipped") and re.search(f"line 4: {message}", skipped(caplog))
 
-    TURN = {"speaker": "Ann", "utterance": "a", "label": "joy"}
-    BAD_DIALOGUES = {
-        "no turns": ({"id": "b"}, "the column 'turns' must hold a list of turns, at least one, got None"),
-        "text": ({"turns": "a"}, "the column 'turns' must hold a list of turns, at least one, got 'a'"),
-        "none": ({"turns": []}, r".* at least one, got \[\]"),
-        "no object": ({"turns": [TURN, "a"]}, "turn 2 must be an object, got str"),
-        "no utterance": (
-            {"turns": [TURN, {"label": "joy"}]},
-            "turn 2: the utterance in 'utterance' is empty .*: None",
-        ),
-        "a list of labels": ({"turns": [{**TURN, "label": ["joy"]}]}, "turn 1: 'label' must hold one name or number"),
-        "a list of speakers": ({"turns": [{**TURN, "speaker": ["Ann"]}]}, "turn 1: 'speaker' must hold one name"),
-        "label": ({"turns": [TURN, {**TURN, "label": "joi"}]}, "turn 2: unknown label 'joi'; did you mean 'joy'"),
-        "id taken": ({"id": "x", "turns": [TURN]}, "a dialogue before it has the id 'x' too"),
-        "id": ({"id": ["x"], "turns": [TURN]}, r"'id' must hold one name or number, got \['x'\]"),
-    }
-
-    @pytest.mark.parametrize("bad, message", BAD_DIALOGUES.values(), ids=BAD_DIALOGUES)
-    def test_bad_dialogues(self, tmp_path, bad, message, caplog):
+    def test_bad_dialogues(self, tmp_path, caplog):
+        turn = {"speaker": "Ann", "utterance": "a", "label": "joy"}
+        bad = [
+            ({"id": "b"}, "the column 'turns' must hold a list of turns, at least one, got None"),
+            ({"turns": "a"}, "the column 'turns' must hold a list of turns, at least one, got 'a'"),
+            ({"turns": []}, r".* at least one, got \[\]"),
+            ({"turns": [turn, "a"]}, "turn 2 must be an object, got str"),
+            ({"turns": [turn, {"label": "joy"}]}, "turn 2: the utterance in 'utterance' is empty .*: None"),
+            ({"turns": [{**turn, "label": ["joy"]}]}, "turn 1: 'label' must hold one name or number"),
+            ({"turns": [{**turn, "speaker": ["Ann"]}]}, "turn 1: 'speaker' must hold one name"),
+            ({"turns": [turn, {**turn, "label": "joi"}]}, "turn 2: unknown label 'joi'; did you mean 'joy'"),
+            ({"id": "x", "turns": [turn]}, "a dialogue before it has the id 'x' too"),
+            ({"id": ["x"], "turns": [turn]}, r"'id' must hold one name or number, got \['x'\]"),
+        ]
         first, second = as_turns(OWN)
-        write_jsonl(tmp_path / "train.jsonl", [first, bad, second])
+        path = write_jsonl(tmp_path / "train.jsonl", [first, *(row for row, _ in bad), second])
         write_own(tmp_path / "dev", OWN, "csv")
-        options = {"labels": ["joy", "anger", "calm"]}
-        with pytest.raises(ValueError, match=f"train.jsonl, line 2: {message}"):
-            load_dialogue_files(tmp_path, **options)
-        with caplog.at_level(logging.WARNING):
-            splits = load_dialogue_files(tmp_path, **options, on_bad_rows="skip")
-        assert splits["train"]["id"][:] == ["x", "y"]  # the whole dialogue is dropped
-        assert skipped(caplog).startswith("1 bad rows skipped")
+        load, places = partial(load_dialogue_files, tmp_path, labels=["joy", "anger", "calm"]), (m for _, m in bad)
+        splits = check_bad_rows(load, path, lines_from(2, places), caplog)
+        assert splits["train"]["id"][:] == ["x", "y"]  # whole dialogues are dropped
 
 
 class TestDownload:
@@ -690,37 +639,14 @@ class TestDownload:
         """Downloads come from a folder, under names without ending as in the cache; the addresses asked for are listed."""
         asked = []
 
-        def download(address, sha256=None):
+        def download(address):
             asked.append(address)
-            source = folder / "/".join(address.split("/")[-2:])
-            cached = folder / "cache" / hashlib.sha256(address.encode()).hexdigest()
-            cached.parent.mkdir(exist_ok=True)
-            cached.write_bytes(source.read_bytes())
-            assert (
-                sha256 is None
-                or sha256 == dialogue_module.FILES[source.parent.name.lower()][split_of(source)][source.name]
-            )
+            cached = folder / hashlib.sha256(address.encode()).hexdigest()
+            cached.write_bytes((folder / "data" / address.rpartition("/")[2]).read_bytes())
             return cached
-
-        def split_of(path):
-            return next(split for split, part in SPLITS.items() if part in path.name)
 
         monkeypatch.setattr(dialogue_module, "download", download)
         return asked
-
-    MELD = "https://raw.githubusercontent.com/declare-lab/MELD/2d2011b409d3ca2d7e94460cd007d434b1d0a102/data"
-
-    def test_meld_and_emorynlp(self, tmp_path, monkeypatch):
-        folder = write_emorynlp(write_meld(tmp_path))
-        expected = load_meld(folder), load_emorynlp(folder)
-        (folder / "meld").rename(folder / "MELD")
-        asked = self.serve(monkeypatch, folder)
-        found = load_meld(), load_emorynlp()
-        for one, other in zip(expected, found, strict=True):
-            assert all(one[split][:] == other[split][:] for split in SPLITS)
-        assert asked == [f"{self.MELD}/MELD/{name}_sent_emo.csv" for name in ("train", "dev", "test")] + [
-            f"{self.MELD}/emorynlp/emorynlp_{name}_final.csv" for name in ("train", "dev", "test")
-        ]
 
     def archives(self, folder: Path, monkeypatch) -> Path:
         """`data/{train,validation,test}.zip` of a written corpus, whose sums are the right ones."""
@@ -785,98 +711,22 @@ real_data = [
 ]
 
 
-def sizes(splits) -> list[tuple[int, int]]:
-    """(dialogues, utterances) of each split."""
-    return [(len(splits[split]), len(gold(splits[split]))) for split in SPLITS]
+@pytest.mark.parametrize("load", [load_meld, load_emorynlp, load_daily_dialog])
+class TestReal:
+    """Their rows and labels are counted in test_corpora.py."""
 
-
-def label_counts(dataset: Dataset) -> dict[str, int]:
-    counts = collections.Counter(gold(dataset).tolist())
-    return {name: counts[number] for number, name in enumerate(names_of(dataset))}
-
-
-class TestRealMeld:
     pytestmark = real_data
 
-    @pytest.fixture(scope="class")
-    def splits(self):
-        return load_meld(os.environ["HF_EMOTION_DATA"])
-
-    def test_rows(self, splits):
-        assert sizes(splits) == [(1038, 9989), (114, 1109), (280, 2610)]
+    def test_columns_and_texts(self, load):
+        names = {load_meld: MELD_NAMES, load_emorynlp: EMORYNLP_NAMES, load_daily_dialog: DAILY_DIALOG_NAMES}[load]
+        splits = load(os.environ["HF_EMOTION_DATA"])
         for dataset in splits.values():
-            check_columns(dataset, MELD_NAMES)
-        assert "60" not in splits["train"]["id"][:]
-        lengths = [[len(labels) for labels in splits[split]["labels"]] for split in SPLITS]
-        assert [values.count(1) for values in lengths] == [70, 6, 12]
-
-    def test_labels(self, splits):
-        expected = {"train": (4710, 1743, 1205, 1109, 683, 271, 268), "test": (1256, 402, 281, 345, 208, 68, 50)}
-        for split, counts in expected.items():
-            assert label_counts(splits[split]) == dict(zip(MELD_NAMES, counts, strict=True))
-
-    def test_four_classes(self):
-        test = load_meld(os.environ["HF_EMOTION_DATA"], four_classes=True)["test"]
-        assert label_counts(test) == {"angry": 345, "happy": 402, "neutral": 1256, "sad": 208}
-        assert len(gold(test)) == 2610
-
-
-class TestRealEmoryNLP:
-    pytestmark = real_data
-
-    @pytest.fixture(scope="class")
-    def splits(self):
-        return load_emorynlp(os.environ["HF_EMOTION_DATA"])
-
-    def test_rows(self, splits):
-        assert sizes(splits) == [(659, 7551), (89, 954), (79, 984)]
-        several = [
-            sum(" & " in name for speakers in splits[split]["speakers"] for name in speakers) for split in SPLITS
-        ]
-        assert several == [50, 4, 7]
-        for dataset in splits.values():
-            check_columns(dataset, EMORYNLP_NAMES)
-
-    def test_labels(self, splits):
-        expected = {"train": (2485, 1677, 638, 551, 941, 785, 474), "test": (288, 217, 111, 96, 116, 86, 70)}
-        for split, counts in expected.items():
-            assert label_counts(splits[split]) == dict(zip(EMORYNLP_NAMES, counts, strict=True))
-
-    def test_four_classes(self):
-        test = load_emorynlp(os.environ["HF_EMOTION_DATA"], four_classes=True)["test"]
-        assert label_counts(test) == {"angry": 86, "happy": 217, "neutral": 288, "sad": 70}
-
-
-class TestRealDailyDialog:
-    pytestmark = real_data
-
-    @pytest.fixture(scope="class")
-    def splits(self):
-        return load_daily_dialog(os.environ["HF_EMOTION_DATA"])
-
-    def test_rows(self, splits):
-        # Without the one dialogue of 12 utterances and 11 labels.
-        assert sizes(splits) == [(11117, 87171 - 12), (1000, 8069), (1000, 7740)]
-        assert "7852" not in splits["train"]["id"][:] and splits["train"]["id"][-1] == "11118"
-        for dataset in splits.values():
-            check_columns(dataset, DAILY_DIALOG_NAMES)
-
-    def test_labels(self, splits):
-        test = (6321, 118, 47, 17, 1019, 102, 116)
-        assert label_counts(splits["test"]) == dict(zip(DAILY_DIALOG_NAMES, test, strict=True))
-        train = (72143, 827, 303, 146, 11182, 969, 1600)
-        left_out = collections.Counter(dict(zip(DAILY_DIALOG_NAMES, train, strict=True)))
-        left_out.subtract(label_counts(splits["train"]))
-        assert left_out.total() == 11 and min(left_out.values()) == 0
-        assert label_counts(splits["validation"])["disgust"] == 3 and label_counts(splits["validation"])["fear"] == 11
-
-    def test_texts(self, splits):
-        for dataset in splits.values():
-            for utterances in dataset["utterances"]:
-                for text in utterances:
-                    assert text and text == text.strip() and "__eou__" not in text
-                    assert not re.search(r" [,?!]( |$)|’|‘|n ' t\b", text), text
-
-    def test_four_classes(self):
-        test = load_daily_dialog(os.environ["HF_EMOTION_DATA"], four_classes=True)["test"]
-        assert label_counts(test) == {"angry": 118, "happy": 1019, "neutral": 6321, "sad": 102}
+            check_columns(dataset, names)
+        if load is load_emorynlp:
+            speakers = [[name for names in splits[split]["speakers"] for name in names] for split in SPLITS]
+            assert [sum(" & " in name for name in names) for names in speakers] == [50, 4, 7]
+        if load is load_daily_dialog:
+            assert "7852" not in splits["train"]["id"][:] and splits["train"]["id"][-1] == "11118"
+            for text in (text for dataset in splits.values() for texts in dataset["utterances"] for text in texts):
+                assert text and text == text.strip() and "__eou__" not in text
+                assert not re.search(r" [,?!]( |$)|’|‘|n ' t\b", text), text

@@ -393,7 +393,7 @@ def asked(predictor, monkeypatch) -> SimpleNamespace:
     def watched(dialogues, *arguments):
         if state.fail_at is not None and len(state.calls) >= state.fail_at:
             raise Interruption
-        state.calls.append([[utterance for _, utterance in turns] for turns in dialogues])
+        state.calls.append([[text for _, text in turns] for turns in dialogues])
         return original(dialogues, *arguments)
 
     monkeypatch.setattr(predictor, "of_items", watched)

@@ -2,13 +2,13 @@
 """The six emotions: reading their files, removing what stands in two parts, oversampling, and that nothing leaks."""
 
 import collections
-import logging
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
-from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
-from toolkit_helpers import feelings_rows, write_csv, write_meld
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
+from toolkit_helpers import check_bad_rows, feelings_rows, lines_from, write_csv, write_meld
 
 from hf_emotion import load_dataset_for
 from hf_emotion.data.splits import label_names, oversample_minorities
@@ -81,39 +81,18 @@ class TestFiles:
         folder = emotion6_folder(tmp_path, train="cafe\u0301;joy\n")
         assert load_dataset_for("emotion6", folder)["train"]["text"][0] == "caf\u00e9"
 
-    @pytest.mark.parametrize(
-        ("line", "reason"),
-        [
+    def test_malformed_rows(self, tmp_path, caplog):
+        bad = [
             ("i am happy;happiness", r"unknown label 'happiness'; the labels are \['sadness', 'joy'"),
-            ("i am happy;Joy", "unknown label 'Joy'"),
-            ("i am happy; joy", "unknown label ' joy'"),
-            ("i am happy;", "unknown label ''"),
+            *((f"i am happy;{label}", f"unknown label '{label}'") for label in ("Joy", " joy", "")),
             ("i am happy", "expected text;label, got 'i am happy'"),
-            (";joy", "the text is empty"),
-            ("  ;joy", "the text is empty"),
-        ],
-    )
-    def test_malformed_rows_are_errors_with_file_and_line(self, tmp_path, line, reason):
-        folder = emotion6_folder(tmp_path, val=f"good;joy\n\n{line}\n")
-        with pytest.raises(ValueError, match=rf"emotion6.val\.txt, line 3: {reason}"):
-            load_dataset_for("emotion6", folder)
-
-    def test_malformed_rows_are_skipped_counted_and_listed(self, tmp_path, caplog):
-        folder = emotion6_folder(tmp_path, train="good;joy\nno label\nbad;happiness\nbetter;fear\n ;joy\n")
-        with caplog.at_level(logging.WARNING):
-            train = load_dataset_for("emotion6", folder, on_bad_rows="skip")["train"]
-        assert rows_of(train) == [("train-1", "good", "joy"), ("train-4", "better", "fear")]
-        assert "3 bad rows skipped" in caplog.text
-        for line in ("line 2: expected text;label", "line 3: unknown label 'happiness'", "line 5: the text is empty"):
-            assert line in caplog.text
-
-    @pytest.mark.parametrize("name", ["train.txt", "val.txt", "test.txt"])
-    def test_a_missing_file_is_named(self, tmp_path, name):
-        emotion6_folder(tmp_path)
-        (tmp_path / "emotion6" / name).unlink()
-        with pytest.raises(FileNotFoundError, match=f"emotion6.{name} does not exist") as error:
-            load_dataset_for("emotion6", tmp_path)
-        assert "train.txt, val.txt and test.txt" in str(error.value)
+            *((";joy", "the text is empty"), ("  ;joy", "the text is empty")),
+        ]
+        content = "".join(f"{line}\n" for line in ("good;joy", "", *(line for line, _ in bad), "better;fear"))
+        folder = emotion6_folder(tmp_path, val=content)
+        load, path = partial(load_dataset_for, "emotion6", folder), folder / "emotion6" / "val.txt"
+        splits = check_bad_rows(load, path, lines_from(3, (message for _, message in bad)), caplog)
+        assert rows_of(splits["validation"]) == [("validation-1", "good", "joy"), ("validation-10", "better", "fear")]
 
     def test_without_folder_the_hub_is_asked(self, monkeypatch):
         monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
@@ -166,26 +145,12 @@ class TestOversampling:
         assert oversample_minorities(dataset)["text"][:] == drawn[0]
         assert len({tuple(texts) for texts in drawn.values()}) > 1
 
-    def test_the_rows_that_come_once_more_are_not_the_first(self):
-        dataset = labelled({"a": 20, "b": 30})
-        times = collections.Counter(oversample_minorities(dataset)["text"])
-        twice = [text for text in dataset["text"] if text.startswith("a") and times[text] == 2]
-        assert len(twice) == 10
-        assert twice != [text for text in dataset["text"] if text.startswith("a")][:10]
-
-    def test_multi_label_data_is_refused(self, tmp_path):
+    def test_data_of_several_labels_are_refused(self, tmp_path):
         write_csv(tmp_path / "train.csv", ["text", "label"], feelings_rows(12))
-        with pytest.raises(ValueError, match="`oversample` needs one label per row"):
-            load_dataset_for("files", tmp_path, oversample=True, label_separator="|")
-
-    def test_dialogues_are_refused(self, tmp_path):
-        with pytest.raises(ValueError, match="`oversample` needs one label per row"):
-            load_dataset_for("meld", write_meld(tmp_path), oversample=True)
-
-    def test_a_multi_label_data_set_of_single_labels_is_refused(self):
-        features = Features({"text": Value("string"), "labels": List(ClassLabel(names=["a", "b"]))})
-        with pytest.raises(ValueError, match="multi-label"):
-            oversample_minorities(Dataset.from_dict({"text": ["x", "y"], "labels": [[0], [1]]}, features=features))
+        write_meld(tmp_path)
+        for name, options in (("files", {"label_separator": "|"}), ("meld", {})):
+            with pytest.raises(ValueError, match="`oversample` needs one label per row"):
+                load_dataset_for(name, tmp_path, oversample=True, **options)
 
     def test_own_files_are_parted_before(self, tmp_path):
         write_csv(tmp_path / "train.csv", ["text", "label"], [[f"text {i}", "ab"[i % 5 == 0]] for i in range(60)])
@@ -229,11 +194,6 @@ class TestNothingLeaks:
         report = duplicates_between_splits(splits)
         assert {count for pair, count in report.items() if "train &" in pair} == {0}
 
-    def test_dedupe_alone(self, folder, plain):
-        splits = load_dataset_for("emotion6", folder, dedupe=True)
-        self.assert_nothing_leaks(splits, plain)
-        assert label_counts(splits["train"]) == {**COUNTS, "joy": COUNTS["joy"] + 1}
-
     def test_oversample_alone_leaves_the_other_parts(self, folder, plain):
         splits = load_dataset_for("emotion6", folder, oversample=True)
         for split in ("validation", "test"):
@@ -245,16 +205,6 @@ class TestNothingLeaks:
         assert len(remove_duplicates(plain)["train"]) == len(before) - 4
         assert rows_of(plain["train"]) == before
 
-    def test_leaks_are_reported(self, folder, caplog):
-        with caplog.at_level(logging.WARNING):
-            load_dataset_for("emotion6", folder)
-        assert "train & validation: 2, train & test: 2, validation & test: 1" in caplog.text
-        assert "dedupe=True removes them from train" in caplog.text
-        caplog.clear()
-        with caplog.at_level(logging.WARNING):
-            load_dataset_for("emotion6", folder, dedupe=True, oversample=True)
-        assert "validation & test: 1" in caplog.text and "train &" not in caplog.text
-
 
 @pytest.mark.real_data
 @pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora")
@@ -262,26 +212,6 @@ class TestRealEmotion6:
     @pytest.fixture(scope="class")
     def splits(self):
         return load_dataset_for("emotion6")
-
-    def test_rows_and_labels(self, splits):
-        assert [len(splits[split]) for split in ("train", "validation", "test")] == [16000, 2000, 2000]
-        order = ("joy", "sadness", "anger", "fear", "love", "surprise")
-        for split, counts in {
-            "train": (5362, 4666, 2159, 1937, 1304, 572),
-            "validation": (704, 550, 275, 212, 178, 81),
-            "test": (695, 581, 275, 224, 159, 66),
-        }.items():
-            assert label_counts(splits[split]) == dict(zip(order, counts, strict=True))
-
-    def test_duplicates(self, splits):
-        assert duplicates_between_splits(splits) == {
-            "repeated in train": 31,
-            "repeated in validation": 2,
-            "repeated in test": 0,
-            "train & validation": 5,
-            "train & test": 11,
-            "validation & test": 3,
-        }
 
     def test_nothing_leaks(self, splits):
         clean = load_dataset_for("emotion6", dedupe=True, oversample=True)

@@ -23,6 +23,7 @@ import hf_emotion.serving.bulk as bulk
 from hf_emotion import Predictor, load_dataset_for
 from hf_emotion.runtime.batching import token_budget_batches
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.serving.file_rows import PREDICTED
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, SENTIMENT
 
 
@@ -447,7 +448,7 @@ class TestFiles:
         write_jsonl(tmp_path / "in.jsonl", rows)
         run_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl")
         found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-        assert [{k: v for k, v in row.items() if k not in bulk.PREDICTED} for row in found] == rows
+        assert [{k: v for k, v in row.items() if k not in PREDICTED} for row in found] == rows
 
     def test_top_k_and_another_column(self, predictor, tmp_path):
         write_jsonl(tmp_path / "in.jsonl", [{"comment": "sun", "text": ""}, {"comment": "rain day", "text": None}])
@@ -513,10 +514,10 @@ class TestFiles:
         )
         run_file(predictor, tmp_path / "in.parquet", tmp_path / f"out.{ending}")
         if ending == "csv":
-            assert (tmp_path / "out.csv").read_text().strip() == ",".join(["text", *bulk.PREDICTED])
+            assert (tmp_path / "out.csv").read_text().strip() == ",".join(["text", *PREDICTED])
         else:
             names = pyarrow.parquet.read_schema(tmp_path / "out.parquet").names
-            assert names == ["text", *bulk.PREDICTED]
+            assert names == ["text", *PREDICTED]
 
     def test_nameless_columns_of_csv(self, predictor, tmp_path):
         (tmp_path / "in.csv").write_text("text,x,,\nsun,1,,\nrain,2,,\n")

@@ -157,7 +157,7 @@ def fit(recipe: Recipe, output: Path, data: Path, plots: bool = False) -> Path:
     with one_thread(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", output.with_name("datasets-cache"))
         if not plots:
-            patch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+            patch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
             patch.setattr("hf_emotion.reports.classification.write_reports", lambda *arguments: None)
         train(recipe, output, data_dir=data)
     return output

@@ -67,8 +67,8 @@ from hf_emotion import (
 )
 from hf_emotion.reports.analyze import analyze
 from hf_emotion.reports.card import write_card
-from hf_emotion.reports.context_guidance import context_guidance
 from hf_emotion.serving.bulk import predict_file
+from hf_emotion.study.context_guidance import context_guidance
 from hf_emotion.tasks.sequence_classification import make_collator, tokenize
 from hf_emotion.training.recipe_checks import check_parts
 from hf_emotion.training.seeds import EmotionTrainer
@@ -99,7 +99,7 @@ def settings(own_verbosity):
 @pytest.fixture
 def no_plots(monkeypatch):
     """Drawing takes longer than training."""
-    monkeypatch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+    monkeypatch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
 
 
 @pytest.fixture
@@ -1325,7 +1325,7 @@ class TestOneModelPerContext:
     def uninterrupted(self, tmp_path_factory, files_recipe, places):
         output = tmp_path_factory.mktemp("files-contexts") / "run"
         with one_thread(), pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hf_emotion.reports.plots.write_plots", lambda *arguments: None)
+            patch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
             train(files_recipe, output, data_dir=places)
         return output
 

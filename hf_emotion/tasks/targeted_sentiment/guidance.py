@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What contexts do inside a trained CG-BERT or QACG-BERT: the observations of section 4.6 (figure 4), as numbers.
-
-    hf-emotion study context-guidance RUN --dataset sentihood --data-dir DATA --output gates.json
-
-Over rows of a split whose label is not "none", all layers and heads, real tokens only.
+"""
+What contexts do inside a trained CG-BERT or QACG-BERT: the observations of section 4.6 (figure 4), as numbers. Over rows of a split
+whose label is not "none", all layers and heads, real tokens only.
 """
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,40 +13,25 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from ..data.splits import label_names
-from ..modeling.target_texts import model_inputs
-from ..tasks.loading import load_split
-from ..tasks.targeted_sentiment.predictor import TargetedPredictor
-from ..tasks.targeted_sentiment.rows import context_names
+from ...data.splits import label_names
+from ...modeling.target_texts import model_inputs
+from ..loading import load_split
+from .predictor import TargetedPredictor
+from .rows import context_names
 
 
 BINS = 50  # of a histogram
+GUIDED = ("cg-bert", "qacg-bert")
 
 
-def context_guidance(
-    checkpoint: str | Path,
-    dataset: str,
-    data_dir: str | Path | None = None,
-    split: str = "test",
-    rows: int = 200,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """
-    Distributions of the gates, and for QACG-BERT of the attentions, over a random sample of rows with an opinion.
+def of_run(report: dict[str, Any]) -> Callable[..., dict[str, Any]] | None:
+    """For a run with this metrics.json (run, split, data_dir) -> `describe` with a histogram of each NAME; None: it has no gates."""
+    return partial(_of_run, report) if report["model_type"] in GUIDED else None
 
-    Args:
-        as those of `collect`.
 
-    Returns:
-        {"rows": n, NAME: {"mean", "std", "negative": share below 0, "quartiles": [.25, .5, .75]}} for each NAME of `collect`;
-        `quasi_attention` also has "between_0.25_and_0.5", the share there. `by_layer`: the mean and the share below 0 of each
-        gate in each layer.
-
-    Raises:
-        ValueError: a model without gates; no row with an opinion.
-    """
-    sampled, values = collect(checkpoint, dataset, data_dir, split, rows, seed)
-    return describe(sampled, values)
+def _of_run(report: dict[str, Any], run: Path, split: str, data_dir: str | Path | None) -> dict[str, Any]:
+    rows, values = collect(run, report["dataset"], data_dir, split, options=report["dataset_options"])
+    return describe(rows, values) | {"histograms": {name: histogram(layers) for name, layers in values.items()}}
 
 
 def collect(
@@ -71,6 +56,9 @@ def collect(
         The number of rows, and NAME -> for each layer all values, flat. NAME is `query_gate` and `key_gate` (λ_Q, λ_K) for
         CG-BERT; `context_gate` (λ_A), `attention` (A_self), `quasi_attention` (A_quasi) and `combined_attention` (Â) for
         QACG-BERT.
+
+    Raises:
+        ValueError: a model without gates; no row with an opinion.
     """
     predictor = TargetedPredictor(checkpoint)
     config = predictor.model.config
@@ -115,7 +103,14 @@ def collect(
 
 
 def describe(rows: int, values: dict[str, list[np.ndarray]]) -> dict[str, Any]:
-    """The result of `context_guidance` for what `collect` gives."""
+    """
+    What `collect` gives, as numbers.
+
+    Returns:
+        {"rows": n, NAME: {"mean", "std", "negative": share below 0, "quartiles": [.25, .5, .75]}} for each NAME of `collect`;
+        `quasi_attention` also has "between_0.25_and_0.5", the share there. `by_layer`: the mean and the share below 0 of each
+        gate in each layer.
+    """
     result: dict[str, Any] = {"rows": rows, "by_layer": {}}
     for name, layers in values.items():
         result[name] = _describe(np.concatenate(layers))

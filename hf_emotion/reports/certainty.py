@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How sure a run is of what it predicts: calibration, curves over thresholds, and which labels it gives together."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.cluster.hierarchy import linkage
+from scipy.spatial.distance import squareform
+
+from .. import metrics
+from ..io.files import write_json
+from ..metrics.significance import over_seeds
+from ..tasks.cards import best_run
+from .finished_runs import Predictions, read_predictions
+
+
+GRID = np.linspace(0, 1, 101)  # thresholds of the curves
+
+
+def _dev(run: Path, split: str, found: Predictions, what: str, left_out: dict[str, str]) -> Predictions | None:
+    """The predictions for the development part; None, and a word why, in a folder of before they were stored."""
+    if split == "validation":
+        return found
+    try:
+        return read_predictions(run, "validation", found.multi_label)
+    except ValueError as error:
+        left_out[what] = str(error)
+        return None
+
+
+def calibrated(
+    report: dict[str, Any],
+    split: str,
+    per_seed: list[Predictions],
+    folders: list[Path],
+    left_out: dict[str, str],
+) -> dict[str, Any] | None:
+    """Reliability before and after a temperature that is fitted on the development part; None without one."""
+    fitted_on = [
+        _dev(folder, split, own, "calibration", left_out) for folder, own in zip(folders, per_seed, strict=True)
+    ]
+    if None in fitted_on:
+        return None
+
+    def measure(rows: Predictions, dev: Predictions) -> tuple[float, dict[str, Any], dict[str, Any]]:
+        temperature = metrics.fit_temperature(dev.gold, dev.probabilities)
+        scaled = metrics.temperature_scaled(rows.probabilities, temperature, rows.multi_label)
+        return temperature, metrics.reliability(rows.gold, rows.probabilities), metrics.reliability(rows.gold, scaled)
+
+    each = [measure(own, dev) for own, dev in zip(per_seed, fitted_on, strict=True) if dev is not None]
+    # What the run folder holds is a copy of the best seed's.
+    temperature, before, after = each[report["runs"].index(best_run(report["runs"])) if len(each) > 1 else 0]
+    return {
+        "temperature": temperature,
+        "temperature_over_seeds": over_seeds([own for own, _, _ in each]),
+        "unit": "labels of rows" if per_seed[0].multi_label else "rows",
+        "before": {**before, "ece_over_seeds": over_seeds([own["ece"] for _, own, _ in each])},
+        "after": {**after, "ece_over_seeds": over_seeds([own["ece"] for _, _, own in each])},
+        "fitted_on_other_rows": split != "validation",
+    }
+
+
+def keep_temperature(run: Path, calibration: dict[str, Any] | None) -> None:
+    """Beside the thresholds, where the checkpoint is older than the temperature."""
+    path = run / "config.json"
+    if calibration is None or not path.is_file():
+        return
+    config = json.loads(path.read_text(encoding="utf-8"))
+    if config.get("calibration_temperature") != calibration["temperature"]:
+        config["calibration_temperature"] = calibration["temperature"]
+        write_json(path, dict(sorted(config.items())))
+
+
+def threshold_curves(
+    run: Path, report: dict[str, Any], found: Predictions, left_out: dict[str, str]
+) -> dict[str, Any] | None:
+    """Precision, recall and F1 over thresholds on the development part, where they were tuned."""
+    what = "threshold curves"
+    if not found.multi_label:
+        left_out[what] = "each row has one label: the most probable one is taken, without thresholds."
+        return None
+    try:
+        dev = read_predictions(run, "validation", multi_label=True)
+    except ValueError as error:
+        left_out[what] = str(error)
+        return None
+    tuned = best_run(report["runs"])["thresholds"]
+    labels: dict[str, dict[str, Any]] = {}
+    sums: dict[str, np.ndarray] = {}
+    for column, name in enumerate(dev.names):
+        gold, scores = dev.gold[:, column], dev.probabilities[:, column]
+        curve = metrics.threshold_curve(gold, scores, GRID)
+        curve.pop("thresholds")
+        for key, values in curve.items():
+            sums[key] = sums.get(key, 0) + values
+        labels[name] = {
+            **{key: values.tolist() for key, values in curve.items()},
+            "tuned": tuned[name],
+            "tuned_f1": float(metrics.threshold_curve(gold, scores, [tuned[name]])["f1"][0]),
+            "support": int(gold.sum()),
+        }
+    macro = {key: (values / len(dev.names)).tolist() for key, values in sums.items()}
+    return {"thresholds": GRID.tolist(), "macro": macro, "labels": labels}
+
+
+def label_correlation(found: Predictions, left_out: dict[str, str]) -> dict[str, Any] | None:
+    """Pearson's r of the labels' probabilities over the rows; 0 for a label whose probability never changes."""
+    if len(found.names) < 2 or len(found.ids) < 2:
+        left_out["label correlation"] = "it needs two labels and two rows."
+        return None
+    with np.errstate(invalid="ignore", divide="ignore"):
+        matrix = np.nan_to_num(np.corrcoef(found.probabilities.T))
+    np.fill_diagonal(matrix, 1.0)
+    distance = np.clip(1 - (matrix + matrix.T) / 2, 0, 2)
+    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=True)
+    return {"labels": found.names, "matrix": matrix.tolist(), "linkage": tree.tolist()}

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What explanations of all tasks share: heat maps, words and the tokens that they are made of, attention, and the scores of words by
+gradients, integrated gradients and occlusion.
+
+Shapes: L tokens, C labels.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from .batching import as_texts
+
+
+METHODS = ("attention", "gradient", "integrated-gradients", "occlusion")
+Merge = Literal["sum", "max", "none"]
+# Of the integral, by Gauss-Legendre quadrature. The gap that is left is part of the result.
+STEPS = 64
+TOKENS_AT_ONCE = 4096
+
+GRADIENT_TITLE = "gradient sensitivity"
+GRADIENT_UNIT = "squared norm of the gradient, divided by the largest of the row"
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """
+    Attributes:
+        title: what it shows.
+        unit: of the values.
+        axes: what rows and columns are: ("label", "word").
+        rows: the name of each row.
+        columns: the name of each column: words, pieces, or numbers of utterances or dimensions.
+        values: (rows, columns) float64.
+        scores: one number for each row, such as the probability of its label; None where there is none.
+        score_name: what these are.
+    """
+
+    title: str
+    unit: str
+    axes: tuple[str, str]
+    rows: list[str]
+    columns: list[str]
+    values: np.ndarray
+    scores: list[float] | None = None
+    score_name: str | None = None
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude, which colours are scaled by; 1 where all is 0."""
+        return float(np.abs(self.values).max(initial=0.0)) or 1.0
+
+    @property
+    def signed(self) -> bool:
+        """Whether some value is negative."""
+        return bool((self.values < 0).any())
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """
+    Attributes:
+        checkpoint: what was explained.
+        model_type: of its configuration.
+        text: what the model read; of dialogues the turns, one a line.
+        method: one of `METHODS`, "likelihood" for generators.
+        maps: the heat maps.
+        notes: how to read them: what was merged, left out, replaced.
+        seconds: computing time without loading.
+    """
+
+    checkpoint: str
+    model_type: str
+    text: str
+    method: str
+    maps: list[HeatMap]
+    notes: list[str]
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and numbers, as JSON takes them."""
+        maps = [{**vars(heat), "values": heat.values.tolist()} for heat in self.maps]
+        return {**asdict(self), "maps": maps}
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What a task says of a text: `text`, `method`, `maps` and `notes` of an `Explanation`."""
+
+    text: str
+    method: str
+    maps: list[HeatMap]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """
+    One text as a model reads it.
+
+    Attributes:
+        inputs: the model's arguments, (1, L) each.
+        words: of the text, in its order.
+        word_of: (L,), the number of each token's word; -1 for special tokens and for the second segment.
+    """
+
+    inputs: dict[str, torch.Tensor]
+    words: list[str]
+    word_of: np.ndarray
+
+    def merged(self, values: np.ndarray, merge: str) -> np.ndarray:
+        """(..., L) -> (..., words): "sum", "mean", or "max", the piece of the largest magnitude with its sign."""
+        result = np.empty((*values.shape[:-1], len(self.words)))
+        for word in range(len(self.words)):
+            own = values[..., self.word_of == word]
+            if merge == "max":
+                result[..., word] = np.take_along_axis(own, np.abs(own).argmax(-1, keepdims=True), -1)[..., 0]
+            else:
+                result[..., word] = own.mean(-1) if merge == "mean" else own.sum(-1)
+        return result
+
+    def elsewhere(self, values: np.ndarray) -> np.ndarray:
+        """(..., L) -> (...): the sum over what is no word of the text."""
+        return values[..., self.word_of < 0].sum(-1)
+
+
+def one_text(text: str | Sequence[str]) -> str:
+    """The text itself, or that of a list of one; ValueError for several."""
+    texts = as_texts(text)
+    if len(texts) != 1:
+        raise ValueError(
+            f"the model explains one text at a time, got {len(texts)}: several are the turns of a dialogue."
+        )
+    return texts[0]
+
+
+def check_names(argument: str, names: Sequence[str], known: Sequence[str]) -> list[int]:
+    """The place of each name; ValueError with the nearest names for an unknown one."""
+    if isinstance(names, str) or not names:
+        raise ValueError(f"`{argument}` must be a list of names, at least one; got {names!r}.")
+    for name in names:
+        if name not in known:
+            near = get_close_matches(str(name), known, n=3, cutoff=0.4)
+            hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+            few = ", ".join(map(str, known[:30])) + (", ..." if len(known) > 30 else "")
+            raise ValueError(f"`{argument}` has the unknown name {name!r}: {hint}The model knows {few}.")
+    return [list(known).index(name) for name in names]
+
+
+def check_fast(tokenizer: PreTrainedTokenizerBase) -> None:
+    """ValueError unless the tokenizer tells which characters a token stands for."""
+    if not tokenizer.is_fast:
+        raise ValueError(
+            f"{type(tokenizer).__name__} does not tell which characters a token stands for: use a fast tokenizer."
+        )
+
+
+def words_of(text: str, tokens, merge: str) -> tuple[list[str], np.ndarray]:
+    """Words, or pieces, of the first segment of what a fast tokenizer gives, and the number of each token's."""
+    spans: list[list[int]] = []
+    word_of = np.full(len(tokens["input_ids"]), -1)
+    last = None
+    for token, (sequence, word) in enumerate(zip(tokens.sequence_ids(0), tokens.word_ids(0), strict=True)):
+        if sequence != 0 or word is None:
+            continue
+        start, end = tokens["offset_mapping"][token]
+        if word != last or merge == "none":
+            spans.append([start, end])
+        spans[-1][1] = end
+        word_of[token], last = len(spans) - 1, word
+    return [text[start:end].strip() for start, end in spans], word_of
+
+
+def merge_note(merge: str, method: str) -> str:
+    """How the pieces of a word are merged."""
+    if merge == "none":
+        return "word pieces are shown on their own"
+    if method == "occlusion":
+        return "whole words are masked at once"
+    return f"word pieces are merged to words: {'their sum' if merge == 'sum' else 'the one of the largest magnitude'}"
+
+
+def column_axis(merge: str) -> str:
+    """What columns are."""
+    return "word piece" if merge == "none" else "word"
+
+
+def either(names: Sequence[str]) -> str:
+    """ "a, b or c" """
+    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
+
+
+def attribute_words(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    reading: Reading,
+    label: int,
+    method: str,
+    merge: Merge = "sum",
+) -> tuple[np.ndarray, float]:
+    """
+    Of the logit of one label by a method other than attention: (words,) float64, and the gap of the completeness of integrated
+    gradients (0 for other methods).
+    """
+    captum = captum_attr()
+    names = [name for name in reading.inputs if name != "input_ids"]
+    ids, others = reading.inputs["input_ids"], tuple(reading.inputs[name] for name in names)
+
+    def forward(input_ids, *others):
+        return model(input_ids=input_ids, **dict(zip(names, others, strict=True))).logits.float()
+
+    neutral = neutral_token(tokenizer)
+    at_once = max(1, TOKENS_AT_ONCE // ids.shape[1])
+    of_text = torch.from_numpy(reading.word_of >= 0).to(ids.device)[None]
+    baseline = torch.where(of_text, neutral, ids)
+    if method == "occlusion":
+        # The last feature is what is not of the text; its baseline is itself.
+        mask = np.where(reading.word_of < 0, len(reading.words), reading.word_of)
+        with torch.no_grad():
+            lost = captum.FeatureAblation(forward).attribute(
+                ids,
+                baselines=baseline,
+                target=label,
+                additional_forward_args=others,
+                feature_mask=torch.from_numpy(mask).to(ids.device)[None],
+                perturbations_per_eval=at_once,
+            )
+        first = [int(np.argmax(reading.word_of == word)) for word in range(len(reading.words))]
+        return lost[0, first].double().cpu().numpy(), 0.0
+    embeddings = _embeddings(model)
+    if method == "gradient":
+        gradient = captum.LayerGradientXActivation(forward, embeddings, multiply_by_inputs=False).attribute(
+            ids, target=label, additional_forward_args=others
+        )
+        norms = reading.merged(gradient[0].double().square().sum(-1).cpu().numpy(), merge)
+        return norms / (norms.max() or 1.0), 0.0
+    attribution, gap = captum.LayerIntegratedGradients(forward, embeddings).attribute(
+        ids,
+        baselines=baseline,
+        target=label,
+        additional_forward_args=others,
+        n_steps=STEPS,
+        internal_batch_size=at_once,
+        return_convergence_delta=True,
+    )
+    return reading.merged(attribution[0].detach().double().sum(-1).cpu().numpy(), merge), float(gap.abs().max())
+
+
+def captum_attr() -> Any:
+    """The module `captum.attr`, whose first import takes seconds; ModuleNotFoundError where captum is not installed."""
+    try:
+        import captum.attr
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "gradient, integrated-gradients and occlusion need captum: pip install 'hf-emotion[explain]'; attention does not."
+        ) from error
+    return captum.attr
+
+
+def _embeddings(model) -> torch.nn.Module:
+    embeddings = getattr(model.base_model, "embeddings", None)
+    if embeddings is None:
+        raise ValueError(
+            f"gradient and integrated-gradients do not fit a {model.config.model_type!r} model, which has no `embeddings`: use "
+            "occlusion."
+        )
+    return embeddings
+
+
+def neutral_token(tokenizer: PreTrainedTokenizerBase) -> int:
+    """What stands for nothing: the mask; positions stay as they are."""
+    for token in (tokenizer.mask_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id):
+        if token is not None:
+            return token
+    raise ValueError("the tokenizer has no token that stands for nothing: give it a mask, unknown or padding token.")
+
+
+@contextlib.contextmanager
+def _explicit_attention(model: PreTrainedModel) -> Iterator[None]:
+    """Fused kernels return no attention."""
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+@torch.no_grad()
+def outputs_with_attention(model: PreTrainedModel, reading: Reading) -> Any:
+    """What a model gives for a text, with its attentions."""
+    with _explicit_attention(model):
+        return model(**reading.inputs, output_attentions=True)
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """float64, on the CPU."""
+    return tensor.double().cpu().numpy()

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of files that are predicted: where their texts are, which are bad, and how they are written with their predictions."""
+
+import csv
+import itertools
+import json
+import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+from pyarrow import compute
+
+from ..data.files import FORMATS, MalformedRow, all_rows, columns_of
+from ..data.own_files import is_number
+from ..io.files import replacing, without_nan
+from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
+from ..runtime.plain import readable
+from ..runtime.unread import MUCH
+
+
+logger = logging.getLogger(__name__)
+
+ROWS_PER_CHUNK = 20_000  # read or written at once
+LINES_SHOWN = 10
+LABELS, SCORES, TRUNCATED, UNKNOWN = PREDICTED = ("predicted_labels", "predicted_scores", "truncated", "unknown")
+CSV_SEPARATOR = "|"
+TURNS = "turns"
+any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predicted keeps its place
+
+
+@dataclass
+class Columns:
+    """Where the texts are. `dialogue` is None where each row stands alone; `nested`: each row holds a dialogue in `turns`."""
+
+    text: str
+    dialogue: str | None = None
+    speaker: str | None = None
+    nested: bool = False
+
+    @property
+    def needed(self) -> list[str]:
+        return [TURNS] if self.nested else [name for name in (self.text, self.dialogue) if name is not None]
+
+    def dialogue_of(self, row: dict) -> Any:
+        """What tells the dialogue of a row from that of the row before; a row that stands alone differs from all."""
+        return object() if self.dialogue is None or self.nested else str(row[self.dialogue])
+
+    def usable(self, row: dict) -> bool:
+        """Whether there is something to predict."""
+        if isinstance(row, MalformedRow):
+            return False
+        if not self.nested:
+            return _usable(row[self.text])
+        turns = row[TURNS]
+        return (
+            isinstance(turns, list)
+            and bool(turns)
+            and all(isinstance(turn, dict) and _usable(turn.get("utterance")) for turn in turns)
+        )
+
+
+def split_rows(rows: Iterator[dict], columns: Columns, rows_per_part: int) -> Iterator[list[dict]]:
+    """Parts of at least so many rows; a dialogue is never parted."""
+    part: list[dict] = []
+    for _, dialogue in itertools.groupby(rows, key=columns.dialogue_of):
+        part += dialogue
+        if len(part) >= rows_per_part:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _usable(text: Any) -> bool:
+    return readable.is_readable(text)
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written down: JSON may name halves of surrogate pairs, which no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@dataclass
+class Layout:
+    """What the output must hold: the columns of the input, and their types where they are to be Parquet."""
+
+    columns: list[str] = field(default_factory=list)
+    schema: pyarrow.Schema | None = None
+    nested: bool = False  # the predictions of a row are those of its turns
+
+
+def check_rows(
+    source: str | Path, output: str | Path, columns: Columns, on_bad_rows: str, layout: Layout
+) -> dict[str, Any]:
+    """
+    {"rows", "texts", "skipped", "lines"}: how many, and the first lines that are skipped; fills in the layout. One pass
+    before the first prediction, so that a bad row in the middle does not end a long job.
+    """
+    to, of = FORMATS[ending(output)], FORMATS.get(ending(source))
+    name = shown(source)
+    rows = any_rows(source)
+    first = next(rows, None)  # also says what is wrong with the file
+    rows = itertools.chain([] if first is None else [first], rows)
+    layout.columns = columns_of(source)
+    if to == of == "parquet":
+        with open_file(source) as file:
+            layout.schema = pyarrow.parquet.read_schema(file)
+    infer = to == "parquet" and layout.schema is None
+    total = texts = skipped = 0
+    numbers = not columns.nested  # whether all texts are
+    lines: list[int] = []
+    last, finished = None, set()  # dialogues
+    while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
+        for line, row in chunk:
+            check_columns(row, columns, f"{name}, line {line}")
+            usable = columns.usable(row)
+            numbers = numbers and (not usable or is_number(row[columns.text]))
+            if not usable:
+                if on_bad_rows == "error":
+                    raise bad_row(row, columns, f"{name}, line {line}")
+                skipped += 1
+                if len(lines) < LINES_SHOWN:
+                    lines.append(line)
+            if columns.dialogue is not None and not columns.nested and (dialogue := columns.dialogue_of(row)) != last:
+                if hash(dialogue) in finished:
+                    raise ValueError(
+                        f"{name}, line {line}: the dialogue {dialogue!r} goes on after another one: sort the rows by the "
+                        f"column {columns.dialogue!r}."
+                    )
+                finished.add(hash(dialogue))
+                last = dialogue
+            new = [column for column in row if column not in layout.columns]
+            differs = not isinstance(row, MalformedRow) and (new or len(row) != len(layout.columns))
+            if to == "csv" and layout.columns and differs:
+                differing = sorted(set(row) ^ set(layout.columns))
+                raise ValueError(
+                    f"{name}, line {line}: the rows have different columns, which CSV cannot hold ({differing}): write .jsonl."
+                )
+            if to == "csv" and of == "jsonl" and not is_unicode("".join(map(str, row.values()))):
+                raise ValueError(f"{name}, line {line}: half a surrogate pair, which CSV cannot hold: write .jsonl.")
+            layout.columns += new
+            total += 1
+            texts += (len(row[TURNS]) if usable else 0) if columns.nested else 1
+        if infer:
+            values = {column: [row.get(column) for _, row in chunk] for column in layout.columns}
+            try:
+                found = pyarrow.table(values).schema
+                known = layout.schema or found
+                layout.schema = pyarrow.unify_schemas([known, found], promote_options="permissive")
+            except pyarrow.ArrowException as error:
+                raise ValueError(
+                    f"{name}: a column changes its type within the file, which Parquet cannot hold ({error}): write .jsonl."
+                ) from error
+    if infer:
+        layout.schema = layout.schema or pyarrow.schema({})
+        for column in layout.columns:
+            if column not in layout.schema.names:  # a CSV file without rows
+                layout.schema = layout.schema.append(pyarrow.field(column, pyarrow.string()))
+    if numbers and total > skipped:
+        logger.warning(
+            "%s: the column %r holds numbers alone: name that of the texts with text_column (--text-column)",
+            name,
+            columns.text,
+        )
+    return {"rows": total, "texts": texts, "skipped": skipped, "lines": lines}
+
+
+def check_columns(row: dict, columns: Columns, where: str) -> None:
+    """ValueError where a row lacks the text, has columns with the names of ours, or is malformed and may belong to any dialogue."""
+    if isinstance(row, MalformedRow):
+        if columns.dialogue is not None and not columns.nested:
+            raise ValueError(f"{where}: {row.reason} (nothing tells which dialogue the row belongs to)")
+        return
+    for name in columns.needed:
+        if name not in row:
+            raise ValueError(f"{where}: no column {name!r}; the columns are {sorted(row)}.")
+    for name in PREDICTED:
+        if name in row:
+            raise ValueError(f"{where}: the file has a column {name!r} already: rename it first.")
+
+
+def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
+    """What is wrong with a row that has nothing to predict."""
+    remedy = "(on_bad_rows='skip' leaves such rows without a prediction)"
+    if isinstance(row, MalformedRow):
+        return ValueError(f"{where}: {row.reason} {remedy}")
+    text = row[columns.needed[0]]
+    rule = "the text is empty or no string"
+    if columns.nested:
+        rule = "`turns` must be a list of {'speaker', 'utterance'}, at least one, without empty utterances"
+    elif isinstance(text, str) and not is_unicode(text):
+        rule = "the text holds half a surrogate pair, which is no Unicode text"
+    return ValueError(f"{where}: {rule}: {text!r} {remedy}")
+
+
+def prediction_schema(nested: bool) -> pyarrow.Schema:
+    """Of the columns `PREDICTED`, those of a row, or `nested` those of its turns."""
+    truncated, unknown = pyarrow.bool_(), pyarrow.float64()
+    if nested:
+        truncated, unknown = pyarrow.list_(truncated), pyarrow.list_(unknown)
+    types = pyarrow.list_(pyarrow.string()), pyarrow.list_(pyarrow.float32()), truncated, unknown
+    return pyarrow.schema(list(zip(PREDICTED, types, strict=True)))
+
+
+def unread_counts(table: pyarrow.Table) -> tuple[int, int]:
+    """How many texts (turns) of a table were cut, and how many hold much that is unknown."""
+    truncated, unknown = (
+        compute.list_flatten(table[name]) if pyarrow.types.is_list(table[name].type) else table[name]
+        for name in (TRUNCATED, UNKNOWN)
+    )
+    return compute.sum(truncated).as_py() or 0, compute.sum(compute.greater(unknown, MUCH)).as_py() or 0
+
+
+def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
+    """Write rows with their predictions in the format that the ending of `target` names."""
+    kind = FORMATS[target.suffix.lower()]
+    if kind == "jsonl":
+        with target.open("w", encoding="utf-8", newline="\n") as file:
+            for row in rows:
+                line = json.dumps(without_nan(row), ensure_ascii=False, default=str, allow_nan=False)
+                file.write((line if is_unicode(line) else json.dumps(json.loads(line))) + "\n")
+    elif kind == "csv":
+        # "\r\n", as RFC 4180 has it: with "\n" the csv module would leave a lone carriage return unquoted.
+        with target.open("w", encoding="utf-8", newline="") as file:
+            delimiter = "\t" if target.suffix.lower() == ".tsv" else ","
+            writer = csv.DictWriter(file, [*layout.columns, *PREDICTED], delimiter=delimiter)
+            writer.writeheader()
+            for row in rows:
+                writer.writerow(row | {name: _csv_cell(row[name]) for name in PREDICTED})
+    else:
+        schema = layout.schema
+        assert schema is not None  # `check_rows` found it
+        for prediction in prediction_schema(layout.nested):
+            schema = schema.append(prediction)
+        with pyarrow.parquet.ParquetWriter(target, schema) as writer:
+            while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
+                columns = {name: [row.get(name) for row in chunk] for name in schema.names}
+                writer.write_table(pyarrow.table(columns, schema=schema))
+
+
+def _csv_cell(value: Any) -> str:
+    if isinstance(value, list):
+        return CSV_SEPARATOR.join(map(_csv_cell, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else f"{value:.4f}" if isinstance(value, float) else value
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[Path]:
+    """
+    Yield a local path; what is written to it becomes `path` when the block ends without an error, at once: renamed, or
+    uploaded whole where `path` is a URL.
+    """
+    if not is_remote(path):
+        with replacing(Path(path)) as temporary:
+            yield temporary
+        return
+    fs, inner = filesystem(path)
+    with tempfile.TemporaryDirectory(prefix="hf-emotion-") as folder:
+        temporary = Path(folder) / name_of(path)
+        yield temporary
+        fs.makedirs(inner.rpartition("/")[0], exist_ok=True)
+        fs.put_file(str(temporary), inner)
+
+
+__all__ = [
+    "LABELS",
+    "LINES_SHOWN",
+    "PREDICTED",
+    "TRUNCATED",
+    "TURNS",
+    "UNKNOWN",
+    "Columns",
+    "Layout",
+    "any_rows",
+    "bad_row",
+    "check_columns",
+    "check_rows",
+    "prediction_schema",
+    "split_rows",
+    "unread_counts",
+    "write_rows",
+    "writing",
+]

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a task says in the model card of a run, and what all cards say alike. `hf_emotion.reports.card` writes them."""
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..metrics import LOWER_IS_BETTER
+from ..recipes import SCRATCH, Recipe
+from .base import Corpus
+
+
+MODEL = "PATH_OR_REPO"  # how a card calls its model until it is published
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure for the Hub's index: the type of its metric there, its name and its value."""
+
+    type: str
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """
+    What a task says of a run.
+
+    Attributes:
+        pipeline_tag, tags, metrics: for the Hub.
+        corpora: names of those that the model was trained on.
+        task_type: of the figures, for the Hub.
+        figures: of the part that `measured_split` names.
+        about: what the model is.
+        sections: title -> paragraphs, tables and code, in Markdown.
+    """
+
+    pipeline_tag: str
+    tags: Sequence[str]
+    metrics: Sequence[str]
+    corpora: Sequence[str]
+    task_type: str
+    figures: Sequence[Figure]
+    about: str
+    sections: dict[str, Sequence[str]]
+
+
+def measured_split(report: dict[str, Any]) -> str:
+    """The part whose figures stand for the run."""
+    return "test" if "test" in report["summary"] else "validation"
+
+
+def best_run(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The seed that was best on the development split, whose weights stand for the run; of generators by perplexity."""
+    if "teacher_forcing" in runs[0].get("validation", {}):
+        return min(runs, key=lambda run: run["validation"]["teacher_forcing"]["perplexity"])
+    sign = -1 if str(runs[0].get("selected_by")).endswith(LOWER_IS_BETTER) else 1
+    return max(runs, key=lambda run: sign * (run["best_dev_metric"] or 0))
+
+
+def languages_of(corpora: Iterable[Corpus]) -> str | list[str] | None:
+    """The languages of a model trained on these corpora, as the metadata of a card has them; None where one does not tell."""
+    found = [corpus.languages for corpus in corpora]
+    if not all(found):
+        return None
+    codes = sorted({code for languages in found for code in languages})
+    return codes[0] if len(codes) == 1 else codes
+
+
+def base_names(recipe: Recipe) -> tuple[str | None, str]:
+    """The base model on the Hub, None where it is no such model, and the name that it is called by."""
+    base = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}.get(recipe.base_model, recipe.base_model)
+    if Path(base).is_absolute() or Path(base).exists():  # a path on one's own disk means nothing to others
+        return None, Path(base).name
+    return (None if base == SCRATCH else base), base
+
+
+def plain(name: str) -> str:
+    """A name from a corpus or a recipe as text of a card: no HTML, no new column or line."""
+    return " ".join(html.escape(name, quote=False).replace("|", "\\|").split())
+
+
+def inline(values: dict[str, Any]) -> str:
+    """Fields and their values, as code."""
+    return ", ".join(f"`{key}={value}`" for key, value in values.items())
+
+
+def configuration(recipe: Recipe) -> str:
+    return f"Configuration: {inline(recipe.model_config) or 'default'}."
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> str:
+    """A table; its first columns hold names, and the others numbers."""
+    marks = "|---" * names + "|---:" * (len(header) - names) + "|"
+    lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
+    return "\n".join((lines[0], marks, *lines[1:]))
+
+
+def code(lines: str) -> str:
+    return f"```python\n{lines}\n```"
+
+
+def spread(report: dict[str, Any]) -> str:
+    seeds = len(report["runs"])
+    return "One seed: no spread is known." if seeds == 1 else f"Mean ± standard deviation over {seeds} seeds."
+
+
+def training(
+    recipe: Recipe,
+    report: dict[str, Any],
+    best: dict[str, Any],
+    *,
+    data: str,
+    repeated: str,
+    start: str,
+    chosen: str,
+    cut: str,
+) -> list[str]:
+    """
+    The paragraphs on the training.
+
+    Args:
+        best: the seed whose weights lie in the folder.
+        data: the corpus, and of what the numbers behind it are.
+        repeated: what is counted as a duplicate.
+        start: what was trained.
+        chosen: the epoch that was chosen.
+        cut: how long a text may be.
+    """
+    rows = ", ".join(f"{split} {rows:,}" for split, rows in report["rows"].items())
+    share = f" (a share of {recipe.train_fraction} of the training part)" if recipe.train_fraction < 1 else ""
+    duplicates = ", ".join(f"{name}: {count}" for name, count in report["duplicates"].items() if count) or "none"
+    seeds = ", ".join(str(run["seed"]) for run in report["runs"])
+    return [
+        f"{data} {rows}{share}. {repeated} that stand in two splits or twice in one: {duplicates}.",
+        f"{start}. Seeds: {seeds}; the weights are those of seed {best['seed']}, {chosen} on the development split. {cut}. "
+        f"Training arguments: {inline(recipe.training_arguments)}. Minutes of training per seed: {_time_and_machine(report)}.",
+    ]
+
+
+def _time_and_machine(report: dict[str, Any]) -> str:
+    minutes = ", ".join(f"{run['train_minutes']:.1f}" for run in report["runs"])
+    machine = report["environment"]
+    return (
+        f"{minutes} ({machine['device']}, {machine['threads']} threads, Python {machine['python']}, torch {machine['torch']}, "
+        f"transformers {machine['transformers']})"
+    )
+
+
+__all__ = [
+    "MODEL",
+    "Card",
+    "Figure",
+    "base_names",
+    "best_run",
+    "code",
+    "configuration",
+    "inline",
+    "languages_of",
+    "measured_split",
+    "plain",
+    "spread",
+    "table",
+    "training",
+]

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cards of classifiers say alike."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..metrics.significance import mean_std
+from ..recipes import Recipe
+from . import corpus_of
+from .cards import Card, Figure, base_names, languages_of, measured_split, plain, spread, table, training
+
+
+KINDS = {"fixed": "threshold {threshold}", "tuned": "thresholds tuned on dev", "argmax": "argmax"}
+# The published metrics of the aspect corpora, and accuracy.
+CORPUS_SHOWN = (
+    "strict_accuracy",
+    "aspect_macro_f1",
+    "aspect_auc",
+    "sentiment_accuracy",
+    "sentiment_auc",
+    "precision",
+    "recall",
+    "f1",
+    "accuracy_2way",
+    "accuracy_3way",
+    "accuracy_4way",
+    "accuracy",
+)
+SHOWN = (
+    *CORPUS_SHOWN,
+    "macro_f1",
+    "micro_f1",
+    "weighted_f1",
+    "micro_f1_without_neutral",
+    "macro_f1_without_neutral",
+    "weighted_f1_without_neutral",
+    "macro_precision",
+    "macro_recall",
+    "macro_average_precision",
+)
+INDEXED = {  # on the Hub
+    **dict.fromkeys(("fixed", "tuned"), ("macro_f1", "micro_f1")),
+    "argmax": ("accuracy", "macro_f1", "weighted_f1", "micro_f1_without_neutral"),
+}
+
+
+def classifier_card(
+    recipe: Recipe,
+    report: dict[str, Any],
+    best: dict[str, Any],
+    *,
+    about: str,
+    use: Sequence[str],
+    tag: str = "emotion",
+    pipeline_tag: str = "text-classification",
+    indexed: Mapping[str, Sequence[str]] = INDEXED,
+    reads: str = "texts",
+    gives: str = "emotions",
+    rows: str = "rows",
+    each: str = "",
+    contexts: Sequence[str] = (),
+    limit: str = "",
+) -> Card:
+    """
+    The card of a classifier.
+
+    Args:
+        recipe: what was run.
+        report: content of metrics.json.
+        best: the seed whose weights lie in the folder.
+        about, use: what the model is, and how to call it.
+        indexed: the metrics for the Hub, for each way to decide.
+        reads, gives: texts and labels, in the plural.
+        rows: what the corpus is counted in.
+        each: what is cut to `max_length`, where it is not the text.
+        contexts: paragraphs behind the labels.
+        limit: a further limit.
+    """
+    corpus = corpus_of(recipe.dataset)
+    split = measured_split(report)
+    english = "" if languages_of([corpus]) is None else "English "
+    sections = {
+        "Use": use,
+        "Results": _results(recipe, report),
+        **_thresholds(best),
+        "Training": training(
+            recipe,
+            report,
+            best,
+            data=f"Corpus: {recipe.dataset} ({corpus.terms}), options {recipe.dataset_options or 'none'}, {rows}",
+            repeated="Texts",
+            start=f"Encoder: {base_names(recipe)[1]}",
+            chosen="the epoch that was best",
+            cut=f"Texts are cut to {recipe.max_length} tokens{each}",
+        ),
+        "Labels": [", ".join(map(plain, report["class_counts"])), *contexts],
+        "Limits and ethical notes": [
+            f"The model gives the {gives} that annotators read in short {english}{reads} of this corpus; it does not know what a "
+            "writer felt. Rare labels have few test rows, and their scores are uncertain. Texts carry the biases of their platform "
+            "and of their annotators, who mark the language of some groups as angry or rude more often than that of others: look "
+            "at the errors on texts of your own before use. Do not use the model to judge persons, to decide about work, credit, "
+            f"insurance, health or law, or to watch people who do not know of it.{limit}"
+        ],
+    }
+    return Card(
+        pipeline_tag=pipeline_tag,
+        tags=[tag, "hf-emotion", *([recipe.model_type] if recipe.model_type else [])],
+        metrics=["f1"],
+        corpora=[recipe.dataset],
+        task_type="text-classification",  # also of the turns of a dialogue
+        figures=[
+            Figure("f1" if "f1" in metric else metric, f"{metric} ({_decision(recipe, kind)})", values["mean"])
+            for kind, metrics in report["summary"][split].items()
+            for metric, values in metrics.items()
+            if metric in indexed[kind]
+            if values["mean"] is not None and values["mean"] == values["mean"]  # undefined figures are no results
+        ],
+        about=about,
+        sections=sections,
+    )
+
+
+def _decision(recipe: Recipe, kind: str) -> str:
+    return KINDS[kind].format(threshold=recipe.threshold)
+
+
+def _results(recipe: Recipe, report: dict[str, Any]) -> list[str]:
+    present = next(iter(next(iter(report["summary"].values())).values()))
+    shown = [name for name in SHOWN if name in present]
+    rows = [
+        [split, _decision(recipe, kind), *(mean_std(metrics.get(name)) for name in shown)]
+        for split, kinds in report["summary"].items()
+        for kind, metrics in kinds.items()
+    ]
+    blocks = [table(["split", "decision", *shown], rows, names=2)]
+    if report["published"]:
+        printed = ", ".join(f"{name} {value}" for name, value in report["published"].items())
+        blocks.append(
+            f"The paper printed for its row “{recipe.table_row}”, with its own encoder and split: {printed}."
+        )
+    return [*blocks, spread(report)]
+
+
+def _thresholds(best: dict[str, Any]) -> dict[str, list[str]]:
+    """The section on thresholds, where labels have some."""
+    if "thresholds" not in best:
+        return {}
+    split = "test" if "test" in best else "validation"
+    rows = []
+    for name, values in best[split]["tuned"]["per_label"].items():
+        numbers = [best["thresholds"][name], values["precision"], values["recall"], values["f1"]]
+        rows.append([plain(name), *(f"{number:.3f}" for number in numbers), str(values["support"])])
+    header = ["label", "threshold", "precision", "recall", "F1", "rows"]
+    return {f"Thresholds and {split} scores per label": [table(header, rows)]}
+
+
+__all__ = ["CORPUS_SHOWN", "KINDS", "classifier_card"]

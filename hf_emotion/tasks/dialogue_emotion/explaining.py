@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model of dialogues looked at: the utterances that each utterance draws on."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...modeling.dialogue_turns import number_speakers, read_turn
+from ...runtime.attribution import (
+    GRADIENT_TITLE,
+    GRADIENT_UNIT,
+    METHODS,
+    STEPS,
+    Explained,
+    HeatMap,
+    Merge,
+    captum_attr,
+    check_names,
+    either,
+    to_numpy,
+)
+from ...runtime.batching import as_texts
+from .predictor import DialoguePredictor, speaker_and_utterance, utterance_vectors
+
+
+def explain(
+    predictor: DialoguePredictor,
+    text: str | Sequence[Any],
+    merge: Merge,
+    labels: Sequence[str] | None = None,
+    method: str = METHODS[0],
+) -> Explained:
+    """Rows are the utterances that are classified, columns those that they draw on; there are no pieces of words to merge."""
+    model, config = predictor.model, predictor.model.config
+    turns = [
+        speaker_and_utterance(turn) if isinstance(turn, str) else read_turn(turn, number)
+        for number, turn in enumerate([text] if isinstance(text, str) else text, 1)
+    ]
+    as_texts([utterance for _, utterance in turns])
+    if not turns:
+        raise ValueError("a dialogue must have at least one turn.")
+    vectors, unread = utterance_vectors(model, predictor.tokenizer, [turn for _, turn in turns], predictor.max_length)
+    predictor.warn_unread(*unread.counts)
+    embeds = torch.from_numpy(vectors).to(model.device, model.dtype)[None]  # (1, U, D)
+    names, others = [], []
+    if config.num_speakers:
+        names = ["speaker_ids"]
+        ids = number_speakers([speaker for speaker, _ in turns], config.num_speakers)
+        others = [torch.tensor([ids], device=model.device)]
+
+    def forward(embeds, *others):
+        return model(utterance_embeds=embeds, **dict(zip(names, others, strict=True))).logits.float()
+
+    with torch.no_grad():
+        probabilities = forward(embeds, *others)[0].softmax(dim=-1).cpu().numpy()  # (U, C)
+    notes = []
+    if method == "attention":
+        if labels is not None:
+            raise ValueError("`labels` cannot be used with attention, which is the same for all labels: leave it out.")
+        if not config.num_attention_heads:
+            raise ValueError(
+                f"attention does not fit a model with `num_attention_heads=0`: use {either(METHODS[1:])}."
+            )
+        with torch.no_grad():
+            outputs = model(utterance_embeds=embeds, output_attentions=True, **dict(zip(names, others, strict=True)))
+        values = to_numpy(outputs.attentions[0][0].mean(dim=0))  # (U, U)
+        title, unit = "attention between utterances, mean of heads", "share of the attention"
+    chosen = check_names("labels", labels, predictor.labels) if labels is not None else None
+    rows, scores, found = [], [], []
+    lines = [f"{number} {f'{speaker}: ' if speaker else ''}{turn}" for number, (speaker, turn) in enumerate(turns, 1)]
+    for turn, line in enumerate(lines):
+        for label in [int(probabilities[turn].argmax())] if chosen is None else chosen:
+            rows.append(f"{line} → {predictor.labels[label]}")
+            scores.append(float(probabilities[turn, label]))
+            if method != "attention":
+                found.append(_utterance_scores(forward, embeds, tuple(others), (turn, label), method))
+    if method != "attention":
+        values = np.array(found)
+        title, unit = {
+            "gradient": (f"{GRADIENT_TITLE} of utterances", GRADIENT_UNIT),
+            "integrated-gradients": ("integrated gradients of utterances", "logit"),
+            "occlusion": ("occlusion: what the logit loses without the utterance", "logit"),
+        }[method]
+        if method != "gradient":
+            notes.append("the vector of an utterance is replaced by 0")
+    columns = [str(number) for number in range(1, len(turns) + 1)]
+    notes.insert(0, "rows: utterances that are classified; columns: utterances that they draw on, by number")
+    read = "\n".join(f"{speaker}: {turn}" if speaker else turn for speaker, turn in turns)
+    axes = ("utterance → label", "utterance, by number")
+    return Explained(read, method, [HeatMap(title, unit, axes, rows, columns, values, scores, "probability")], notes)
+
+
+def _utterance_scores(
+    forward, embeds: torch.Tensor, others: tuple, target: tuple[int, int], method: str
+) -> np.ndarray:
+    """(U,), of the logit of one label of one turn."""
+    captum = captum_attr()
+    # cuDNN has no backward of an LSTM in eval mode.
+    with torch.backends.cudnn.flags(enabled=False):
+        if method == "gradient":
+            gradient = captum.Saliency(forward).attribute(
+                embeds.requires_grad_(), target=target, abs=False, additional_forward_args=others
+            )
+            norms = to_numpy(gradient[0].double().square().sum(-1))
+            return norms / (norms.max() or 1.0)
+        if method == "integrated-gradients":
+            attribution = captum.IntegratedGradients(forward).attribute(
+                embeds, target=target, additional_forward_args=others, n_steps=STEPS, internal_batch_size=STEPS
+            )
+            return to_numpy(attribution[0].detach().sum(-1))
+        mask = torch.arange(embeds.shape[1], device=embeds.device)[None, :, None].expand_as(embeds)
+        with torch.no_grad():
+            lost = captum.FeatureAblation(forward).attribute(
+                embeds, target=target, additional_forward_args=others, feature_mask=mask
+            )
+        return to_numpy(lost[0, :, 0])

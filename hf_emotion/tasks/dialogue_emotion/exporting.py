@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX export of models of dialogues: a graph that encodes utterances, and one that reads their vectors."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...runtime.graphs import write_graph
+from ...runtime.onnx import ENCODER
+from ..exporting import EXAMPLE, Exporter, classifier_exporter, write_classifier
+from .predictor import DialoguePredictor, speaker_and_utterance
+
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+Turns = Sequence[tuple[str | None, str]]
+
+
+def exporter() -> Exporter:
+    return classifier_exporter(
+        DialoguePredictor, run, write, of_rows=dialogues_of, of_texts=dialogues_from, of_lines=read_lines
+    )
+
+
+def run(predictor: DialoguePredictor, dialogues: Sequence[Turns], progress: bool) -> None:
+    predictor.probabilities(dialogues, progress)
+
+
+def write(predictor: DialoguePredictor, folder: Path) -> list[Path]:
+    graphs = write_classifier(predictor, folder, run, [[("A", EXAMPLE), ("B", EXAMPLE)]] * 3)
+    tokens = predictor.tokenizer([EXAMPLE] * 3, return_tensors="pt", return_token_type_ids=False)
+    example = {name: tokens[name] for name in ("input_ids", "attention_mask")}
+    encode = predictor.model.dialogue.encode_utterances
+    encoder = write_graph(folder / ENCODER, predictor.model, lambda inputs: encode(**inputs), example, ["vectors"])
+    return [*graphs, encoder]
+
+
+def dialogues_of(rows: "Dataset") -> list[Turns]:
+    return [list(zip(*pair, strict=True)) for pair in zip(rows["speakers"], rows["utterances"], strict=True)]
+
+
+def dialogues_from(texts: list[str]) -> list[Turns]:
+    """One text after the other as the turns of dialogues: of 1, 2, ... 12 turns, and again."""
+    rest = iter(texts)
+    made: list[Turns] = []
+    while turns := [(("A", "B")[i % 2], text) for i, text in zip(range(len(made) % 12 + 1), rest, strict=False)]:
+        made.append(turns)
+    return made
+
+
+def read_lines(lines: Sequence[str]) -> list[Turns]:
+    """A line per turn, "SPEAKER: UTTERANCE" or the utterance alone, and an empty line between two dialogues."""
+    groups = itertools.groupby(lines, key=bool)
+    return [[speaker_and_utterance(line) for line in group] for filled, group in groups if filled]

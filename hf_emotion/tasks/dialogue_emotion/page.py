@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of `demo` for emotions of dialogues."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from ...runtime.attribution import METHODS
+from ..base import Page, Table
+from .predictor import DialoguePredictor, speaker_and_utterance
+
+
+MAX_TURNS = 100
+EXAMPLES = (
+    "Ana: I got the job!\nBen: No way! Congratulations!\nAna: It starts on Monday, and I still have to tell my boss.",
+    "Kim: Where is my bike?\nLou: I lent it to Max.\nKim: Without asking me?\nLou: Sorry. I thought you were away.",
+)
+
+
+def page(predictor: DialoguePredictor) -> Page:
+    method = METHODS[0] if predictor.model.config.num_attention_heads else "occlusion"
+    box = "Dialogue, a line per turn: SPEAKER: UTTERANCE"
+    return Page(box, EXAMPLES, partial(table, predictor), question, METHODS, method, lines=4)
+
+
+def table(predictor: DialoguePredictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
+    """A row for each turn."""
+    rows = [
+        [item["speaker"] or "", item["label"], f"{item['score']:.3f}", item["utterance"]]
+        for item in predictor([turns(text)])[0]
+    ]
+    return Table(["speaker", "emotion", "probability", "utterance"], rows)
+
+
+def question(text: str, method: str, emotions: Sequence[str]) -> tuple[list[tuple[str | None, str]], dict[str, Any]]:
+    return turns(text), {"method": method}
+
+
+def turns(text: str) -> list[tuple[str | None, str]]:
+    """Speaker and utterance of each line."""
+    found = [speaker_and_utterance(line) for line in text.splitlines() if line.strip()]
+    if len(found) > MAX_TURNS:
+        raise ValueError(f"The dialogue has {len(found)} turns, more than {MAX_TURNS}: shorten it.")
+    return found

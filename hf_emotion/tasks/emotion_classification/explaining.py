@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What a classifier of texts looked at. Label-aware BERT: the attention of each label over the words; RoBERTa with ESA: the weight of
+each word in the pooled sentence, and the dimensions that are scaled most; others: the attention of the first token.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from datasets import Dataset
+from transformers import PreTrainedModel
+
+from ...runtime.attribution import (
+    METHODS,
+    Explained,
+    HeatMap,
+    Merge,
+    Reading,
+    attribute_words,
+    column_axis,
+    merge_note,
+    one_text,
+    outputs_with_attention,
+    to_numpy,
+)
+from ...runtime.classifying import label_names
+from ..text_explaining import (
+    Question,
+    attention_note,
+    chosen_labels,
+    first_token_attention,
+    first_token_map,
+    head_map,
+    probabilities_of,
+    read_texts,
+    refuse_labels,
+    score_map,
+)
+from .predictor import Predictor
+
+
+LABELS_SHOWN = 5
+DIMENSIONS_SHOWN = 10
+
+
+def explain(
+    predictor: Predictor,
+    text: str | Sequence[str],
+    merge: Merge,
+    labels: Sequence[str] | None = None,
+    method: str = METHODS[0],
+) -> Explained:
+    """Rows are labels, of the attention of models that have one for all labels, heads."""
+    text, config = one_text(text), predictor.model.config
+    questions = [Question(text)]
+    readings = read_texts(predictor, questions, merge)
+    if method != METHODS[0]:
+        maps, notes = score_map(predictor, questions, readings, labels, LABELS_SHOWN, method, merge)
+    elif hasattr(config, "label_attention"):
+        maps, notes = _label_map(predictor, questions, readings[0], labels, merge)
+    else:
+        refuse_labels(predictor.model, labels)
+        if hasattr(config, "esa_pooling"):
+            maps, notes = _esa_maps(predictor, questions, readings, merge)
+        else:
+            maps, notes = first_token_map(predictor, questions, readings, merge)
+    return Explained(text, method, maps, notes)
+
+
+def _label_map(
+    predictor: Predictor, questions: Sequence[Question], reading: Reading, labels: Sequence[str] | None, merge: Merge
+) -> tuple[list[HeatMap], list[str]]:
+    """Of label-aware BERT."""
+    config = predictor.model.config
+    found = _label_attention(predictor.model, reading)
+    probabilities = probabilities_of(predictor, reading)
+    chosen = chosen_labels(predictor, probabilities, labels, LABELS_SHOWN)
+    title, rows, scores = "attention, one for all labels", ["all labels"], None
+    if len(found) > 1 or config.label_attention != "leam":
+        names = label_names(config)
+        title, rows, found = "attention of each label", [names[label] for label in chosen], found[chosen]
+        scores = [float(probabilities[label]) for label in chosen]
+    axes, score_name = ("label", column_axis(merge)), "probability" if scores else None
+    values = reading.merged(found, merge)
+    heat = HeatMap(title, "share of the attention", axes, rows, reading.words, values, scores, score_name)
+    note = attention_note(questions, rows, list(reading.elsewhere(found)))
+    return [heat], [merge_note(merge, METHODS[0]), note]
+
+
+@torch.no_grad()
+def _label_attention(model: PreTrainedModel, reading: Reading) -> np.ndarray:
+    """(C, L), or (1, L) where all labels share one."""
+    return to_numpy(model(**reading.inputs).label_attentions[0])
+
+
+def _esa_maps(
+    predictor: Predictor, questions: Sequence[Question], readings: Sequence[Reading], merge: Merge
+) -> tuple[list[HeatMap], list[str]]:
+    """Of RoBERTa with ESA."""
+    found = [_esa_attention(predictor.model, reading) for reading in readings]
+    heat, note = head_map("emotion-specific attention, pooled", questions, readings, found, merge)
+    return [heat, _scaled_dimensions(predictor.model)], [merge_note(merge, METHODS[0]), note]
+
+
+def _esa_attention(model: PreTrainedModel, reading: Reading) -> np.ndarray:
+    """(heads, L): what each token weighs in the pooled sentence."""
+    attention = outputs_with_attention(model, reading).esa_attentions[0]  # (h, L, L)
+    # Pooling is linear: a word weighs in the mean what it weighs in the mean of the queries.
+    pooled = {"cls": attention[:, 0], "mean": attention.mean(dim=1)}
+    pooled["cls_mean"] = (pooled["cls"] + pooled["mean"]) / 2
+    return to_numpy(pooled[model.config.esa_pooling])
+
+
+def _scaled_dimensions(model: PreTrainedModel) -> HeatMap:
+    """Of the scaling vector S, which starts at 1, what lies farthest from 1."""
+    scale = to_numpy(model.base_model.score.scale.detach()) - 1
+    strongest = np.argsort(-np.abs(scale), kind="stable")[:DIMENSIONS_SHOWN]
+    return HeatMap(
+        f"the {len(strongest)} of {len(scale)} dimensions that are scaled most",
+        "S − 1: above 0 amplified, below 0 dampened",
+        ("vector", "dimension"),
+        ["S − 1"],
+        [str(dimension) for dimension in strongest],
+        scale[strongest][None],
+    )
+
+
+# What `faithfulness` asks.
+
+
+def row_questions(predictor: Predictor, rows: Dataset) -> list[Question]:
+    """One for each row."""
+    return [Question(text) for text in rows["text"]]
+
+
+def word_scores(predictor: Predictor, reading: Reading, label: int, method: str) -> np.ndarray:
+    """
+    (words,) float64. "attention" is here one row for any model: that of the label (label-aware BERT), the pooled one (ESA), of the
+    first token in the last layer, mean over heads (others).
+    """
+    model = predictor.model
+    if method != METHODS[0]:
+        return attribute_words(model, predictor.tokenizer, reading, label, method)[0]
+    if hasattr(model.config, "label_attention"):
+        found = _label_attention(model, reading)
+        return reading.merged(found[label if len(found) == model.config.num_labels else 0], "sum")
+    if hasattr(model.config, "esa_pooling"):
+        return reading.merged(_esa_attention(model, reading).mean(axis=0), "sum")
+    return reading.merged(first_token_attention(model, reading, "attentions").mean(axis=0), "sum")

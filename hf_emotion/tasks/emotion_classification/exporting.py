@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX export of classifiers of texts: one graph, and the TF-IDF gate beside it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..exporting import EXAMPLE, Exporter, classifier_exporter, write_classifier
+from .predictor import Predictor
+
+
+def exporter() -> Exporter:
+    return classifier_exporter(Predictor, run, write)
+
+
+def run(predictor: Predictor, texts: Sequence[str], progress: bool) -> None:
+    predictor.label_probabilities(list(texts), progress)
+
+
+def write(predictor: Predictor, folder: Path) -> list[Path]:
+    if predictor.gate is not None:
+        predictor.gate.save_pretrained(folder)
+    return write_classifier(predictor, folder, run, [EXAMPLE] * 3)

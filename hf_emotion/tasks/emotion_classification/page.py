@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of `demo` for emotions of texts."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...runtime.attribution import METHODS
+from ..base import Page, Table
+from .predictor import Predictor
+
+
+LABELS_SHOWN = 10  # more where more pass their thresholds
+EXAMPLES = (
+    "Thank you so much for waiting with me, that was really kind!",
+    "The bus left while I was still buying the ticket.",
+    "Wait, they moved the wedding to a Tuesday? Why?",
+    "I keep rereading her last letter.",
+)
+
+
+def page(predictor: Predictor) -> Page:
+    return Page("Text", EXAMPLES, partial(table, predictor), question, METHODS, METHODS[0])
+
+
+def table(predictor: Predictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
+    """Labels with their probabilities, the most probable first."""
+    probabilities = predictor.label_probabilities(text)
+    chosen, (scores,) = predictor.decide(probabilities)[0], probabilities
+    rows = []
+    for rank, label in enumerate(np.argsort(-scores, kind="stable")):
+        if rank < LABELS_SHOWN or chosen[label]:
+            threshold = [f"{predictor.thresholds[label]:.3f}"] if predictor.multi_label else []
+            rows.append([predictor.labels[label], f"{scores[label]:.3f}", *threshold, "✓" if chosen[label] else ""])
+    threshold = ["threshold"] if predictor.multi_label else []
+    return Table(["label", "probability", *threshold, "predicted"], rows)
+
+
+def question(text: str, method: str, emotions: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    return text, {"method": method}

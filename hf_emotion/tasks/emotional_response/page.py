@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of `demo` for replies."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from ..base import Page, Table
+from .predictor import ReplyGenerator
+
+
+EXAMPLES = (
+    "i lost my keys again",
+    "we finally moved into our new flat",
+    "my exam is tomorrow and i have not slept",
+)
+
+
+def page(predictor: ReplyGenerator) -> Page:
+    return Page(
+        "Context",
+        EXAMPLES,
+        partial(table, predictor),
+        partial(question, predictor),
+        ["likelihood"],
+        None,
+        button="Reply",
+        emotions=predictor.emotions,
+    )
+
+
+def table(predictor: ReplyGenerator, text: str, emotions: Sequence[str], seed: int | None) -> Table:
+    """A reply in each of the emotions, without any in all that the model knows."""
+    if emotions:
+        replies = predictor([text] * len(emotions), list(emotions), seed=seed)
+    else:
+        emotions, (replies,) = predictor.emotions, predictor.all_emotions(text, seed=seed)
+    return Table(["emotion", "reply"], [list(row) for row in zip(emotions, replies, strict=True)])
+
+
+def question(predictor: ReplyGenerator, text: str, method: str, emotions: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """The reply is generated in the first emotion."""
+    return text, {"emotions": list(emotions) or predictor.emotions[:1]}

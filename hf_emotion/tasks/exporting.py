@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+How checkpoints become ONNX graphs, and how those are compared with torch.
+
+"Model" is here what `Exporter.load` gives, a predictor or the like, with the attributes `model` and `tokenizer`; "items" are what its task
+predicts: texts, dialogues, contexts. Shapes: N rows, C labels.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..runtime.graphs import recording, write_graph
+from ..runtime.onnx import MODEL
+
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+EXAMPLE = "a day at home"  # more than one token, from which graphs are made
+
+
+def distinct_texts(rows: "Dataset") -> list[str]:
+    return list(dict.fromkeys(rows["text"]))
+
+
+def filled(lines: Sequence[str]) -> list[str]:
+    return [line for line in lines if line]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exporter:
+    """
+    What the export of a task's checkpoints calls.
+
+    Attributes:
+        load: checkpoint -> the model.
+        load_exported: folder -> the same with the exported graphs.
+        write: (model, folder) -> the paths of the graphs that it writes there; it may write other files that the exported model needs
+            beside configuration and tokenizer.
+        compare: (model, exported model, items) -> what parity.json says of them: "texts", "batch_sizes", "lengths", "rows", "labels",
+            "largest_logit", "max_logit_difference", "other_decisions".
+        works: (model, exported model, items) -> the same work by each of the two, as functions without arguments, which are timed.
+        timed: the number of items of this work, at most.
+        measured: whether `evaluate` measures what is exported.
+        of_rows: rows of the task -> items.
+        of_texts: distinct texts -> items.
+        of_lines: lines of a file, stripped -> items.
+    """
+
+    load: Callable[[Any], Any]
+    load_exported: Callable[[Path], Any]
+    write: Callable[[Any, Path], list[Path]]
+    compare: Callable[[Any, Any, Sequence], dict[str, Any]]
+    works: Callable[[Any, Any, Sequence], list[Callable[[], Any]]]
+    timed: int = 128
+    measured: bool = True
+    of_rows: "Callable[[Dataset], list]" = distinct_texts
+    of_texts: Callable[[list[str]], list] = list
+    of_lines: Callable[[Sequence[str]], list] = filled
+
+
+def classifier_exporter(
+    load: Callable[[Any], Any],
+    run: Callable[[Any, Sequence, bool], Any],
+    write: Callable[[Any, Path], list[Path]],
+    **fields: Any,
+) -> Exporter:
+    """
+    Of a task whose predictors give logits.
+
+    Args:
+        load: a checkpoint or exported folder -> its predictor.
+        run: (predictor, items, progress): all items in the predictor's own batches.
+        write: see `Exporter`.
+        fields: other fields of `Exporter`.
+    """
+
+    def compare(predictor: Any, exported: Any, items: Sequence) -> dict[str, Any]:
+        return compare_classifiers(predictor, exported, items, run)
+
+    def works(predictor: Any, exported: Any, items: Sequence) -> list[Callable[[], Any]]:
+        return [partial(run, one, items, False) for one in (predictor, exported)]
+
+    return Exporter(load=load, load_exported=load, write=write, compare=compare, works=works, **fields)
+
+
+def write_classifier(
+    predictor: Any, folder: Path, run: Callable[[Any, Sequence, bool], Any], example: Sequence
+) -> list[Path]:
+    """One graph, from the inputs that `example`, several items, gives the model to its logits."""
+    model = predictor.model
+    with recording(predictor) as calls:
+        run(predictor, example, False)
+    inputs, _ = calls[0]
+    return [write_graph(folder / MODEL, model, lambda inputs: model(**inputs).logits, inputs, ["logits"])]
+
+
+def compare_classifiers(
+    predictor: Any, exported: Any, items: Sequence, run: Callable[[Any, Sequence, bool], Any]
+) -> dict[str, Any]:
+    """The same items through both, each from the tokens on: in large batches, then a few one at a time."""
+    calls = []
+    for one in (predictor, exported):
+        with recording(one) as recorded:
+            run(one, items, True)
+            for item in items[:8]:
+                run(one, [item], False)
+        calls.append(recorded)
+    first = [next(iter(inputs.values())) for inputs, _ in calls[0]]
+    # Padding behind dialogues has logits without meaning, but the same ones in both.
+    sizes = (-1, predictor.model.config.num_labels)
+    ours, theirs = (torch.cat([logits.reshape(sizes) for _, logits in recorded]) for recorded in calls)
+    return {
+        "texts": len(items),
+        "batch_sizes": least_and_most(tensor.shape[0] for tensor in first),
+        "lengths": least_and_most(tensor.shape[1] for tensor in first),
+        "rows": len(ours),
+        "labels": ours.shape[1],
+        "largest_logit": ours.abs().max().item(),
+        "max_logit_difference": (ours - theirs).abs().max().item(),
+        "other_decisions": int((_decide(predictor, ours) != _decide(predictor, theirs)).any(dim=1).sum()),
+    }
+
+
+def least_and_most(values: Iterable[int]) -> list[int]:
+    values = list(values)
+    return [min(values), max(values)]
+
+
+def _decide(predictor: Any, logits: torch.Tensor) -> torch.Tensor:
+    """(N, C) logits -> (N, C) bool, or (N, 1) the most probable label."""
+    if predictor.multi_label:
+        return logits.sigmoid() > torch.from_numpy(predictor.thresholds)
+    return logits.argmax(dim=1, keepdim=True)
+
+
+__all__ = ["EXAMPLE", "Exporter", "classifier_exporter", "least_and_most", "write_classifier"]

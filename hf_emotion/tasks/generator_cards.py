@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cards of models that write say alike."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..metrics.significance import mean_std
+from ..recipes import Recipe
+from . import corpus_of
+from .cards import Card, Figure, inline, measured_split, spread, table, training
+
+
+def generator_card(
+    recipe: Recipe,
+    report: dict[str, Any],
+    best: dict[str, Any],
+    *,
+    corpora: Sequence[str],
+    about: str,
+    use: Sequence[str],
+    measured: str,
+    each: str,
+    sections: Mapping[str, Sequence[str]] = {},
+) -> Card:
+    """
+    The card of a model that writes, measured by its perplexity.
+
+    Args:
+        recipe: what was run.
+        report: content of metrics.json.
+        best: the seed whose weights lie in the folder.
+        corpora: names of those that it was trained on.
+        about, use: what the model is, and how to call it.
+        measured: what the perplexity is of, for the Hub.
+        each: what is cut to `max_length`.
+        sections: further ones.
+    """
+    perplexity = report["summary"][measured_split(report)]["teacher_forcing"]["perplexity"]["mean"]
+    rows = [[name, mean_std(kinds["teacher_forcing"]["perplexity"])] for name, kinds in report["summary"].items()]
+    terms = "; ".join(f"{name} ({corpus_of(name).terms})" for name in corpora)
+    return Card(
+        pipeline_tag="text-generation",
+        tags=["emotion", "hf-emotion", "dialogue", str(recipe.model_type)],
+        metrics=["perplexity"],
+        corpora=corpora,
+        task_type="text-generation",
+        figures=[Figure("perplexity", measured, perplexity)],
+        about=about,
+        sections={
+            "Use": use,
+            "Results": [
+                table(["split", "perplexity per token"], rows),
+                f"{spread(report)} The tokens are those of the model's own tokenizer: compare no perplexities across tokenizers.",
+            ],
+            "Training": training(
+                recipe,
+                report,
+                best,
+                data=f"Corpora: {terms}. Options: {inline(recipe.dataset_options) or 'none'}. Rows:",
+                repeated="Rows",
+                start=f"Parameters: {best['parameters']:,}",
+                chosen="the epoch with the lowest perplexity",
+                cut=f"At most {recipe.max_length} tokens for each {each}",
+            ),
+            **sections,
+            "Limits": [
+                "The model writes what people wrote in the corpora above, with their profanity, their prejudices and their "
+                "mistakes, and it states things that are not true. It understands no one: do not let it counsel people, and do not "
+                "present its replies as those of a person."
+            ],
+        },
+    )

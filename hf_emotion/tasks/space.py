@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Space that shows a model of most tasks: this function becomes part of its app.py, and imports nothing."""
+
+
+def choices(run) -> dict[str, list[str]]:
+    """What is chosen beside the text: nothing."""
+    return {}

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What a model of targeted sentiment looked at. CG-BERT and QACG-BERT: attention and gates of a layer and a head; others: the attention
+of the first token.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+
+from ...data.splits import label_names
+from ...modeling.target_texts import model_inputs
+from ...runtime.attribution import (
+    METHODS,
+    Explained,
+    HeatMap,
+    Merge,
+    Reading,
+    attribute_words,
+    check_names,
+    column_axis,
+    merge_note,
+    one_text,
+    outputs_with_attention,
+    to_numpy,
+)
+from ..text_explaining import (
+    Question,
+    first_token_attention,
+    first_token_map,
+    left_out,
+    probabilities_of,
+    read_texts,
+    refuse_labels,
+    row_axis,
+    score_map,
+    shared_words,
+)
+from .predictor import TargetedPredictor
+from .rows import context_names
+
+
+def explain(
+    predictor: TargetedPredictor,
+    text: str | Sequence[str],
+    merge: Merge,
+    labels: Sequence[str] | None = None,
+    targets: Sequence[str] | None = None,
+    aspects: Sequence[str] | None = None,
+    method: str = METHODS[0],
+    layer: int | None = None,
+    head: int | None = None,
+) -> Explained:
+    """Rows are pairs of a target and an aspect, with their labels."""
+    guided = hasattr(predictor.model.config, "num_contexts")
+    if (layer is not None or head is not None) and (method != METHODS[0] or not guided):
+        raise ValueError("`layer` and `head` go with the attention of a CG-BERT or QACG-BERT: leave them out.")
+    text = one_text(text)
+    questions = _asked(predictor, text, targets, aspects)
+    readings = read_texts(predictor, questions, merge)
+    if method != METHODS[0]:
+        maps, notes = score_map(predictor, questions, readings, labels, 1, method, merge)
+    else:
+        refuse_labels(predictor.model, labels)
+        if guided:
+            maps = _guided_maps(predictor, questions, readings, merge, layer or 0, head or 0)
+            notes = [merge_note(merge, method), left_out(questions)]
+        else:
+            maps, notes = first_token_map(predictor, questions, readings, merge)
+    return Explained(text, method, maps, notes)
+
+
+def _asked(
+    predictor: TargetedPredictor, text: str, targets: Sequence[str] | None, aspects: Sequence[str] | None
+) -> list[Question]:
+    """Given aspects (default: all) of given targets (default: those in the text)."""
+    config = predictor.model.config
+    if aspects is not None:
+        check_names("aspects", aspects, config.aspects)
+    asked: Sequence[str | None]
+    if targets is None:
+        asked = predictor.targets_in(text)
+    elif config.targets is None:
+        raise ValueError(f"`targets` are given, but the model has only the aspects {config.aspects}: leave them out.")
+    else:
+        check_names("targets", targets, config.targets)
+        asked = targets
+    return [_question(config, text, target, aspect) for target in asked for aspect in aspects or config.aspects]
+
+
+def _question(config: Any, text: str, target: str | None, aspect: str) -> Question:
+    text, auxiliary, context_id = model_inputs(config, text, target, aspect)
+    name = aspect if target is None else f"{target} {aspect}"
+    return Question(text, name, auxiliary, context_id if hasattr(config, "num_contexts") else None)
+
+
+def _guided_maps(
+    predictor: TargetedPredictor,
+    questions: Sequence[Question],
+    readings: Sequence[Reading],
+    merge: Merge,
+    layer: int,
+    head: int,
+) -> list[HeatMap]:
+    """
+    Of CG-BERT and QACG-BERT, one row for each context. Attention is summed over the queries, so that a column tells what a
+    word gives to all; gates belong to queries and are averaged over the pieces of a word.
+    """
+    model, config = predictor.model, predictor.model.config
+    for name, value, count in (("layer", layer, config.num_hidden_layers), ("head", head, config.num_attention_heads)):
+        if not 0 <= value < count:
+            raise ValueError(f"`{name}` must lie in [0, {count}), got {value}.")
+    quasi = config.model_type == "qacg-bert"
+    names = ("A_self", "A_quasi", "λ_A·A_quasi", "A_self + λ_A·A_quasi") if quasi else ("attention",)
+    gates = ("λ_A",) if quasi else ("λ_Q", "λ_K")
+    words = shared_words(readings)
+    values: dict[str, list[np.ndarray]] = {name: [] for name in (*names, *gates)}
+    rows, scores = [], []
+    for question, reading in zip(questions, readings, strict=True):
+        outputs = outputs_with_attention(model, reading)
+        probabilities = probabilities_of(predictor, reading)
+        best = int(probabilities.argmax())
+        rows.append(f"{question.name}: {predictor.labels[best]}")
+        scores.append(float(probabilities[best]))
+        attention = to_numpy(outputs.attentions[layer][0, head].sum(dim=0))  # (L,)
+        sums = [attention]
+        if quasi:
+            combined = to_numpy(outputs.combined_attentions[layer][0, head].sum(dim=0))
+            alone = config.quasi_alpha * to_numpy(outputs.quasi_attentions[layer][0, head].sum(dim=0))
+            sums += [alone, combined - attention, combined]
+        merged = reading.merged(np.stack(sums), merge)
+        if quasi:  # by one number, so that the last is still the sum of what it adds
+            merged /= np.abs(merged[[0, 2, 3]]).max() or 1.0
+        found = to_numpy(outputs.context_gates[layer][0, head])  # (L, 1), or (L, 2) of CG-BERT
+        for name, row in zip((*names, *gates), (*merged, *reading.merged(found.T, "mean")), strict=True):
+            values[name].append(row[: len(words)])
+    where = f"layer {layer}, head {head}"
+    maps = []
+    for name, found in values.items():
+        unit = "attention, summed over the queries"
+        if name in gates:
+            unit = (
+                "gate of the word as query, mean over its pieces"
+                if name != "λ_K"
+                else "gate of the word as key, mean over its pieces"
+            )
+        elif quasi:
+            unit += ", divided by the largest magnitude in the context of A_self, λ_A·A_quasi and their sum"
+        axes = (row_axis(questions, "label"), column_axis(merge))
+        maps.append(HeatMap(f"{name}, {where}", unit, axes, rows, words, np.array(found), scores, "probability"))
+    return maps
+
+
+# What `faithfulness` asks.
+
+
+def row_questions(predictor: TargetedPredictor, rows: Dataset) -> list[Question]:
+    """One for each row with an opinion."""
+    names, (targets, aspects) = label_names(rows), context_names(rows)
+    asked = rows.select([row for row, label in enumerate(rows["labels"]) if names[label].casefold() != "none"])
+    return [
+        _question(
+            predictor.model.config,
+            row["text"],
+            None if targets is None else targets[row["target"]],
+            aspects[row["aspect"]],
+        )
+        for row in asked
+    ]
+
+
+def word_scores(predictor: TargetedPredictor, reading: Reading, label: int, method: str) -> np.ndarray:
+    """(words,) float64. "attention" is here that of the first token in the last layer, mean over heads; QACG-BERT: the combined one."""
+    model = predictor.model
+    if method != METHODS[0]:
+        return attribute_words(model, predictor.tokenizer, reading, label, method)[0]
+    found = first_token_attention(model, reading, "combined_attentions", "attentions")
+    return reading.merged(found.mean(axis=0), "sum")

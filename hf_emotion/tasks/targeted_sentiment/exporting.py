@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX export of models of targeted sentiment: one graph, compared on every target and aspect of every text."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..exporting import EXAMPLE, Exporter, classifier_exporter, write_classifier
+from .predictor import TargetedPredictor
+
+
+def exporter() -> Exporter:
+    return classifier_exporter(TargetedPredictor, run, write)
+
+
+def run(predictor: TargetedPredictor, texts: Sequence[str], progress: bool) -> None:
+    predictor.probabilities(list(texts), predictor.model.config.targets, progress)
+
+
+def write(predictor: TargetedPredictor, folder: Path) -> list[Path]:
+    return write_classifier(predictor, folder, run, [EXAMPLE] * 3)

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Explanations of models that classify texts, alone or asked about a target and an aspect. Predictors have `model`, `tokenizer`,
+`max_length`, `gate`, `multi_label` and `warn_unread`.
+
+Shapes: L tokens, C labels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from ..runtime.attribution import (
+    GRADIENT_TITLE,
+    GRADIENT_UNIT,
+    METHODS,
+    STEPS,
+    HeatMap,
+    Merge,
+    Reading,
+    attribute_words,
+    check_fast,
+    check_names,
+    column_axis,
+    either,
+    merge_note,
+    neutral_token,
+    outputs_with_attention,
+    to_numpy,
+    words_of,
+)
+from ..runtime.batching import encode_texts, pad_rows
+from ..runtime.classifying import label_names
+from ..runtime.torch_models import to_tensors
+from ..runtime.unread import Unread
+
+
+@dataclass(frozen=True)
+class Question:
+    """
+    What a model is asked about a text.
+
+    Attributes:
+        text: as the model reads it.
+        name: of the target and the aspect; None where the model is asked about the text alone.
+        auxiliary: the second segment; None without.
+        context_id: the number of the context; None without.
+    """
+
+    text: str
+    name: str | None = None
+    auxiliary: str | None = None
+    context_id: int | None = None
+
+
+def read_text(predictor: Any, question: Question, merge: Merge = "sum") -> tuple[Reading, Unread]:
+    """A text as the model reads it, and what it cannot read of it."""
+    tokenizer, config = predictor.tokenizer, predictor.model.config
+    check_fast(tokenizer)
+    segments = [[question.text]] if question.auxiliary is None else [[question.text], [question.auxiliary]]
+    encoded, unread = encode_texts(tokenizer, segments, predictor.max_length, predictor.gate, config)
+    if question.context_id is not None:
+        encoded["context_ids"] = [question.context_id]
+    text = question.text
+    if predictor.gate is not None and config.tfidf_gating == "filter":
+        text = predictor.gate.filter(text)
+    tokens = tokenizer(
+        text,
+        question.auxiliary,
+        truncation="only_first",
+        max_length=predictor.max_length,
+        return_offsets_mapping=True,
+    )
+    words, word_of = words_of(text, tokens, merge)
+    if not words:
+        raise ValueError(f"the tokenizer finds no word in {question.text!r}.")
+    inputs = to_tensors(pad_rows(tokenizer, encoded), predictor.model)
+    return Reading(inputs, words, word_of), unread
+
+
+def read_texts(predictor: Any, questions: Sequence[Question], merge: Merge) -> list[Reading]:
+    """The text of each question as the model reads it, with warnings for what it cannot read."""
+    readings, unread = zip(*(read_text(predictor, question, merge) for question in questions), strict=True)
+    predictor.warn_unread(*np.max([each.counts for each in unread], axis=0))
+    return list(readings)
+
+
+@torch.no_grad()
+def probabilities_of(predictor: Any, reading: Reading) -> np.ndarray:
+    """(C,), of the model's own labels, whatever taxonomy rolls them up."""
+    logits = predictor.model(**reading.inputs).logits[0].float()
+    return (logits.sigmoid() if predictor.multi_label else logits.softmax(dim=-1)).cpu().numpy()
+
+
+def chosen_labels(predictor: Any, probabilities: np.ndarray, labels: Sequence[str] | None, most: int) -> list[int]:
+    """The numbers of the named labels, or of the most probable ones."""
+    if labels is not None:
+        return check_names("labels", labels, label_names(predictor.model.config))
+    return [int(label) for label in np.argsort(-probabilities, kind="stable")[:most]]
+
+
+def shared_words(readings: Sequence[Reading]) -> list[str]:
+    """What all have: a longer auxiliary sentence leaves less room for the text."""
+    return min((reading.words for reading in readings), key=len)
+
+
+def left_out(questions: Sequence[Question]) -> str:
+    return "left out: special tokens" + (" and the auxiliary sentence" if questions[0].auxiliary is not None else "")
+
+
+def row_axis(questions: Sequence[Question], what: str) -> str:
+    return what if questions[0].name is None else f"context: {what}"
+
+
+# Attention
+
+
+def refuse_labels(model: PreTrainedModel, labels: Sequence[str] | None) -> None:
+    """ValueError for labels of an attention that all of them share."""
+    if labels is not None:
+        raise ValueError(
+            f"`labels` cannot be used with the attention of a {model.config.model_type!r} model, which is the same "
+            f"for all labels: leave it out, or use {either(METHODS[1:])}."
+        )
+
+
+def first_token_attention(model: PreTrainedModel, reading: Reading, *names: str) -> np.ndarray:
+    """(heads, L): of the first token in the last layer, from the first of these outputs that the model gives."""
+    outputs = outputs_with_attention(model, reading)
+    layers = next((outputs[name] for name in names if outputs.get(name)), None)
+    if not layers:
+        raise ValueError(
+            f"attention does not fit a {model.config.model_type!r} model, which returns none: use {either(METHODS[1:])}."
+        )
+    return to_numpy(layers[-1][0, :, 0])
+
+
+def head_map(
+    title: str, questions: Sequence[Question], readings: Sequence[Reading], found: Sequence[np.ndarray], merge: Merge
+) -> tuple[HeatMap, str]:
+    """
+    The attention (heads, L) for each question, and a note on what is left out: the mean of the heads and, for a single question,
+    each head.
+    """
+    words = shared_words(readings)
+    rows, values, elsewhere = [], [], []
+    for question, reading, heads in zip(questions, readings, found, strict=True):
+        mean = heads.mean(axis=0, keepdims=True)
+        shown, names = mean, ["mean of heads"]
+        if len(questions) == 1:
+            shown = np.concatenate([mean, heads])
+            names += [f"head {number}" for number in range(len(heads))]
+        rows += [": ".join(part for part in (question.name, name) if part) for name in names]
+        values.append(reading.merged(shown, merge)[:, : len(words)])
+        elsewhere += list(reading.elsewhere(shown))
+    axes = (row_axis(questions, "head"), column_axis(merge))
+    heat = HeatMap(title, "share of the attention", axes, rows, words, np.concatenate(values))
+    return heat, attention_note(questions, rows, elsewhere)
+
+
+def attention_note(questions: Sequence[Question], rows: Sequence[str], elsewhere: Sequence[float]) -> str:
+    """What is left out, and the share of each row's attention that falls on it."""
+    held = ", ".join(f"{name} {share:.2f}" for name, share in zip(rows, elsewhere, strict=True))
+    return f"{left_out(questions)}, which hold this share of the attention: {held}"
+
+
+def first_token_map(
+    predictor: Any, questions: Sequence[Question], readings: Sequence[Reading], merge: Merge
+) -> tuple[list[HeatMap], list[str]]:
+    """Heat map and notes for the classifiers of transformers."""
+    found = [first_token_attention(predictor.model, reading, "attentions") for reading in readings]
+    heat, note = head_map("attention of the first token in the last layer", questions, readings, found, merge)
+    return [heat], [merge_note(merge, METHODS[0]), note]
+
+
+# Gradients, integrated gradients and occlusion
+
+
+def score_map(
+    predictor: Any,
+    questions: Sequence[Question],
+    readings: Sequence[Reading],
+    labels: Sequence[str] | None,
+    most: int,
+    method: str,
+    merge: Merge,
+) -> tuple[list[HeatMap], list[str]]:
+    """Heat map and notes; rows are labels, for each question the named ones or the most probable ones, so many."""
+    model, tokenizer = predictor.model, predictor.tokenizer
+    words, names = shared_words(readings), label_names(model.config)
+    rows, scores, values, gaps = [], [], [], []
+    for question, reading in zip(questions, readings, strict=True):
+        probabilities = probabilities_of(predictor, reading)
+        for label in chosen_labels(predictor, probabilities, labels, most):
+            attribution, gap = attribute_words(model, tokenizer, reading, label, method, merge)
+            rows.append(": ".join(part for part in (question.name, names[label]) if part))
+            scores.append(float(probabilities[label]))
+            values.append(attribution[: len(words)])
+            gaps.append(gap)
+    title, unit = {
+        "gradient": (GRADIENT_TITLE, GRADIENT_UNIT),
+        "integrated-gradients": ("integrated gradients", "logit"),
+        "occlusion": ("occlusion: what the logit loses without the word", "logit"),
+    }[method]
+    notes = [merge_note(merge, method), left_out(questions)]
+    if method != "gradient":
+        notes.append(f"tokens are replaced by {tokenizer.convert_ids_to_tokens(neutral_token(tokenizer))}")
+    if method == "integrated-gradients":
+        notes.append(f"{STEPS} steps; sums differ from the difference of the logits by at most {max(gaps):.2g}")
+    axes = (row_axis(questions, "label"), column_axis(merge))
+    return [HeatMap(title, unit, axes, rows, words, np.array(values), scores, "probability")], notes

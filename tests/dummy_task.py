@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A task that only the tests know: do two texts fit? With its corpus `matches`. It passes the suite of all tasks (tests/tasks), which
+shows that nothing outside `hf_emotion/tasks` knows which tasks there are.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
+from toolkit_helpers import write_csv
+
+from hf_emotion.data.files import read_rows
+from hf_emotion.data.splits import label_names
+from hf_emotion.runtime.attribution import METHODS, Explained, one_text
+from hf_emotion.runtime.batching import as_texts, check_top_k
+from hf_emotion.runtime.classifying import Encoded, TextRows, encode_rows, encoded_probabilities, row_probabilities
+from hf_emotion.runtime.unread import warn_unread
+from hf_emotion.tasks.base import Answer, Corpus, FileColumns, Prepared, Table, Task
+from hf_emotion.tasks.cards import MODEL, Card, code
+from hf_emotion.tasks.checkpoints import load_for
+from hf_emotion.tasks.classifier_cards import classifier_card
+from hf_emotion.tasks.evaluating import evaluate_single, figures
+from hf_emotion.tasks.exporting import Exporter, classifier_exporter, write_classifier
+from hf_emotion.tasks.held_out import finish_classifier
+from hf_emotion.tasks.measures import single_label
+from hf_emotion.tasks.sequence_classification import base_tokenizer, build_classifier, make_collator
+from hf_emotion.tasks.text_explaining import Question, first_token_map, read_texts
+
+
+NAMES = ["no", "yes"]
+BETWEEN = " => "
+FEELINGS = ("happy", "sad", "calm")
+
+
+def write_matches(folder: Path) -> None:
+    """{train,dev,test}.csv: two texts fit where they name the same feeling."""
+    for part, count, first in (("train", 48, 0), ("dev", 24, 48), ("test", 24, 72)):
+        pairs = [(FEELINGS[i % 3], FEELINGS[i // 3 % 3], i) for i in range(first, first + count)]
+        rows = [[f"i am so {a} today {i}", f"so very {b}", NAMES[a == b]] for a, b, i in pairs]
+        write_csv(folder / f"{part}.csv", ["first", "second", "label"], rows)
+
+
+def load_matches(data_dir: str | Path | None = None) -> DatasetDict:
+    splits, features = {}, Features(id=Value("string"), first=Value("string"), second=Value("string"),
+                                    labels=ClassLabel(names=NAMES))  # fmt: skip
+    for split, stem in (("train", "train"), ("validation", "dev"), ("test", "test")):
+        rows = [row for _, row in read_rows(Path(data_dir) / f"{stem}.csv")]
+        columns = {name: [row[name] for row in rows] for name in ("first", "second")}
+        columns |= {"id": [f"{stem}/{i}" for i in range(len(rows))], "labels": [NAMES.index(r["label"]) for r in rows]}
+        splits[split] = Dataset.from_dict({name: columns[name] for name in features}, features=features)
+    return DatasetDict(splits)
+
+
+def texts(rows: Dataset) -> list[str]:
+    return [f"{first}{BETWEEN}{second}" for first, second in zip(rows["first"], rows["second"], strict=True)]
+
+
+def parts_of(pairs) -> TextRows:
+    """ "first => second" -> what a model reads."""
+    halves = [pair.partition(BETWEEN) for pair in pairs]
+    for number, (_, between, second) in enumerate(halves, 1):
+        if not between or not second.strip():
+            raise ValueError(f"text {number} must be two texts, FIRST{BETWEEN}SECOND: {pairs[number - 1]!r}")
+    return TextRows([first for first, _, _ in halves], [second for _, _, second in halves])
+
+
+class PairPredictor:
+    """Whether two texts fit."""
+
+    multi_label = False
+    gate = None
+
+    def __init__(self, checkpoint, tokenizer=None, max_length=None):
+        self.task = TASK
+        self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, None, None)
+        self.max_length, self.labels = max_length or self.tokenizer.model_max_length, NAMES
+
+    def encode(self, pairs) -> Encoded:
+        return encode_rows(self, parts_of(as_texts(pairs)))
+
+    def probabilities(self, pairs, progress=False) -> np.ndarray:
+        return encoded_probabilities(self, pairs if isinstance(pairs, Encoded) else self.encode(pairs))
+
+    def present(self, probabilities, top_k=None):
+        order = np.argsort(-probabilities, axis=1, kind="stable")[:, : top_k or 1]
+        return [
+            [{"label": NAMES[i], "score": float(row[i])} for i in best]
+            for row, best in zip(probabilities, order, strict=True)
+        ]
+
+    def predict(self, pairs, top_k=None, progress=False):
+        items, unread = self.of_items(as_texts(pairs), top_k)
+        self.warn_unread(*unread.counts)
+        return items, unread
+
+    def of_items(self, pairs, top_k=None):
+        self.check_top_k(top_k)
+        probabilities, unread = row_probabilities(self, parts_of(pairs))
+        return self.present(probabilities, top_k), unread
+
+    def of_rows(self, rows, progress=False):
+        return row_probabilities(self, TextRows(list(rows["first"]), list(rows["second"])), progress)[0]
+
+    check_top_k = staticmethod(check_top_k)
+
+    def warn_unread(self, truncated, unknown, total):
+        warn_unread(truncated, unknown, total, f"{self.max_length} tokens", "pairs")
+
+
+def prepare(recipe, splits, fields, first) -> Prepared:
+    names, tokenizer = label_names(splits["train"]), base_tokenizer(recipe)
+    counts = np.bincount(splits["train"]["labels"]).tolist()
+    model = build_classifier(recipe.base_model, None, recipe.model_config, tokenizer, names, False, counts)
+    model.config.reads_pairs = True
+
+    def encode(batch: dict) -> dict:
+        encoded = tokenizer(batch["first"], batch["second"], truncation=True, max_length=recipe.max_length)
+        kept = {name: encoded[name] for name in ("input_ids", "token_type_ids")}
+        return {**kept, "length": [len(ids) for ids in encoded["input_ids"]]}
+
+    encoded = {
+        split: splits[split].map(encode, batched=True, remove_columns=["id", "first", "second"])
+        for split in ("train", "validation")
+    }
+
+    def measure(logits, labels) -> dict[str, float]:
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return single_label(recipe.dataset, labels, powers / powers.sum(axis=1, keepdims=True), names)
+
+    collate = make_collator(tokenizer, len(names), False)
+    return Prepared(model=model, tokenizer=tokenizer, train=encoded["train"], validation=encoded["validation"],
+                    collate=collate, measure=measure)  # fmt: skip
+
+
+def finish(recipe, run, trainer, prepared, splits, folder):
+    model = trainer.whole_model()
+    if folder is None:
+        return None
+    predictor = PairPredictor(model, prepared.tokenizer, max_length=recipe.max_length)
+    return finish_classifier(predictor, recipe, run, splits, folder)
+
+
+def card(folder, recipe, report, best) -> Card:
+    example = f'print(pipeline("text-classification", model="{MODEL}")({{"text": "so happy", "text_pair": "so sad"}}))'
+    use = [code(f"from transformers import pipeline\n\n{example}")]
+    return classifier_card(
+        recipe, report, best, about="It tells whether two texts fit.", use=use, reads="pairs of texts"
+    )
+
+
+def answer(predictor: PairPredictor, lines: list[str], top_k: int | None = None) -> Answer:
+    results, unread = predictor.predict(lines, top_k)
+    rows: list[dict[str, Any]] = [{"text": line, "labels": items} for line, items in zip(lines, results, strict=True)]
+    cells = [[*line.split(BETWEEN), items[0]["label"]] for line, items in zip(lines, results, strict=True)]
+    return Answer(rows, unread, [Table(["first", "second", "fits"], cells)])
+
+
+def explain(predictor: PairPredictor, text, merge="sum", method=METHODS[0]) -> Explained:
+    first, _, second = one_text(text).partition(BETWEEN)
+    questions = [Question(first, auxiliary=second)]
+    maps, notes = first_token_map(predictor, questions, read_texts(predictor, questions, merge), merge)
+    return Explained(text, method, maps, notes)
+
+
+def exporter() -> Exporter:
+    def run(predictor: PairPredictor, pairs, progress: bool) -> None:
+        predictor.probabilities(list(pairs))
+
+    def write(predictor: PairPredictor, folder: Path) -> list[Path]:
+        return write_classifier(predictor, folder, run, [f"i am happy{BETWEEN}so very sad"] * 3)
+
+    return classifier_exporter(PairPredictor, run, write, of_rows=texts)
+
+
+TASK = Task(
+    name="text-matching",
+    reads="pairs of texts",
+    corpora=(Corpus(name="matches", loader=load_matches, terms="CC0 1.0; made up", selection_metric="accuracy"),),
+    columns=frozenset({"first", "second"}),
+    model_types=(),
+    stock=True,
+    auto_class="AutoModelForSequenceClassification",
+    predictor_class="PairPredictor",
+    owns=lambda config: getattr(config, "reads_pairs", False),
+    ran=lambda report: report["dataset"] == "matches",
+    file_columns=FileColumns(text="pair"),
+    options=frozenset({"top_k"}),
+    texts=texts,
+    gold=lambda rows: np.asarray(rows["labels"], dtype=np.int64),
+    units=lambda rows: (list(rows["id"]), texts(rows)),
+    prepare=prepare,
+    finish=finish,
+    card=card,
+    predictor=PairPredictor,
+    answer=answer,
+    evaluate=evaluate_single,
+    figures=figures,
+    explains=frozenset({"method"}),
+    explain=explain,
+    exporter=exporter,
+)
