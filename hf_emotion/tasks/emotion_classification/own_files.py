@@ -41,7 +41,7 @@ def load_files(
     One's own CSV, TSV, JSONL or Parquet files.
 
     With `aspect_column` a row asks about one aspect (of one target) of its text and has one label; the result has the columns
-    of `hf_emotion.data.aspect`. A pair of target and aspect without a row is not asked about, unless `fill_none` adds one.
+    of `hf_emotion.tasks.targeted_sentiment.rows`. A pair of target and aspect without a row is not asked about, unless `fill_none` adds one.
 
     Args:
         data_dir: a folder with `train.*` and, where there are any, `validation.*` (also valid, val, dev) and `test.*`; or

@@ -213,7 +213,7 @@ def load_daily_dialog_replies(
 
 def dialogue_replies(dialogues: datasets.Dataset, context_turns: int = 3) -> datasets.Dataset:
     """
-    The replies in a split of dialogues (`hf_emotion.data.dialogue`): every turn from the second on that has a label.
+    The replies in a split of dialogues (`hf_emotion.tasks.dialogue_emotion.rows`): every turn from the second on that has a label.
 
     The context is the up to `context_turns` turns before it, those without a label too, joined by a blank: one text, as the
     encoder of a generator reads it, with no marks of who spoke. The id is that of the dialogue, "-" and the number of the

@@ -1035,9 +1035,9 @@ class TestReplyGenerator:
             load_predictor(mod_run, "ekman")
 
     def test_models_of_another_kind(self, mod_run, judges, sharp, argv):
-        with pytest.raises(ValueError, match="reads replies .*: use ReplyGenerator"):
+        with pytest.raises(ValueError, match="reads replies: .*use ReplyGenerator, or `hf-emotion generate`"):
             Predictor(mod_run)
-        with pytest.raises(ValueError, match="reads texts .*: use Predictor"):
+        with pytest.raises(ValueError, match="reads texts: .*use Predictor, or `hf-emotion predict`"):
             ReplyGenerator(judges["a"])
         done = argv("predict", mod_run, "so sad")
         assert done.code == 1 and "model for emotional-response" in done.err and "`hf-emotion generate`" in done.err
@@ -1281,7 +1281,7 @@ class TestEvaluateReplies:
             ),
             ({"contexts": 0}, "`contexts` must be at least 1, got 0"),
             ({"options": {"labels": EMOTIONS[::-1]}}, "the emotions of reply_files and of the generator differ"),
-            ({"judges": [mod_run]}, "reads replies .*: use ReplyGenerator"),
+            ({"judges": [mod_run]}, "reads replies: .*use ReplyGenerator"),
         ):
             with pytest.raises(ValueError, match=message):
                 evaluate_replies(written, "reply_files", **{"data_dir": pairs, **arguments})
