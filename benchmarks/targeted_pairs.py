@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
         f"batches of {arguments.batch_size} in row order": (arguments.batch_size, 1.3),
         f"one batch per sentence ({len(aspects)} aspects)": (len(aspects), 1),
     }
-    actions = [lambda: predictor.row_probabilities(rows)]
+    actions = [lambda: predictor.of_rows(rows)]
     actions += [lambda size=size: in_order(size) for size, _ in ways.values()]
     expected = actions[0]()
     for name, action in zip(ways, actions[1:], strict=True):

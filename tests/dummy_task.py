@@ -23,7 +23,7 @@ from hf_emotion.tasks.checkpoints import load_for
 from hf_emotion.tasks.classifier_cards import classifier_card
 from hf_emotion.tasks.evaluating import evaluate_single, figures
 from hf_emotion.tasks.exporting import Exporter, classifier_exporter, write_classifier
-from hf_emotion.tasks.held_out import held_out
+from hf_emotion.tasks.held_out import finish_classifier
 from hf_emotion.tasks.measures import single_label
 from hf_emotion.tasks.sequence_classification import base_tokenizer, build_classifier, make_collator
 from hf_emotion.tasks.text_explaining import Question, first_token_map, read_texts
@@ -139,13 +139,7 @@ def finish(recipe, run, trainer, prepared, splits, folder):
     if folder is None:
         return None
     predictor = PairPredictor(model, prepared.tokenizer, max_length=recipe.max_length)
-    probabilities = {split: predictor.of_rows(rows) for split, rows in splits.items() if split != "train"}
-
-    def save(temporary: Path) -> None:
-        model.save_pretrained(temporary)
-        prepared.tokenizer.save_pretrained(temporary)
-
-    return held_out(recipe, run, probabilities, splits, folder, model, save)
+    return finish_classifier(predictor, recipe, run, splits, folder)
 
 
 def card(folder, recipe, report, best) -> Card:

@@ -32,26 +32,7 @@ from toolkit_helpers import (
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 
-REPLY_WORDS = (
-    "look",
-    "at",
-    "again",
-    "keys",
-    "cat",
-    "cake",
-    "oh",
-    "no",
-    "yay",
-    "good",
-    "bad",
-    "so",
-    "##y",
-    "#",
-    "?",
-    "'",
-    "-",
-    "it",
-)
+REPLY_WORDS = "look at again keys cat cake oh no yay good bad so ##y # ? ' - it".split()
 VOCABULARY = tuple(dict.fromkeys([*SPECIAL_TOKENS, *WORDS, *FEELINGS, *ASPECT_WORDS, *REPLY_WORDS]))
 SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

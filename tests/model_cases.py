@@ -874,25 +874,7 @@ NO_PIPELINE: dict[str, str] = {
 }
 NO_OFFLOAD: dict[str, str] = {**dict.fromkeys(MOD_LN_CASES, "a side reads the weights of all its norms at once")}
 NO_GENERATION: dict[str, str] = {case.id: "classifies" for case in CASES if case.id not in MOD_LN_CASES}
-UNSUPPORTED = (
-    NO_CHECK_OF_ARCHITECTURE,
-    NO_LABELS,
-    NO_LEFT_PADDING,
-    FOUR_DIMENSIONAL_MASKS,
-    NO_GENERATION,
-    NO_OFFLOAD,
-    NO_FULLGRAPH_COMPILE,
-    NO_GRADIENT_CHECKPOINTING,
-    NO_SDPA,
-    NO_PEFT,
-    NO_PEFT_DEFAULTS,
-    NO_OLD_NAMES,
-    NO_INPUTS_EMBEDS,
-    NO_HIDDEN_STATES,
-    NO_TOKEN_EMBEDDINGS,
-    NO_PLAIN_CHECKPOINT,
-    NO_PIPELINE,
-)
+UNSUPPORTED = [FOUR_DIMENSIONAL_MASKS, *(value for name, value in list(globals().items()) if name.startswith("NO_"))]
 
 
 def each_case(unsupported: dict[str, str] | None = None, slow: bool = False) -> pytest.MarkDecorator:

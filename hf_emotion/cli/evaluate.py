@@ -64,8 +64,10 @@ def evaluate(
         "bertscore_model": bertscore_model,
         "intensity": intensity,
     }
-    for name, value in {**settings, "replies": replies}.items():
-        if value is not None and name not in takes:
+    if replies is not None and predictor.task.selects_labels:
+        raise typer.BadParameter(f"--replies does not go with a model for {predictor.task.name}: leave it out.")
+    for name, value in settings.items():
+        if value is not None and name not in takes and name != "threshold":  # what `run` refuses, with its value
             option_name = {"judges": "--judge"}.get(name, f"--{name.replace('_', '-')}")
             raise typer.BadParameter(
                 f"{option_name} does not go with a model for {predictor.task.name}: leave it out."

@@ -79,7 +79,7 @@ def predict(
     task = predictor.task
     if task.answer is None:
         raise ValueError(
-            f"{checkpoint} is a model for {task.name}, which has a command of its own: `hf-emotion generate`."
+            f"{checkpoint} is a model for {task.name}, which has a command of its own: `hf-emotion {task.command}`."
         )
     asked = {name: value for name, value in (("top_k", top_k), ("targets", target)) if value is not None}
     for name in asked.keys() - task.options:

@@ -172,7 +172,7 @@ def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator
         raise ValueError(f"{path}: the file name must end in one of {sorted(FORMATS)}.")
 
 
-def _split_files(source: Path) -> dict[str, Path]:
+def split_files(source: Path) -> dict[str, Path]:
     if source.is_file():
         return {"train": source}
     if not source.is_dir():

@@ -33,7 +33,7 @@ def load_predictor(
     if task.predictor_class is None:
         raise ValueError(f"{checkpoint} is a model for {task.name}, which predicts nothing here: use transformers.")
     options = {} if taxonomy is None else {"taxonomy": taxonomy}
-    if not options.keys() <= task.options:
+    if not options.keys() <= task.predictor_options:
         raise ValueError(f"`taxonomy` {taxonomy!r} rolls emotions up: {checkpoint} is a model for {task.name}.")
     return task.predictor(model, tokenizer, max_length=max_length, **options)
 

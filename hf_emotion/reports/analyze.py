@@ -17,10 +17,11 @@ import numpy as np
 from .. import metrics
 from ..io.files import filling, write_json, write_text
 from ..metrics.significance import over_seeds
-from ..tasks import corpus_of, task_of_rows, task_of_run
+from ..tasks import corpus_of, task_of_run
 from ..tasks.cards import best_run
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
+from ..tasks.rows import rows_for_task
 from .certainty import calibrated, keep_temperature, label_correlation, threshold_curves
 from .classification import count_pairs
 from .compare import check_same_rows, compare, run_names
@@ -315,10 +316,9 @@ def _texts(
     ids: list[str] = []
     texts: list[str] = []
     if split in splits:
-        rows = splits[split]
-        if task_of_rows(rows) is not task_of_run(report):  # replies, read by a classifier of texts
-            rows = task_of_rows(rows).as_texts(rows)
-        ids, _, texts, _ = labelled_units(rows)
+        rows = rows_for_task(task_of_run(report), splits[split])
+        if rows is not None:
+            ids, _, texts, _ = labelled_units(rows)
     if ids != found.ids:
         raise ValueError(
             f"the {split} rows of {report['dataset']}{'' if data_dir is None else f' in {data_dir}'} are not those that {run} was "

@@ -54,7 +54,6 @@ def load_checkpoint(
     if not isinstance(checkpoint, str | Path):
         if tokenizer is None:
             raise ValueError("pass `tokenizer` together with a model object.")
-        check_vocabulary(checkpoint.config, tokenizer)
         if dtype is not None:
             raise ValueError(
                 f"`dtype` {dtype!r} is for checkpoints: a model object has its own, see `model.to(dtype)`."

@@ -107,4 +107,23 @@ def label_names(config) -> list[str]:
     return [names[i] for i in range(config.num_labels)]
 
 
-__all__ = ["Encoded", "TextRows", "encode_rows", "encoded_probabilities", "label_names", "row_probabilities"]
+def is_multi_label(config) -> bool:
+    """Whether a model gives each label a probability of its own; ValueError where it gives a number and no label."""
+    several = config.problem_type == "multi_label_classification"
+    if not several and (config.num_labels == 1 or config.problem_type == "regression"):
+        raise ValueError(
+            f"the model gives a number and no label (`problem_type` {config.problem_type!r}, {config.num_labels} outputs): for the "
+            "probability of one label, the sigmoid, set `config.problem_type` to 'multi_label_classification'."
+        )
+    return several
+
+
+__all__ = [
+    "Encoded",
+    "TextRows",
+    "encode_rows",
+    "encoded_probabilities",
+    "is_multi_label",
+    "label_names",
+    "row_probabilities",
+]

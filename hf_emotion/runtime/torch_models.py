@@ -12,7 +12,7 @@ import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..modeling.checked_input import check_finite
-from .checkpoints import Kind, check_vocabulary
+from .checkpoints import Kind
 from .loading import read_config, read_model, read_tokenizer
 
 
@@ -55,7 +55,6 @@ def load_weights(
                 "tokenizer it was trained with into the folder, tokenizer.save_pretrained(folder)."
             )
         tokenizer = read_tokenizer(checkpoint)
-    check_vocabulary(config, tokenizer)
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if place.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"`device` is {str(place)!r}, but torch finds no GPU: leave it out, or write 'cpu'.")

@@ -14,6 +14,7 @@ from ..runtime.classifying import Encoded, encoded_probabilities
 from ..runtime.unread import Unread
 from ..tasks import TASKS, task_of_rows
 from ..tasks.loading import load_split
+from ..tasks.rows import rows_for_task
 from ..tasks.text_explaining import Question, read_text
 
 
@@ -111,14 +112,13 @@ def faithfulness(
 def _questions(predictor, dataset: str, data_dir, split: str, options: dict[str, Any]) -> list[Question]:
     """What the model is asked about the rows of the split."""
     data = load_split(dataset, split, data_dir, **options)
-    found, task = task_of_rows(data), predictor.task
-    if found is not task:
-        data = found.as_texts(data)
-        if data is None or task_of_rows(data) is not task:
-            raise ValueError(
-                f"`dataset` {dataset!r} is of another task than the checkpoint: it holds {found.reads}, not {task.reads}."
-            )
-    return task.row_questions(predictor, data)
+    rows = rows_for_task(predictor.task, data)
+    if rows is None:
+        raise ValueError(
+            f"`dataset` {dataset!r} is of another task than the checkpoint: it holds {task_of_rows(data).reads}, not "
+            f"{predictor.task.reads}."
+        )
+    return predictor.task.row_questions(predictor, rows)
 
 
 def _figures(predictor, reading: Reading, label: int, whole: float, rankings: list[np.ndarray]) -> np.ndarray:

@@ -62,8 +62,14 @@ def task_of(config: Any) -> Task:
 
 
 def task_of_rows(rows: "Dataset") -> Task:
-    """The task whose rows these are."""
-    return next(task for task in reversed(TASKS) if task.columns <= set(rows.column_names))
+    """The task whose rows these are; ValueError for rows of none."""
+    for task in reversed(TASKS):
+        if task.columns <= set(rows.column_names):
+            return task
+    needed = "; ".join(f"{task.reads} {sorted(task.columns)}" for task in TASKS)
+    raise ValueError(
+        f"the rows have the columns {rows.column_names}, and no task reads them. The tasks need: {needed}."
+    )
 
 
 def task_of_type(model_type: str | None) -> Task | None:

@@ -247,7 +247,9 @@ class Task:
         owns: a model's configuration -> whether a model with this configuration belongs to this task (later tasks are asked first).
         ran: metrics.json of a run of a stock model -> whether that run is of this task (later tasks are asked first).
         file_columns: where the items of a file are; None where `predict` reads no files for it.
-        options: what `answer` and the predictor take: "taxonomy", "top_k", "targets".
+        command: the command that answers with its models.
+        predictor_options: what the predictor takes beside the arguments of all predictors ("taxonomy").
+        options: what `answer` takes ("top_k", "targets").
         settings: what `evaluate` takes.
 
     Rows (`rows.py`; N counts what is predicted: rows, or the turns of dialogues):
@@ -272,11 +274,11 @@ class Task:
         card: (run folder, recipe, metrics.json, the entry of its best seed) -> `Card`.
 
     Prediction (`predictor.py`, `showing.py`, `measuring.py`):
-        predictor: (model, tokenizer, max_length=..., **options) -> the predictor.
+        predictor: (model, tokenizer, max_length=..., **predictor_options) -> a `Predictor`.
         exported: folder -> the exported model of a predictor.
-        answer: (predictor, lines, options) -> `Answer`.
+        answer: (predictor, lines, **options) -> `Answer`; None: it has another command than `predict`.
         loader_options: (predictor, corpus) -> options that the corpus' loader gets unless they are given.
-        evaluate: (predictor, corpus name, split, data_dir, options of the loader, settings) -> figures.
+        evaluate: (predictor, corpus name, split, data_dir, options of the loader, **settings) -> figures.
         figures: (figures, corpus name, split) -> what a terminal shows of them.
 
     Explanation (`explaining.py`, `guidance.py`, `page.py`):
@@ -306,9 +308,11 @@ class Task:
     stock: bool = False
     auto_class: str
     predictor_class: str | None
+    command: str = "predict"
     owns: Callable[[Any], bool]
     ran: Callable[[dict[str, Any]], bool] = lambda report: False
     file_columns: FileColumns | None = None
+    predictor_options: frozenset[str] = frozenset()
     options: frozenset[str] = frozenset()
     settings: frozenset[str] = frozenset()
 

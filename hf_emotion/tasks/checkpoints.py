@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of any task."""
 
+import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.checkpoints import load_checkpoint
+from ..runtime.checkpoints import check_vocabulary, load_checkpoint
 from . import task_of
 from .base import Task
 
@@ -25,14 +26,20 @@ def load_for(
 ) -> tuple[Any, Any]:
     """The same; ValueError for a checkpoint of another task."""
     model, tokenizer = load_any(checkpoint, tokenizer, device, dtype)
-    found = task_of(model.config)
+    config = copy.copy(model.config)
+    config.architectures = [type(model).__name__]  # a new model's names the class of the weights that it started from
+    found = task_of(config)
     if found is not task:
         name = checkpoint if isinstance(checkpoint, str | Path) else f"the {model.config.model_type!r} model"
-        command = "generate" if found.answer is None else "predict"
         raise ValueError(
             f"{name} is a model for {found.name} and reads {found.reads}: {task.predictor_class} does not fit, use "
-            + (f"{found.predictor_class}, or `hf-emotion {command}`." if found.predictor_class else "transformers.")
+            + (
+                f"{found.predictor_class}, or `hf-emotion {found.command}`."
+                if found.predictor_class
+                else "transformers."
+            )
         )
+    check_vocabulary(model.config, tokenizer)
     return model, tokenizer
 
 

@@ -13,7 +13,7 @@ from . import corpus_of, task_of_rows
 from .base import Table
 from .loading import load_split
 from .measures import single_label
-from .rows import label_matrix
+from .rows import label_matrix, rows_for_task
 
 
 def rows_for(
@@ -26,14 +26,13 @@ def rows_for(
         ValueError: no such split; rows of another task; labels of the corpus and of the model that differ.
     """
     rows = load_split(dataset, split, data_dir, **options)
-    found, task = task_of_rows(rows), predictor.task
-    if found is not task:
-        read = found.as_texts(rows)
-        if read is None or task_of_rows(read) is not task:
-            raise ValueError(
-                f"the corpus {dataset} holds {found.reads}, and the model reads {task.reads}: measure it on a corpus of its own kind."
-            )
-        rows = read
+    read = rows_for_task(predictor.task, rows)
+    if read is None:
+        raise ValueError(
+            f"the corpus {dataset} holds {task_of_rows(rows).reads}, and the model reads {predictor.task.reads}: measure it on a corpus "
+            "of its own kind."
+        )
+    rows = read
     names, gold = label_names(rows), label_matrix(rows)
     if sorted(names) != sorted(predictor.labels):
         raise ValueError(

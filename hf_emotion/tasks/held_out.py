@@ -20,6 +20,34 @@ from .base import HeldOut
 from .measures import at_thresholds
 
 
+def finish_classifier(
+    predictor: Any,
+    recipe: Recipe,
+    run: dict[str, Any],
+    splits: DatasetDict,
+    folder: Path,
+    save: Callable[[Path], Any] | None = None,
+) -> HeldOut:
+    """
+    What a task does after the training of a classifier: predict the development and the test part, and write it all.
+
+    Args:
+        predictor: of the trained model.
+        recipe, run, splits, folder: see `Task.finish`; this is the first process.
+        save: writes the checkpoint into a folder; default: model and tokenizer.
+    """
+    model, tokenizer = predictor.model, predictor.tokenizer
+    probabilities = {
+        split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"
+    }
+
+    def save_both(temporary: Path) -> None:
+        model.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
+
+    return held_out(recipe, run, probabilities, splits, folder, model, save or save_both)
+
+
 def held_out(
     recipe: Recipe,
     run: dict[str, Any],
@@ -102,4 +130,4 @@ def labelled_units(rows: Any, scores: np.ndarray | None = None) -> tuple[list[st
     )
 
 
-__all__ = ["held_out", "labelled_units"]
+__all__ = ["finish_classifier", "held_out", "labelled_units"]

@@ -9,7 +9,7 @@ import numpy as np
 from datasets import Dataset, DatasetDict
 
 from ..data.splits import label_names
-from . import task_of_rows
+from . import Task, task_of_rows
 
 
 def label_matrix(rows: Dataset) -> np.ndarray:
@@ -24,6 +24,15 @@ def label_matrix(rows: Dataset) -> np.ndarray:
     if gold is None:
         raise ValueError(f"the rows have no labels: they have the columns {rows.column_names}.")
     return gold
+
+
+def rows_for_task(task: Task, rows: Dataset) -> Dataset | None:
+    """The rows as models of a task read them; None where they do not. A classifier of texts reads the replies of a corpus of replies."""
+    found = task_of_rows(rows)
+    if found is task:
+        return rows
+    read = found.as_texts(rows)
+    return None if read is None or task_of_rows(read) is not task else read
 
 
 def class_counts(rows: Dataset) -> dict[str, int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks a corpus before a model is trained on it."""
+"""What is to be known of a corpus before a model is trained on it."""
 
 import logging
 from typing import Any
@@ -9,13 +9,12 @@ from datasets import Dataset, DatasetDict
 
 from ..data.splits import label_names
 from ..recipes import Recipe
-from ..tasks import Task, task_of_rows, task_of_type
+from ..tasks import TASKS, Task, task_of_rows, task_of_type
 
 
 logger = logging.getLogger(__name__)
 
-MIN_VALIDATION_ROWS = 20  # with fewer rows, the standard error of an accuracy of .5 is above .11
-FOR_ONE_TASK = ("one_model_per_context", "emotion_tokens", "label_texts")  # fields of a recipe
+MIN_VALIDATION_ROWS = 20  # of fewer, the standard error of an accuracy of .5 is above .11
 
 
 def task_of_training(recipe: Recipe, splits: DatasetDict) -> tuple[Task, DatasetDict]:
@@ -36,7 +35,7 @@ def task_of_training(recipe: Recipe, splits: DatasetDict) -> tuple[Task, Dataset
                 f"{found.reads}. {list(found.model_types)} fit."
             )
         found, splits = read, DatasetDict(parts)
-    for name in FOR_ONE_TASK:
+    for name in sorted({name for other in TASKS for name in other.recipe_fields}):
         if getattr(recipe, name) and name not in found.recipe_fields:
             raise ValueError(f"`{name}` does not fit a training of {found.name} on {found.reads}: leave it out.")
     return found, splits
@@ -44,8 +43,8 @@ def task_of_training(recipe: Recipe, splits: DatasetDict) -> tuple[Task, Dataset
 
 def check_data(task: Task, splits: DatasetDict) -> None:
     """
-    Warn of labels without a training row, of a validation part with fewer labelled rows (utterances) than 20 or than there are labels,
-    and of what the task warns of.
+    Warn of labels without a training row, of what the task warns of, and of a validation part of fewer than 20 rows (utterances) with
+    a label, or fewer than there are labels.
 
     Args:
         task: what is trained.
@@ -81,7 +80,7 @@ def check_data(task: Task, splits: DatasetDict) -> None:
 
 
 def _labelled(task: Task, rows: Dataset) -> Any:
-    """The gold labels, without utterances that have no label; None for rows without labels."""
+    """The gold labels without the utterances that have none; None for rows without labels."""
     gold = task.gold(rows)
     return gold if gold is None or gold.ndim == 2 else gold[gold >= 0]
 

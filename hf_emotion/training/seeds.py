@@ -78,8 +78,11 @@ def fit_model(
 ) -> tuple[Trainer, Prepared, dict[str, Any]]:
     """Train one model; returns its trainer, with the weights that were best on dev, what was prepared, and its entry in `runs`."""
     set_seed(seed)
-    if recipe.inverse_frequency_sampling and not isinstance(splits["train"].features.get("labels"), ClassLabel):
-        raise ValueError("`inverse_frequency_sampling` needs one label per row; the corpus has several, or none.")
+    one_label = task.selects_labels and isinstance(splits["train"].features.get("labels"), ClassLabel)
+    if recipe.inverse_frequency_sampling and not one_label:
+        raise ValueError(
+            "`inverse_frequency_sampling` is for classifiers and needs one label per row; the corpus has several, or none: leave it out."
+        )
     arguments = training_arguments(TrainingArguments, recipe, checkpoints, seed, **task.arguments(recipe))
     prepared = task.prepare(recipe, splits, fields, arguments.main_process_first)
     # Rows are evaluated in the order of their lengths, which saves padding; `measure` puts them back in their own order.
@@ -135,10 +138,6 @@ def _train_parts(
     probabilities = {
         split: np.zeros((len(rows), num_labels), np.float32) for split, rows in splits.items() if split != "train"
     }
-    for part in parts:
-        for split in ("train", "validation"):
-            if not len(part.rows[split]):
-                raise ValueError(f"no {split} row for {part.name}: one model for each part needs some for every one.")
     entries = []
     for part in parts:
         own, place = (

@@ -45,6 +45,7 @@ from hf_emotion.tasks.cards import best_run
 from hf_emotion.tasks.dialogue_emotion.building import encode_dialogues
 from hf_emotion.tasks.loading import load_split
 from hf_emotion.training.fit import fit, training_arguments
+from hf_emotion.training.recipe_checks import check_parts
 from hf_emotion.training.seeds import EmotionTrainer
 
 
@@ -364,7 +365,7 @@ BALANCED = {"model_type": "label-aware-bert", "model_config": {"class_balanced_b
 )
 def test_recipes_that_would_do_something_else(values, message):
     with pytest.raises(ValueError, match=message):
-        make_recipe({"name": "tiny", **values})
+        check_parts(make_recipe({"name": "tiny", **values}))
 
 
 def test_warm_up_that_never_ends(tmp_path, caplog):
@@ -760,7 +761,7 @@ def test_many_seeds_are_counted(single_label, base_bert, tmp_path, caplog, monke
     def first(*arguments):
         raise InterruptedError
 
-    monkeypatch.setattr(train_module, "train_classifier", first)
+    monkeypatch.setattr(train_module, "train_seed", first)
     with pytest.raises(InterruptedError):
         train(recipe, tmp_path / "run", data_dir=single_label)
     assert "seed 42, 1 of 42" in caplog.text
@@ -777,7 +778,7 @@ def test_two_runs_in_one_folder(single_run, single_label, base_bert, tmp_path, n
         raise InterruptedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(train_module, "train_classifier", meanwhile)
+        patch.setattr(train_module, "train_seed", meanwhile)
         with pytest.raises(InterruptedError):
             train(recipe, output, data_dir=single_label)
     assert not output.exists()

@@ -505,12 +505,8 @@ def test_labels_that_cannot_be_added_change_nothing(tokenizer, config, arguments
     assert_close(label_vectors(model), vectors, rtol=0, atol=0)
 
 
-def test_texts_of_added_labels_may_be_a_mapping_or_are_refused(tokenizer):
-    model = build()
-    try:
-        model.add_labels(["nostalgia"], tokenizer, label_texts={"nostalgia": "home"})
-    except ValueError:
-        return
+def test_texts_of_added_labels_may_be_a_mapping(tokenizer):
+    model = build().add_labels(["nostalgia"], tokenizer, label_texts={"nostalgia": "home"})
     assert_close(label_vectors(model)[5], mean_of_pieces(model, ["home"]))
 
 
@@ -575,10 +571,9 @@ def test_emotion_pipeline_compares_strictly(tokenizer):
 
 def test_emotion_pipeline_without_stored_thresholds_uses_a_half(tokenizer):
     model = build()
+    logits = [math.log(s / (1 - s)) for s in scores_of(model, tokenizer, TEXTS[0]).values()]
     with torch.no_grad():  # scores on both sides of it
-        model.classifier.out_proj.bias -= torch.tensor(
-            [math.log(s / (1 - s)) for s in scores_of(model, tokenizer, TEXTS[0]).values()]
-        ).median()
+        model.classifier.out_proj.bias -= torch.tensor(logits).median()
     expected = {name for name, score in scores_of(model, tokenizer, TEXTS[0]).items() if score > 0.5}
     assert 0 < len(expected) < 5
     assert set(as_pairs(emotion_pipeline(model, tokenizer)([TEXTS[0]])[0])) == expected
@@ -603,10 +598,8 @@ def test_emotion_pipeline_arguments(tokenizer):
 
 def test_emotion_pipeline_gives_one_list_for_one_text(tokenizer):
     classify = emotion_pipeline(with_thresholds_and_counts(), tokenizer)
-    for arguments in ({}, {"threshold": 0.0}, {"top_k": 2}, {"top_k": None}):
-        assert classify(TEXTS[0], **arguments) == classify([TEXTS[0]], **arguments)[0]
-        assert len(classify(list(TEXTS), **arguments)) == len(TEXTS)
-    assert classify(TEXTS[0], threshold=1.0) == []
+    for arguments in ({}, {"threshold": 1.0}, {"top_k": 2}):
+        assert classify(TEXTS[0], **arguments) == classify(list(TEXTS), **arguments)[0]
 
 
 def test_emotion_pipeline_cuts_long_texts_and_batches(tokenizer):

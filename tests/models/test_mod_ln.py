@@ -230,6 +230,8 @@ def test_model_equals_stock_models_with_the_norms_of_each_emotion(family, config
     if "modulated_norms" in config:
         config = {"modulated_norms": ["ln_cross_attn" if family == "gpt2" else "crossattention"]}
     model = build(family, **config)
+    modulated = [name.split(".") for name, module in model.named_modules() if isinstance(module, ModulatedLayerNorm)]
+    assert {parts[4] if len(parts) > 4 else parts[-1] for parts in modulated} <= set(model.config.modulated_norms)
     inputs = two_lengths()
     real = inputs["decoder_attention_mask"].bool()
     emotions = torch.eye(E).double()

@@ -673,8 +673,12 @@ HTML, JOY = "<script>alert(1)</script>", {"label": "joy", "score": 0.75}
         ("emotional-response", HTML, [{"emotion": "joy", "generated_text": HTML}], ["generated_text"]),
     ],
 )
-def test_what_a_space_shows(space, monkeypatch, task, text, found, headers):
+def test_what_a_space_shows(run, unchecked, tmp_path, monkeypatch, task, text, found, headers):
     """Gradio is not needed to see it: a stand-in notes the components and what they get."""
+    config = json.loads((run / "config.json").read_text())
+    pipelines = {} if task == "text-classification" else {"custom_pipelines": {task: {}}}
+    (run / "config.json").write_text(json.dumps({**config, **pipelines}))
+    push(run, NAME, dry_run=True, space=tmp_path / "space")
     made = []
 
     class Component:
@@ -690,18 +694,25 @@ def test_what_a_space_shows(space, monkeypatch, task, text, found, headers):
     gradio.__getattr__ = lambda name: type(name, (Component,), {})
     calls = []
 
-    def run(inputs, **options):
+    def answer(inputs, **options):
         calls.append(inputs)
         assert not options or options["truncation"]  # a text longer than the model's positions
         return found
 
-    run.task = task
-    run.model = SimpleNamespace(config=SimpleNamespace(emotions=["joy"]))
+    def pipeline(name, **options):
+        assert name == task and options["model"] == NAME
+        return answer
+
+    answer.model = SimpleNamespace(config=SimpleNamespace(emotions=["joy"]))
     monkeypatch.setitem(sys.modules, "gradio", gradio)
-    monkeypatch.setattr("transformers.pipeline", lambda *arguments, **options: run)
-    app = runpy.run_path(str(space / "app.py"), run_name="__main__")
+    monkeypatch.setattr("transformers.pipeline", pipeline)
+    program = tmp_path / "space" / "app.py"
+    app = runpy.run_path(str(program), run_name="__main__")
     assert app["MODEL"] == NAME
-    table = app["table"](text, "joy")
+    chosen = ["joy"] if task == "emotional-response" else []
+    offered = [options for _, options in made if "choices" in options]
+    assert offered == [{"choices": ["joy"], "label": "Emotion"}] * len(chosen)
+    table = app["table"](text, *chosen)
     shown = {"score": "0.750"}
     assert table == {
         "headers": headers,
@@ -709,10 +720,10 @@ def test_what_a_space_shows(space, monkeypatch, task, text, found, headers):
     }
     expected = {"emotional-response": (HTML, "joy"), "dialogue-emotion": [("Ann", "hi"), (None, HTML)]}
     assert calls == [expected.get(task, HTML)]
-    assert app["table"]("  ") == {"headers": [], "data": []} and len(calls) == 1
+    assert app["table"]("  ", *chosen) == {"headers": [], "data": []} and len(calls) == 1
     kinds = {type(part).__name__ for arguments, _ in made for part in arguments if isinstance(part, Component)}
     assert kinds == {"Dataframe"} and ((), {"label": "Result", "datatype": "str", "interactive": False}) in made
-    assert "gr.HTML" not in (space / "app.py").read_text()
+    assert "gr.HTML" not in program.read_text() and "hf_emotion" not in program.read_text()
 
 
 # Other versions

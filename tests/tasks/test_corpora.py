@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The records of the corpora: whole, read by whoever needs them, and the only place that names a corpus."""
 
+import hashlib
 import os
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
+import aiohttp
 import numpy as np
 import pytest
+from datasets import Dataset
 from fuzzing import CORPORA as FOLDERS
 from fuzzing import write_corpora
 
+import hf_emotion.tasks.dialogue_emotion.loading as dialogue
+import hf_emotion.tasks.targeted_sentiment.loading as aspect
 from hf_emotion import load_dataset_for, metrics
-from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, options_of
+from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, options_of, task_of_rows
 from hf_emotion.tasks.measures import single_label
 from hf_emotion.tasks.rows import duplicates_between_splits
 
@@ -43,6 +49,12 @@ def test_unknown_names_get_the_nearest():
         corpus_of("goemotion")
 
 
+def test_rows_of_no_task_are_named_by_their_columns():
+    rows = Dataset.from_dict({"sentence": ["a day"], "label": [0]})
+    with pytest.raises(ValueError, match=r"columns \['sentence', 'label'\], .*texts \['text'\]"):
+        task_of_rows(rows)
+
+
 @pytest.mark.parametrize("name", FOLDERS)
 def test_files_that_are_missing_or_no_utf8(name, tmp_path):
     options = {"corpora": ["meld"]} if name == "conversations" else {}
@@ -62,6 +74,56 @@ def test_files_that_are_missing_or_no_utf8(name, tmp_path):
         with pytest.raises(FileNotFoundError, match=re.escape(path.name)):
             load_dataset_for(name, tmp_path, **options)
         path.write_bytes(content)
+
+
+GITHUB = "https://raw.githubusercontent.com"
+ABSA = f"{GITHUB}/HSLCY/ABSA-BERT-pair/7d238eb8c772946b9e572373c144b11151e4187f/data"
+MELD_DATA = f"{GITHUB}/declare-lab/MELD/2d2011b409d3ca2d7e94460cd007d434b1d0a102/data"
+ADDRESSES = {
+    "sentihood": (aspect, f"{ABSA}/sentihood"),
+    "semeval2014": (aspect, f"{ABSA}/semeval2014"),
+    "meld": (dialogue, f"{MELD_DATA}/MELD"),
+    "emorynlp": (dialogue, f"{MELD_DATA}/emorynlp"),
+}
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_downloads(name, tmp_path, monkeypatch):
+    """Those of archives are tested with their corpora."""
+    module, address = ADDRESSES[name]
+    folder, asked = write_corpora(tmp_path) / name, []
+    expected = load_dataset_for(name, tmp_path)
+
+    class FromFolder:
+        def __init__(self, download_config):
+            assert not download_config.use_etag  # otherwise the cache is of no use offline
+
+        def download(self, asked_for):
+            asked.append(asked_for)
+            cached = tmp_path / hashlib.sha256(asked_for.encode()).hexdigest()  # whose files have no ending
+            cached.write_bytes((folder / asked_for.rpartition("/")[2]).read_bytes())
+            return str(cached)
+
+    def sums(files: dict) -> dict:
+        return {
+            key: sums(value) if isinstance(value, dict) else hashlib.sha256((folder / key).read_bytes()).hexdigest()
+            for key, value in files.items()
+        }
+
+    monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
+    monkeypatch.setattr("datasets.DownloadManager", FromFolder)
+    monkeypatch.setitem(module.FILES, name, sums(module.FILES[name]))
+    found = load_dataset_for(name)
+    assert all(found[split][:] == expected[split][:] for split in expected)
+    assert sorted(asked) == sorted(f"{address}/{path.name}" for path in folder.iterdir())
+    path = folder / asked[0].rpartition("/")[2]
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(OSError, match=f"{path.name} was not downloaded whole .*SHA-256.*HF_EMOTION_DATA"):
+        load_dataset_for(name)
+    for error in (FileNotFoundError("gone"), TimeoutError(), aiohttp.ClientPayloadError("cut off")):
+        monkeypatch.setattr(FromFolder, "download", Mock(side_effect=error))
+        with pytest.raises(OSError, match=f"cannot download {address}/{path.name} .*`data_dir` or HF_EMOTION_DATA"):
+            load_dataset_for(name)
 
 
 class TestTweetEmoji:

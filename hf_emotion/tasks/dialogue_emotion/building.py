@@ -23,7 +23,7 @@ from ...runtime.batching import encode_texts
 from ...runtime.loading import read_config, read_model
 from ...runtime.unread import Unread, warn_unknown
 from ..base import HeldOut, Prepared
-from ..held_out import held_out
+from ..held_out import finish_classifier
 from ..measures import single_label
 from ..sequence_classification import base_tokenizer, check_length
 from .predictor import DialoguePredictor, pad_dialogues, utterance_vectors
@@ -262,12 +262,4 @@ def finish(
     predictor = DialoguePredictor(model, tokenizer, max_length=recipe.max_length)
     if is_frozen(model.config):
         predictor.vectors_of = cached_vectors
-    probabilities = {
-        split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"
-    }
-
-    def save(temporary: Path) -> None:
-        model.save_pretrained(temporary)
-        tokenizer.save_pretrained(temporary)
-
-    return held_out(recipe, run, probabilities, splits, folder, model, save)
+    return finish_classifier(predictor, recipe, run, splits, folder)

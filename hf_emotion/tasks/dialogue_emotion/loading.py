@@ -240,7 +240,7 @@ def load_daily_dialog(
     splits = {}
     for split, ((source, content), (label_source, label_content)) in _daily_dialog_files(data_dir).items():
         rows = Rows(source, on_bad_rows)
-        lines, label_lines = _lines(content, source), _lines(label_content, label_source)
+        lines, label_lines = lines_of(content, source), lines_of(label_content, label_source)
         if len(lines) != len(label_lines):
             raise ValueError(
                 f"{source} and {label_source} must have one line per dialogue each, got {len(lines)} and "
@@ -271,7 +271,7 @@ def load_daily_dialog(
     return datasets.DatasetDict(splits)
 
 
-def _lines(content: bytes, source: Path | str) -> list[str]:
+def lines_of(content: bytes, source: Path | str) -> list[str]:
     # Split at "\n" alone: dialogues may hold other Unicode line separators.
     lines = decode(content, source).split("\n")
     return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]

@@ -4,7 +4,6 @@
 from typing import Any
 
 from .. import corpus_of, options_of
-from ..evaluating import evaluate_single as evaluate
 from .loading import FOUR_CLASSES
 from .predictor import DialoguePredictor
 
@@ -17,4 +16,4 @@ def loader_options(predictor: DialoguePredictor, dataset: str) -> dict[str, Any]
     return {"four_classes": True} if four else {}
 
 
-__all__ = ["evaluate", "loader_options"]
+__all__ = ["loader_options"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...data.files import SPLIT_STEMS, _split_files, valid_rows
+from ...data.files import SPLIT_STEMS, split_files, valid_rows
 from ...data.lazily import datasets
 from ...data.own_files import read_name, training_names, unknown_name
 from ...data.rows import BadRow, OnBadRows, Rows
@@ -56,7 +56,7 @@ def load_dialogue_files(
     columns = {"utterance": utterance_column, "speaker": speaker_column, "label": label_column}
     parsed: dict[str, Rows] = {}
     names = list(labels or [])
-    for split, path in _split_files(Path(data_dir)).items():
+    for split, path in split_files(Path(data_dir)).items():
         parsed[split] = rows = Rows(path, on_bad_rows)
         whole_dialogues = None
         seen: set[str] = set()

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prediction of the emotion of every turn of dialogues: utterances in large length-sorted batches, then the dialogues."""
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from .onnx_model import OnnxDialogueClassifier
-
-
-logger = logging.getLogger(__name__)
 
 
 UTTERANCES_PER_BATCH = 1024

@@ -4,5 +4,9 @@
 
 def ask(run, text: str) -> list[dict]:
     """A line per turn, "speaker: utterance"."""
-    turns = [line.partition(": ") for line in text.splitlines() if line.strip()]
-    return run([(speaker, words) if words.strip() else (None, speaker) for speaker, _, words in turns])
+    turns = []
+    for line in filter(str.strip, text.splitlines()):
+        speaker, _, words = line.partition(": ")
+        named = words.strip() and 0 < len(speaker.split()) <= 3  # as `predict` has it
+        turns.append((speaker.strip(), words) if named else (None, line))
+    return run(turns)

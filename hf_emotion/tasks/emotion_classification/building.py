@@ -10,7 +10,7 @@ from ...data.tfidf import fit_tfidf_gate
 from ...modeling.pipeline_emotion_classification import EmotionClassificationPipeline
 from ...recipes import Recipe
 from ..base import HeldOut, Prepared
-from ..held_out import held_out
+from ..held_out import finish_classifier
 from ..sequence_classification import prepare_classifier
 from .predictor import Predictor
 
@@ -38,20 +38,14 @@ def finish(
     if folder is None:
         return None
     predictor = Predictor(model, tokenizer, max_length=recipe.max_length, gate=gate)
-    probabilities = {
-        split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"
-    }
 
     def save(temporary: Path) -> None:
-        if (
-            gate is not None and recipe.model_type is None
-        ):  # our models bring their pipeline along, a stock one needs it too
+        if recipe.model_type is None:  # our models bring their pipeline along, a stock one needs it too
             pipeline = EmotionClassificationPipeline(model=model, tokenizer=tokenizer, gate=gate)
             pipeline.save_pretrained(temporary)
         else:
             model.save_pretrained(temporary)
             tokenizer.save_pretrained(temporary)
-        if gate is not None:
-            gate.save_pretrained(temporary)
+        gate.save_pretrained(temporary)
 
-    return held_out(recipe, run, probabilities, splits, folder, model, save)
+    return finish_classifier(predictor, recipe, run, splits, folder, None if gate is None else save)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import html
 import json
-import logging
 from importlib import resources
 from pathlib import Path
 
@@ -14,9 +13,6 @@ from ...data.lazily import datasets
 from ...data.rows import OnBadRows, Rows, decode, local_files
 from ...taxonomies import GOEMOTIONS, group_index
 from .corpora import EMOTION6_HUB_ID, GOEMOTIONS_HUB_ID, TWEET_EMOJI_HUB_ID
-
-
-logger = logging.getLogger(__name__)
 
 
 EMOTION6 = ["sadness", "joy", "love", "anger", "fear", "surprise"]  # in the order of the Hub's ids

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...data.files import SPLIT_STEMS, _split_files, valid_rows
+from ...data.files import SPLIT_STEMS, split_files, valid_rows
 from ...data.lazily import datasets
 from ...data.own_files import check_different, check_label_column, draw_units, known_names
 from ...data.rows import OnBadRows, Rows
@@ -41,7 +41,7 @@ def load_files(
     One's own CSV, TSV, JSONL or Parquet files.
 
     With `aspect_column` a row asks about one aspect (of one target) of its text and has one label; the result has the columns
-    of `hf_emotion.data.aspect`. A pair of target and aspect without a row is not asked about, unless `fill_none` adds one.
+    of `hf_emotion.tasks.targeted_sentiment.rows`. A pair of target and aspect without a row is not asked about, unless `fill_none` adds one.
 
     Args:
         data_dir: a folder with `train.*` and, where there are any, `validation.*` (also valid, val, dev) and `test.*`; or
@@ -89,7 +89,7 @@ def load_files(
     context_columns = {name: column for name, column in both if column}
     if data_dir is None:
         raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
-    files = _split_files(Path(data_dir))
+    files = split_files(Path(data_dir))
     parsed: dict[str, Rows] = {}
     multi_label = label_columns is not None or label_separator is not None
     for split, path in files.items():

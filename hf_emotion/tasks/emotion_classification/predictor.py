@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prediction of the emotions of texts. Needs neither torch nor transformers where the model is exported."""
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from ...runtime.classifying import (
     TextRows,
     encode_rows,
     encoded_probabilities,
+    is_multi_label,
     label_names,
     row_probabilities,
 )
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from ...runtime.onnx import OnnxClassifier
-
-
-logger = logging.getLogger(__name__)
 
 
 class Predictor:
@@ -76,17 +73,12 @@ class Predictor:
         self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
         self.model.eval()
         config = self.model.config
-        self.multi_label = config.problem_type == "multi_label_classification"
         self.max_length = check_max_length(
             max_length, usable_positions.usable_positions(config), "model", self.tokenizer.model_max_length
         )
         self.gate = gate or tfidf_gate.load_gate(config)
         labels = label_names(config)
-        if not self.multi_label and (len(labels) == 1 or config.problem_type == "regression"):
-            raise ValueError(
-                f"the model gives a number and no label (`problem_type` {config.problem_type!r}, {len(labels)} outputs): for the "
-                "probability of one label, the sigmoid, set `config.problem_type` to 'multi_label_classification'."
-            )
+        self.multi_label = is_multi_label(config)
         thresholds = list(getattr(config, "thresholds", None) or [0.5] * len(labels))
         if len(thresholds) != len(labels) or not all(0 <= threshold <= 1 for threshold in thresholds):
             raise ValueError(

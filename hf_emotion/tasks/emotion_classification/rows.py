@@ -26,7 +26,3 @@ def units(rows: Dataset) -> tuple[list[str], list[str]]:
 
 def as_texts(rows: Dataset) -> Dataset:
     return rows
-
-
-def no_contexts(rows: Dataset) -> None:
-    """These rows ask about no aspects."""

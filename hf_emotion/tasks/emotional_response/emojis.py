@@ -14,7 +14,7 @@ VARIANTS = "\ufe0e\ufe0f\U0001f3fb-\U0001f3ff"  # variation selectors and skin t
 PICTOGRAPHS = f"\u2190-\u2bff\U0001f000-\U0001faff{VARIANTS}"  # of what joined emojis are made
 
 
-def _bare(emoji: str) -> str:
+def bare(emoji: str) -> str:
     return re.sub(f"[{VARIANTS}]", "", emoji)
 
 
@@ -48,7 +48,7 @@ def _gap(found: re.Match) -> str:
 @functools.lru_cache(maxsize=8)
 def _emoji_run(emojis: tuple[str, ...]) -> re.Pattern:
     """Matches a run of the emojis, with the blanks around and between them."""
-    names = sorted({_bare(emoji) for emoji in emojis}, key=len, reverse=True)
+    names = sorted({bare(emoji) for emoji in emojis}, key=len, reverse=True)
     if not all(names) or not names:
         raise ValueError(
             f"`emojis` must be a list of emojis, at least one and none of them empty, got {list(emojis)}."

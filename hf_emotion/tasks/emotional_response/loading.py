@@ -23,9 +23,9 @@ from ...data.files import valid_rows
 from ...data.lazily import datasets
 from ...data.own_files import read_name
 from ...data.rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, download
-from ..dialogue_emotion.loading import _lines, load_daily_dialog
-from .emojis import _bare, strip_emojis
-from .rows import _features, add_reply, to_dataset
+from ..dialogue_emotion.loading import lines_of, load_daily_dialog
+from .emojis import bare, strip_emojis
+from .rows import add_reply, reply_features, to_dataset
 
 
 logger = logging.getLogger(__name__)
@@ -141,8 +141,8 @@ def _mojitalk_emojis(path: Path) -> list[str]:
     if not path.is_file():
         return MOJITALK_EMOJIS
     emojis: list[str] = []
-    for number, line in enumerate(_lines(path.read_bytes(), path), 1):
-        emoji = _bare(line.split("\t")[0].strip())
+    for number, line in enumerate(lines_of(path.read_bytes(), path), 1):
+        emoji = bare(line.split("\t")[0].strip())
         if not emoji or emoji in emojis:
             raise ValueError(
                 f"{path}, line {number}: expected an emoji that no line before it has, a tab and its name, got {line!r}: use "
@@ -165,7 +165,7 @@ def _read_mojitalk(
                 f"`data_dir` must hold the folder `mojitalk` with {stem}.ori and {stem}.rep: {path} does not exist. Nothing is "
                 f"downloaded, for no licence is stated for the tweets: take it from {MOJITALK_ADDRESS}."
             )
-    posts, replies = (_lines(path.read_bytes(), path) for path in paths)
+    posts, replies = (lines_of(path.read_bytes(), path) for path in paths)
     if len(posts) != len(replies):
         raise ValueError(
             f"{posts_path} and {replies_path} must have one line per pair each, got {len(posts)} and {len(replies)}: use the "
@@ -177,7 +177,7 @@ def _read_mojitalk(
         emoji, _, context = post.partition(" ")
         stripped = strip_emojis(reply, emojis)
         rows.source = posts_path
-        if _bare(emoji) not in ids:
+        if bare(emoji) not in ids:
             rows.reject(number, f"expected one of the {len(ids)} emojis, a blank and a post, got {post!r}")
         elif not context.strip():
             rows.reject(number, f"no post follows the emoji: {post!r}")
@@ -185,7 +185,7 @@ def _read_mojitalk(
             dropped += 1
         else:
             rows.source = replies_path
-            add_reply(rows, number, context, stripped, ids[_bare(emoji)], f"{stem}-{number}")
+            add_reply(rows, number, context, stripped, ids[bare(emoji)], f"{stem}-{number}")
     rows.source = posts_path
     return to_dataset(rows, emojis), dropped
 
@@ -213,7 +213,7 @@ def load_daily_dialog_replies(
 
 def dialogue_replies(dialogues: datasets.Dataset, context_turns: int = 3) -> datasets.Dataset:
     """
-    The replies in a split of dialogues (`hf_emotion.data.dialogue`): every turn from the second on that has a label.
+    The replies in a split of dialogues (`hf_emotion.tasks.dialogue_emotion.rows`): every turn from the second on that has a label.
 
     The context is the up to `context_turns` turns before it, those without a label too, joined by a blank: one text, as the
     encoder of a generator reads it, with no marks of who spoke. The id is that of the dialogue, "-" and the number of the
@@ -229,7 +229,7 @@ def dialogue_replies(dialogues: datasets.Dataset, context_turns: int = 3) -> dat
                 values["context"].append(_context(utterances, turn, context_turns))
                 values["reply"].append(utterances[turn])
                 values["labels"].append(label)
-    return datasets.Dataset.from_dict(values, features=_features(dialogues.features["labels"].feature.names))
+    return datasets.Dataset.from_dict(values, features=reply_features(dialogues.features["labels"].feature.names))
 
 
 def _context(turns: Sequence[str], turn: int, context_turns: int) -> str:
@@ -359,7 +359,7 @@ def _read_empathetic_jsonl(rows: Rows) -> Iterator[Conversation]:
 
 def _read_empathetic_csv(rows: Rows, content: bytes) -> Iterator[Conversation]:
     """The release: columns are split at every comma, quotes mean nothing, and a comma of the text is `_comma_`."""
-    header, *lines = _lines(content, rows.source) or [""]
+    header, *lines = lines_of(content, rows.source) or [""]
     if header.split(",") != EMPATHETIC_COLUMNS:
         raise ValueError(
             f"{rows.source} must start with {','.join(EMPATHETIC_COLUMNS)}, got {header!r}: use the file of the release."

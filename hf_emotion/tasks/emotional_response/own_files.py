@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...data.files import SPLIT_STEMS, _split_files, valid_rows
+from ...data.files import SPLIT_STEMS, split_files, valid_rows
 from ...data.lazily import datasets
 from ...data.own_files import known_names, read_name
 from ...data.rows import BadRow, OnBadRows, Rows
@@ -50,7 +50,7 @@ def load_reply_files(
     if isinstance(labels, str):
         raise ValueError(f"`labels` must be a list of names, got the string {labels!r}: write [{labels}].")
     parsed: dict[str, Rows] = {}
-    for split, path in _split_files(Path(data_dir)).items():
+    for split, path in split_files(Path(data_dir)).items():
         parsed[split] = rows = Rows(path, on_bad_rows)
         seen: set[str] = set()
         for line, row in valid_rows(path, rows):

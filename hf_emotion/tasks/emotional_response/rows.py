@@ -27,11 +27,11 @@ def to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
     if not rows.rows:
         raise ValueError(f"{rows.source} has no {'valid ' if rows.bad else ''}rows.")
     rows.log_bad()
-    features = _features(names)
+    features = reply_features(names)
     return datasets.Dataset.from_dict({name: [row[name] for row in rows.rows] for name in features}, features=features)
 
 
-def _features(names: Sequence[str]) -> datasets.Features:
+def reply_features(names: Sequence[str]) -> datasets.Features:
     text = datasets.Value("string")
     return datasets.Features(
         {"id": text, "context": text, "reply": text, "labels": datasets.ClassLabel(names=list(names))}

@@ -12,7 +12,3 @@ def texts(rows: Dataset) -> list[str]:
 
 def gold(rows: Dataset) -> None:
     """There are no labels."""
-
-
-def no_texts(rows: Dataset) -> None:
-    """A classifier of texts cannot read conversations without labels."""

@@ -14,7 +14,7 @@ from ...modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
 from ...recipes import Recipe
 from .. import corpus_of
 from ..base import HeldOut, Part, Prepared
-from ..held_out import held_out
+from ..held_out import finish_classifier
 from ..sequence_classification import prepare_classifier
 from .predictor import TargetedPredictor, check_room
 from .rows import auxiliary_sentence, context_names, contexts, none_label
@@ -34,6 +34,15 @@ def complete(recipe: Recipe) -> dict[str, Any]:
     return {"context_initializer_range": OWN_CONTEXT_INITIALIZER_RANGE}
 
 
+def check_recipe(recipe: Recipe) -> None:
+    """ValueError for `one_model_per_context` with a model that reads all contexts."""
+    if recipe.one_model_per_context and recipe.model_type is not None:
+        raise ValueError(
+            f"`one_model_per_context` is for stock models, each of which sees one context alone: `model_type` must be null, got "
+            f"{recipe.model_type!r}."
+        )
+
+
 def arguments(recipe: Recipe) -> dict[str, Any]:
     # The metrics of a corpus take the rows of all contexts together.
     metric = "accuracy" if recipe.one_model_per_context else corpus_of(recipe.dataset).selection_metric
@@ -44,11 +53,6 @@ def parts(recipe: Recipe, splits: DatasetDict) -> list[Part] | None:
     """With `one_model_per_context` a part for each target and aspect, with its rows."""
     if not recipe.one_model_per_context:
         return None
-    if recipe.model_type is not None:
-        raise ValueError(
-            f"`one_model_per_context` is for stock models, each of which sees one context alone: `model_type` must be null, got "
-            f"{recipe.model_type!r}."
-        )
     known = contexts(splits["train"])
     ids = {split: np.asarray(rows["context_id"]) for split, rows in splits.items()}
     found: list[Part] = []
@@ -62,6 +66,11 @@ def parts(recipe: Recipe, splits: DatasetDict) -> list[Part] | None:
         if name in [part.name for part in found]:
             name = f"{name}-{context_id}"
         rows = {split: np.flatnonzero(own_ids == context_id) for split, own_ids in ids.items()}
+        for split in ("train", "validation"):
+            if not len(rows[split]):
+                raise ValueError(
+                    f"no {split} row for {name}: `one_model_per_context` needs some for every context; add rows, or train one model."
+                )
         found.append(Part(name, rows, own))
     return found
 
@@ -110,15 +119,7 @@ def finish(
     if folder is None:
         return None
     predictor = TargetedPredictor(model, tokenizer, max_length=recipe.max_length)
-    probabilities = {
-        split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"
-    }
-
-    def save(temporary: Path) -> None:
-        if recipe.model_type is None:  # our models bring their pipeline along, a stock one needs it too
-            TargetedSentimentPipeline(model=model, tokenizer=tokenizer).save_pretrained(temporary)
-        else:
-            model.save_pretrained(temporary)
-            tokenizer.save_pretrained(temporary)
-
-    return held_out(recipe, run, probabilities, splits, folder, model, save)
+    save = None
+    if recipe.model_type is None:  # our models bring their pipeline along, a stock one needs it too
+        save = TargetedSentimentPipeline(model=model, tokenizer=tokenizer).save_pretrained
+    return finish_classifier(predictor, recipe, run, splits, folder, save)

@@ -10,7 +10,6 @@ aspect), `context_id` (int64: target · number of aspects + aspect) and `labels`
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,6 @@ from ...data.lazily import datasets
 from ...data.rows import BadRow, OnBadRows, Rows, download, local_files, read_json
 from ...data.splits import split_by_text
 from .rows import TARGET_TEXTS, to_aspect_dataset
-
-
-logger = logging.getLogger(__name__)
 
 
 SENTIHOOD_ASPECTS = ["general", "price", "safety", "transit-location"]

@@ -4,7 +4,6 @@
 from typing import Any
 
 from .. import corpus_of
-from ..evaluating import evaluate_single as evaluate
 from .predictor import TargetedPredictor
 
 
@@ -17,4 +16,4 @@ def loader_options(predictor: TargetedPredictor, dataset: str) -> dict[str, Any]
     return options if config.targets is None else {**options, "target_column": "target", "targets": config.targets}
 
 
-__all__ = ["evaluate", "loader_options"]
+__all__ = ["loader_options"]

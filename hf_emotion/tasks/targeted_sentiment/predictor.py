@@ -13,6 +13,7 @@ from ...runtime.classifying import (
     TextRows,
     encode_rows,
     encoded_probabilities,
+    is_multi_label,
     label_names,
     row_probabilities,
 )
@@ -43,7 +44,6 @@ class TargetedPredictor:
 
     task = TASK
     gate = None  # which could remove the targets
-    multi_label = False
 
     def __init__(
         self,
@@ -61,6 +61,7 @@ class TargetedPredictor:
             max_length, usable_positions.usable_positions(config), "model", self.tokenizer.model_max_length
         )
         self.labels: list[str] = label_names(config)
+        self.multi_label = is_multi_label(config)
         check_room(self.tokenizer, config, self.max_length)
 
     def __call__(

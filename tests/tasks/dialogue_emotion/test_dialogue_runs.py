@@ -71,7 +71,6 @@ from hf_emotion.tasks.dialogue_emotion.building import (
     pad_tokens,
 )
 from hf_emotion.training.fit import training_arguments
-from hf_emotion.training.seeds import EmotionTrainer
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -641,25 +640,6 @@ class TestOtherForms:
         for name in large:
             torch.testing.assert_close(small[name], large[name], rtol=1e-3, atol=1e-5, msg=name)
 
-    def test_an_interrupted_run_ends_like_another(self, base, meld, tmp_path, no_plots, monkeypatch):
-        recipe = dialogue_recipe(base, {"load_best_model_at_end": False}, "meld/bilstm_attention_pe")
-        train(recipe, tmp_path / "whole", data_dir=meld)
-        save = EmotionTrainer._save_checkpoint
-
-        def save_and_stop(self, *arguments, **keywords):
-            save(self, *arguments, **keywords)
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(EmotionTrainer, "_save_checkpoint", save_and_stop)
-            with pytest.raises(KeyboardInterrupt):
-                train(recipe, tmp_path / "run", data_dir=meld)
-        report = train(recipe, tmp_path / "run", data_dir=meld, resume=True)
-        assert report["runs"][0]["resumed"] is True and report["runs"][0]["epochs"] == 3
-        expected = load_file(tmp_path / "whole" / "model.safetensors")
-        for name, value in load_file(tmp_path / "run" / "model.safetensors").items():
-            torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-6, msg=name)
-
     def test_a_share_of_the_dialogues(self, base, meld, tmp_path):
         run = fit(dialogue_recipe(base, {"num_train_epochs": 1}, train_fraction=0.25), tmp_path / "run", meld)
         assert report_of(run)["rows"] == {"train": 4, "validation": 6, "test": 7}
@@ -749,18 +729,6 @@ class TestCorpora:
         assert counts[-1] > 0  # "fru" and "xxx"
         assert list(report["class_counts"].values()) == [counts[i] for i in range(4)]
         assert len(rows_of(run, "test")) == sum(label >= 0 for labels in splits["test"]["labels"] for label in labels)
-
-    def test_evaluate_gives_the_figures_of_the_run(self, full_run, meld):
-        (entry,) = report_of(full_run)["runs"]
-        for split in SPLITS:
-            found = evaluate(load_predictor(full_run), "meld", split, meld)
-            assert found["rows"] == sum(map(len, meld_part(split))) and found["labels"] == list(MELD_EMOTIONS)
-            figures, expected = found["metrics"]["argmax"], entry[split]["argmax"]
-            assert figures.keys() == expected.keys()
-            assert figures["per_label"] == {name: pytest.approx(v) for name, v in expected["per_label"].items()}
-            assert figures["weighted_f1"] == pytest.approx(expected["weighted_f1"], abs=1e-6)
-        table = invoke("evaluate", full_run, "--dataset", "meld", "--data-dir", meld)
-        assert f"{entry['test']['argmax']['weighted_f1']:.4f}" in table
 
     @pytest.mark.parametrize(
         ("checkpoint", "dataset", "message"),

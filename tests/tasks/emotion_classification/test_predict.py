@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 import torch
 from toolkit_helpers import files_in, one_thread, write_csv, write_jsonl
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
 import hf_emotion.runtime.classifying as predictor_module
 import hf_emotion.serving.bulk as bulk
@@ -142,6 +142,17 @@ class TestProbabilities:
         assert not model.training
         with pytest.raises(ValueError, match="pass `tokenizer` together with a model object"):
             Predictor(model)
+
+    def test_of_a_new_classifier_over_a_language_model(self, tiny_run, tmp_path, texts):
+        """Until it is saved, its configuration names the class of the language model."""
+        tokenizer = AutoTokenizer.from_pretrained(tiny_run)
+        sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 40}
+        config = GPT2Config(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **sizes)
+        GPT2LMHeadModel(config).save_pretrained(tmp_path)
+        model = AutoModelForSequenceClassification.from_pretrained(tmp_path, num_labels=3)
+        assert model.config.architectures == ["GPT2LMHeadModel"]
+        assert Predictor(model, tokenizer).probabilities(texts).shape == (40, 3)
+        assert model.config.architectures == ["GPT2LMHeadModel"]
 
     def test_no_texts(self, predictor):
         assert predictor([]) == []

@@ -42,7 +42,6 @@ from transformers import (
 )
 
 import hf_emotion.runs.train as run_module
-import hf_emotion.training.seeds as generation_module
 from hf_emotion import (
     BertModLNForConditionalGeneration,
     GPT2ModLNConfig,
@@ -69,7 +68,7 @@ from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
 from hf_emotion.tasks.emotional_response.measuring import evaluate_replies, sample_rows
 from hf_emotion.tasks.emotional_response.published import MOJITALK_PUBLISHED
 from hf_emotion.tasks.emotional_response.rows import as_texts
-from hf_emotion.tasks.language_modeling.building import build_language_model
+from hf_emotion.tasks.language_modeling.building import build_language_model, train_tokenizer
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -484,7 +483,7 @@ class TestLanguageModel:
         tokenizer = AutoTokenizer.from_pretrained(lm_run)
         assert len(tokenizer(" keys")["input_ids"]) == 1 and len(tokenizer("zebra")["input_ids"]) > 1
         turns = [text for context, reply, _ in rows_of("train") for text in (context, reply)]
-        expected = generation_module.train_tokenizer(turns, 400)
+        expected = train_tokenizer(turns, 400)
         assert tokenizer.get_vocab() == expected.get_vocab() and tokenizer.model_max_length == 48
         for _, reply, _ in rows_of("test"):
             ids = tokenizer(reply.upper())["input_ids"]
@@ -515,39 +514,40 @@ class TestModelAndCorpus:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"model_type": "gpt2"}, "`model_type` 'gpt2' reads conversations, and `dataset` 'reply_files' has none"),
+            ({"model_type": "gpt2"}, "'gpt2' .*'reply_files': it reads conversations, and the corpus holds replies"),
             (
                 {"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}},
-                "`model_type` 'gpt2-mod-ln' reads replies, and `dataset` 'conversations' has none",
+                "'gpt2-mod-ln' .*'conversations': it reads replies, and the corpus holds conversations",
             ),
             (
                 {"dataset": "quickstart"},
-                "`model_type` 'gpt2-mod-ln' reads replies, and `dataset` 'quickstart' has none",
+                "'gpt2-mod-ln' .*'quickstart': it reads replies, and the corpus holds texts",
             ),
             (
                 {"dataset": "quickstart", "model_type": "gpt2"},
-                "`model_type` 'gpt2' reads conversations, and `dataset` 'quickstart' has none",
+                "'gpt2' .*'quickstart': it reads conversations, and the corpus holds texts",
             ),
             *(
                 (
                     {"dataset": "conversations", "dataset_options": {"corpora": ["reply_files"]}, "model_type": name},
-                    f"holds conversations without labels: `model_type` must be 'gpt2', got {name!r}",
+                    rf"`model_type` {name!r} .*'conversations': .* the corpus holds conversations. \['gpt2'\] fit",
                 )
                 for name in (None, "label-aware-bert", "dialogue-bilstm")
             ),
-            (
-                {"model_type": None, "emotion_tokens": True},
-                "`emotion_tokens` is for generators of replies: leave it out",
-            ),
+            ({"model_type": None, "emotion_tokens": True}, "`emotion_tokens` does not fit .*: leave it out"),
             (
                 {
                     **{"model_type": "gpt2", "emotion_tokens": True, "dataset": "conversations"},
                     "dataset_options": {"corpora": ["reply_files"]},
                 },
-                "`emotion_tokens` is for generators",
+                "`emotion_tokens` does not fit .*: leave it out",
             ),
-            ({"model_type": "cg-bert"}, "'cg-bert' reads texts with aspects, and the corpus holds texts"),
-            ({"model_type": "dialogue-bilstm"}, "'dialogue-bilstm' reads dialogues, and the corpus holds texts"),
+            ({"inverse_frequency_sampling": True}, "`inverse_frequency_sampling` is for classifiers.*: leave it out"),
+            ({"model_type": "cg-bert"}, "'cg-bert' .*: it reads texts with aspects, and the corpus holds replies"),
+            (
+                {"model_type": "dialogue-bilstm"},
+                "'dialogue-bilstm' .*: it reads dialogues, and the corpus holds replies",
+            ),
         ],
     )
     def test_refused(self, bert, pairs, tmp_path, changes, message):
@@ -711,20 +711,16 @@ class TestCard:
         assert done.returncode == 0 and "generated_text" in done.stdout, done.stderr[-2000:]
 
 
-class Stop(Exception):
-    """As if someone had stopped the run."""
-
-
 class TestResume:
     def test_a_finished_seed_is_kept(self, mod_run, mod_recipe, pairs, tmp_path, no_plots, monkeypatch, caplog):
         folder = tmp_path / "run"
         shutil.copytree(mod_run / "seed-3", folder / "seed-3")
         shutil.copyfile(mod_run / "recipe.yaml", folder / "recipe.yaml")
-        seeds, original = [], run_module.train_generator
+        seeds, original = [], run_module.train_seed
         monkeypatch.setattr(
             run_module,
-            "train_generator",
-            lambda recipe, seed, *rest: seeds.append(seed) or original(recipe, seed, *rest),
+            "train_seed",
+            lambda task, recipe, seed, *rest: seeds.append(seed) or original(task, recipe, seed, *rest),
         )
         report = train(mod_recipe, folder, data_dir=pairs, resume=True)
         assert seeds == [4] and "seed 3 is finished already" in caplog.text
@@ -733,33 +729,6 @@ class TestResume:
         )  # the same numbers: nothing depends on the seed before
         assert report_of(folder)["summary"] == report["summary"]
         assert (folder / "model.safetensors").read_bytes() == (mod_run / "model.safetensors").read_bytes()
-
-    def test_an_interrupted_seed_goes_on(self, mod_run, mod_recipe, pairs, tmp_path, no_plots, monkeypatch):
-        """Stopped in its second epoch, it gives what it would have given."""
-        values = {name: getattr(mod_recipe, name) for name in mod_recipe.__dataclass_fields__}
-        recipe = make_recipe({**values, "seeds": [3]})
-
-        class Interrupted(generation_module.ExactTrainer):
-            def training_step(self, *arguments, **options):
-                if self.state.epoch is not None and self.state.epoch > 1:
-                    raise Stop
-                return super().training_step(*arguments, **options)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(generation_module, "ExactTrainer", Interrupted)
-            with pytest.raises(Stop):
-                train(recipe, tmp_path / "run", data_dir=pairs)
-        names = {path.name for path in (tmp_path / "run").iterdir()}
-        assert names == {"recipe.yaml", "checkpoints"}  # nothing half-written
-        report = train(recipe, tmp_path / "run", data_dir=pairs, resume=True)
-        (entry,) = report["runs"]
-        (expected,) = [entry for entry in report_of(mod_run)["runs"] if entry["seed"] == 3]
-        assert entry["resumed"] is True and entry["epochs"] == 2
-        for split in SPLITS:
-            assert entry[split]["teacher_forcing"]["perplexity"] == pytest.approx(
-                expected[split]["teacher_forcing"]["perplexity"], rel=1e-5
-            )
-        assert not (tmp_path / "run" / "checkpoints").exists()
 
 
 def test_training_goes_on_from_a_finished_generator(token_run, pairs, tmp_path, no_plots):
@@ -822,7 +791,7 @@ class TestJudges:
         )
 
     def test_conversations_measure_nothing(self, bert, pairs, judges):
-        with pytest.raises(ValueError, match="`dataset` 'conversations' has no labels to measure a classifier on"):
+        with pytest.raises(ValueError, match="conversations holds conversations, and the model reads texts"):
             evaluate(Predictor(judges["a"]), "conversations", data_dir=pairs, options={"corpora": ["reply_files"]})
 
 
@@ -1060,18 +1029,20 @@ class TestReplyGenerator:
         predictor = load_predictor(mod_run, max_length=12)
         assert isinstance(predictor, ReplyGenerator) and predictor.max_length == 12 and predictor.emotions == EMOTIONS
         assert not predictor.model.training
-        with pytest.raises(ValueError, match="`taxonomy` 'ekman' rolls emotions up: .* is a generator of replies"):
+        with pytest.raises(
+            ValueError, match="`taxonomy` 'ekman' rolls emotions up: .* is a model for emotional-response"
+        ):
             load_predictor(mod_run, "ekman")
 
     def test_models_of_another_kind(self, mod_run, judges, sharp, argv):
-        with pytest.raises(ValueError, match="generates replies: use ReplyGenerator, or `hf-emotion generate`"):
+        with pytest.raises(ValueError, match="reads replies: .*use ReplyGenerator, or `hf-emotion generate`"):
             Predictor(mod_run)
-        with pytest.raises(ValueError, match="a 'bert' model generates no replies: use `predict`"):
+        with pytest.raises(ValueError, match="reads texts: .*use Predictor, or `hf-emotion predict`"):
             ReplyGenerator(judges["a"])
         done = argv("predict", mod_run, "so sad")
-        assert done.code == 1 and "generates replies: use `hf-emotion generate`" in done.err
+        assert done.code == 1 and "model for emotional-response" in done.err and "`hf-emotion generate`" in done.err
         done = argv("generate", judges["a"], "so sad", "-e", "joy")
-        assert done.code == 1 and "generates no replies" in done.err
+        assert done.code == 1 and "reads texts" in done.err and "use Predictor" in done.err
         with pytest.raises(ValueError, match="pass `tokenizer` together with a model object"):
             ReplyGenerator(sharp.model)
 
@@ -1310,7 +1281,7 @@ class TestEvaluateReplies:
             ),
             ({"contexts": 0}, "`contexts` must be at least 1, got 0"),
             ({"options": {"labels": EMOTIONS[::-1]}}, "the emotions of reply_files and of the generator differ"),
-            ({"judges": [mod_run]}, "generates replies: use ReplyGenerator"),
+            ({"judges": [mod_run]}, "reads replies: .*use ReplyGenerator"),
         ):
             with pytest.raises(ValueError, match=message):
                 evaluate_replies(written, "reply_files", **{"data_dir": pairs, **arguments})
@@ -1382,7 +1353,7 @@ class TestEvaluateCommand:
     @pytest.mark.parametrize("option", [("--judge", "x"), ("--bertscore-model", "minilm"), ("--replies", "x.jsonl")])
     def test_options_of_generators(self, judges, pairs, argv, option):
         done = argv("evaluate", judges["a"], "--dataset", "reply_files", "--data-dir", pairs, *option)
-        assert done.code == 2 and "go with a generator of replies" in done.err
+        assert done.code == 2 and f"{option[0]} does not go with a model for emotion-classification" in done.err
 
     def test_a_classifier_of_replies(self, judges, pairs):
         found = json.loads(invoke("evaluate", judges["a"], "--dataset", "reply_files", "--data-dir", pairs, "--json"))
@@ -1426,7 +1397,7 @@ class TestGenerateCommand:
                 calls.append((list(contexts), list(emotions), seed, options))
                 return ["so"] * len(contexts), Unread.nothing(len(contexts))
 
-        monkeypatch.setattr("hf_emotion.inference.ReplyGenerator", Recorder)
+        monkeypatch.setattr("hf_emotion.ReplyGenerator", Recorder)
         assert invoke("generate", "folder", "the sun", "-e", "joy", "--seed", 7, *arguments) == "so\n"
         assert calls == ["folder", (["the sun"], ["joy"], 7, options)]
 

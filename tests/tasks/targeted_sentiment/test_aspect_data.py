@@ -2,7 +2,6 @@
 """Aspect sentiment: SentiHood, SemEval-2014 and one's own files."""
 
 import collections
-import hashlib
 import itertools
 import json
 import os
@@ -15,7 +14,6 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Value
 from toolkit_helpers import check_bad_rows, lines_from, write_csv, write_jsonl
 
-import hf_emotion.tasks.targeted_sentiment.loading as aspect_module
 from hf_emotion import load_dataset_for
 from hf_emotion.data.splits import label_names
 from hf_emotion.tasks import task_of_rows
@@ -151,24 +149,20 @@ class TestSentiHood:
         for split, name in (("train", "train"), ("validation", "dev"), ("test", "test")):
             assert set(splits[split]["text"]) == {f"location - 1 in the {name} part"}
 
-    def test_a_target_counts_wherever_it_stands(self, tmp_path):
-        folder = sentihood_folder(tmp_path, train=[place(1, "near LOCATION2e and inLOCATION1")])
-        train = load_dataset_for("sentihood", folder)["train"]
-        assert train["target"][:] == [0] * 4 + [1] * 4
-        assert train["text"][0] == "near location - 2 e and in location - 1"
-
-    def test_a_sentence_with_the_second_target_alone(self, tmp_path):
-        folder = sentihood_folder(tmp_path, train=[place(1, "LOCATION2 only")])
-        assert load_dataset_for("sentihood", folder)["train"]["context_id"][:] == [4, 5, 6, 7]
-
-    def test_text_becomes_nfc(self, tmp_path):
-        folder = sentihood_folder(tmp_path, train=[place(1, "cafe\u0301 LOCATION1")])
-        assert load_dataset_for("sentihood", folder)["train"]["text"][0] == "caf\xe9 location - 1"
-
-    def test_an_opinion_given_twice(self, tmp_path):
-        twice = [opinion("LOCATION1", "price", "Negative")] * 2
-        train = load_dataset_for("sentihood", sentihood_folder(tmp_path, train=[place(1, "LOCATION1", *twice)]))
-        assert named(train["train"]) == ["none", "negative", "none", "none"]
+    def test_targets_and_texts(self, tmp_path):
+        train = [
+            place(1, "near LOCATION2e and inLOCATION1"),  # a target counts wherever it stands
+            place(2, "cafe\u0301 LOCATION2"),  # the second target alone; in NFC
+            place(3, "LOCATION1", *[opinion("LOCATION1", "price", "Negative")] * 2),  # an opinion given twice
+        ]
+        train = load_dataset_for("sentihood", sentihood_folder(tmp_path, train=train))["train"]
+        assert train["target"][:] == [0] * 4 + [1] * 4 + [1] * 4 + [0] * 4
+        assert train["context_id"][8:12] == [4, 5, 6, 7]
+        assert train["text"][::4] == ["near location - 2 e and in location - 1"] * 2 + [
+            "caf\xe9 location - 2",
+            "location - 1",
+        ]
+        assert named(train)[12:] == ["none", "negative", "none", "none"]
 
     @pytest.mark.parametrize("file", ["train", "dev", "test"])
     def test_bad_sentences(self, tmp_path, caplog, file):
@@ -269,17 +263,11 @@ class TestSemEval2014:
         assert named(test)[5:] == ["negative", "none", "none", "neutral", "positive"]
         assert test["id"][:5] == [f"9#1/{aspect}" for aspect in SEMEVAL_ASPECTS]
 
-    def test_placeholders_are_no_targets_here(self, tmp_path):
-        folder = semeval_folder(tmp_path, test=[sentence("1", "LOCATION1")])
-        assert load_dataset_for("semeval2014", folder)["test"]["text"][0] == "LOCATION1"
-
-    def test_text_becomes_nfc(self, tmp_path):
-        folder = semeval_folder(tmp_path, test=[sentence("1", "cafe\u0301")])
-        assert load_dataset_for("semeval2014", folder)["test"]["text"][0] == "caf\xe9"
-
-    def test_a_category_given_twice(self, tmp_path):
-        folder = semeval_folder(tmp_path, test=[sentence("1", "a", ("food", "positive"), ("food", "positive"))])
-        assert named(load_dataset_for("semeval2014", folder)["test"]) == ["none", "none", "positive", "none", "none"]
+    def test_texts_and_a_category_given_twice(self, tmp_path):
+        test = [sentence("1", "LOCATION1 cafe\u0301", ("food", "positive"), ("food", "positive"))]
+        test = load_dataset_for("semeval2014", semeval_folder(tmp_path, test=test))["test"]
+        assert test["text"][0] == "LOCATION1 caf\xe9"  # placeholders are no targets here
+        assert named(test) == ["none", "none", "positive", "none", "none"]
 
     @pytest.mark.parametrize("file", ["train", "test"])
     def test_bad_sentences(self, tmp_path, caplog, file):
@@ -374,72 +362,6 @@ class TestValidationPart:
         assert len(load_dataset_for("semeval2014", folder, validation_fraction=0.25)["validation"]) == 5 * 2 * 5
         with pytest.raises(ValueError, match="`validation_fraction` must lie between 0 and 1 .* got 0 of 20"):
             load_dataset_for("semeval2014", folder, validation_fraction=0)
-
-
-class TestDownload:
-    BASE = "https://raw.githubusercontent.com/HSLCY/ABSA-BERT-pair/7d238eb8c772946b9e572373c144b11151e4187f/data"
-
-    def serve(self, monkeypatch, folder: Path) -> list[str]:
-        """Downloads come from a folder, whose files are the right ones; the addresses asked for are listed."""
-        asked = []
-
-        class FromFolder:
-            def __init__(self, download_config):
-                assert not download_config.use_etag  # otherwise the cache is of no use offline
-
-            def download(self, address):
-                asked.append(address)
-                return str(folder / address.removeprefix(TestDownload.BASE + "/"))
-
-        files = {
-            corpus: {name: hashlib.sha256((folder / corpus / name).read_bytes()).hexdigest() for name in names}
-            for corpus, names in aspect_module.FILES.items()
-        }
-        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
-        monkeypatch.setattr("datasets.DownloadManager", FromFolder)
-        monkeypatch.setattr(aspect_module, "FILES", files)
-        return asked
-
-    def test_without_folder(self, tmp_path, monkeypatch):
-        asked = self.serve(monkeypatch, semeval_folder(sentihood_folder(tmp_path)))
-        assert load_dataset_for("sentihood")["validation"]["text"][0] == "location - 1 in the dev part"
-        assert asked == [f"{self.BASE}/sentihood/sentihood-{name}.json" for name in ("train", "dev", "test")]
-        asked.clear()
-        assert load_dataset_for("semeval2014")["test"]["text"][0] == "the test sentence"
-        assert asked == [f"{self.BASE}/semeval2014/Restaurants_{name}.xml" for name in ("Train", "Test_Gold")]
-
-    def test_the_folder_of_the_environment_comes_first(self, tmp_path, monkeypatch):
-        folder = semeval_folder(sentihood_folder(tmp_path))
-        asked = self.serve(monkeypatch, folder)
-        monkeypatch.setenv("HF_EMOTION_DATA", str(folder))
-        load_dataset_for("sentihood")
-        assert asked == []
-
-    def test_another_file_is_refused(self, tmp_path, monkeypatch):
-        folder = semeval_folder(sentihood_folder(tmp_path))
-        self.serve(monkeypatch, folder)
-        path = folder / "sentihood" / "sentihood-dev.json"
-        path.write_text(path.read_text() + " ")
-        with pytest.raises(OSError, match=r"sentihood-dev.json was not downloaded whole .*SHA-256.*HF_EMOTION_DATA"):
-            load_dataset_for("sentihood")
-
-    def test_no_network(self, monkeypatch, tmp_path):
-        import aiohttp
-
-        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
-        for error in (FileNotFoundError("gone"), TimeoutError(), aiohttp.ClientPayloadError("cut off")):
-
-            class Unreachable:
-                def __init__(self, download_config):
-                    pass
-
-                def download(self, address, error=error):
-                    raise error
-
-            monkeypatch.setattr("datasets.DownloadManager", Unreachable)
-            message = f"cannot download {self.BASE}/semeval2014/Restaurants_Train.xml .*`data_dir` or HF_EMOTION_DATA"
-            with pytest.raises(OSError, match=message):
-                load_dataset_for("semeval2014")
 
 
 ROWS = [

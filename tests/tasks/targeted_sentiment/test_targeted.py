@@ -54,7 +54,7 @@ from transformers import (
 )
 
 import hf_emotion.runtime.classifying as predictor_module
-import hf_emotion.training.seeds as run_module
+import hf_emotion.training.seeds as seeds
 from hf_emotion import (
     CGBertForSequenceClassification,
     Predictor,
@@ -70,6 +70,7 @@ from hf_emotion.reports.card import write_card
 from hf_emotion.serving.bulk import predict_file
 from hf_emotion.study.context_guidance import context_guidance
 from hf_emotion.tasks.sequence_classification import make_collator, tokenize
+from hf_emotion.training.recipe_checks import check_parts
 from hf_emotion.training.seeds import EmotionTrainer
 
 
@@ -353,7 +354,7 @@ class TestLoadedCheckpoint:
         (folder / "sentihood-test.json").write_text(json.dumps(sentences))
         rows = load_dataset_for("sentihood", tmp_path)["test"]
         predictor = TargetedPredictor(qacg_run, device="cpu")
-        expected = predictor.row_probabilities(rows)
+        expected = predictor.of_rows(rows)
         found = [list(item["scores"].values()) for items in predictor(texts) for item in items]
         np.testing.assert_allclose(np.array(found), expected, atol=1e-5)
 
@@ -478,21 +479,21 @@ class TestInputs:
         self, changes, names, aspect_bert, corpora, tmp_path, no_plots, monkeypatch
     ):
         trained, predicted = [], []
-        step, forward = EmotionTrainer.training_step, Predictor._forward
+        step, forward = EmotionTrainer.training_step, predictor_module.model_probabilities
 
         def watched_step(self, model, inputs, *arguments, **keywords):
             trained.append(set(inputs))
             return step(self, model, inputs, *arguments, **keywords)
 
-        def watched_forward(self, batch):
+        def watched_forward(model, batch, multi_label):
             predicted.append(set(batch))
-            return forward(self, batch)
+            return forward(model, batch, multi_label)
 
         monkeypatch.setattr(EmotionTrainer, "training_step", watched_step)
-        monkeypatch.setattr(Predictor, "_forward", watched_forward)
+        monkeypatch.setattr(predictor_module, "model_probabilities", watched_forward)
         train(targeted_recipe(aspect_bert, {"max_steps": 1}, **changes), tmp_path / "run", data_dir=corpora)
         assert trained == [{"input_ids", "attention_mask", "labels", *names}]
-        assert predicted and all(batch == {"input_ids", *names} for batch in predicted)
+        assert predicted and all(batch == {"input_ids", "attention_mask", *names} for batch in predicted)
 
 
 # Prediction
@@ -546,13 +547,13 @@ class TestTargetedPredictor:
     def test_all_pairs_of_all_texts_share_the_batches(self, qacg_run, monkeypatch):
         predictor = TargetedPredictor(qacg_run, device="cpu")
         sizes = []
-        forward = predictor._forward
+        forward = predictor_module.model_probabilities
 
-        def watched(batch):
-            sizes.append([len(ids) for ids in batch["input_ids"]])
-            return forward(batch)
+        def watched(model, batch, multi_label):
+            sizes.append(batch["attention_mask"].sum(axis=1).tolist())
+            return forward(model, batch, multi_label)
 
-        monkeypatch.setattr(predictor, "_forward", watched)
+        monkeypatch.setattr(predictor_module, "model_probabilities", watched)
         texts = [sentence["text"] for sentence in sentihood_sentences(24)]
         pairs = sum(map(len, predictor(texts)))
         assert pairs == 128 and sum(map(len, sizes)) == pairs
@@ -629,21 +630,24 @@ class TestTargetedPredictor:
 class TestKindsOfModels:
     @each_run("qacg_run", "pair_run", "cg_run")
     def test_a_predictor_of_emotions_refuses_a_targeted_model(self, run):
-        with pytest.raises(ValueError) as caught:
+        with pytest.raises(ValueError, match=f"{run} .* reads texts with aspects: .* use TargetedPredictor"):
             Predictor(run)
-        message = f"{run} was trained for targeted sentiment (its config names the `aspects`): use TargetedPredictor."
-        assert str(caught.value) == message
+
+    def test_a_model_that_gives_a_number(self, pair_run):
+        """Its one output has the probability 1 whatever the text says."""
+        model = AutoModelForSequenceClassification.from_pretrained(pair_run)
+        model.config.problem_type = "regression"
+        with pytest.raises(ValueError, match="a number and no label .*'regression'.*set `config.problem_type`"):
+            TargetedPredictor(model, AutoTokenizer.from_pretrained(pair_run))
 
     @each_run("tiny_run", "stock_run", "single_run")
     def test_a_targeted_predictor_refuses_an_emotion_model(self, run):
-        with pytest.raises(ValueError) as caught:
+        with pytest.raises(ValueError, match=f"{run} .* reads texts: TargetedPredictor .* use Predictor"):
             TargetedPredictor(run)
-        message = f"{run} was not trained for targeted sentiment (its config names no `aspects`): use Predictor."
-        assert str(caught.value) == message
 
     def test_of_a_model_object(self, qacg_run):
         model = AutoModelForSequenceClassification.from_pretrained(qacg_run)
-        with pytest.raises(ValueError, match=r"use TargetedPredictor\.$") as caught:
+        with pytest.raises(ValueError, match="use TargetedPredictor") as caught:
             Predictor(model, AutoTokenizer.from_pretrained(qacg_run))
         assert "\n" not in str(caught.value)
 
@@ -651,7 +655,7 @@ class TestKindsOfModels:
         self, tmp_path, aspect_bert, base_bert, corpora, places, feelings
     ):
         """Refused before anything is written, so that the same command can be given again."""
-        message = "`model_type` '{}' reads texts.*, and the corpus holds texts"
+        message = "`model_type` '{}' does not fit `dataset`.*: it reads texts.*, and the corpus holds texts"
         for recipe, data in (
             (targeted_recipe(aspect_bert, model_type="label-aware-bert", model_config={}), corpora),
             (targeted_recipe(aspect_bert, model_type="label-aware-bert", model_config={}, **FILES), places),
@@ -719,10 +723,12 @@ class TestFiles:
         return rows
 
     @pytest.mark.parametrize("none", ["none", "None", "NONE"])
-    def test_none_in_the_spelling_of_the_corpus(self, none):
-        items = [{"aspect": "room", "label": none, "score": 0.9}, {"aspect": "food", "label": "good", "score": 0.8}]
-        found = TargetedPredictor.rank(SimpleNamespace(check_top_k=TargetedPredictor.check_top_k), [items])
-        assert found == [[{"label": "food/good", "score": 0.8}]]
+    def test_none_in_the_spelling_of_the_corpus(self, predictor, expected, monkeypatch, none):
+        names = predictor.labels
+        monkeypatch.setattr(predictor, "labels", [none if name == "none" else name for name in names])
+        assert "none" in names
+        (found,), _ = predictor.of_items(self.TEXTS[:1])
+        assert [(item["label"], item["score"]) for item in found] == expected[0]
 
     def test_jsonl(self, predictor, expected, tmp_path):
         rows = [{"n": i, "text": text} for i, text in enumerate(self.TEXTS)]
@@ -845,27 +851,17 @@ class TestPredictCommand:
             assert set(line) == {"text", "sentiments", "truncated", "unknown"}
             assert_same_entries(line["sentiments"], items)
 
-    def test_a_file(self, qacg_run, tmp_path):
-        source = write_csv(tmp_path / "in.csv", ["comment"], [[self.TEXTS[0]], ["so happy"]])
-        output = tmp_path / "out.jsonl"
-        arguments = ["predict", qacg_run, "--input", source, "--output", output, "--text-column", "comment"]
-        assert invoke(*arguments) == f"2 rows written to {output}\n"
-        rows = [json.loads(line) for line in output.read_text().splitlines()]
-        (items,) = TargetedPredictor(qacg_run, device="cpu")(self.TEXTS[0])
-        found = [f"{i['target']}/{i['aspect']}/{i['label']}" for i in items if i["label"] != "none"]
-        assert [row["predicted_labels"] for row in rows] == [found, []]
-
     @pytest.mark.parametrize(
         ("arguments", "code", "message"),
         [
-            (["{qacg}", "LOCATION1", "--top-k", "2"], 2, "--top-k is for emotions"),
+            (["{qacg}", "LOCATION1", "--top-k", "2"], 2, "--top-k does not go"),
             (
                 ["{qacg}", "--input", "{file}", "--output", "{file}.jsonl", "--top-k", "2"],
                 2,
-                "--top-k is for emotions",
+                "--top-k does not go",
             ),
             (["{qacg}", "LOCATION1", "--taxonomy", "ekman"], 1, "`taxonomy` 'ekman' rolls emotions up: .*targeted"),
-            (["{emotions}", "so happy", "--target", "LOCATION1"], 2, "--target goes with"),
+            (["{emotions}", "so happy", "--target", "LOCATION1"], 2, "--target does not go"),
             (["{qacg}", "--input", "{file}", "--output", "{file}.jsonl", "--target", "LOCATION1"], 2, "--target goes"),
             (["{qacg}", "so happy"], 1, r"names none of the model's targets \['LOCATION1', 'LOCATION2'\]"),
             (["{qacg}", "so happy", "--target", "LOCATION3"], 1, "unknown target 'LOCATION3'.*'LOCATION2'"),
@@ -968,11 +964,14 @@ class TestEvaluate:
 
     def test_what_does_not_fit(self, argv, qacg_run, cg_run, single_run, corpora, single_label, tmp_path):
         options = ["--dataset", "sentihood", "--data-dir", corpora]
-        for run in (cg_run, single_run):
-            result = argv("evaluate", run, *options)
-            assert result.code == 1 and "the labels of sentihood and of the checkpoint differ" in result.err
+        result = argv("evaluate", cg_run, *options)
+        assert result.code == 1 and "the labels of sentihood and of the checkpoint differ" in result.err
+        result = argv("evaluate", single_run, *options)
+        assert result.code == 1 and "sentihood holds texts with aspects, and the model reads texts" in result.err
         result = argv("evaluate", qacg_run, "--dataset", "quickstart")
-        assert result.code == 1 and "the labels of quickstart and of the checkpoint differ" in result.err
+        assert result.code == 1 and "quickstart holds texts, and the model reads texts with aspects" in result.err
+        result = argv("evaluate", qacg_run, *options, "--threshold", 0.5)
+        assert result.code == 1 and "`threshold` 0.5" in result.err and "leave it out" in result.err
         result = argv("evaluate", qacg_run, *options, "--taxonomy", "ekman")
         assert result.code == 1 and "`taxonomy` 'ekman' rolls emotions up" in result.err
         for name in ("train", "test"):
@@ -982,7 +981,7 @@ class TestEvaluate:
         assert result.code == 1
         write_csv(tmp_path / "dev.csv", ["text", "aspect", "label"], [["a day", "sun", "joy"]] * 3)
         result = argv("evaluate", single_run, *options)
-        assert result.code == 1 and "has aspects" in result.err and "the model knows none" in result.err
+        assert result.code == 1 and "files holds texts with aspects, and the model reads texts" in result.err
 
 
 class TestCompare:
@@ -1339,7 +1338,7 @@ class TestOneModelPerContext:
         assert {path.name for path in (tmp_path / "run").iterdir() if path.is_dir()} == set(FOOD_ASPECTS)
 
     def test_resume_keeps_finished_contexts(self, uninterrupted, files_recipe, places, tmp_path, steps, no_plots):
-        fit, output = run_module._fit, tmp_path / "run"
+        fit, output = seeds.fit_model, tmp_path / "run"
         calls = []
 
         def fail_at_the_third(*arguments):
@@ -1349,7 +1348,7 @@ class TestOneModelPerContext:
             return fit(*arguments)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run_module, "_fit", fail_at_the_third)
+            patch.setattr(seeds, "fit_model", fail_at_the_third)
             with pytest.raises(Captured):
                 train(files_recipe, output, data_dir=places)
         assert len(steps) == 4 and not (output / "metrics.json").exists()  # 12 rows in batches of 8, twice
@@ -1395,7 +1394,7 @@ class TestOneModelPerContext:
 
     def test_context_guided_models_are_refused(self, aspect_bert):
         with pytest.raises(ValueError, match="`one_model_per_context` is for stock models.*'qacg-bert'"):
-            targeted_recipe(aspect_bert, one_model_per_context=True, model_type="qacg-bert")
+            check_parts(targeted_recipe(aspect_bert, one_model_per_context=True, model_type="qacg-bert"))
 
     @pytest.mark.parametrize("part", ["train", "dev"])
     def test_a_context_without_rows(self, part, aspect_bert, places, tmp_path, no_plots):
@@ -1656,7 +1655,7 @@ class TestContextGuidance:
     def test_other_models(self, pair_run, single_run, corpora):
         with pytest.raises(ValueError, match="has no gates: it is neither a CG-BERT nor a QACG-BERT"):
             context_guidance(pair_run, "sentihood", corpora)
-        with pytest.raises(ValueError, match="not trained for targeted sentiment"):
+        with pytest.raises(ValueError, match="reads texts: .*use Predictor"):
             context_guidance(single_run, "sentihood", corpora)
 
     def test_no_opinions(self, qacg_run, corpora, tmp_path):
