@@ -9,6 +9,7 @@ import math
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -842,6 +843,7 @@ class TestInputs:
         (package / "__init__.py").write_text("")
         (package / "model" / "model.safetensors").write_bytes(b"other weights")
         monkeypatch.syspath_prepend(package.parent)
+        monkeypatch.delitem(sys.modules, package.name, raising=False)  # another test may have imported the real one
         with pytest.raises(ValueError, match="has SHA-256 [0-9a-f]{64}, expected 53aa5117"):
             train(feelings_recipe(Path("minilm")), tmp_path / "run", data_dir=feelings)
 
