@@ -46,6 +46,8 @@ class Recipe:
             rows of its class (single-label data).
         one_model_per_context: targeted sentiment: one model for each target and aspect, each on its own rows.
         emotion_tokens: replies: a special token for each emotion stands in front of the context.
+        adapter: fields of `peft.LoraConfig`, e.g. {"r": 16}: a LoRA adapter and what is new over the base model are trained, and the
+            base model's own weights stay as they are. The checkpoint is the merged model; the adapter lies beside it in `adapter/`.
         label_texts: words that a label's vector starts from, for labels whose names are no words ({"\N{BROKEN HEART}": "heartbreak"}).
         threshold: the fixed decision threshold that is reported beside the tuned ones.
         paper, table_row, published: source, row and scores that the paper printed, for the comparison.
@@ -66,6 +68,7 @@ class Recipe:
     inverse_frequency_sampling: bool = False
     one_model_per_context: bool = False
     emotion_tokens: bool = False
+    adapter: dict[str, Any] = dataclasses.field(default_factory=dict)
     label_texts: dict[str, str] = dataclasses.field(default_factory=dict)
     threshold: float | int = 0.3
     paper: str | None = None
@@ -294,7 +297,7 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     except ValueError as error:
         raise ValueError(f"the override {override!r} has no valid YAML value: {error}") from error
     fields = [field.name for field in dataclasses.fields(Recipe)]
-    nested = ("dataset_options", "model_config", "training_arguments", "label_texts", "published")
+    nested = ("dataset_options", "model_config", "training_arguments", "adapter", "label_texts", "published")
     head, _, rest = key.partition(".")
     if rest:
         if head not in nested:

@@ -10,6 +10,8 @@ from torch.utils.data import BatchSampler, DataLoader, Sampler
 from transformers import PreTrainedModel, Trainer
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
+from .adapters import is_adapted
+
 
 class EpochOrder(Sampler[int]):
     """The order that `sampler` draws; it depends on nothing but the seed and the number of the epoch."""
@@ -80,8 +82,13 @@ class ExactTrainer(Trainer):
         )
 
     def whole_model(self) -> PreTrainedModel:
-        """The trained model. Under FSDP, where each process has a part of it, all must call this; it is whole in the first."""
+        """
+        The trained model, with its adapter merged into it if it has one. Under FSDP, where each process has a part of it, all must call
+        this; it is whole in the first.
+        """
         model = self.accelerator.unwrap_model(self.model)
+        if is_adapted(model):
+            return model.merge_and_unload()
         if not self.is_fsdp_enabled:
             return model
         weights = self.accelerator.get_state_dict(self.model)

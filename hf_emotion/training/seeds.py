@@ -18,6 +18,8 @@ from ..recipes import Recipe
 from ..tasks.base import HeldOut, Part, Prepared, Task
 from ..tasks.checkpoints import load_any
 from ..tasks.held_out import held_out
+from .adapters import FOLDER as ADAPTER
+from .adapters import save_adapter, with_adapter
 from .fit import fit, training_arguments
 from .order import ExactTrainer
 from .survive import check_same_data
@@ -63,6 +65,8 @@ def train_seed(
     if parts is not None:
         return _train_parts(task, recipe, seed, folder, splits, resume, recipe_file, parts)
     trainer, prepared, run = fit_model(task, recipe, seed, folder / "checkpoints", splits, resume, recipe_file)
+    if recipe.adapter and recipe_file is not None:
+        save_adapter(trainer.model, folder / ADAPTER)
     return run, task.finish(recipe, run, trainer, prepared, splits, None if recipe_file is None else folder)
 
 
@@ -98,8 +102,9 @@ def fit_model(
         return {name: value for name, value in figures.items() if isinstance(value, float | int)}
 
     patience = recipe.early_stopping_patience
+    model = with_adapter(prepared.model, recipe.adapter, task.auto_class) if recipe.adapter else prepared.model
     trainer = EmotionTrainer(
-        model=prepared.model,
+        model=model,
         args=arguments,
         train_dataset=prepared.train,
         eval_dataset=prepared.validation.select(order),

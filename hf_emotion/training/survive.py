@@ -78,7 +78,7 @@ def defect(checkpoint: Path) -> str | None:
         if name not in names:
             return f"it has no {name}"
     for what, pattern in (
-        ("weights", r"model.*\.safetensors$|pytorch_model"),
+        ("weights", r"(adapter_)?model.*\.safetensors$|pytorch_model"),
         ("optimizer", "optimizer"),
     ):  # FSDP's too
         if not any(re.match(pattern, name) for name in names):

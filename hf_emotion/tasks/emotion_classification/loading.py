@@ -19,7 +19,10 @@ EMOTION6 = ["sadness", "joy", "love", "anger", "fear", "surprise"]  # in the ord
 
 
 def load_goemotions(
-    data_dir: str | Path | None = None, taxonomy: str = "goemotions", on_bad_rows: OnBadRows = "error"
+    data_dir: str | Path | None = None,
+    taxonomy: str = "goemotions",
+    on_bad_rows: OnBadRows = "error",
+    quickstart_copies: int = 0,
 ) -> datasets.DatasetDict:
     """
     GoEmotions, the filtered splits of 43,410 / 5,426 / 5,427 comments (CC BY 4.0).
@@ -29,7 +32,11 @@ def load_goemotions(
             header, no quoting). None: from the Hub, `google-research-datasets/go_emotions`, configuration "simplified".
         taxonomy: "goemotions" (28 labels), "ekman" (6 and neutral) or "sentiment" (3 and neutral).
         on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
+        quickstart_copies: how often the training sentences of the quickstart corpus stand in the training part, too. They are everyday
+            sentences; GoEmotions is Reddit.
     """
+    if type(quickstart_copies) is not int or quickstart_copies < 0:
+        raise ValueError(f"`quickstart_copies` must be a whole number, 0 or more; got {quickstart_copies!r}.")
     if data_dir is None:
         hub = datasets.load_dataset(GOEMOTIONS_HUB_ID, "simplified")
         files = {split: hub[split] for split in SPLIT_STEMS}
@@ -53,6 +60,9 @@ def load_goemotions(
             rows = Rows(f"{GOEMOTIONS_HUB_ID} {split}", on_bad_rows)
             for line, row in enumerate(source, 1):
                 rows.add(line, row["text"], row["labels"], row["id"])
+        if split == "train":
+            for copy in range(1, quickstart_copies + 1):
+                _read_quickstart(split, rows, f"quickstart-{copy}")
         for row in rows.rows:
             row["labels"] = sorted({group_of[label] for label in row["labels"]})
         splits[split] = rows.to_dataset(list(groups), multi_label=True)
@@ -164,13 +174,17 @@ def load_tweet_emoji(data_dir: str | Path | None = None, on_bad_rows: OnBadRows 
 
 def load_quickstart(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """The small English corpus that comes with the package: GoEmotions' 28 labels, written for it, CC0. Needs no `data_dir`."""
-    folder = resources.files("hf_emotion.data.quickstart")
     splits = {}
     for split in SPLIT_STEMS:
         rows = Rows(f"quickstart {split}", "error")
-        for line, content in enumerate((folder / f"{split}.jsonl").read_text(encoding="utf-8").splitlines(), 1):
-            row = json.loads(content)
-            labels = sorted(GOEMOTIONS.index(name) for name in row["labels"])
-            rows.add(line, row["text"], labels, f"{split}-{line}")
+        _read_quickstart(split, rows, split)
         splits[split] = rows.to_dataset(GOEMOTIONS, multi_label=True)
     return datasets.DatasetDict(splits)
+
+
+def _read_quickstart(split: str, rows: Rows, prefix: str) -> None:
+    """Adds a part of the quickstart corpus; the ids of its rows are `prefix` and the line."""
+    file = resources.files("hf_emotion.data.quickstart") / f"{split}.jsonl"
+    for line, content in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        row = json.loads(content)
+        rows.add(line, row["text"], sorted(GOEMOTIONS.index(name) for name in row["labels"]), f"{prefix}-{line}")

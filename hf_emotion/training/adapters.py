@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training a LoRA adapter over a model instead of all its weights (Hu et al. 2022), with PEFT."""
+
+import difflib
+import inspect
+import shutil
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from ..io.files import creating
+
+
+FOLDER = "adapter"  # of a run folder; beside config.json and model.safetensors transformers would attach it to the merged model
+TASK_TYPES = {
+    "AutoModelForSequenceClassification": "SEQ_CLS",
+    "AutoModelForTokenClassification": "TOKEN_CLS",
+    "AutoModelForSeq2SeqLM": "SEQ_2_SEQ_LM",
+    "AutoModelForCausalLM": "CAUSAL_LM",
+}
+
+
+def with_adapter(model: PreTrainedModel, fields: dict[str, Any], auto_class: str) -> Any:
+    """
+    The model with a new LoRA adapter: its own weights stay as they are, the adapter and the new modules are trained.
+
+    Args:
+        model: changed in place.
+        fields: of `peft.LoraConfig` (r, lora_alpha, target_modules, ...); all linear layers are adapted unless some are named.
+        auto_class: the class of transformers that loads the model.
+
+    Raises:
+        ModuleNotFoundError: PEFT is not installed.
+        ValueError: an unknown field, a value that PEFT refuses, modules that the model does not have.
+    """
+    try:
+        import peft
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("`adapter` in a recipe needs PEFT: pip install 'hf-emotion[peft]'") from error
+    known = [name for name in inspect.signature(peft.LoraConfig).parameters if name not in ("peft_type", "task_type")]
+    for name in fields:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean `adapter.{near[0]}`?" if near else "see the fields of peft.LoraConfig."
+            raise ValueError(f"unknown recipe key `adapter.{name}`: {hint}")
+    if not {"target_modules", "target_parameters"} & fields.keys():
+        fields = {**fields, "target_modules": "all-linear"}
+    try:
+        return peft.get_peft_model(model, peft.LoraConfig(task_type=TASK_TYPES[auto_class], **fields))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"`adapter` {fields!r} does not fit the model: {' '.join(str(error).split())}") from error
+
+
+def is_adapted(model: Any) -> bool:
+    """Whether a model is one of PEFT, with an adapter."""
+    return hasattr(model, "merge_and_unload")
+
+
+def save_adapter(model: Any, folder: Path) -> None:
+    """Write adapter_config.json, adapter_model.safetensors (the new modules are in it) and the model's config.json."""
+    shutil.rmtree(folder, ignore_errors=True)  # that of an interrupted run
+    with creating(folder) as temporary:
+        model.save_pretrained(temporary)
+        model.get_base_model().config.save_pretrained(temporary)
+        (temporary / "README.md").unlink(missing_ok=True)  # PEFT's card, which says nothing
+
+
+__all__ = ["FOLDER", "is_adapted", "save_adapter", "with_adapter"]
