@@ -35,6 +35,12 @@ CORPORA = (
         terms="CC0 1.0; sentences written for hf-emotion",
         packaged=True,
     ),
+    Corpus(
+        name="everyday",
+        loader=later(__package__, "loading.load_everyday"),
+        terms="CC0 1.0; sentences written for hf-emotion, a test part alone",
+        packaged=True,
+    ),
     # With a column of aspects they are rows of targeted sentiment.
     Corpus(
         name="files",

@@ -22,4 +22,12 @@ CORPORA = (
         selection_metric="accuracy",
         example="The food was great, but we waited an hour for it.",
     ),
+    Corpus(
+        name="reviews",
+        loader=later(__package__, "loading.load_reviews"),
+        terms="CC0 1.0; reviews of hotels, restaurants and phones written for hf-emotion",
+        selection_metric="macro_f1",
+        example="The room was spotless, but we queued for an hour at the desk.",
+        packaged=True,
+    ),
 )

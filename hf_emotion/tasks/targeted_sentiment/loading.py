@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Aspect sentiment corpora: SentiHood (targets and aspects) and the restaurants of SemEval-2014 (aspects).
+Aspect sentiment corpora: SentiHood (targets and aspects), the restaurants of SemEval-2014 and the packaged reviews (aspects).
 
 A row asks about one aspect (of one target) of a sentence. Columns: `id` (string: sentence id, target if any, and aspect,
 joined by "/"; no other row of the split has it), `text` (string, NFC, stripped, what the model reads), `target` (`ClassLabel`;
@@ -10,7 +10,9 @@ aspect), `context_id` (int64: target · number of aspects + aspect) and `labels`
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -46,6 +48,12 @@ SEMEVAL2014_CATEGORIES = {
 
 
 SEMEVAL2014_LABELS = ["positive", "neutral", "negative", "conflict", "none"]
+
+
+REVIEW_ASPECTS = ["price", "quality", "service", "location", "comfort", "speed"]
+
+
+REVIEW_LABELS = ["none", "positive", "neutral", "negative"]
 
 
 # Neither corpus is on the Hub under its authors' name. One fixed commit, and its files: {file: SHA-256}.
@@ -204,6 +212,24 @@ def _semeval2014_opinions(sentence: ElementTree.Element) -> dict[str, str]:
         _check_known(polarity, SEMEVAL2014_LABELS[:-1], "polarity")
         _add_opinion(opinions, SEMEVAL2014_CATEGORIES[name], polarity, name)
     return opinions
+
+
+def load_reviews(data_dir: str | Path | None = None) -> datasets.DatasetDict:
+    """
+    400 / 80 / 120 reviews of hotels, restaurants and phones that come with the package, CC0; 2,400 / 480 / 720 rows. Needs no
+    `data_dir`. Every review gets one row for each of the six aspects, with the label none, positive, neutral or negative.
+    """
+    splits = {}
+    for split in ("train", "validation", "test"):
+        rows = Rows(f"reviews {split}", "error")
+        file = resources.files("hf_emotion.data.reviews") / f"{split}.jsonl"
+        for line, content in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            review = json.loads(content)
+            for aspect in REVIEW_ASPECTS:
+                label = review["aspects"].get(aspect, "none")
+                rows.add(line, review["text"], label, f"{split}-{line}", aspect=aspect)
+        splits[split] = to_aspect_dataset(rows, REVIEW_LABELS, REVIEW_ASPECTS)
+    return datasets.DatasetDict(splits)
 
 
 class _NoDoctype(ElementTree.TreeBuilder):
