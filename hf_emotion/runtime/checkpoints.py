@@ -10,6 +10,7 @@ import numpy as np
 
 from .exported import ExportedTokenizer, is_light, read_exported_config
 from .onnx import OnnxClassifier, is_exported
+from .ready import for_prediction
 
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def load_checkpoint(
                 f"`dtype` {dtype!r} is for checkpoints: a model object has its own, see `model.to(dtype)`."
             )
         return checkpoint, tokenizer
+    checkpoint = for_prediction(checkpoint, device, dtype)
     if Path(checkpoint).is_file():
         raise OSError(
             f"the checkpoint {str(checkpoint)!r} is a file: give the folder that holds it, with its config.json."

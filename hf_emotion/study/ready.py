@@ -14,7 +14,11 @@ from ..tasks.emotion_classification.predictor import Predictor
 from .transfer import identity_terms, transfer
 
 
-OWN_LABELS = {"goemotions": ("validation", "test"), "quickstart": ("validation", "test"), "everyday": ("test",)}
+OWN_LABELS = {
+    "goemotions": ("validation", "test"),
+    "quickstart": ("validation", "test"),
+    "everyday": ("validation", "test"),
+}
 THROUGH_EKMAN = {"emotion6": ("validation", "test"), "meld": ("validation", "test")}
 SHOWN = ("macro_f1", "micro_f1", "top1_accuracy")
 
@@ -24,7 +28,7 @@ def measure_everywhere(predictor: Predictor, data_dir: str | Path | None = None)
     Returns:
         {"corpora": {corpus: {part: figures}}, "chosen_by", "identity_terms"}. Figures: macro-F1, micro-F1 and top-1 accuracy at the
         tuned thresholds, or accuracy and macro-F1 over the groups of Ekman; "chosen_by" is the mean macro-F1 of the development parts,
-        by which a model is chosen; "everyday" has none.
+        by which a model is chosen.
     """
     corpora: dict[str, dict[str, Any]] = {}
     for name, parts in OWN_LABELS.items():

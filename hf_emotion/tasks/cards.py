@@ -9,6 +9,7 @@ from typing import Any
 
 from ..metrics import LOWER_IS_BETTER
 from ..recipes import SCRATCH, Recipe
+from ..runtime.base_models import HUB_IDS
 from .base import Corpus
 
 
@@ -72,7 +73,7 @@ def languages_of(corpora: Iterable[Corpus]) -> str | list[str] | None:
 
 def base_names(recipe: Recipe) -> tuple[str | None, str]:
     """The base model on the Hub, None where it is no such model, and the name that it is called by."""
-    base = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}.get(recipe.base_model, recipe.base_model)
+    base = HUB_IDS.get(recipe.base_model, recipe.base_model)
     if Path(base).is_absolute() or Path(base).exists():  # a path on one's own disk means nothing to others
         return None, Path(base).name
     return (None if base == SCRATCH else base), base

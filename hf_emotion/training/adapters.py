@@ -10,6 +10,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from ..io.files import creating
+from ..runtime.base_models import HUB_IDS
 
 
 FOLDER = "adapter"  # of a run folder; beside config.json and model.safetensors transformers would attach it to the merged model
@@ -57,8 +58,13 @@ def is_adapted(model: Any) -> bool:
     return hasattr(model, "merge_and_unload")
 
 
-def save_adapter(model: Any, folder: Path) -> None:
-    """Write adapter_config.json, adapter_model.safetensors (the new modules are in it) and the model's config.json."""
+def save_adapter(model: Any, folder: Path, base_model: str) -> None:
+    """
+    Write adapter_config.json, which names the base model, adapter_model.safetensors (the new modules are in it) and the model's
+    config.json.
+    """
+    for config in model.peft_config.values():  # a folder of this machine, for PEFT
+        config.base_model_name_or_path = HUB_IDS.get(base_model, base_model)
     shutil.rmtree(folder, ignore_errors=True)  # that of an interrupted run
     with creating(folder) as temporary:
         model.save_pretrained(temporary)

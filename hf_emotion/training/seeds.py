@@ -66,7 +66,7 @@ def train_seed(
         return _train_parts(task, recipe, seed, folder, splits, resume, recipe_file, parts)
     trainer, prepared, run = fit_model(task, recipe, seed, folder / "checkpoints", splits, resume, recipe_file)
     if recipe.adapter and recipe_file is not None:
-        save_adapter(trainer.model, folder / ADAPTER)
+        save_adapter(trainer.model, folder / ADAPTER, recipe.base_model)
     return run, task.finish(recipe, run, trainer, prepared, splits, None if recipe_file is None else folder)
 
 

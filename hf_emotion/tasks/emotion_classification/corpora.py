@@ -38,7 +38,7 @@ CORPORA = (
     Corpus(
         name="everyday",
         loader=later(__package__, "loading.load_everyday"),
-        terms="CC0 1.0; sentences written for hf-emotion, a test part alone",
+        terms="CC0 1.0; everyday sentences written for hf-emotion, the test part labelled twice",
         packaged=True,
     ),
     # With a column of aspects they are rows of targeted sentiment.

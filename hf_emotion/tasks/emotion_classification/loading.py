@@ -22,7 +22,7 @@ def load_goemotions(
     data_dir: str | Path | None = None,
     taxonomy: str = "goemotions",
     on_bad_rows: OnBadRows = "error",
-    quickstart_copies: int = 0,
+    everyday_copies: int = 0,
 ) -> datasets.DatasetDict:
     """
     GoEmotions, the filtered splits of 43,410 / 5,426 / 5,427 comments (CC BY 4.0).
@@ -32,11 +32,11 @@ def load_goemotions(
             header, no quoting). None: from the Hub, `google-research-datasets/go_emotions`, configuration "simplified".
         taxonomy: "goemotions" (28 labels), "ekman" (6 and neutral) or "sentiment" (3 and neutral).
         on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
-        quickstart_copies: how often the training sentences of the quickstart corpus stand in the training part, too. They are everyday
-            sentences; GoEmotions is Reddit.
+        everyday_copies: how often the training sentences of the packaged corpora quickstart and everyday stand in the training part, too.
+            GoEmotions alone is Reddit.
     """
-    if type(quickstart_copies) is not int or quickstart_copies < 0:
-        raise ValueError(f"`quickstart_copies` must be a whole number, 0 or more; got {quickstart_copies!r}.")
+    if type(everyday_copies) is not int or everyday_copies < 0:
+        raise ValueError(f"`everyday_copies` must be a whole number, 0 or more; got {everyday_copies!r}.")
     if data_dir is None:
         hub = datasets.load_dataset(GOEMOTIONS_HUB_ID, "simplified")
         files = {split: hub[split] for split in SPLIT_STEMS}
@@ -61,8 +61,9 @@ def load_goemotions(
             for line, row in enumerate(source, 1):
                 rows.add(line, row["text"], row["labels"], row["id"])
         if split == "train":
-            for copy in range(1, quickstart_copies + 1):
-                _read_quickstart(split, rows, f"quickstart-{copy}")
+            for copy in range(1, everyday_copies + 1):
+                for corpus in ("quickstart", "everyday"):
+                    _read_packaged(corpus, split, rows, f"{corpus}-{copy}")
         for row in rows.rows:
             row["labels"] = sorted({group_of[label] for label in row["labels"]})
         splits[split] = rows.to_dataset(list(groups), multi_label=True)
@@ -174,31 +175,30 @@ def load_tweet_emoji(data_dir: str | Path | None = None, on_bad_rows: OnBadRows 
 
 def load_quickstart(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """The small English corpus that comes with the package: GoEmotions' 28 labels, written for it, CC0. Needs no `data_dir`."""
-    splits = {}
-    for split in SPLIT_STEMS:
-        rows = Rows(f"quickstart {split}", "error")
-        _read_quickstart(split, rows, split)
-        splits[split] = rows.to_dataset(GOEMOTIONS, multi_label=True)
-    return datasets.DatasetDict(splits)
-
-
-def _read_quickstart(split: str, rows: Rows, prefix: str) -> None:
-    """Adds a part of the quickstart corpus; the ids of its rows are `prefix` and the line."""
-    file = resources.files("hf_emotion.data.quickstart") / f"{split}.jsonl"
-    for line, content in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        row = json.loads(content)
-        rows.add(line, row["text"], sorted(GOEMOTIONS.index(name) for name in row["labels"]), f"{prefix}-{line}")
+    return _load_packaged("quickstart")
 
 
 def load_everyday(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """
-    330 everyday sentences that come with the package, labelled twice with GoEmotions' 28 labels, CC0: a test part, and no other. A
-    label counts if both readers gave it. Needs no `data_dir`.
+    Everyday sentences that come with the package, GoEmotions' 28 labels, CC0. The test part was labelled twice: a label counts if both
+    readers gave it. Needs no `data_dir`.
     """
-    rows = Rows("everyday", "error")
-    file = resources.files("hf_emotion.data.everyday") / "test.jsonl"
+    return _load_packaged("everyday")
+
+
+def _load_packaged(corpus: str) -> datasets.DatasetDict:
+    splits = {}
+    for split in SPLIT_STEMS:
+        rows = Rows(f"{corpus} {split}", "error")
+        _read_packaged(corpus, split, rows, split)
+        splits[split] = rows.to_dataset(GOEMOTIONS, multi_label=True)
+    return datasets.DatasetDict(splits)
+
+
+def _read_packaged(corpus: str, split: str, rows: Rows, prefix: str) -> None:
+    """Adds a part of a packaged corpus; the ids of its rows are `prefix` and the line."""
+    file = resources.files(f"hf_emotion.data.{corpus}") / f"{split}.jsonl"
     for line, content in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         row = json.loads(content)
-        labels = sorted(GOEMOTIONS.index(name) for name in set(row["first"]) & set(row["second"]))
-        rows.add(line, row["text"], labels, f"test-{line}")
-    return datasets.DatasetDict({"test": rows.to_dataset(GOEMOTIONS, multi_label=True)})
+        names = row["labels"] if "labels" in row else set(row["first"]) & set(row["second"])
+        rows.add(line, row["text"], sorted(GOEMOTIONS.index(name) for name in names), f"{prefix}-{line}")

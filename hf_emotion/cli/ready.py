@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion ready`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .printing import print_table
+
+
+def ready(
+    name: Annotated[str | None, typer.Argument(help="A ready model; without one: list them.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="New folder for an ordinary checkpoint of the model.")
+    ] = None,
+) -> None:
+    """
+    List the models that come with the package, or write one as a checkpoint.
+
+    `predict`, `explain` and the others take the name of a ready model where they take a checkpoint.
+    """
+    from ..runtime.ready import ready_models
+
+    if (name is None) != (output is None):
+        raise typer.BadParameter("a name and --output go together; without both the models are listed.")
+    if name is not None and output is not None:
+        from ..publishing.ready import write_ready
+
+        write_ready(name, output)
+        print(f"checkpoint written to {output}")
+        return
+    rows = []
+    for model in ready_models():
+        facts = model.facts
+        size = sum(path.stat().st_size for path in model.folder.iterdir()) / 1e6
+        figures = ", ".join(f"{what} {value:.3f}" for what, value in facts.get("shown", {}).items())
+        rows.append(
+            [
+                model.name,
+                facts["description"],
+                str(len(facts["labels"])),
+                figures,
+                f"{size:.1f} MB",
+                facts["encoder"]["id"],
+                facts["terms"],
+            ]
+        )
+    print_table(["model", "what it does", "labels", "figures", "size", "encoder", "terms"], rows)

