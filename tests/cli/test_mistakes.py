@@ -696,7 +696,7 @@ def test_a_threshold_for_one_label_a_row(argv, single_run, single_label):
 
 def test_what_kind_of_labels_the_corpus_and_the_model_have(argv, single_run, feelings):
     done = argv("evaluate", single_run, "--dataset", "files", "--data-dir", feelings, "--option", "label_separator=|")
-    assert done.code == 1 and re.search("corpus has several labels a row.* model gives one", done.err)
+    assert done.code == 1 and re.search("corpus has several labels per row.* model gives one", done.err)
 
 
 @pytest.mark.parametrize("command", ["generate", "evaluate"])
