@@ -71,11 +71,13 @@ def transfer(
     from ..inference import load_predictor
     from ..study.transfer import identity_terms
     from ..study.transfer import transfer as run
-    from ..tasks.emotion_classification.predictor import Predictor
+    from ..tasks.emotion_classification import TASK
 
     predictor = load_predictor(checkpoint)
-    if type(predictor) is not Predictor:
-        raise typer.BadParameter("transfer is measured for classifiers of texts.")
+    if predictor.task is not TASK:
+        raise typer.BadParameter(
+            f"{checkpoint} reads {predictor.task.reads}: transfer is measured for classifiers of texts."
+        )
     if not dataset:
         for kind, figures in identity_terms(predictor).items():
             print(json.dumps({"terms": kind, **figures}))
