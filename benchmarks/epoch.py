@@ -38,7 +38,15 @@ def train_epoch(recipe: Recipe, splits: DatasetDict, fixed_length: int | None) -
     with tempfile.TemporaryDirectory() as folder:
         pad_batch = sequence_classification.pad_rows if fixed_length is None else pad_to_fixed_length
         with mock.patch.object(sequence_classification, "pad_rows", pad_batch):
-            fit_model(task_of_rows(splits["train"]), recipe, 0, Path(folder), splits, resume=False, recipe_file=None)
+            fit_model(
+                task_of_rows(splits["train"]),
+                recipe,
+                0,
+                Path(folder),
+                splits,
+                False,
+                recipe_file=Path(folder, "recipe.yaml"),
+            )
 
 
 def main(argv: Sequence[str] | None = None) -> list[dict]:

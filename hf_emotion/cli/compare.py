@@ -19,8 +19,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """
-    Table of runs, mean ± std over their seeds; and each run against the first: the difference of these means of macro-F1, by a
-    bootstrap of seeds and rows. With one seed each also McNemar's test.
+    Table of runs, mean ± std over their seeds; and a test of each run against the first: the difference of their mean macro-F1,
+    by a bootstrap over seeds and rows, and McNemar's test where both have one seed.
     """
     from ..reports.compare import compare as run
 

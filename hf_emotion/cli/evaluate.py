@@ -40,7 +40,7 @@ def evaluate(
         str | None, typer.Option(help="Generators: encoder for BERTScore, a Hub id, folder or minilm.")
     ] = None,
     replies: Annotated[
-        Path | None, typer.Option(help="Generators: JSONL file for context, emotion and reply.")
+        Path | None, typer.Option(help="Generators: JSONL file to write, with context, emotion and reply.")
     ] = None,
     intensity: Annotated[
         float | None, typer.Option(help="Generators: weight of the emotion; 1, as in training, unless given.")

@@ -23,25 +23,38 @@ def explain(
         list[str] | None, typer.Option(help="Label, may be repeated; default: the most probable ones.")
     ] = None,
     target: Annotated[
-        list[str] | None, typer.Option(help="Targeted sentiment; default: the targets in the text.")
+        list[str] | None,
+        typer.Option(help="Targeted sentiment: target, may be repeated; default: the targets in the text."),
     ] = None,
-    aspect: Annotated[list[str] | None, typer.Option(help="Targeted sentiment; default: all aspects.")] = None,
+    aspect: Annotated[
+        list[str] | None, typer.Option(help="Targeted sentiment: aspect, may be repeated; default: all aspects.")
+    ] = None,
     emotion: Annotated[
         list[str] | None,
         typer.Option(
-            "--emotion", "-e", help="Generators: the reply is in the first, compared with the others, or with all."
+            "--emotion",
+            "-e",
+            help="Generators: the reply is generated in the first emotion and compared under the others "
+            "(or under all, if only one is given).",
         ),
     ] = None,
-    reply: Annotated[str | None, typer.Option(help="Generators: a given reply, instead of a generated one.")] = None,
+    reply: Annotated[
+        str | None, typer.Option(help="Generators: explain this reply instead of generating one.")
+    ] = None,
     method: Annotated[
         Literal["attention", "gradient", "integrated-gradients", "occlusion"] | None,
         typer.Option(help="Default: attention."),
     ] = None,
     merge: Annotated[
-        Literal["sum", "max", "none"], typer.Option(help="What the pieces of a word give; none: show the pieces.")
+        Literal["sum", "max", "none"],
+        typer.Option(help="How to combine the scores of a word's pieces; none: show each piece."),
     ] = "sum",
-    layer: Annotated[int | None, typer.Option(help="CG-BERT and QACG-BERT, from 0; default: 0.")] = None,
-    head: Annotated[int | None, typer.Option(help="CG-BERT and QACG-BERT, from 0; default: 0.")] = None,
+    layer: Annotated[
+        int | None, typer.Option(help="CG-BERT and QACG-BERT: number of the layer; default: 0, the first.")
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(help="CG-BERT and QACG-BERT: number of the head; default: 0, the first.")
+    ] = None,
     max_length: MaxLength = None,
     format_: Annotated[
         Literal["terminal", "png", "html", "json"] | None,

@@ -20,14 +20,14 @@ def export(
     quantize: Annotated[
         Literal["int8", "uint8"] | None,
         typer.Option(
-            help="8-bit weights: smaller, with other logits; int8 is fast on processors with VNNI and on ARM, and loses accuracy "
-            "on others, uint8 is slower and right on all."
+            help="8-bit weights: smaller, with other logits. int8 is fast on processors with VNNI and on ARM, and loses accuracy "
+            "on others; uint8 is slower, and safe on all."
         ),
     ] = None,
     texts: Annotated[
         Path | None,
         typer.Option(
-            help="Texts to compare with torch, one a line; of dialogues one turn a line, and an empty line between two. "
+            help="Texts to compare with torch, one per line; for dialogues one turn per line, with an empty line between dialogues. "
             "Default: those of --dataset, else the test part of the quickstart corpus."
         ),
     ] = None,

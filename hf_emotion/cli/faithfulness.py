@@ -12,15 +12,15 @@ from .reading import read_options
 
 def faithfulness(
     checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id of a classifier of texts.")],
-    dataset: Annotated[str, typer.Option(help="As in `evaluate`.")],
+    dataset: Annotated[str, typer.Option(help="Corpus, as in `evaluate`.")],
     split: Split = "test",
     data_dir: DataDir = None,
     rows: Annotated[int, typer.Option(min=1, help="Size of the random sample.")] = 100,
     method: Annotated[
         list[str] | None, typer.Option(help="One of `explain`'s, may be repeated; default: all four.")
     ] = None,
-    random_rankings: Annotated[int, typer.Option(min=1, help="Rankings by chance for each text.")] = 5,
-    seed: Annotated[int, typer.Option(help="Of the sample and of the random rankings.")] = 0,
+    random_rankings: Annotated[int, typer.Option(min=1, help="Number of random rankings for each text.")] = 5,
+    seed: Annotated[int, typer.Option(help="Random seed for the sample and the random rankings.")] = 0,
     option: LoaderOption = None,
     as_json: AsJson = False,
 ) -> None:

@@ -20,30 +20,31 @@ def generate(
         typer.Option(
             "--emotion",
             "-e",
-            help="Name or emoji of an emotion, or a mixture, e.g. joy=0.7,surprise=0.3; several give a reply each.",
+            help="Name or emoji of an emotion, or a mixture, e.g. joy=0.7,surprise=0.3; repeat it for a reply in each.",
         ),
     ] = None,
-    all_emotions: Annotated[
-        bool, typer.Option("--all-emotions", help="A reply in every emotion of the model.")
-    ] = False,
+    all_emotions: Annotated[bool, typer.Option("--all-emotions", help="Reply in every emotion of the model.")] = False,
     input_: Annotated[
         Path | None,
         typer.Option("--input", help="CSV, TSV, JSONL or Parquet file with the columns context and emotion."),
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="JSONL file for context, emotion and reply.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the sampling.")] = None,
+    output: Annotated[Path | None, typer.Option(help="JSONL file to write, with context, emotion and reply.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed for the sampling.")] = None,
     greedy: Annotated[
-        bool, typer.Option("--greedy", help="The most probable token each time, not a sampled one.")
+        bool, typer.Option("--greedy", help="Take the most probable token each time instead of sampling.")
     ] = False,
-    num_beams: Annotated[int | None, typer.Option(min=1, help="Beams, instead of sampling.")] = None,
+    num_beams: Annotated[
+        int | None, typer.Option(min=1, help="Number of beams, for beam search instead of sampling.")
+    ] = None,
     top_k: Annotated[
-        int | None, typer.Option(min=1, help="Sample from this many tokens; default: the checkpoint's, 10.")
+        int | None, typer.Option(min=1, help="Sample from the k most probable tokens; default: the checkpoint's, 10.")
     ] = None,
     top_p: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Sample from this share of the probability.")
+        float | None,
+        typer.Option(min=0, max=1, help="Sample from the most probable tokens that together have this probability."),
     ] = None,
-    max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Length of a reply; default: 40.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of a reply, at most; default: 40.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Reply to contexts in chosen emotions."""
     if (input_ is None) != (output is None):

@@ -22,14 +22,14 @@ def export(
     replies: Annotated[
         list[Path],
         typer.Argument(
-            help="JSONL files with context, emotion and reply, the same rows in each; one per source, named after it."
+            help="JSONL files with context, emotion and reply, the same rows in each; one per source, whose name is the file's."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="New or empty folder.")],
     raters: Annotated[int, typer.Option(min=1, help="Number of raters.")],
-    seed: Annotated[int, typer.Option(help="Of the ids and of each rater's order.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed for the ids and for each rater's order.")] = 0,
 ) -> None:
-    """Write for each rater a blinded sheet (CSV) and the same as a form to print (HTML), and the key of the sources."""
+    """Write a blinded sheet (CSV) and the same as a form to print (HTML) for each rater, and the key that tells the sources."""
     from ..study.human_eval import KEY, export_sheets, read_replies
 
     sheets = export_sheets(*read_replies(replies), output, raters, seed)

@@ -18,20 +18,21 @@ LoaderOption = Annotated[list[str] | None, typer.Option(help="Argument of the da
 TrainFraction = Annotated[float | None, typer.Option(help="Share of the training rows, in (0, 1].")]
 Taxonomy = Annotated[
     taxonomies.Taxonomy | None,
-    typer.Option(help="Roll the 28 GoEmotions labels up."),
+    typer.Option(help="Roll the 28 GoEmotions labels up into these groups."),
 ]
 MaxLength = Annotated[int | None, typer.Option(help="Tokens per text; default: as many as in training.")]
 Dtype = Annotated[
     Literal["float32", "bfloat16", "float16"] | None,
     typer.Option(
-        help="Of the weights; default: the checkpoint's. Half the memory and often faster, with slightly other scores."
+        help="Number type of the weights; default: the checkpoint's. The 16-bit types take half the memory and are often "
+        "faster, with slightly other scores."
     ),
 ]
 TrustRemoteCode = Annotated[
     bool,
     typer.Option(
         "--trust-remote-code",
-        help="Run code beside the weights, and examples of the card, that hf-emotion did not write, to check them.",
+        help="Allow the checks to run code and card examples that hf-emotion did not write.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")]

@@ -28,13 +28,15 @@ def predict(
         str | None, typer.Option(help="File or URL to write; its ending gives the format. With --engine ray a folder.")
     ] = None,
     engine: Annotated[
-        Literal["local", "ray"], typer.Option(help="Who predicts a file: this process, or actors of Ray Data.")
+        Literal["local", "ray"],
+        typer.Option(help="What runs the prediction of a file: this process, or actors of Ray Data."),
     ] = "local",
     workers: Annotated[
-        int | None, typer.Option(min=1, help="With --engine ray: actors; default: one for each GPU, else each CPU.")
+        int | None,
+        typer.Option(min=1, help="With --engine ray: number of actors; default: one for each GPU, else for each CPU."),
     ] = None,
     text_column: Annotated[
-        str | None, typer.Option(help="Column with the texts; default: text, of dialogues utterance.")
+        str | None, typer.Option(help="Column with the texts; default: text (utterance for dialogues).")
     ] = None,
     dialogue_column: Annotated[str, typer.Option(help="Column that tells dialogues apart.")] = "dialogue",
     speaker_column: Annotated[str, typer.Option(help="Column with the speakers of dialogues.")] = "speaker",
@@ -49,7 +51,9 @@ def predict(
     dtype: Dtype = None,
     on_bad_rows: Annotated[
         Literal["error", "skip"],
-        typer.Option(help="Malformed rows and empty texts in a file: error, or skip (kept without prediction)."),
+        typer.Option(
+            help="Malformed rows and empty texts in a file: stop with an error, or skip them (no prediction)."
+        ),
     ] = "error",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
 ) -> None:
@@ -121,7 +125,7 @@ def _processes():
 
     from accelerate import PartialState
 
-    # On the CPU: they only wait for one another.
+    # On the CPU, because they only wait for one another.
     return PartialState(cpu=True, timeout=timedelta(minutes=10))
 
 

@@ -85,13 +85,13 @@ def figure_or_dash(value: float, form: str) -> str:
 
 
 def quiet(needs_transformers: bool = True) -> None:
-    """Our commands say what matters themselves; no progress bars in a file or a pipe."""
+    """Silence the libraries: our commands say themselves what matters, and a file or a pipe gets no progress bars."""
     if needs_transformers:
         from huggingface_hub.utils import disable_progress_bars
         from transformers.utils import logging as transformers_logging
 
         transformers_logging.set_verbosity_error()
-        transformers_logging.disable_progress_bar()  # of loading and saving weights
+        transformers_logging.disable_progress_bar()  # the bars of loading and saving weights
         if not sys.stderr.isatty():
             disable_progress_bars()
     if not sys.stderr.isatty():

@@ -11,7 +11,7 @@ import typer
 
 def given_or_stdin(given: list[str] | None, what: str) -> list[str]:
     if not given and sys.stdin.isatty():
-        print(f"reading {what}s from the keyboard, one a line; Ctrl+D ends them", file=sys.stderr)
+        print(f"reading {what}s from the keyboard, one per line; finish with Ctrl+D", file=sys.stderr)
     lines = given or [line for line in sys.stdin.read().removeprefix("\ufeff").split("\n") if line.strip()]
     if not lines:
         raise ValueError(f"no {what}: give {what}s as arguments, lines on stdin, or --input with --output.")
@@ -19,19 +19,19 @@ def given_or_stdin(given: list[str] | None, what: str) -> list[str]:
 
 
 def refuse_files(given: list[str] | None) -> None:
-    """A file's or folder's name among the texts is not what is to be read."""
+    """Refuse texts that name an existing file or folder."""
     for text in given or ():
         if os.path.isfile(text):
             raise ValueError(
                 f"{text} is a file, and texts are meant here: --input {text} --output FILE reads a table (where the command has it), "
-                f"< {text} a text for each line."
+                f"< {text} reads one text per line."
             )
         if "/" in text and os.path.isdir(text):
             raise ValueError(f"{text} is a folder, and texts are meant here: give one checkpoint, then the texts.")
 
 
 def refuse_existing(output: Path | None) -> None:
-    """Before the work begins: what lies there may be the input."""
+    """Refuse an output that exists, before the work begins: it may be the input."""
     if output is not None and output.exists():
         raise FileExistsError(f"the output {output} exists: choose another name or remove it.")
 

@@ -71,11 +71,13 @@ def transfer(
     from ..inference import load_predictor
     from ..study.transfer import identity_terms
     from ..study.transfer import transfer as run
-    from ..tasks.emotion_classification.predictor import Predictor
+    from ..tasks.emotion_classification import TASK
 
     predictor = load_predictor(checkpoint)
-    if type(predictor) is not Predictor:
-        raise typer.BadParameter("transfer is measured for classifiers of texts.")
+    if predictor.task is not TASK:
+        raise typer.BadParameter(
+            f"{checkpoint} reads {predictor.task.reads}: transfer is measured for classifiers of texts."
+        )
     if not dataset:
         for kind, figures in identity_terms(predictor).items():
             print(json.dumps({"terms": kind, **figures}))
@@ -89,9 +91,11 @@ def zero_shot(
     dataset: Annotated[str, typer.Option(help="The corpus of the run.")] = "goemotions",
     data_dir: DataDir = None,
     base_encoder: Annotated[str, typer.Option(help="Encoder for the cosine of text and label name.")] = "minilm",
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs of label vectors and head.")] = 2,
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Number of epochs in which the label vectors and the head are trained.")
+    ] = 2,
     train_fraction: Annotated[float, typer.Option(help="Share of the training rows, in (0, 1].")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Seed for the order of the rows and the new weights.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed for the order of the rows and the new weights.")] = 0,
     output: Output = None,
 ) -> None:
     """Leave out each label in turn, add it by its name alone, and measure its logits by AUROC beside two controls."""
@@ -117,7 +121,7 @@ def context_guidance(
     data_dir: DataDir = None,
     split: Annotated[str, typer.Option(help="Part of the corpus.")] = "test",
     rows: Annotated[int, typer.Option(min=1, help="Size of the random sample of rows with an opinion.")] = 200,
-    seed: Annotated[int, typer.Option(help="Seed for the sample.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed for the sample.")] = 0,
     output: Output = None,
 ) -> None:
     """Distributions of the gates, and for QACG-BERT of its attentions, over a sample of rows with an opinion."""

@@ -46,6 +46,6 @@ def train(
 
     output = output or Path("runs") / checked.name
     report = run(checked, output, data_dir=data_dir, resume=resume)
-    if int(os.environ.get("RANK", "0")) == 0:  # of several processes the first one speaks
+    if int(os.environ.get("RANK", "0")) == 0:  # with several processes, only the first one prints
         print_report(report)
         print(f"\nrun folder: {output}")

@@ -295,7 +295,7 @@ def check_probabilities(values: np.ndarray, name: str = "`probabilities`") -> No
     if values.size and not (0 <= values.min() and values.max() <= 1):  # NaN is neither
         raise ValueError(
             f"{name} must lie in [0, 1], got values from {values.min():.4g} to {values.max():.4g}; apply the sigmoid (the softmax, "
-            "for one label a row) to logits first."
+            "for one label per row) to logits first."
         )
 
 

@@ -139,7 +139,7 @@ def export_onnx(
 
 def read_texts(path: Path, checkpoint: str | Path) -> list:
     """
-    Texts of a file, one a line, for `export_onnx`. For a model of dialogues a line is a turn, "SPEAKER: UTTERANCE" or the
+    Texts of a file, one per line, for `export_onnx`. For a model of dialogues a line is a turn, "SPEAKER: UTTERANCE" or the
     utterance alone, and an empty line stands between two dialogues.
 
     Raises:
@@ -148,7 +148,7 @@ def read_texts(path: Path, checkpoint: str | Path) -> list:
     """
     lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
     if not any(lines):
-        raise ValueError(f"{path} holds no text: write one a line.")
+        raise ValueError(f"{path} holds no text: write one per line.")
     exporter = task_of(read_config(checkpoint)).exporter
     return filled(lines) if exporter is None else exporter().of_lines(lines)
 

@@ -45,7 +45,7 @@ def table(text: str, *chosen: str) -> dict[str, list]:
 def build() -> gr.Blocks:
     with gr.Blocks(title=MODEL) as page:
         gr.Markdown(f"# {MODEL.rpartition('/')[2]}")
-        inputs = [gr.Textbox(label="Text; of a dialogue a line per turn", lines=3, max_length=MAX_CHARACTERS)]
+        inputs = [gr.Textbox(label="Text; for a dialogue one line per turn", lines=3, max_length=MAX_CHARACTERS)]
         inputs += [gr.Dropdown(choices=names, label=label) for label, names in choices(run).items()]
         button = gr.Button("Run", variant="primary")
         button.click(table, inputs, gr.Dataframe(label="Result", datatype="str", interactive=False))

@@ -70,8 +70,9 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
 
     run = Path(run)
     report = read_report(run)
+    task = task_of_run(report)
     left_out: dict[str, str] = {}
-    if not task_of_run(report).selects_labels:
+    if not task.selects_labels:
         left_out["analysis"] = f"{run} has no predictions of labels: `hf-emotion evaluate {run}` measures a generator."
         write_report(run, report)
         return {"name": report["name"], "left_out": left_out}
@@ -92,7 +93,7 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
         **_counted(per_seed, found, right),
         "confusions": _frequent_confusions(per_seed, found),
         "background": _background(per_seed, found),
-        "aspects": _aspects(report, found),
+        "aspects": task.aspect_errors(report, found.ids, found.names, found.gold, predicted),
         "calibration": calibrated(report, split, per_seed, folders, left_out),
         "threshold_curves": threshold_curves(run, report, found, left_out),
         "label_correlation": label_correlation(found, left_out),
@@ -258,26 +259,6 @@ def _background(per_seed: list[Predictions], found: Predictions) -> dict[str, An
                 },
             }
             for side, kind in enumerate(shares)
-        }
-    return result
-
-
-def _aspects(report: dict[str, Any], found: Predictions) -> dict[str, Any] | None:
-    """For corpora with aspects: rows, accuracy and the three kinds of errors of each aspect."""
-    if report["contexts"] is None or "none" not in found.names:
-        return None
-    none = found.names.index("none")
-    predicted = found.probabilities.argmax(axis=1)
-    result = {}
-    for aspect in report["contexts"]["aspects"]:
-        rows = np.array([row.endswith(f"/{aspect}") for row in found.ids])
-        gold, own = found.gold[rows], predicted[rows]
-        result[aspect] = {
-            "rows": len(gold),
-            "accuracy": _share(gold == own),
-            "missed": int(((gold != none) & (own == none)).sum()),
-            "invented": int(((gold == none) & (own != none)).sum()),
-            "wrong sentiment": int(((gold != none) & (own != none) & (gold != own)).sum()),
         }
     return result
 

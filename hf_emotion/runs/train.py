@@ -136,7 +136,7 @@ def _train(
             check_same_data(earlier.get("data"), fingerprint(splits), finished)
             runs.append(earlier)
             continue
-        run, held_out = train_seed(task, recipe, seed, folder, splits, resume, recipe_file if main_process else None)
+        run, held_out = train_seed(task, recipe, seed, folder, splits, resume, recipe_file, main_process)
         runs.append(run)
         if held_out is not None:
             _write_classification_report(recipe, seed, folder, held_out)

@@ -71,8 +71,8 @@ def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pre
     Args:
         auto_class: a class with `from_pretrained`.
         checkpoint: a local folder or a Hub id.
-        method: what loads it, if not that.
-        arguments: of the method.
+        method: the method of `auto_class` that loads it, if not `from_pretrained`.
+        arguments: arguments of the method.
 
     Raises:
         OSError: no such checkpoint, or one without safetensors.
@@ -84,7 +84,7 @@ def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pre
         pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
         if not safe and pickles:
             raise OSError(
-                f"{checkpoint} has no model.safetensors, and {pickles[0]} is not read, for a pickle can run code: let whoever "
+                f"{checkpoint} has no model.safetensors, and {pickles[0]} is not read, because a pickle can run code: let whoever "
                 "made it save the model again with `save_pretrained`, which writes safetensors."
             )
     if "config" not in arguments:
@@ -95,7 +95,7 @@ def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pre
 
 @contextmanager
 def reading(checkpoint: str | Path, what: str) -> Iterator[None]:
-    """Errors of the libraries that read `what` of a checkpoint, as one that names both; OSError and ImportError as they are."""
+    """Turns errors of the libraries that read `what` of a checkpoint into one that names both; OSError and ImportError stay."""
     try:
         yield
     except (OSError, ImportError):  # the callers say what to do where there is no such checkpoint

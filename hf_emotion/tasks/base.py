@@ -280,6 +280,8 @@ class Task:
         loader_options: (predictor, corpus) -> options that the corpus' loader gets unless they are given.
         evaluate: (predictor, corpus name, split, data_dir, options of the loader, **settings) -> figures.
         figures: (figures, corpus name, split) -> what a terminal shows of them.
+        aspect_errors: (metrics.json, row ids, label names, (N,) gold and (N,) predicted class ids) -> "aspects" of the analysis of a run;
+            None: the rows have no aspects.
 
     Explanation (`explaining.py`, `guidance.py`, `page.py`):
         explains: which arguments of `explain` it takes.
@@ -339,6 +341,7 @@ class Task:
     loader_options: Callable[..., dict[str, Any]] = _nothing
     evaluate: Callable[..., dict[str, Any]] | None = None
     figures: Callable[..., list[Table | str]] | None = None
+    aspect_errors: Callable[..., dict[str, Any] | None] = _none
 
     explains: frozenset[str] = frozenset()
     explain: Callable[..., Explained] | None = None

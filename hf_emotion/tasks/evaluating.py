@@ -43,7 +43,7 @@ def rows_for(
         counts = ("several labels", "one label")
         corpus, model = counts if gold.ndim == 2 else counts[::-1]
         raise ValueError(
-            f"the corpus has {corpus} a row, and the model gives {model.replace('one label', 'one')}: measure it on a corpus of its own kind"
+            f"the corpus has {corpus} per row, and the model gives {model.replace('one label', 'one')}: measure it on a corpus of its own kind"
             + (" (in own files `label_separator` separates labels)." if corpus_of(dataset).own_files else ".")
         )
     return rows, names, gold

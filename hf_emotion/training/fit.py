@@ -62,18 +62,18 @@ def training_arguments(
 
 
 def fit(
-    trainer: Trainer, recipe: Recipe, seed: int, checkpoints: Path, resume: bool, recipe_file: Path | None, data: str
+    trainer: Trainer, recipe: Recipe, seed: int, checkpoints: Path, resume: bool, recipe_file: Path, data: str
 ) -> dict[str, Any]:
     """
-    Train, from the last whole checkpoint if there is one to `resume`, and return what is known of the training. `data` is the
-    fingerprint of the corpus.
+    Train, from the last whole checkpoint if there is one to `resume`, and return what is known of the training. The main
+    process writes the recipe to `recipe_file` first. `data` is the fingerprint of the corpus.
 
     Raises:
         ValueError: the last checkpoint was trained on other rows.
         SystemExit: the process was told to end (SIGTERM); the checkpoint is written.
         FloatingPointError: loss or weights are not finite.
     """
-    if recipe_file is not None:  # not before everything that can be wrong with the input has been read
+    if trainer.is_world_process_zero():  # not before everything that can be wrong with the input has been read
         write_text(recipe_file, recipe.to_yaml())
     found: list[Path | None] = [None]
     if resume and trainer.is_world_process_zero():

@@ -55,19 +55,20 @@ def train_seed(
     folder: Path,
     splits: DatasetDict,
     resume: bool,
-    recipe_file: Path | None,
+    recipe_file: Path,
+    main_process: bool,
 ) -> tuple[dict[str, Any], HeldOut | None]:
     """
-    Train one seed, write its checkpoint and predictions, and return its entry in `runs` with what it predicted; only the first
-    process, which has a `recipe_file`, predicts and writes.
+    Train one seed, write its checkpoint and predictions, and return its entry in `runs` with what it predicted. The recipe is
+    written to `recipe_file` when the training starts. Of several processes only the main one predicts and writes.
     """
     parts = task.parts(recipe, splits)
     if parts is not None:
-        return _train_parts(task, recipe, seed, folder, splits, resume, recipe_file, parts)
+        return _train_parts(task, recipe, seed, folder, splits, resume, recipe_file, main_process, parts)
     trainer, prepared, run = fit_model(task, recipe, seed, folder / "checkpoints", splits, resume, recipe_file)
-    if recipe.adapter and recipe_file is not None:
+    if recipe.adapter and main_process:
         save_adapter(trainer.model, folder / ADAPTER, recipe.base_model)
-    return run, task.finish(recipe, run, trainer, prepared, splits, None if recipe_file is None else folder)
+    return run, task.finish(recipe, run, trainer, prepared, splits, folder if main_process else None)
 
 
 def fit_model(
@@ -77,7 +78,7 @@ def fit_model(
     checkpoints: Path,
     splits: DatasetDict,
     resume: bool,
-    recipe_file: Path | None,
+    recipe_file: Path,
     fields: dict[str, Any] | None = None,
 ) -> tuple[Trainer, Prepared, dict[str, Any]]:
     """Train one model; returns its trainer, with the weights that were best on dev, what was prepared, and its entry in `runs`."""
@@ -132,7 +133,8 @@ def _train_parts(
     folder: Path,
     splits: DatasetDict,
     resume: bool,
-    recipe_file: Path | None,
+    recipe_file: Path,
+    main_process: bool,
     parts: list[Part],
 ) -> tuple[dict[str, Any], HeldOut | None]:
     """
@@ -156,7 +158,7 @@ def _train_parts(
             )
             entries.append(run)
             model = trainer.whole_model()
-            if recipe_file is None:
+            if not main_process:
                 continue
             with filling(place) as temporary:
                 model.save_pretrained(temporary)
@@ -166,7 +168,7 @@ def _train_parts(
         else:
             entries.append(json.loads(finished.read_text(encoding="utf-8")))
             check_same_data(entries[-1].get("data"), fingerprint(own), finished)
-        if recipe_file is None:
+        if not main_process:
             continue
         predictor = task.predictor(*load_any(str(place)), max_length=recipe.max_length)
         for split, scores in probabilities.items():
@@ -183,7 +185,7 @@ def _train_parts(
         "history": [],
         "contexts": entries,
     }
-    return run, None if recipe_file is None else held_out(recipe, run, probabilities, splits, folder)
+    return run, held_out(recipe, run, probabilities, splits, folder) if main_process else None
 
 
 __all__ = ["EmotionTrainer", "train_seed"]

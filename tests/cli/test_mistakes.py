@@ -376,7 +376,7 @@ def test_warm_up_that_never_ends(tmp_path, caplog):
     case = BY_ID["label-aware"]
     rows = [{name: values[row] for name, values in case.make_inputs(8, 9, 5).items()} for row in range(8)]
     trainer = Trainer(case.build(), arguments, train_dataset=rows)
-    fit(trainer, recipe, 1, tmp_path, resume=False, recipe_file=None, data="")
+    fit(trainer, recipe, 1, tmp_path, resume=False, recipe_file=tmp_path / "recipe.yaml", data="")
     messages = [record.getMessage() for record in caplog.records if record.name.startswith("hf_emotion")]
     assert any("`warmup_steps`" in message and "100" in message and " 3 " in message for message in messages), messages
 
@@ -696,7 +696,7 @@ def test_a_threshold_for_one_label_a_row(argv, single_run, single_label):
 
 def test_what_kind_of_labels_the_corpus_and_the_model_have(argv, single_run, feelings):
     done = argv("evaluate", single_run, "--dataset", "files", "--data-dir", feelings, "--option", "label_separator=|")
-    assert done.code == 1 and re.search("corpus has several labels a row.* model gives one", done.err)
+    assert done.code == 1 and re.search("corpus has several labels per row.* model gives one", done.err)
 
 
 @pytest.mark.parametrize("command", ["generate", "evaluate"])

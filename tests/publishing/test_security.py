@@ -149,7 +149,7 @@ def test_a_pickle_is_refused_and_not_run(checkpoint, proof, tmp_path, loader, sh
         index = {"metadata": {}, "weight_map": {"classifier.weight": "pytorch_model.bin"}}
         (checkpoint / "pytorch_model.bin.index.json").write_text(json.dumps(index))
     with pytest.raises(
-        OSError, match="has no model.safetensors, and pytorch_model.bin is not read, for a pickle can run"
+        OSError, match="has no model.safetensors, and pytorch_model.bin is not read, because a pickle can run"
     ):
         loaders(checkpoint, tmp_path, checkpoint)[loader]()
     assert not proof.exists() and not (tmp_path / "onnx").exists() and not (tmp_path / "roberta").exists()

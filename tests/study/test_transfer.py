@@ -2,12 +2,14 @@
 """A classifier on other corpora, and on sentences that differ in a term of identity alone."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from toolkit_helpers import write_csv, write_dialogues
 
 from hf_emotion.study.transfer import TEMPLATES, TERMS, ekman_groups, identity_terms, transfer
+from hf_emotion.tasks import dialogue_emotion
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -115,6 +117,8 @@ def test_from_the_command_line(tiny_run, argv, tmp_path, monkeypatch):
     (line,) = argv("study", "transfer", tiny_run, "--dataset", "files", "--data-dir", folder).out.splitlines()
     assert json.loads(line)["rows"] == 2
     assert len(argv("study", "transfer", tiny_run).out.splitlines()) == len(TERMS)
-    monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda checkpoint: object())
+    monkeypatch.setattr(
+        "hf_emotion.inference.load_predictor", lambda checkpoint: SimpleNamespace(task=dialogue_emotion.TASK)
+    )
     done = argv("study", "transfer", "x")
     assert done.code == 2 and "classifiers of texts" in done.err

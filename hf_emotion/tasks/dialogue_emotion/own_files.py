@@ -43,7 +43,7 @@ def load_dialogue_files(
         dialogue_column, utterance_column, speaker_column, label_column: names of the columns, or of the keys in `turns`.
         labels: the label names in their order. None: those of the training part, sorted.
         validation_fraction: share of the training dialogues set aside, at a fixed seed, where there is no validation file; 0: none.
-        on_bad_rows: "error", or "skip" to drop, count and list malformed utterances (of the second layout: dialogues).
+        on_bad_rows: "error", or "skip" to drop, count and list malformed utterances (in the second layout: dialogues).
 
     Raises:
         FileNotFoundError, ValueError: no file, no such column, an empty utterance, an unknown label, such as one that no
@@ -83,7 +83,7 @@ def load_dialogue_files(
         occurring = {row["labels"] for row in rows.rows} - {None}
         if rows.rows and not occurring:
             raise ValueError(
-                f"{path}: no utterance has a label; name the column of the labels (of turns: their key) with label_column, now "
+                f"{path}: no utterance has a label; name the column of the labels (in turns: their key) with label_column, now "
                 f"{label_column!r}."
             )
         if split == "train":
@@ -109,7 +109,7 @@ def _check_columns(path: Path, line: int, row: Mapping, dialogue_column: str, co
     if missing:
         raise ValueError(
             f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with "
-            "dialogue_column, utterance_column, speaker_column or label_column; a file with one dialogue a row has the "
+            "dialogue_column, utterance_column, speaker_column or label_column; a file with one dialogue per row has the "
             "column 'turns'."
         )
 

@@ -35,7 +35,7 @@ def evaluate(
     """
     if threshold is not None and not predictor.multi_label:
         raise ValueError(
-            f"`threshold` {threshold} is for multi-label models: this one gives one label a row, the most probable one. Leave it out."
+            f"`threshold` {threshold} is for multi-label models: this one gives one label per row, the most probable one. Leave it out."
         )
     rows, names, gold = rows_for(predictor, dataset, split, data_dir, options)
     order = [predictor.labels.index(name) for name in names]

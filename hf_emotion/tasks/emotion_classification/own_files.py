@@ -41,7 +41,8 @@ def load_files(
     One's own CSV, TSV, JSONL or Parquet files.
 
     With `aspect_column` a row asks about one aspect (of one target) of its text and has one label; the result has the columns
-    of `hf_emotion.tasks.targeted_sentiment.rows`. A pair of target and aspect without a row is not asked about, unless `fill_none` adds one.
+    that `hf_emotion/tasks/targeted_sentiment/loading.py` lists. A pair of target and aspect without a row is not asked about,
+    unless `fill_none` adds one.
 
     Args:
         data_dir: a folder with `train.*` and, where there are any, `validation.*` (also valid, val, dev) and `test.*`; or
@@ -73,7 +74,7 @@ def load_files(
     if label_separator == "":
         raise ValueError(
             "`label_separator` must not be empty: name what stands between the labels, e.g. '|', or leave it out for one "
-            "label a row."
+            "label per row."
         )
     if label_columns is not None:
         check_different("label_columns", label_columns)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Corpora of replies with an emotion: MojiTalk, DailyDialog, EmpatheticDialogues and one's own pairs.
+Corpora of replies with an emotion: MojiTalk, DailyDialog and EmpatheticDialogues. One's own pairs: own_files.py.
 
 A row is a context and the reply to it. Columns: `id` (string; no other row of the split has it), `context` and `reply`
 (strings, NFC, stripped) and `labels` (`ClassLabel`: the emotion of the reply; in EmpatheticDialogues that of the situation
@@ -80,7 +80,7 @@ def load_mojitalk(
         data_dir: folder that holds `mojitalk/{dev,test}.{ori,rep}`, perhaps `train.ori` and `train.rep`. A line of `.ori` is
             the emoji of the reply, a blank, the post; the same line of `.rep` is the reply. The emojis are those of
             `emojis64.txt` (emoji, tab, name; the line tells the id), or without this file those of `MOJITALK_EMOJIS`. Nothing
-            is downloaded, for no licence is stated for the tweets.
+            is downloaded, because no licence is stated for the tweets.
         on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
         train_part: what the training part is for: "generator", "judge_a" or "judge_b".
 
@@ -93,7 +93,7 @@ def load_mojitalk(
         raise ValueError(f"`train_part` must be one of {trained}, got {train_part!r}.")
     if data_dir is None:
         raise FileNotFoundError(
-            "MojiTalk is not downloaded, for no licence is stated for its tweets: take dev.ori, dev.rep, test.ori and test.rep "
+            "MojiTalk is not downloaded, because no licence is stated for its tweets: take dev.ori, dev.rep, test.ori and test.rep "
             f"from {MOJITALK_ADDRESS}, and pass `data_dir` (or HF_EMOTION_DATA), the folder that holds them in `mojitalk`."
         )
     folder = Path(data_dir) / "mojitalk"
@@ -105,7 +105,7 @@ def load_mojitalk(
         parts[stem], dropped[stem] = _read_mojitalk(folder, stem, emojis, on_bad_rows)
     if any(dropped.values()):
         logger.warning(
-            "mojitalk: rows left out, for their replies hold nothing but emojis: %s",
+            "mojitalk: rows left out because their replies hold nothing but emojis: %s",
             ", ".join(f"{stem} {count}" for stem, count in dropped.items()),
         )
     if published:
@@ -163,7 +163,7 @@ def _read_mojitalk(
         if not path.is_file():
             raise FileNotFoundError(
                 f"`data_dir` must hold the folder `mojitalk` with {stem}.ori and {stem}.rep: {path} does not exist. Nothing is "
-                f"downloaded, for no licence is stated for the tweets: take it from {MOJITALK_ADDRESS}."
+                f"downloaded, because no licence is stated for the tweets: take it from {MOJITALK_ADDRESS}."
             )
     posts, replies = (lines_of(path.read_bytes(), path) for path in paths)
     if len(posts) != len(replies):
@@ -213,7 +213,7 @@ def load_daily_dialog_replies(
 
 def dialogue_replies(dialogues: datasets.Dataset, context_turns: int = 3) -> datasets.Dataset:
     """
-    The replies in a split of dialogues (`hf_emotion.tasks.dialogue_emotion.rows`): every turn from the second on that has a label.
+    The replies in a split of dialogues (see dialogue_emotion/loading.py): every turn from the second on that has a label.
 
     The context is the up to `context_turns` turns before it, those without a label too, joined by a blank: one text, as the
     encoder of a generator reads it, with no marks of who spoke. The id is that of the dialogue, "-" and the number of the
@@ -253,9 +253,9 @@ def load_empathetic_replies(
 
     Args:
         data_dir: folder that holds `empathetic_dialogues/{train,valid,test}`, either `.csv`, the files of the release, or
-            `.jsonl`, a conversation a line: `conv_id`, `emotion` and `turns`, a list of [actor, text] with the actor
+            `.jsonl`, one conversation per line: `conv_id`, `emotion` and `turns`, a list of [actor, text] with the actor
             "speaker" or "listener". None: the release is downloaded from dl.fbaipublicfiles.com, checked and cached.
-        on_bad_rows: "error", or "skip" to drop, count and list malformed rows: of CSV turns, of JSONL conversations.
+        on_bad_rows: "error", or "skip" to drop, count and list malformed rows: turns in CSV, conversations in JSONL.
         context_turns: how many turns before the reply are its context, at most.
 
     Raises:
@@ -293,14 +293,14 @@ def load_empathetic_conversations(
 def _read_empathetic(
     data_dir: str | Path | None, on_bad_rows: OnBadRows
 ) -> Iterator[tuple[str, Rows, Iterator[Conversation]]]:
-    """Of each split its name, where its bad rows are counted, and its conversations."""
+    """For each split: its name, its `Rows`, its conversations."""
     for split, (source, content) in _empathetic_files(data_dir).items():
         rows = Rows(source, on_bad_rows)
         yield split, rows, _read_empathetic_jsonl(rows) if content is None else _read_empathetic_csv(rows, content)
 
 
 def _empathetic_files(data_dir: str | Path | None) -> dict[str, tuple[Path | str, bytes | None]]:
-    """For each split the name of the file, and its content where it is CSV."""
+    """For each split the path or name of the file, and its content if it is CSV."""
     if data_dir is None:
         archive = download(EMPATHETIC_ARCHIVE, EMPATHETIC_SHA256)
         return {split: _member(archive, f"{stem}.csv") for split, stem in EMPATHETIC_STEMS.items()}

@@ -37,6 +37,7 @@ TASK = Task(
     loader_options=later(__name__, "measuring.loader_options"),
     evaluate=later("hf_emotion.tasks", "evaluating.evaluate_single"),
     figures=later("hf_emotion.tasks", "evaluating.figures"),
+    aspect_errors=later(__name__, "measuring.aspect_errors"),
     explains=frozenset({"labels", "targets", "aspects", "method", "layer", "head"}),
     explain=later(__name__, "explaining.explain"),
     row_questions=later(__name__, "explaining.row_questions"),

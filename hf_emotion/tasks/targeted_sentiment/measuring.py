@@ -3,6 +3,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from .. import corpus_of
 from .predictor import TargetedPredictor
 
@@ -16,4 +18,25 @@ def loader_options(predictor: TargetedPredictor, dataset: str) -> dict[str, Any]
     return options if config.targets is None else {**options, "target_column": "target", "targets": config.targets}
 
 
-__all__ = ["loader_options"]
+def aspect_errors(
+    report: dict[str, Any], ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray
+) -> dict[str, Any] | None:
+    """Rows, accuracy and the three kinds of errors of each aspect; None without a label "none"."""
+    if "none" not in names:
+        return None
+    none = names.index("none")
+    result = {}
+    for aspect in report["contexts"]["aspects"]:
+        rows = np.array([row.endswith(f"/{aspect}") for row in ids])
+        labels, own = gold[rows], predicted[rows]
+        result[aspect] = {
+            "rows": len(labels),
+            "accuracy": float((labels == own).mean()) if len(labels) else float("nan"),
+            "missed": int(((labels != none) & (own == none)).sum()),
+            "invented": int(((labels == none) & (own != none)).sum()),
+            "wrong sentiment": int(((labels != none) & (own != none) & (labels != own)).sum()),
+        }
+    return result
+
+
+__all__ = ["aspect_errors", "loader_options"]

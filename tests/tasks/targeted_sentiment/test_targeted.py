@@ -655,7 +655,7 @@ class TestKindsOfModels:
         self, tmp_path, aspect_bert, base_bert, corpora, places, feelings
     ):
         """Refused before anything is written, so that the same command can be given again."""
-        message = "`model_type` '{}' does not fit `dataset`.*: it reads texts.*, and the corpus holds texts"
+        message = "`model_type` '{}' does not fit `dataset`.*: it reads texts.*, and the corpus holds texts.*null fits"
         for recipe, data in (
             (targeted_recipe(aspect_bert, model_type="label-aware-bert", model_config={}), corpora),
             (targeted_recipe(aspect_bert, model_type="label-aware-bert", model_config={}, **FILES), places),
