@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .. import __version__
+
 # The modules, not their functions: `hf_emotion.cli.train` stays the module.
 from . import (
     analyze,
@@ -42,8 +44,19 @@ app = typer.Typer(
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"hf-emotion {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")]
+
+
 @app.callback()
-def _common(debug: Debug = False) -> None:
+def _common(debug: Debug = False, version: Version = False) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
 
 

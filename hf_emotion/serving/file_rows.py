@@ -192,7 +192,7 @@ def check_columns(row: dict, columns: Columns, where: str) -> None:
 
 def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
     """What is wrong with a row that has nothing to predict."""
-    remedy = "(on_bad_rows='skip' leaves such rows without a prediction)"
+    remedy = "(on_bad_rows='skip', --on-bad-rows skip, leaves such rows without a prediction)"
     if isinstance(row, MalformedRow):
         return ValueError(f"{where}: {row.reason} {remedy}")
     text = row[columns.needed[0]]

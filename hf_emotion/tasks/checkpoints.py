@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.checkpoints import check_vocabulary, load_checkpoint
+from ..runtime.names import check_local
 from . import task_of
 from .base import Task
 
@@ -18,6 +19,8 @@ def load_any(
     checkpoint: Any, tokenizer: Any = None, device: "str | torch.device | None" = None, dtype: str | None = None
 ) -> tuple[Any, Any]:
     """A checkpoint's model and tokenizer, see `load_checkpoint`; the task's class loads it."""
+    if isinstance(checkpoint, str | Path):
+        check_local(checkpoint, "the checkpoint")
     return load_checkpoint(checkpoint, tokenizer, device, dtype, task_of)
 
 

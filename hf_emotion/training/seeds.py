@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training one seed of a recipe, whatever its task."""
 
+import difflib
 import json
 import shutil
 from pathlib import Path
@@ -116,7 +117,34 @@ def fit_model(
         callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
     )
     trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
+    _check_metric(recipe, trainer, prepared)
     return trainer, prepared, fit(trainer, recipe, seed, checkpoints, resume, recipe_file, fingerprint(splits))
+
+
+def _check_metric(recipe: Recipe, trainer: Trainer, prepared: Prepared) -> None:
+    """ValueError for a `metric_for_best_model` that is not measured: the Trainer notices after the first epoch."""
+    metric = recipe.training_arguments.get("metric_for_best_model")
+    if metric is None or metric.removeprefix("eval_") == "loss":
+        return
+    model = trainer.model.eval()
+    place = next(model.parameters()).device
+    rows = prepared.validation.select(range(min(len(prepared.validation), 32)))
+    batch = {name: tensor.to(place) for name, tensor in prepared.collate(list(rows)).items()}
+    with torch.no_grad():
+        logits = model(**batch).logits
+    if prepared.reduce_logits is not None:
+        logits = prepared.reduce_logits(logits, batch["labels"])
+    try:
+        figures = prepared.measure(logits.float().cpu().numpy(), batch["labels"].cpu().numpy())
+    except ValueError:  # these few rows may have no label; the Trainer sees all
+        return
+    known = [name for name, value in figures.items() if isinstance(value, float | int)]
+    if metric.removeprefix("eval_") not in known:
+        near = difflib.get_close_matches(metric, known, n=1)
+        raise ValueError(
+            f"`metric_for_best_model` {metric!r} is not measured on {recipe.dataset}"
+            f"{f'; did you mean {near[0]!r}' if near else ''}: choose one of {['loss', *known]}, or leave it out."
+        )
 
 
 def _in_order(values: np.ndarray, order: np.ndarray) -> np.ndarray:

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a name of a model can mean, told without a look at the Hub. Needs neither torch nor transformers."""
+
+import difflib
+import re
+from pathlib import Path
+
+
+RECIPE, CONFIG, METRICS = "recipe.yaml", "config.json", "metrics.json"
+
+
+def check_local(name: str | Path, argument: str) -> None:
+    """
+    Raise what can be known of a checkpoint's or base model's name at once; the Hub is tried for half a minute and more.
+
+    Args:
+        name: a local folder or a Hub id.
+        argument: what names it, for messages: "--base-model".
+
+    Raises:
+        FileNotFoundError: a path and no folder, with the folders near it.
+        OSError: the folder of a run that has not ended.
+    """
+    path = Path(name)
+    if path.is_dir():
+        if (path / RECIPE).is_file() and not (path / CONFIG).exists() and not (path / METRICS).exists():
+            done = sorted(found.parent.relative_to(path).as_posix() for found in path.glob(f"*/{CONFIG}"))
+            raise OSError(
+                f"{argument} {str(name)!r} is a run that has not ended, and no model yet: it has no {METRICS}. Go on with it: "
+                f"hf-emotion train {path / RECIPE} --output {path} --resume (and the --data-dir of before, if any)."
+                + (f" Its folders {done} are models." if done else "")
+            )
+    elif not path.exists() and _is_path(str(name)):
+        near = _near(path)
+        raise FileNotFoundError(
+            f"{argument} {str(name)!r} is no folder{f'; near it are {near}' if near else ''}. A model of the Hub has the form OWNER/NAME."
+        )
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name can only be meant as a path: its form is not OWNER/NAME, or its folder holds runs."""
+    parent = Path(name).parent
+    return (
+        re.match(r"[./~\\]|[A-Za-z]:[/\\]|runs/", name) is not None
+        or "\\" in name
+        or name.endswith("/")
+        or name.count("/") > 1
+        or (parent != Path() and any(parent.glob(f"*/{RECIPE}")))
+    )
+
+
+def _near(path: Path) -> list[str]:
+    """Folders with a similar name beside a path, or else the runs there; of the nearest folder that exists."""
+    parent = path.parent
+    while not parent.is_dir() and parent != parent.parent:
+        path, parent = parent, parent.parent
+    if not parent.is_dir():
+        return []
+    folders = sorted(found.name for found in parent.iterdir() if found.is_dir() and not found.name.startswith("."))
+    names = difflib.get_close_matches(path.name, folders, n=3)
+    names = names or [name for name in folders if (parent / name / RECIPE).is_file()][:5]
+    return [str(parent / name) for name in names]
+
+
+__all__ = ["check_local"]
