@@ -85,7 +85,7 @@ def figure_or_dash(value: float, form: str) -> str:
 
 
 def quiet(needs_transformers: bool = True) -> None:
-    """Our commands say what matters themselves; no progress bars in a file or a pipe."""
+    """Our commands say what matters themselves; downloads have a bar in a terminal."""
     if needs_transformers:
         from huggingface_hub.utils import disable_progress_bars
         from transformers.utils import logging as transformers_logging
@@ -94,10 +94,9 @@ def quiet(needs_transformers: bool = True) -> None:
         transformers_logging.disable_progress_bar()  # of loading and saving weights
         if not sys.stderr.isatty():
             disable_progress_bars()
-    if not sys.stderr.isatty():
-        if sys.modules.get("datasets"):
-            import datasets
+    if sys.modules.get("datasets"):
+        import datasets
 
-            datasets.disable_progress_bars()
-        else:  # read when it is imported: not every command needs it
-            os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+        datasets.disable_progress_bars()
+    else:  # read when it is imported: not every command needs it
+        os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")

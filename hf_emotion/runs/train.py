@@ -23,6 +23,7 @@ from ..recipes import Recipe
 from ..reports import classification, figures
 from ..reports.card import write_card
 from ..reports.html_report import write_report
+from ..runtime.unread import said_once
 from ..tasks import task_of_rows
 from ..tasks.base import HeldOut
 from ..tasks.cards import best_run
@@ -75,7 +76,7 @@ def train(
             "hf_emotion.recipes.make_recipe({...}) for fields."
         )
     output = Path("runs") / recipe.name if output is None else Path(output)
-    with explained(output), _alone_in(output):
+    with explained(output), _alone_in(output), said_once():
         return _train(recipe, output, data_dir, resume, splits)
 
 
