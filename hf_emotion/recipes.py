@@ -165,7 +165,8 @@ def check_key(key: str, known: Iterable[str], prefix: str = "") -> None:
 
 def _as_number(key: str, value: Any, hint: Any) -> Any:
     """Check a training argument whose type is a plain one; YAML reads 1e-4 (no point) as a string, which is taken as a number."""
-    kinds = {kind for kind in (typing.get_args(hint) or (hint,)) if isinstance(kind, type)}
+    hints = typing.get_args(hint) or (hint,)
+    kinds = {kind for kind in hints if isinstance(kind, type)}
     if isinstance(value, str) and kinds & {float, int} and str not in kinds:
         try:
             value = float(value)
@@ -175,7 +176,8 @@ def _as_number(key: str, value: Any, hint: Any) -> Any:
         return float(value)
     if int in kinds and type(value) is float and value.is_integer() and float not in kinds:
         return int(value)
-    if kinds <= {int, float, bool, str, type(None)} and type(value) not in kinds:
+    plain = len(kinds) == len(hints) and kinds <= {int, float, bool, str, type(None)}  # not `list[str]`
+    if plain and type(value) not in kinds:
         names = " or ".join(sorted(kind.__name__ for kind in kinds))
         raise ValueError(f"`training_arguments.{key}` must be {names}, got {value!r}.")
     return value

@@ -34,4 +34,5 @@ TrustRemoteCode = Annotated[
         help="Run code beside the weights, and examples of the card, that hf-emotion did not write, to check them.",
     ),
 ]
+AllFigures = Annotated[bool, typer.Option("--all", help="Show every figure, not only the four that matter most.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .options import DataDir, TrainFraction
+from .options import AllFigures, DataDir, TrainFraction
 from .printing import print_report, quiet
 
 
@@ -29,6 +29,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run from its last checkpoint.")
     ] = False,
+    all_figures: AllFigures = False,
 ) -> None:
     """Train a recipe, evaluate it on dev and test, and write a run folder that AutoModel can load."""
     from ..training.recipe_checks import load_recipe
@@ -47,5 +48,5 @@ def train(
     output = output or Path("runs") / checked.name
     report = run(checked, output, data_dir=data_dir, resume=resume)
     if int(os.environ.get("RANK", "0")) == 0:  # of several processes the first one speaks
-        print_report(report)
+        print_report(report, all_figures)
         print(f"\nrun folder: {output}")

@@ -5,10 +5,11 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from tqdm.auto import tqdm
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
-from transformers.integrations import TensorBoardCallback
+from transformers.integrations import TensorBoardCallback, WandbCallback
 
 
 LOG = "train.log"  # in the run folder: a JSON object for each entry of the Trainer's log
@@ -26,6 +27,8 @@ def say_less(trainer: Trainer, folder: Path) -> None:
     for callback in trainer.callback_handler.callbacks:
         if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:
             callback.logging_dir = str(folder / "tensorboard")  # below `checkpoints` it would be removed with them
+        if isinstance(callback, WandbCallback) and callback._wandb.run is None:
+            trainer.add_callback(WandbEnd(callback._wandb))
 
 
 class Bar(ProgressCallback):
@@ -38,6 +41,16 @@ class Bar(ProgressCallback):
         if self.training_bar is not None:
             self.training_bar.leave = False
         super().on_train_end(args, state, control, **kwargs)
+
+
+class WandbEnd(TrainerCallback):
+    """Ends the run of wandb with the training: the next seed would go on in it."""
+
+    def __init__(self, wandb: Any):
+        self.wandb = wandb
+
+    def on_train_end(self, args, state, control, **kwargs):
+        self.wandb.finish(quiet=True)
 
 
 class EvaluationLines(TrainerCallback):
