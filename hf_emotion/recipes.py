@@ -32,6 +32,8 @@ class Recipe:
             a language model also "scratch".
         dataset: a name that `hf_emotion.load_dataset_for` knows.
         dataset_options: arguments of its loader, e.g. {"taxonomy": "ekman"}.
+        data_license: of one's own files: an SPDX id or a licence name of the Hub, which the model card names; None: nobody chose one.
+        data_terms: of one's own files: their terms in plain words, for the card.
         model_type: "label-aware-bert", "roberta-esa", "cg-bert", "qacg-bert", "dialogue-bilstm"; "gpt2-mod-ln" or "bert-mod-ln"
             for replies; "gpt2", a language model, for conversations; or None for the base model's own stock
             `AutoModelForSequenceClassification`. Classifiers read the replies of a corpus of replies as texts.
@@ -58,6 +60,8 @@ class Recipe:
     base_model: str = "google-bert/bert-base-cased"
     dataset: str = "goemotions"
     dataset_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    data_license: str | None = None
+    data_terms: str | None = None
     model_type: str | None = None
     model_config: dict[str, Any] = dataclasses.field(default_factory=dict)
     max_length: int = 50
@@ -92,6 +96,11 @@ class Recipe:
 
     def validate_ranges(self):
         check_name(self.name, "`name`")
+        if self.data_license is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", self.data_license):
+            raise ValueError(
+                f"`data_license` must be an SPDX id or a licence name of the Hub, like CC-BY-4.0, got {self.data_license!r}: write other "
+                "terms into `data_terms`."
+            )
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"`seeds` must be different whole numbers, at least one; got {self.seeds}.")
         if not 0 < self.train_fraction <= 1:

@@ -88,7 +88,7 @@ class Corpus:
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
-OWN_TERMS = "the user's own files: name their terms here before publishing"
+OWN_TERMS = "the user's own files: name their terms here before publishing (`data_license`, `data_terms` in a recipe)"
 
 
 @dataclass(kw_only=True)

@@ -50,7 +50,7 @@ class WandbEnd(TrainerCallback):
         self.wandb = wandb
 
     def on_train_end(self, args, state, control, **kwargs):
-        self.wandb.finish(quiet=True)
+        self.wandb.finish()
 
 
 class EvaluationLines(TrainerCallback):

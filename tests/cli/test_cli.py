@@ -381,7 +381,9 @@ class TestPredict:
 class TestCompare:
     def test_two_runs(self, tiny_run, stock_run):
         output = invoke("compare", tiny_run, stock_run)
-        rows = cells(output)
+        short = cells(output)
+        assert short[0][3:] == [f"{name}_f1 ({kind})" for kind in ("fixed", "tuned") for name in ("macro", "micro")]
+        rows = cells(invoke("compare", tiny_run, stock_run, "--all"))
         assert rows[0][:3] == ["run", "encoder", "seeds"]
         kinds = ("macro_f1", "weighted_f1", "micro_f1")
         assert rows[0][3:] == [f"{name} ({decision})" for decision in ("fixed", "tuned") for name in kinds]
