@@ -32,6 +32,8 @@ class Recipe:
             a language model also "scratch".
         dataset: a name that `hf_emotion.load_dataset_for` knows.
         dataset_options: arguments of its loader, e.g. {"taxonomy": "ekman"}.
+        data_license: of one's own files: an SPDX id or a licence name of the Hub, which the model card names; None: nobody chose one.
+        data_terms: of one's own files: their terms in plain words, for the card.
         model_type: "label-aware-bert", "roberta-esa", "cg-bert", "qacg-bert", "dialogue-bilstm"; "gpt2-mod-ln" or "bert-mod-ln"
             for replies; "gpt2", a language model, for conversations; or None for the base model's own stock
             `AutoModelForSequenceClassification`. Classifiers read the replies of a corpus of replies as texts.
@@ -58,6 +60,8 @@ class Recipe:
     base_model: str = "google-bert/bert-base-cased"
     dataset: str = "goemotions"
     dataset_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    data_license: str | None = None
+    data_terms: str | None = None
     model_type: str | None = None
     model_config: dict[str, Any] = dataclasses.field(default_factory=dict)
     max_length: int = 50
@@ -92,6 +96,11 @@ class Recipe:
 
     def validate_ranges(self):
         check_name(self.name, "`name`")
+        if self.data_license is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", self.data_license):
+            raise ValueError(
+                f"`data_license` must be an SPDX id or a licence name of the Hub, like CC-BY-4.0, got {self.data_license!r}: write other "
+                "terms into `data_terms`."
+            )
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"`seeds` must be different whole numbers, at least one; got {self.seeds}.")
         if not 0 < self.train_fraction <= 1:
@@ -165,7 +174,8 @@ def check_key(key: str, known: Iterable[str], prefix: str = "") -> None:
 
 def _as_number(key: str, value: Any, hint: Any) -> Any:
     """Check a training argument whose type is a plain one; YAML reads 1e-4 (no point) as a string, which is taken as a number."""
-    kinds = {kind for kind in (typing.get_args(hint) or (hint,)) if isinstance(kind, type)}
+    hints = typing.get_args(hint) or (hint,)
+    kinds = {kind for kind in hints if isinstance(kind, type)}
     if isinstance(value, str) and kinds & {float, int} and str not in kinds:
         try:
             value = float(value)
@@ -175,7 +185,8 @@ def _as_number(key: str, value: Any, hint: Any) -> Any:
         return float(value)
     if int in kinds and type(value) is float and value.is_integer() and float not in kinds:
         return int(value)
-    if kinds <= {int, float, bool, str, type(None)} and type(value) not in kinds:
+    plain = len(kinds) == len(hints) and kinds <= {int, float, bool, str, type(None)}  # not `list[str]`
+    if plain and type(value) not in kinds:
         names = " or ".join(sorted(kind.__name__ for kind in kinds))
         raise ValueError(f"`training_arguments.{key}` must be {names}, got {value!r}.")
     return value

@@ -180,6 +180,7 @@ TASK = Task(
     corpora=(Corpus(name="matches", loader=load_matches, terms="CC0 1.0; made up", selection_metric="accuracy"),),
     columns=frozenset({"first", "second"}),
     model_types=(),
+    headline=("accuracy", "macro_f1"),
     stock=True,
     auto_class="AutoModelForSequenceClassification",
     predictor_class="PairPredictor",

@@ -83,7 +83,8 @@ def _print_pair(result: dict[str, Any]) -> None:
     ):
         pairs = [[pair["gold"], pair["predicted"], str(pair["rows"])] for pair in found["pairs"][:10]]
         print(f"right in {right} alone: {found['rows']} rows, {found['several_labels']} of them with several labels")
-        print_table(["gold", f"{wrong} predicted", "rows"], pairs)
+        if pairs:
+            print_table(["gold", f"{wrong} predicted", "rows"], pairs)
     test = result["mcnemar"]
     print(
         f"{result['rows']} rows; right in one run alone: {test['only_second']} vs {test['only_first']}, McNemar p = "

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from .options import AsJson
+from .options import AllFigures, AsJson
 from .printing import print_json, print_table
 
 
@@ -16,6 +16,7 @@ def compare(
         Literal["validation", "test"] | None,
         typer.Option(help="Part of the corpus; default: test, or validation where a run has no other."),
     ] = None,
+    all_figures: AllFigures = False,
     as_json: AsJson = False,
 ) -> None:
     """
@@ -24,7 +25,7 @@ def compare(
     """
     from ..reports.compare import compare as run
 
-    result = run(runs, split)
+    result = run(runs, split, all_figures or as_json)
     if as_json:
         print_json(result)
         return

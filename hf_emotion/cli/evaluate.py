@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..tasks import labelled_corpora
-from .options import AsJson, Checkpoint, DataDir, Dtype, LoaderOption, MaxLength, Split, Taxonomy
+from .options import AllFigures, AsJson, Checkpoint, DataDir, Dtype, LoaderOption, MaxLength, Split, Taxonomy
 from .printing import print_json, quiet, show, write_jsonl
 from .reading import read_options, refuse_existing
 
@@ -45,6 +45,7 @@ def evaluate(
     intensity: Annotated[
         float | None, typer.Option(help="Generators: weight of the emotion; 1, as in training, unless given.")
     ] = None,
+    all_figures: AllFigures = False,
     as_json: AsJson = False,
 ) -> None:
     """
@@ -81,4 +82,5 @@ def evaluate(
     if as_json:
         print_json({key: value for key, value in result.items() if key != "replies"})
     else:
-        show(predictor.task.figures(result, dataset, split))
+        task = predictor.task
+        show(task.figures(task, result, dataset, split, all_figures))

@@ -43,4 +43,5 @@ TrustRemoteCode = Annotated[
         help="Allow the checks to run code and card examples that hf-emotion did not write.",
     ),
 ]
+AllFigures = Annotated[bool, typer.Option("--all", help="Show every figure, not only the four that matter most.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")]

@@ -65,19 +65,25 @@ def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def print_report(report: dict[str, Any]) -> None:
+def print_report(report: dict[str, Any], all_figures: bool = False) -> None:
+    """The figures of a run on its test part (or else development part)."""
     from ..metrics.significance import mean_std
+    from ..tasks import headline, task_of_run
 
     split = "test" if "test" in report["summary"] else "validation"
     kinds = report["summary"][split]
     titles = {"fixed": f"threshold {report['threshold']}", "tuned": "tuned on dev", "argmax": "argmax"}
     titles["teacher_forcing"] = "teacher forcing"
+    published = report["published"]
+    names = list(next(iter(kinds.values())))
+    if not all_figures:
+        names = headline(task_of_run(report), names, report["runs"][0].get("selected_by"), published)
     rows = []
-    for name in next(iter(kinds.values())):
-        cells = [mean_std(values.get(name)) for values in kinds.values()]
-        published = report["published"].get(name)
-        rows.append([name, *cells, "" if published is None else str(published)])
-    print_table([f"{report['name']}, {split}", *(titles[kind] for kind in kinds), "published"], rows)
+    for name in names:
+        row = [name, *(mean_std(values.get(name)) for values in kinds.values())]
+        rows.append([*row, str(published.get(name, "-"))] if published else row)
+    header = [f"{report['name']}, {split}", *(titles[kind] for kind in kinds)]
+    print_table([*header, "published"] if published else header, rows)
 
 
 def figure_or_dash(value: float, form: str) -> str:
@@ -85,7 +91,7 @@ def figure_or_dash(value: float, form: str) -> str:
 
 
 def quiet(needs_transformers: bool = True) -> None:
-    """Silence the libraries: our commands say themselves what matters, and a file or a pipe gets no progress bars."""
+    """Silence the libraries: our commands say themselves what matters; downloads have a bar in a terminal."""
     if needs_transformers:
         from huggingface_hub.utils import disable_progress_bars
         from transformers.utils import logging as transformers_logging
@@ -94,10 +100,9 @@ def quiet(needs_transformers: bool = True) -> None:
         transformers_logging.disable_progress_bar()  # the bars of loading and saving weights
         if not sys.stderr.isatty():
             disable_progress_bars()
-    if not sys.stderr.isatty():
-        if sys.modules.get("datasets"):
-            import datasets
+    if sys.modules.get("datasets"):
+        import datasets
 
-            datasets.disable_progress_bars()
-        else:  # read when it is imported: not every command needs it
-            os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+        datasets.disable_progress_bars()
+    else:  # read when it is imported: not every command needs it
+        os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..runtime.names import check_local
-from .options import DataDir, TrainFraction
+from .options import AllFigures, DataDir, TrainFraction
 from .printing import print_report, quiet
 
 
@@ -30,6 +30,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run from its last checkpoint.")
     ] = False,
+    all_figures: AllFigures = False,
 ) -> None:
     """Train a recipe, evaluate it on dev and test, and write a run folder that AutoModel can load."""
     if base_model is not None:
@@ -50,5 +51,5 @@ def train(
     output = output or Path("runs") / checked.name
     report = run(checked, output, data_dir=data_dir, resume=resume)
     if int(os.environ.get("RANK", "0")) == 0:  # with several processes, only the first one prints
-        print_report(report)
+        print_report(report, all_figures)
         print(f"\nrun folder: {output}")

@@ -47,7 +47,7 @@ def explain(
     Args:
         checkpoint: run folder, Hub id, or a predictor that is loaded already.
         text: a text; a context; or the turns of a dialogue, (speaker, utterance) or "SPEAKER: UTTERANCE".
-        labels: names of labels. Default: the 5 most probable ones; for targeted sentiment and for dialogues the predicted one.
+        labels: names of labels. Default: the most probable ones, at most 5; for targeted sentiment and for dialogues the predicted one.
         targets, aspects: for targeted sentiment. Default: the targets in the text, all aspects.
         emotions: for generators, names or mixtures; the reply is generated in the first one and compared under all of them; fewer
             than two: under all emotions of the model.

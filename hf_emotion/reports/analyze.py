@@ -28,6 +28,7 @@ from .compare import check_same_rows, compare, run_names
 from .finished_runs import (
     Predictions,
     choose_split,
+    examples,
     read_predictions,
     read_report,
     seed_folders,
@@ -111,7 +112,8 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
         if path.stem not in figures:
             path.unlink()
     keep_temperature(run, result["calibration"])
-    write_report(run, report, result, figures, groups)
+    shown = None if texts is None else examples(found, texts, best_run(report["runs"]).get("thresholds"))
+    write_report(run, report, result, figures, groups, shown)
     return result
 
 

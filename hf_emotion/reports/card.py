@@ -10,7 +10,19 @@ from .. import __version__
 from ..io.files import write_text
 from ..recipes import Recipe
 from ..tasks import corpora, corpus_of, task_of_run
+from ..tasks.base import Corpus
 from ..tasks.cards import Card, base_names, languages_of, measured_split, plain, table
+
+
+# Those of the Hub's list that data come under; the metadata call any other one "other".
+HUB_LICENSES = {
+    *("apache-2.0", "mit", "isc", "bsd-2-clause", "bsd-3-clause", "unlicense", "wtfpl", "zlib", "mpl-2.0", "afl-3.0"),
+    *("cc0-1.0", "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-by-nd-4.0"),
+    *("cc-by-nc-2.0", "cc-by-nc-3.0", "cc-by-nc-4.0", "cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0", "cc-by-nc-sa-4.0"),
+    *("cc-by-nc-nd-3.0", "cc-by-nc-nd-4.0", "cdla-sharing-1.0", "cdla-permissive-1.0", "cdla-permissive-2.0"),
+    *("odc-by", "odbl", "pddl", "c-uda", "etalab-2.0", "eupl-1.1", "eupl-1.2", "gfdl", "ofl-1.1", "other"),
+    *("gpl-2.0", "gpl-3.0", "agpl-3.0", "lgpl-2.1", "lgpl-3.0"),
+}
 
 
 def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> None:
@@ -41,7 +53,7 @@ def _metadata(card: Card, recipe: Recipe, report: dict[str, Any]) -> ModelCardDa
     own = [corpus_of(name) for name in card.corpora]
     return ModelCardData(
         model_name=recipe.name,
-        license="apache-2.0",
+        **_licence(recipe, own),
         language=languages_of(own),
         library_name="transformers",
         pipeline_tag=card.pipeline_tag,
@@ -64,22 +76,37 @@ def _metadata(card: Card, recipe: Recipe, report: dict[str, Any]) -> ModelCardDa
     )
 
 
+def _licence(recipe: Recipe, corpora: list[Corpus]) -> dict[str, str]:
+    """What the metadata say of the licence: for one's own files what the recipe names, and nothing that nobody chose."""
+    if not any(corpus.own_files for corpus in corpora):
+        return {"license": "apache-2.0"}
+    name = recipe.data_license or ""
+    if name.lower() in HUB_LICENSES:
+        return {"license": name.lower()}
+    if name or recipe.data_terms:
+        return {"license": "other", "license_name": name.lower() or "terms-of-the-training-data"}
+    return {}
+
+
 def write_collection_card(folder: Path, names: list[str], namespace: str | None) -> None:
     """Write README.md of a folder with the published folders `names`: a table of their models, from their cards."""
     rows = []
-    terms, known = {}, corpora()
+    terms, known, licences = {}, corpora(), set()
     for name in names:
         data = ModelCard.load(folder / name / "README.md").data
         corpus = data.eval_results[0].dataset_name
-        terms[corpus] = known[corpus].terms if corpus in known else "see the cards"
+        licences.add(data.license)
+        terms[corpus] = known[corpus].terms if corpus in known and not known[corpus].own_files else "see the cards"
         results = ", ".join(f"{result.metric_name} {result.metric_value}" for result in data.eval_results)
         link = f"[{name}](https://huggingface.co/{namespace}/{name})" if namespace else name
         rows.append([link, corpus, results])
     sources = "\n".join(f"- {corpus}: {text}" for corpus, text in terms.items())
+    licence = "The models are under the Apache License 2.0."
+    if licences != {"apache-2.0"}:
+        licence = "Each card names the licence of its model."
     models = table(["model", "corpus", "results on its test part"], rows, names=3)
     text = f"# Models of hf-emotion\n\n{models}\n\n## Training data\n\n{sources}\n\n"
     write_text(
         folder / "README.md",
-        f"{text}The models are under the Apache License 2.0. Each card says how its model was trained, its figures over the "
-        "seeds, and its limits.\n",
+        f"{text}{licence} Each card says how its model was trained, its figures over the seeds, and its limits.\n",
     )

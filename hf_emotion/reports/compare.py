@@ -10,6 +10,7 @@ import numpy as np
 
 from ..metrics import bootstrap_over_seeds, mcnemar
 from ..metrics.significance import mean_std
+from ..tasks import headline, task_of_run
 from ..tasks.cards import best_run
 from ..tasks.classifier_cards import CORPUS_SHOWN
 from .finished_runs import Predictions, choose_split, read_predictions, read_report, seed_folders
@@ -19,7 +20,7 @@ COMPARED = (*CORPUS_SHOWN, "macro_f1", "weighted_f1", "micro_f1", "micro_f1_with
 SAMPLES = 10_000  # samples of the bootstrap
 
 
-def compare(runs: Sequence[str | Path], split: str | None = None) -> dict[str, Any]:
+def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: bool = True) -> dict[str, Any]:
     """
     Compare run folders of one corpus; the first is the baseline of the tests.
 
@@ -30,6 +31,7 @@ def compare(runs: Sequence[str | Path], split: str | None = None) -> dict[str, A
     Args:
         runs: run folders.
         split: "validation" or "test"; default: the test part, or the validation part where a run has no other.
+        all_figures: whether the table has all figures, or those that matter most.
 
     Returns:
         `split`; `metrics`, the names of the columns; `table`, rows of strings; `notes`, what a reader must know; and `tests`, one
@@ -52,7 +54,7 @@ def compare(runs: Sequence[str | Path], split: str | None = None) -> dict[str, A
             (kind, metric)
             for report in reports
             for kind in report["summary"][split]
-            for metric in COMPARED
+            for metric in (COMPARED if all_figures else _headline(report, split, kind))
             if metric in report["summary"][split][kind]
         )
     )
@@ -77,6 +79,12 @@ def compare(runs: Sequence[str | Path], split: str | None = None) -> dict[str, A
         tests += _tests(first, second, split)
     metrics = [f"{metric} ({kind})" for kind, metric in columns]
     return {"split": split, "metrics": metrics, "table": table, "tests": tests, "notes": notes}
+
+
+def _headline(report: dict[str, Any], split: str, kind: str) -> list[str]:
+    """The figures that matter most, four over all ways to decide."""
+    kinds = report["summary"][split]
+    return headline(task_of_run(report), kinds[kind], report["runs"][0].get("selected_by"))[: 4 // len(kinds)]
 
 
 def run_names(runs: Sequence[str | Path], reports: Sequence[dict[str, Any]]) -> list[str]:

@@ -55,6 +55,11 @@ def _row_name(heat: HeatMap, row: int) -> str:
     return heat.rows[row] if heat.scores is None else f"{heat.rows[row]} {heat.scores[row]:.2f}"
 
 
+def _title(explanation: Explanation) -> str:
+    """The model and the method; of a path the last name."""
+    return f"{Path(explanation.checkpoint).name or explanation.model_type}: {explanation.method}"
+
+
 def _subtitle(heat: HeatMap) -> str:
     scores = "" if heat.score_name is None else f", with its {heat.score_name}"
     return f"{heat.unit} (row: {heat.axes[0]}{scores}; column: {heat.axes[1]})"
@@ -118,8 +123,8 @@ def to_html(explanation: Explanation) -> str:
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        f"<title>{escape(explanation.method)}: {escape(explanation.text[:80])}</title><style>{STYLE}{MAP_STYLE}</style></head><body>",
-        f"<h1>{escape(explanation.method)}</h1><pre>{escape(explanation.text)}</pre>",
+        f"<title>{escape(_title(explanation))}: {escape(explanation.text[:80])}</title><style>{STYLE}{MAP_STYLE}</style></head><body>",
+        f"<h1>{escape(_title(explanation))}</h1><pre>{escape(explanation.text)}</pre>",
         maps_to_html(explanation),
         "</body></html>\n",
     ]
@@ -173,7 +178,7 @@ def _write_png(explanation: Explanation, path: Path) -> None:
     width = max(7.0, 0.55 * widest + 0.085 * names + 2.2)
     figure = Figure(figsize=(width, sum(heights) + 0.6), layout="constrained")
     axes = figure.subplots(len(parts), 1, squeeze=False, height_ratios=heights)[:, 0]
-    figure.suptitle(_drawn(f"{explanation.method}, {explanation.model_type}", 100), fontsize=10)
+    figure.suptitle(_drawn(f"{_title(explanation)} ({explanation.model_type})", 100), fontsize=10)
     for axis, (heat, start, end) in zip(axes, parts, strict=True):
         _draw(figure, axis, heat, start, end)
     with replacing(path) as temporary:

@@ -13,6 +13,9 @@ import pyarrow.parquet
 from ..data.splits import multi_hot
 
 
+EXAMPLES = 5  # right ones, and as many wrong ones
+
+
 @dataclass(frozen=True)
 class Predictions:
     """
@@ -114,3 +117,39 @@ def read_predictions(folder: Path, split: str, multi_label: bool) -> Predictions
         gold=multi_hot(ids, len(names)) if multi_label else np.array([row[0] for row in ids]),
         probabilities=np.array(table["probabilities"].to_pylist(), dtype=np.float64),
     )
+
+
+def examples(
+    found: Predictions, texts: Sequence[str], thresholds: dict[str, float] | None
+) -> dict[str, list[dict[str, Any]]]:
+    """
+    Rows to show of a run, drawn at a fixed seed: "right" and "wrong", at most `EXAMPLES` each, by what `predict` answers (the labels
+    above their thresholds, or the most probable one). A row has `id`, `text`, and `gold` and `predicted` as (label, probability), the surest first, and
+    `more`, the number of predicted labels that are left out.
+    """
+    scores, names = found.probabilities, found.names
+    if thresholds is None:
+        gold = found.gold[:, None] == np.arange(len(names))
+        decided = scores.argmax(axis=1)[:, None] == np.arange(len(names))
+    else:
+        gold, decided = found.gold > 0, scores > np.array([thresholds[name] for name in names])
+    right = (gold == decided).all(axis=1)
+    generator = np.random.default_rng(0)
+
+    def labels(row: int, chosen: np.ndarray) -> list[tuple[str, float]]:
+        best = sorted(np.flatnonzero(chosen[row]), key=lambda i: -scores[row, i])
+        return [(names[i], float(scores[row, i])) for i in best]
+
+    drawn = {}
+    for kind, rows in (("right", np.flatnonzero(right)), ("wrong", np.flatnonzero(~right))):
+        drawn[kind] = [
+            {
+                "id": found.ids[row],
+                "text": texts[row],
+                "gold": labels(row, gold),
+                "predicted": labels(row, decided)[:EXAMPLES],
+            }
+            | {"more": max(0, int(decided[row].sum()) - EXAMPLES)}
+            for row in sorted(generator.permutation(rows)[:EXAMPLES].tolist())
+        ]
+    return drawn

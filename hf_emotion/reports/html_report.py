@@ -11,6 +11,7 @@ import jinja2
 from .. import __version__
 from ..io.files import write_text
 from ..metrics.significance import mean_std, over_seeds
+from ..tasks import headline, task_of_run
 from ..tasks.cards import best_run
 from ..tasks.classifier_cards import KINDS
 
@@ -66,6 +67,7 @@ def write_report(
     analysis: Mapping[str, Any] | None = None,
     figures: Mapping[str, str] | None = None,
     groups: Sequence[Mapping[str, Any]] = (),
+    examples: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> None:
     """
     Write `report.html` into a run folder.
@@ -75,6 +77,7 @@ def write_report(
         report: content of metrics.json.
         analysis, figures, groups: from `analyze`: its result, SVG by name, the errors by (gold, predicted). None: a page without
             them, which says how to get them.
+        examples: rows that are right and wrong, as the function of that name gives them; None: the texts are not there.
     """
     pictures = {}
     for name in FIGURES:
@@ -89,6 +92,9 @@ def write_report(
         "report.html",
         title=report["name"],
         report=report,
+        task=task_of_run(dict(report)),
+        headline=_headline(report, splits[0]),
+        examples=examples,
         best=best_run(report["runs"]),
         metrics=[(split, *_metrics(report, split)) for split in splits],
         labels=_labels(report, splits[0]),
@@ -119,6 +125,14 @@ def _write(path: Path, template: str, **values: Any) -> None:
 
 def _data_uri(content: bytes, kind: str) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def _headline(report: Mapping[str, Any], split: str) -> list[str]:
+    """The three figures that matter most, under the last decision rule, as "NAME FIGURE (RULE)"."""
+    kind, values = list(report["summary"][split].items())[-1]
+    title = KINDS.get(kind, kind.replace("_", " ")).format(threshold=report["threshold"])
+    names = headline(task_of_run(dict(report)), values, report["runs"][0].get("selected_by"), report["published"])
+    return [f"{name} {mean_std(values[name])} ({title})" for name in names[:3]]
 
 
 def _metrics(report: Mapping[str, Any], split: str) -> tuple[list[str], list[list[str]]]:

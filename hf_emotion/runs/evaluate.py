@@ -4,6 +4,8 @@
 from pathlib import Path
 from typing import Any
 
+from ..runtime.unread import said_once
+
 
 def evaluate(
     predictor: Any,
@@ -38,7 +40,8 @@ def evaluate(
                 f"{', '.join(f'`{name}`' for name in sorted(task.settings)) or 'no settings'}: leave it out."
             )
     options = {**task.loader_options(predictor, dataset), **(options or {})}
-    return task.evaluate(predictor, dataset, split, data_dir, options, **settings)
+    with said_once():
+        return task.evaluate(predictor, dataset, split, data_dir, options, **settings)
 
 
 __all__ = ["evaluate"]

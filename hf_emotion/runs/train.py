@@ -22,10 +22,13 @@ from ..metrics.significance import over_seeds
 from ..recipes import Recipe
 from ..reports import classification, figures
 from ..reports.card import write_card
+from ..reports.finished_runs import examples, read_predictions
 from ..reports.html_report import write_report
+from ..runtime.unread import said_once
 from ..tasks import task_of_rows
 from ..tasks.base import HeldOut
-from ..tasks.cards import best_run
+from ..tasks.cards import best_run, measured_split
+from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
 from ..tasks.rows import class_counts, duplicates_between_splits
 from ..training.check_data import check_data, task_of_training
@@ -75,7 +78,7 @@ def train(
             "hf_emotion.recipes.make_recipe({...}) for fields."
         )
     output = Path("runs") / recipe.name if output is None else Path(output)
-    with explained(output), _alone_in(output):
+    with explained(output), _alone_in(output), said_once():
         return _train(recipe, output, data_dir, resume, splits)
 
 
@@ -145,7 +148,7 @@ def _train(
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # one model for each context has its own
     report = _report(recipe, splits, runs)
     if main_process:
-        _finish(recipe, output, folders, report)
+        _finish(recipe, output, folders, report, splits)
         remove_leftovers(output)  # not before all is written: --resume needs the checkpoints
     return report
 
@@ -225,7 +228,9 @@ def environment() -> dict[str, Any]:
     }
 
 
-def _finish(recipe: Recipe, output: Path, folders: dict[int, Path], report: dict[str, Any]) -> None:
+def _finish(
+    recipe: Recipe, output: Path, folders: dict[int, Path], report: dict[str, Any], splits: DatasetDict
+) -> None:
     best = best_run(report["runs"])
     if len(folders) > 1:  # the seed that was best on the development split stands for the run
         with filling(output) as temporary:
@@ -233,6 +238,10 @@ def _finish(recipe: Recipe, output: Path, folders: dict[int, Path], report: dict
                 if path.is_file() and path.name not in ("metrics.json", "README.md", "recipe.yaml"):
                     shutil.copyfile(path, temporary / path.name)
     figures.write_plots(output, report, best)
-    write_report(output, report)
+    split, shown = measured_split(report), None
+    if (output / "predictions.parquet").is_file():
+        found = read_predictions(output, split, "thresholds" in best)
+        shown = examples(found, labelled_units(splits[split])[2], best.get("thresholds"))
+    write_report(output, report, examples=shown)
     write_card(output, recipe, report, best)
     write_json(output / "metrics.json", report)  # last: its presence says that the run is whole

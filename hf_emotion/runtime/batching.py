@@ -36,7 +36,7 @@ def progress_bar(progress: bool, **options: Any) -> AbstractContextManager[Any]:
         return nullcontext()
     from tqdm.auto import tqdm
 
-    return tqdm(disable=None, **options)
+    return tqdm(disable=None, leave=False, **options)
 
 
 def as_texts(texts: Sequence[str] | str) -> list[str]:

@@ -2,7 +2,9 @@
 """What a model cannot read of a text: the end that is cut, and what its tokenizer does not know. Needs neither torch nor transformers."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -93,9 +95,32 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
     return ((np.bincount(row, letters * (lost | broken), count) - free) / np.maximum(total, 1)).round(4)
 
 
+_said: ContextVar[set[str] | None] = ContextVar("said", default=None)
+
+
+@contextmanager
+def said_once() -> Iterator[None]:
+    """Within it each kind of warning comes once: a training reads the same texts for each seed and again when it measures."""
+    token = _said.set(set())
+    try:
+        yield
+    finally:
+        _said.reset(token)
+
+
+def is_new(kind: str) -> bool:
+    """Whether a kind of warning is to be said: always, but within `said_once` only the first time."""
+    said = _said.get()
+    if said is None:
+        return True
+    new = kind not in said
+    said.add(kind)
+    return new
+
+
 def warn_unknown(unknown: int, total: int, what: str = "texts") -> None:
     """One counted warning for the texts with `MUCH` unknown."""
-    if unknown:
+    if unknown and is_new("unknown"):
         logger.warning(
             "%d of %d %s hold much that the tokenizer does not know (over %d %% of their letters stand in words that become the "
             "unknown token or fragments): what the model gives for them means little; use one whose encoder reads that language",
@@ -105,6 +130,6 @@ def warn_unknown(unknown: int, total: int, what: str = "texts") -> None:
 
 def warn_unread(truncated: int, unknown: int, total: int, limit: str, what: str = "texts") -> None:
     """A counted warning for the texts that were cut to `limit`, and `warn_unknown`."""
-    if truncated:
+    if truncated and is_new("cut"):
         logger.warning("%d of %d %s are longer than %s and were cut", truncated, total, what, limit)
     warn_unknown(unknown, total, what)

@@ -7,6 +7,7 @@ Importing this costs nothing heavy: the records in it name their functions and i
 
 import difflib
 import inspect
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from . import dialogue_emotion, emotion_classification, emotional_response, language_modeling, targeted_sentiment
@@ -88,12 +89,22 @@ def task_of_run(report: dict[str, Any]) -> Task:
     return task or next(task for task in reversed(TASKS) if task.stock and task.ran(report))
 
 
+def headline(
+    task: Task, names: Iterable[str], selected_by: str | None = None, published: Iterable[str] = ()
+) -> list[str]:
+    """The at most four of these figures that matter most: the one that selected, published ones, those of the task."""
+    present = list(names)
+    first = () if selected_by is None else (selected_by,)
+    return [name for name in dict.fromkeys((*first, *published, *task.headline)) if name in present][:4]
+
+
 __all__ = [
     "TASKS",
     "Corpus",
     "Task",
     "corpora",
     "corpus_of",
+    "headline",
     "labelled_corpora",
     "options_of",
     "packaged_corpus",

@@ -88,7 +88,7 @@ class Corpus:
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
-OWN_TERMS = "the user's own files: name their terms here before publishing"
+OWN_TERMS = "the user's own files: name their terms here before publishing (`data_license`, `data_terms` in a recipe)"
 
 
 @dataclass(kw_only=True)
@@ -241,6 +241,7 @@ class Task:
         selects_labels: whether its models choose labels (and do not write in a given emotion).
         model_types: the model types that recipes may name.
         recipe_fields: fields of a recipe that are for this task alone.
+        headline: figures that tables show, the most used first; the metric that selects and published ones come before them.
         stock: whether a recipe without `model_type` trains the base model's own classifier on these rows.
         auto_class: the class of transformers that loads a checkpoint.
         predictor_class: the name of its predictor in `hf_emotion`; None: its models predict nothing here.
@@ -279,7 +280,7 @@ class Task:
         answer: (predictor, lines, **options) -> `Answer`; None: it has another command than `predict`.
         loader_options: (predictor, corpus) -> options that the corpus' loader gets unless they are given.
         evaluate: (predictor, corpus name, split, data_dir, options of the loader, **settings) -> figures.
-        figures: (figures, corpus name, split) -> what a terminal shows of them.
+        figures: (this task, figures, corpus name, split, all_figures) -> what a terminal shows of them: all, or those that matter.
         aspect_errors: (metrics.json, row ids, label names, (N,) gold and (N,) predicted class ids) -> "aspects" of the analysis of a run;
             None: the rows have no aspects.
 
@@ -307,6 +308,7 @@ class Task:
     selects_labels: bool = True
     model_types: tuple[str, ...]
     recipe_fields: frozenset[str] = frozenset()
+    headline: tuple[str, ...]
     stock: bool = False
     auto_class: str
     predictor_class: str | None

@@ -79,6 +79,13 @@ def base_names(recipe: Recipe) -> tuple[str | None, str]:
     return (None if base == SCRATCH else base), base
 
 
+def terms_of(recipe: Recipe, corpus: Corpus) -> str:
+    """The terms of a corpus; of one's own files those that the recipe names."""
+    named = [f"licence {recipe.data_license}"] if recipe.data_license else []
+    named += [plain(recipe.data_terms)] if recipe.data_terms else []
+    return "; ".join(named) if named and corpus.own_files else corpus.terms
+
+
 def plain(name: str) -> str:
     """A name from a corpus or a recipe as text of a card: no HTML, no new column or line."""
     return " ".join(html.escape(name, quote=False).replace("|", "\\|").split())
@@ -165,5 +172,6 @@ __all__ = [
     "plain",
     "spread",
     "table",
+    "terms_of",
     "training",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 from ..metrics.significance import mean_std
 from ..recipes import Recipe
 from . import corpus_of
-from .cards import Card, Figure, base_names, languages_of, measured_split, plain, spread, table, training
+from .cards import Card, Figure, base_names, languages_of, measured_split, plain, spread, table, terms_of, training
 
 
 KINDS = {"fixed": "threshold {threshold}", "tuned": "thresholds tuned on dev", "argmax": "argmax"}
@@ -87,7 +87,7 @@ def classifier_card(
             recipe,
             report,
             best,
-            data=f"Corpus: {recipe.dataset} ({corpus.terms}), options {recipe.dataset_options or 'none'}, {rows}",
+            data=f"Corpus: {recipe.dataset} ({terms_of(recipe, corpus)}), options {recipe.dataset_options or 'none'}, {rows}",
             repeated="Texts",
             start=f"Encoder: {base_names(recipe)[1]}",
             chosen="the epoch that was best",

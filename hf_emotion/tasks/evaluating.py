@@ -9,8 +9,8 @@ from datasets import Dataset
 
 from .. import metrics
 from ..data.splits import label_names
-from . import corpus_of, task_of_rows
-from .base import Table
+from . import corpus_of, headline, task_of_rows
+from .base import Table, Task
 from .loading import load_split
 from .measures import single_label
 from .rows import label_matrix, rows_for_task
@@ -74,13 +74,15 @@ def several_results(
     return {"rows": len(gold), "labels": names, "metrics": results}
 
 
-def figures(result: dict[str, Any], dataset: str, split: str) -> list[Table | str]:
+def figures(task: Task, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
     """What a terminal shows of `metrics`."""
     kinds = {
         kind: {name: value for name, value in values.items() if isinstance(value, float)}
         for kind, values in result["metrics"].items()
     }
     names = list(next(iter(kinds.values())))
+    if not all_figures:
+        names = headline(task, names, corpus_of(dataset).selection_metric)
     return [
         Table(
             [f"{dataset} {split} ({result['rows']} rows)", *kinds],

@@ -7,7 +7,7 @@ from typing import Any
 from ..metrics.significance import mean_std
 from ..recipes import Recipe
 from . import corpus_of
-from .cards import Card, Figure, inline, measured_split, spread, table, training
+from .cards import Card, Figure, inline, measured_split, spread, table, terms_of, training
 
 
 def generator_card(
@@ -37,7 +37,7 @@ def generator_card(
     """
     perplexity = report["summary"][measured_split(report)]["teacher_forcing"]["perplexity"]["mean"]
     rows = [[name, mean_std(kinds["teacher_forcing"]["perplexity"])] for name, kinds in report["summary"].items()]
-    terms = "; ".join(f"{name} ({corpus_of(name).terms})" for name in corpora)
+    terms = "; ".join(f"{name} ({terms_of(recipe, corpus_of(name))})" for name in corpora)
     return Card(
         pipeline_tag="text-generation",
         tags=["emotion", "hf-emotion", "dialogue", str(recipe.model_type)],

@@ -2,7 +2,6 @@
 """Classifiers of texts, with or without aspects: from a recipe to a model, and rows as it reads them."""
 
 import difflib
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -28,13 +27,10 @@ from ..recipes import Recipe
 from ..runtime.base_models import base_to_build_on, load_base_tokenizer, not_found
 from ..runtime.batching import INPUT_NAMES, encode_texts, pad_rows
 from ..runtime.loading import read_config, read_model
-from ..runtime.unread import Unread, warn_unknown
+from ..runtime.unread import Unread, warn_unread
 from .base import Prepared
 from .measures import single_label
 from .rows import class_counts, label_matrix
-
-
-logger = logging.getLogger(__name__)
 
 
 def build_classifier(
@@ -179,10 +175,8 @@ def tokenize(
 
     columns = [name for name in dataset.column_names if name != "labels"]
     dataset = dataset.map(encode, batched=True, remove_columns=columns, desc="tokenizing")
-    cut, unknown, total = Unread(*(np.array(dataset[name][:]) for name in Unread._fields)).counts
-    if cut:
-        logger.warning("%d of %d texts are longer than %d tokens (`max_length`) and are cut", cut, total, max_length)
-    warn_unknown(unknown, total)
+    unread = Unread(*(np.array(dataset[name][:]) for name in Unread._fields))
+    warn_unread(*unread.counts, f"{max_length} tokens (`max_length`)")
     return dataset.remove_columns(list(Unread._fields))
 
 

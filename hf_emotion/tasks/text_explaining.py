@@ -39,6 +39,9 @@ from ..runtime.torch_models import to_tensors
 from ..runtime.unread import Unread
 
 
+MATTERS = 0.2  # a label below a fifth of the best one's probability has no say
+
+
 @dataclass(frozen=True)
 class Question:
     """
@@ -97,10 +100,14 @@ def probabilities_of(predictor: Any, reading: Reading) -> np.ndarray:
 
 
 def chosen_labels(predictor: Any, probabilities: np.ndarray, labels: Sequence[str] | None, most: int) -> list[int]:
-    """The numbers of the named labels, or of the most probable ones."""
+    """
+    The numbers of the named labels; or of at most `most`, the most probable one and those with at least `MATTERS` times its
+    probability.
+    """
     if labels is not None:
         return check_names("labels", labels, label_names(predictor.model.config))
-    return [int(label) for label in np.argsort(-probabilities, kind="stable")[:most]]
+    best = np.argsort(-probabilities, kind="stable")[:most]
+    return [int(label) for label in best if probabilities[label] >= MATTERS * probabilities[best[0]]]
 
 
 def shared_words(readings: Sequence[Reading]) -> list[str]:
@@ -189,7 +196,7 @@ def score_map(
     method: str,
     merge: Merge,
 ) -> tuple[list[HeatMap], list[str]]:
-    """Heat map and notes. Rows are labels: for each question those that are named, or else the `most` most probable ones."""
+    """Heat map and notes. Rows are labels: for each question those that are named, or else those that `chosen_labels` gives."""
     model, tokenizer = predictor.model, predictor.tokenizer
     words, names = shared_words(readings), label_names(model.config)
     rows, scores, values, gaps = [], [], [], []

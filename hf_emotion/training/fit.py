@@ -39,6 +39,7 @@ def training_arguments(
         "logging_nan_inf_filter": False,  # which hides a training that diverged
         "log_level_replica": "error",  # with several processes, only the first one logs
         "report_to": "none",
+        "run_name": f"{recipe.name}-seed-{seed}",  # for wandb and MLflow
         "disable_tqdm": not sys.stderr.isatty(),
         "dataloader_pin_memory": torch.cuda.is_available(),
         "bf16": torch.cuda.is_available() and torch.cuda.is_bf16_supported(),

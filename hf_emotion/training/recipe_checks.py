@@ -11,7 +11,7 @@ from transformers import CONFIG_MAPPING
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 from ..recipes import Recipe, check_key, find_recipe, read_recipe
-from ..tasks import TASKS, task_of_type
+from ..tasks import TASKS, corpus_of, task_of_type
 from ..tasks.loading import check_dataset
 
 
@@ -36,6 +36,10 @@ def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
     """
     try:
         check_dataset(recipe.dataset, recipe.dataset_options)
+        names = [recipe.dataset, *recipe.dataset_options.get("corpora", ())]  # those that conversations are taken from
+        if (recipe.data_license or recipe.data_terms) and not any(corpus_of(name).own_files for name in names):
+            key = "data_license" if recipe.data_license else "data_terms"
+            raise ValueError(f"`{key}` is for one's own files; the terms of {recipe.dataset} are known: leave it out.")
         _check_model(recipe)
         for task in TASKS:
             if recipe.model_type in task.model_types or recipe.model_type is None and task.stock:

@@ -3,6 +3,7 @@
 
 import difflib
 import json
+import logging
 import shutil
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,11 @@ from .adapters import FOLDER as ADAPTER
 from .adapters import save_adapter, with_adapter
 from .fit import fit, training_arguments
 from .order import ExactTrainer
+from .progress import say_less
 from .survive import check_same_data
+
+
+logger = logging.getLogger(__name__)
 
 
 class EmotionTrainer(ExactTrainer):
@@ -118,6 +123,7 @@ def fit_model(
     )
     trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
     _check_metric(recipe, trainer, prepared)
+    say_less(trainer, checkpoints.parent)
     return trainer, prepared, fit(trainer, recipe, seed, checkpoints, resume, recipe_file, fingerprint(splits))
 
 
@@ -174,13 +180,15 @@ def _train_parts(
         split: np.zeros((len(rows), num_labels), np.float32) for split, rows in splits.items() if split != "train"
     }
     entries = []
-    for part in parts:
+    for number, part in enumerate(parts, 1):
         own, place = (
             DatasetDict({split: splits[split].select(part.rows[split]) for split in splits}),
             folder / part.name,
         )
         finished = place / "run.json"
         if not (resume and finished.is_file()):
+            if recipe_file is not None:
+                logger.warning("%s, model %d of %d", part.name, number, len(parts))
             trainer, prepared, run = fit_model(
                 task, recipe, seed, place / "checkpoints", own, resume, recipe_file, part.fields
             )

@@ -169,11 +169,12 @@ class TestTrain:
         report = report_of(output)
         assert report["rows"]["train"] == 24 and [run["seed"] for run in report["runs"]] == [5, 6]
         rows = cells(result.out)
-        assert rows[0] == ["mine, test", "threshold 0.25", "tuned on dev", "published"]
+        assert rows[0] == ["mine, test", "threshold 0.25", "tuned on dev"]  # nothing was published
         printed = {row[0]: row[1:] for row in rows[1:]}
-        for name in ("macro_f1", "micro_precision"):
+        assert list(printed) == ["macro_f1", "micro_f1", "weighted_f1", "macro_average_precision"]
+        for name in printed:
             expected = [report["summary"]["test"][kind][name] for kind in ("fixed", "tuned")]
-            assert printed[name][:2] == [f"{value['mean']:.4f} ± {value['std']:.4f}" for value in expected]
+            assert printed[name] == [f"{value['mean']:.4f} ± {value['std']:.4f}" for value in expected]
         assert result.out.splitlines()[-1] == f"run folder: {output}"
 
         again = argv("train", recipe_file, *options, *overrides)
@@ -187,10 +188,16 @@ class TestTrain:
         from hf_emotion.cli.printing import print_report
 
         figures = {"macro_f1": {"mean": 0.5, "std": None}, "micro_f1": {"mean": 0.6, "std": None}}
-        report = {"name": "x", "threshold": 0.3, "published": {"macro_f1": 0.52}}
+        report = {
+            "name": "x",
+            "model_type": "label-aware-bert",
+            "threshold": 0.3,
+            "published": {"macro_f1": 0.52},
+            "runs": [{}],
+        }
         print_report({**report, "summary": {"test": {"fixed": figures, "tuned": figures}}})
         rows = cells(capsys.readouterr().out)
-        assert rows[1:] == [["macro_f1", "0.5000", "0.5000", "0.52"], ["micro_f1", "0.6000", "0.6000", ""]]
+        assert rows[1:] == [["macro_f1", "0.5000", "0.5000", "0.52"], ["micro_f1", "0.6000", "0.6000", "-"]]
 
     def test_a_very_small_share(self, argv, recipe_file, base_bert, tmp_path):
         options = ["--base-model", base_bert, "--data-dir", tmp_path / "nowhere", "--train-fraction", "0.00001"]
@@ -374,7 +381,9 @@ class TestPredict:
 class TestCompare:
     def test_two_runs(self, tiny_run, stock_run):
         output = invoke("compare", tiny_run, stock_run)
-        rows = cells(output)
+        short = cells(output)
+        assert short[0][3:] == [f"{name}_f1 ({kind})" for kind in ("fixed", "tuned") for name in ("macro", "micro")]
+        rows = cells(invoke("compare", tiny_run, stock_run, "--all"))
         assert rows[0][:3] == ["run", "encoder", "seeds"]
         kinds = ("macro_f1", "weighted_f1", "micro_f1")
         assert rows[0][3:] == [f"{name} ({decision})" for decision in ("fixed", "tuned") for name in kinds]

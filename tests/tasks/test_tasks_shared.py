@@ -13,14 +13,14 @@ import pytest
 import transformers
 import yaml
 from families import working_in, write_bases_and_corpora
+from huggingface_hub import ModelCard
 from safetensors.numpy import load_file
 from task_cases import TASK_CASES, TaskCase
 from toolkit_helpers import files_in, invoke, one_thread, report_of
 from typer.testing import CliRunner
 
 from hf_emotion.cli import app
-from hf_emotion.tasks import TASKS, task_of, task_of_run
-from hf_emotion.tasks.base import OWN_TERMS
+from hf_emotion.tasks import TASKS, corpora, task_of, task_of_run
 from hf_emotion.training import seeds
 
 
@@ -50,7 +50,10 @@ def run_of(workplace):
             case.write(Path(case.data))
             Path("recipes").mkdir(exist_ok=True)
             recipe = Path("recipes", f"{case.id}.yaml")
-            recipe.write_text(yaml.safe_dump(case.recipe, allow_unicode=True), encoding="utf-8")
+            names = [case.recipe["dataset"], *case.recipe.get("dataset_options", {}).get("corpora", ())]
+            own = any(corpora()[name].own_files for name in names)
+            fields = {**case.recipe, **({"data_license": "CC-BY-4.0", "data_terms": "mine & yours"} if own else {})}
+            recipe.write_text(yaml.safe_dump(fields, allow_unicode=True), encoding="utf-8")
             invoke("train", recipe, "-o", f"runs/{case.id}", "--data-dir", case.data)
             done[case.id] = Path("runs", case.id).resolve()
         return done[case.id]
@@ -209,8 +212,8 @@ def test_a_task_that_answers_nothing_says_so(case, run_of):
 def test_publishing_is_checked_without_sending_anything(case, run_of, tmp_path):
     run = tmp_path / case.id
     shutil.copytree(run_of(case), run)
-    card = (run / "README.md").read_text(encoding="utf-8")
-    (run / "README.md").write_text(card.replace(OWN_TERMS, "CC0"), encoding="utf-8")
+    if "mine &amp; yours" in (run / "README.md").read_text(encoding="utf-8"):
+        assert ModelCard.load(run / "README.md").data.license == "cc-by-4.0"
     before = files_in(run)
     shown = invoke("push", run, "--repo-id", "somebody/model", "--dry-run")
     assert "model.safetensors" in shown and "README.md" in shown and "dry run" in shown

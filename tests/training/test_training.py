@@ -700,7 +700,7 @@ class TestInputs:
             encoded = tokenize(splits["train"], tokenizer, 8, SimpleNamespace())
             assert len(tokenize(splits["validation"], tokenizer, 8, SimpleNamespace())) == 4
         warnings = [record.getMessage() for record in caplog.records if "longer than" in record.getMessage()]
-        assert warnings == ["4 of 20 texts are longer than 8 tokens (`max_length`) and are cut"]
+        assert warnings == ["4 of 20 texts are longer than 8 tokens (`max_length`) and were cut"]
         assert set(encoded.column_names) == {"input_ids", "length", "labels"}
         assert encoded["length"][:] == [8 if i % 5 == 0 else 5 for i in range(20)]
         assert [len(ids) for ids in encoded["input_ids"]] == encoded["length"][:]

@@ -3,7 +3,6 @@
 
 import hashlib
 import json
-import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,15 +20,12 @@ from ...recipes import Recipe
 from ...runtime.base_models import base_to_build_on, not_found
 from ...runtime.batching import encode_texts
 from ...runtime.loading import read_config, read_model
-from ...runtime.unread import Unread, warn_unknown
+from ...runtime.unread import Unread, warn_unread
 from ..base import HeldOut, Prepared
 from ..held_out import finish_classifier
 from ..measures import single_label
 from ..sequence_classification import base_tokenizer, check_length
 from .predictor import DialoguePredictor, pad_dialogues, utterance_vectors
-
-
-logger = logging.getLogger(__name__)
 
 
 def build_dialogue_model(
@@ -140,10 +136,7 @@ def encode_dialogues(
         tokens = columns["input_ids"]
         inputs_of = lambda rows: pad_tokens([[tokens[i] for i in row["utterances"]] for row in rows], tokenizer)  # noqa: E731
 
-    cut, unknown, total = unread.counts
-    if cut:
-        logger.warning("%d of %d utterances are longer than %d tokens and are cut", cut, total, max_length)
-    warn_unknown(unknown, total, "utterances")
+    warn_unread(*unread.counts, f"{max_length} tokens", "utterances")
 
     def collate(rows: list[dict]) -> dict[str, torch.Tensor]:
         pad = torch.nn.utils.rnn.pad_sequence

@@ -11,6 +11,7 @@ TASK = Task(
     corpora=CORPORA,
     columns=frozenset({"text"}),
     model_types=("label-aware-bert", "roberta-esa"),
+    headline=("macro_f1", "accuracy", "micro_f1", "weighted_f1", "macro_average_precision"),
     recipe_fields=frozenset({"label_texts"}),
     stock=True,
     auto_class="AutoModelForSequenceClassification",

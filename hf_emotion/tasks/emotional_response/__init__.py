@@ -12,6 +12,7 @@ TASK = Task(
     columns=frozenset({"context", "reply"}),
     selects_labels=False,
     model_types=("gpt2-mod-ln", "bert-mod-ln"),
+    headline=("perplexity",),
     recipe_fields=frozenset({"emotion_tokens"}),
     auto_class="AutoModelForSeq2SeqLM",
     predictor_class="ReplyGenerator",

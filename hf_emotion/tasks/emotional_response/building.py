@@ -18,7 +18,7 @@ from ...modeling.pipeline_emotional_response import encode_contexts, pad_context
 from ...recipes import Recipe
 from ...runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
 from ...runtime.loading import read_config, read_model, reading
-from ...runtime.unread import MUCH, unknown_shares, warn_unknown
+from ...runtime.unread import MUCH, is_new, unknown_shares, warn_unknown
 from ..base import Prepared
 from ..perplexity import padded, perplexity, token_losses
 
@@ -127,7 +127,7 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
         )
     dataset = dataset.map(encode, batched=True, remove_columns=dataset.column_names, desc="tokenizing")
     cut = sum(dataset["cut"])
-    if cut:
+    if cut and is_new("cut"):
         logger.warning(
             "%d of %d pairs have a context or a reply of more than %d tokens, which is cut",
             cut,

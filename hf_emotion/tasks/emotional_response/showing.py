@@ -3,12 +3,27 @@
 
 from typing import Any
 
-from ..base import Table
+from ..base import Table, Task
 
 
-def figures(result: dict[str, Any], dataset: str, split: str) -> list[Table | str]:
-    """Tables 1-3 of the paper: hits of each judge, shape of the replies, likeness to human ones."""
+def figures(task: Task, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
+    """
+    Tables 1-3 of the paper: hits of each judge, shape of the replies, likeness to human ones; or one table: whether each judge hears
+    the emotion of the human reply, whether replies differ, and how well the model expects human ones.
+    """
     rows, published = result["rows"], result["published"]
+    if not all_figures:
+        judges = [(f"hits@1 by {judge}", "%") for judge in next(iter(rows.values()))["judges"]]
+        columns = [*judges, ("ttr_2", ".2f"), ("identical_share", "%"), ("token_perplexity", ".1f")]
+        found = [
+            (
+                row,
+                {**own, **{f"hits@1 by {judge}": values["gold"]["hits@1"] for judge, values in own["judges"].items()}},
+            )
+            for row, own in rows.items()
+        ]
+        names = (f"{name}{', %' if form == '%' else ''}" for name, form in columns)
+        return [Table([f"{dataset} {split} ({result['contexts']} contexts)", *names], _figure_rows(found, columns))]
     ks = (1, 3, 5)
     hits = [(f"{prefix}hits@{k}", "%") for prefix in ("", "macro_") for k in ks]
     shown: list[Table | str] = [

@@ -13,6 +13,7 @@ TASK = Task(
     labelled=False,
     selects_labels=False,
     model_types=("gpt2",),
+    headline=("perplexity",),
     auto_class="AutoModelForCausalLM",
     predictor_class=None,
     owns=lambda config: any(name.endswith("LMHeadModel") for name in getattr(config, "architectures", None) or []),

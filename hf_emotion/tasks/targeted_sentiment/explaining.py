@@ -67,6 +67,12 @@ def explain(
         if guided:
             maps = _guided_maps(predictor, questions, readings, merge, layer or 0, head or 0)
             notes = [merge_note(merge, method), left_out(questions)]
+            if predictor.model.config.model_type == "qacg-bert":
+                notes.append(
+                    "A_self is the attention of BERT, A_quasi that of the target and aspect, λ_A the gate between them (below 0: "
+                    "A_quasi takes attention away). In A_self, λ_A·A_quasi and their sum 1 is the largest value of a row, so that "
+                    "they can be compared; colours are relative to the largest value of each map"
+                )
         else:
             maps, notes = first_token_map(predictor, questions, readings, merge)
     return Explained(text, method, maps, notes)
@@ -147,7 +153,9 @@ def _guided_maps(
                 else "gate of the word as key, mean over its pieces"
             )
         elif quasi:
-            unit += ", divided by the largest magnitude in the context of A_self, λ_A·A_quasi and their sum"
+            unit += ", as a multiple of the context's largest value in the maps A_self, λ_A·A_quasi and their sum"
+            if name == "A_quasi":
+                unit += "; before its gate λ_A, a small number, shrinks it: values here may be far above 1"
         axes = (row_axis(questions, "label"), column_axis(merge))
         maps.append(HeatMap(f"{name}, {where}", unit, axes, rows, words, np.array(found), scores, "probability"))
     return maps

@@ -1313,7 +1313,8 @@ class TestEvaluateCommand:
         assert [entry.name for entry in path.parent.iterdir()] == ["mod.jsonl"]
 
     def test_tables(self, mod_run, pairs, judges, bert):
-        text = invoke(*self.arguments(mod_run, pairs, "--judge", judges["a"], "--bertscore-model", bert))
+        options = ["--judge", judges["a"], "--bertscore-model", bert]
+        text = invoke(*self.arguments(mod_run, pairs, *options, "--all"))
         rows = cells(text)
         heads = [row[0] for row in rows]
         assert heads[0].startswith("Table 1, % by") and "Table 2" in heads and "Table 3" in heads
@@ -1331,6 +1332,9 @@ class TestEvaluateCommand:
         assert model[1] == f"{result['rows']['model']['perplexity']:.1f}"
         assert model[4] == f"{100 * result['rows']['model']['bertscore_f1']:.1f}"
         assert "published" not in text and "3 contexts, 5 emotions" in text and "perplexity: 5-gram, backend" in text
+        header, *short = cells(invoke(*self.arguments(mod_run, pairs, *options)))
+        assert len(header) == 5 and [row[0] for row in short] == list(result["rows"])
+        assert short[-1][1] == f"{100 * figures['gold']['hits@1']:.1f}"
 
     def test_published_rows_of_mojitalk(self, mod_run, judges, tmp_path, monkeypatch):
         folder = mojitalk_folder(tmp_path, test=[("a", "oh", "😂"), ("b", "no", "😭")])
@@ -1341,7 +1345,9 @@ class TestEvaluateCommand:
             generator, "all_emotions", lambda contexts, *given, **options: [["so", "sad", "i", "am"]] * len(contexts)
         )
         monkeypatch.setattr("hf_emotion.inference.load_predictor", lambda *arguments, **options: generator)
-        text = invoke("evaluate", mod_run, "--dataset", "mojitalk", "--data-dir", folder, "--judge", judges["mojis"])
+        text = invoke(
+            "evaluate", mod_run, "--dataset", "mojitalk", "--data-dir", folder, "--judge", judges["mojis"], "--all"
+        )
         rows = cells(text)
         tables = [[row for row in rows if row[0] == "published: Mod-LN GPT-2, 100 %"][i] for i in range(3)]
         assert tables[0][1:4] == ["34.4", "60.3", "82.5"] and tables[1][1:3] == ["0.057", "0.40"]
@@ -1553,8 +1559,8 @@ class TestTrainCommand:
         report = report_of(output)
         assert f"run folder: {output}" in text
         assert cells(text) == [
-            ["mojitalk_gpt2_emotion_token, test", "teacher forcing", "published"],
-            ["perplexity", f"{report['summary']['test']['teacher_forcing']['perplexity']['mean']:.4f}", ""],
+            ["mojitalk_gpt2_emotion_token, test", "teacher forcing"],
+            ["perplexity", f"{report['summary']['test']['teacher_forcing']['perplexity']['mean']:.4f}"],
         ]
         assert report["dataset_options"] == {"dedupe": True} and list(report["class_counts"]) == MOJIS
         generator = ReplyGenerator(output)

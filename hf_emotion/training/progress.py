@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a training says while it runs: one line for each evaluation, a bar in a terminal, and all the rest in a file."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
+from transformers.integrations import TensorBoardCallback, WandbCallback
+
+
+LOG = "train.log"  # in the run folder: a JSON object for each entry of the Trainer's log
+
+
+def say_less(trainer: Trainer, folder: Path) -> None:
+    """
+    Replace what the Trainer prints of its log by `EvaluationLines`, and let TensorBoard's events stay in `folder`, the run folder (of
+    the seed, or of the context).
+    """
+    trainer.remove_callback(PrinterCallback)
+    if trainer.pop_callback(ProgressCallback) is not None:
+        trainer.add_callback(Bar())
+    trainer.add_callback(EvaluationLines(folder / LOG))
+    for callback in trainer.callback_handler.callbacks:
+        if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:
+            callback.logging_dir = str(folder / "tensorboard")  # below `checkpoints` it would be removed with them
+        if isinstance(callback, WandbCallback) and callback._wandb.run is None:
+            trainer.add_callback(WandbEnd(callback._wandb))
+
+
+class Bar(ProgressCallback):
+    """The Trainer's bar, without its log, and gone when the training ends."""
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        pass
+
+    def on_train_end(self, args, state, control, **kwargs):
+        if self.training_bar is not None:
+            self.training_bar.leave = False
+        super().on_train_end(args, state, control, **kwargs)
+
+
+class WandbEnd(TrainerCallback):
+    """Ends the run of wandb with the training: the next seed would go on in it."""
+
+    def __init__(self, wandb: Any):
+        self.wandb = wandb
+
+    def on_train_end(self, args, state, control, **kwargs):
+        self.wandb.finish()
+
+
+class EvaluationLines(TrainerCallback):
+    """The first process says one line for each evaluation, and appends every entry of the log to a file."""
+
+    def __init__(self, log: Path):
+        self.log = log
+        self.loss: float | None = None  # of the training, as it was last logged
+        self.began, self.first_step = time.monotonic(), 0
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.began, self.first_step = time.monotonic(), state.global_step
+        going_on = f", from step {state.global_step} on" if state.global_step else ""
+        epochs = f"{args.num_train_epochs:g} epoch{'' if args.num_train_epochs == 1 else 's'}, "
+        whole = "" if args.max_steps > 0 else epochs
+        self._say(state, f"training: {whole}{state.max_steps} steps{going_on}; every figure goes to {self.log}")
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        self.loss = (logs or {}).get("loss", self.loss)
+        if state.is_world_process_zero:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            with self.log.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": state.global_step, "epoch": state.epoch, **(logs or {})}) + "\n")
+
+    def on_evaluate(self, args, state, control, metrics=None, **kwargs):
+        name = (args.metric_for_best_model or "loss").removeprefix("eval_")
+        value = (metrics or {}).get(f"eval_{name}")
+        if value is None or not state.max_steps:  # the Trainer says which figures there are
+            return
+        parts = [] if self.loss is None else [f"loss {_figure(self.loss)}"]
+        if name != "loss":
+            parts.append(f"dev loss {_figure(metrics['eval_loss'])}")
+        best = state.best_metric  # of the evaluations before this one
+        better = best is None or (value > best if args.greater_is_better else value < best)
+        parts.append(
+            f"dev {name} {_figure(value)} ({'the best so far' if better else f'best so far {_figure(best)}'})"
+        )
+        done = state.global_step - self.first_step
+        if done and state.global_step < state.max_steps:
+            left = (time.monotonic() - self.began) / done * (state.max_steps - state.global_step)
+            parts.append(f"{_duration(left)} left")
+        self._say(state, f"epoch {round(state.epoch, 2):g} of {state.num_train_epochs:g}: {', '.join(parts)}")
+
+    def _say(self, state, line: str) -> None:
+        if state.is_world_process_zero:
+            tqdm.write(line, file=sys.stderr)  # above the bar
+
+
+def _figure(value: float) -> str:
+    return f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+__all__ = ["LOG", "say_less"]
