@@ -30,7 +30,7 @@ FLOORS = (
     ("metrics",),
     ("taxonomies",),
     ("io",),
-    ("modeling", "configs"),
+    ("modeling", "configs", "ready"),
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

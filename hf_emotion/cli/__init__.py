@@ -23,6 +23,7 @@ from . import (
     human_eval,
     predict,
     push,
+    ready,
     recipes,
     release,
     reproduce,
@@ -42,8 +43,6 @@ app = typer.Typer(
 )
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
-
-
 
 
 def _print_version(wanted: bool) -> None:
@@ -66,6 +65,7 @@ for command in (  # in the order of `--help`
     reproduce.reproduce,
     evaluate.evaluate,
     predict.predict,
+    ready.ready,
     generate.generate,
     explain.explain,
     demo.demo,

@@ -153,3 +153,21 @@ def tables(
     from ..study.reproduce import write_document
 
     print(f"{document}: {write_document(document, records)} tables")
+
+
+@app.command()
+def ready(
+    run: Annotated[Path, typer.Argument(help="A run folder that a recipe with `adapter` wrote.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="New folder; its name is that of the model.")],
+    notes: Annotated[Path, typer.Option(help="YAML file: description, terms, card (Markdown).")],
+    data_dir: DataDir = None,
+) -> None:
+    """Make a finished run a ready model: adapter in float16, graph without weights, card and figures."""
+    import yaml
+
+    from ..study.pack import pack
+    from ..study.ready import measure_ready
+
+    said = yaml.safe_load(notes.read_text(encoding="utf-8"))
+    model = pack(run, output, said["description"], said["terms"], said["card"])
+    print(json.dumps(measure_ready(model, data_dir), indent=1))

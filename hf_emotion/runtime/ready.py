@@ -94,16 +94,20 @@ class ReadyModel:
         merged = {prefix + name: value for name, value in load_file(self.encoder()["model.safetensors"]).items()}
         adapter = load_file(self.folder / ADAPTER)
         config = json.loads((self.folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
-        scale = np.float32(config["lora_alpha"] / config["r"])
         start = "base_model.model."  # where PEFT puts the model
         for name, value in adapter.items():
-            place = name.removeprefix(start)
-            if place.endswith(".lora_A.weight"):
-                other = adapter[name.replace(".lora_A.", ".lora_B.")]
-                target = place.replace(".lora_A.", ".")
-                merged[target] = merged[target] + scale * (other.astype(np.float32) @ value.astype(np.float32))
-            elif not place.endswith(".lora_B.weight"):
-                merged[place] = value.astype(np.float32)
+            place, value = name.removeprefix(start), value.astype(np.float32)
+            target, _, kind = place.partition(".lora_")
+            if not kind:
+                merged[place] = value
+            elif kind in ("A.weight", "embedding_A"):
+                alphas = [alpha for end, alpha in config["alpha_pattern"].items() if target.endswith(f".{end}")]
+                scale = np.float32((alphas[0] if alphas else config["lora_alpha"]) / len(value))
+                other = adapter[name.replace("_A", "_B")].astype(np.float32)
+                change = scale * (other @ value)
+                merged[f"{target}.weight"] = merged[f"{target}.weight"] + (
+                    change if kind == "A.weight" else change.T  # an embedding's weight is (V, d)
+                )
         return merged
 
 

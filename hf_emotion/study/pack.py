@@ -85,7 +85,7 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
         write_json(folder / FACTS, facts)
         facts["weights"] = _write_graph(task, ReadyModel(folder), run)
         kept = (ADAPTER, ADAPTER_CONFIG, GRAPH, "config.json", "prediction.json", "tokenizer_config.json", CARD)
-        facts["files"] = {name: _sha256(folder / name) for name in kept}
+        facts["files"] = {name: sha256(folder / name) for name in kept}
         write_json(folder / FACTS, facts)
     return ReadyModel(output)
 
@@ -99,7 +99,7 @@ def _prefix(run: Path) -> str:
 def _encoder_sums(encoder: str) -> dict[str, str]:
     from ..runtime.ready import _encoder_file
 
-    return {name: _sha256(_encoder_file(encoder, name)[0]) for name in ("model.safetensors", "tokenizer.json")}
+    return {name: sha256(_encoder_file(encoder, name)[0]) for name in ("model.safetensors", "tokenizer.json")}
 
 
 def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, bool]]:
@@ -143,9 +143,10 @@ def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, boo
     return found
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """Of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-__all__ = ["pack"]
+__all__ = ["pack", "sha256"]

