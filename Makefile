@@ -10,16 +10,38 @@ BIN := .venv/bin
 # The default model of each task; RUNS="runs/a runs/b" names others.
 RUNS ?= $(wildcard runs/goemotions_laa_ce runs/emotion6_esa runs/meld_bilstm_attention runs/sentihood_qacg_aux)
 
-.PHONY: quickstart test test-full endurance nightly lint format bench bench-full release
+.PHONY: quickstart ready test test-full endurance nightly lint format bench bench-full release
+# First the ready model answers; then it is fine-tuned on a small corpus. Figures on that corpus and answers before and after, and where the time went.
+SENTENCES := "Thank you so much for sitting with me at the clinic." \
+  "Why on earth would anyone put the light switch behind the wardrobe?" \
+  "My stomach is in knots, the interview starts in an hour." \
+  "We lost grandpa in March and his chair is still by the window." \
+  "The meeting room is on the second floor."
+CLOCK := .venv/clock
+TOOK = @now=$$(date +%s); echo "$(1): $$((now - $$(cat $(CLOCK)))) s"; echo $$now > $(CLOCK)
+
 quickstart: .venv/installed
 	rm -rf runs/quickstart
-	$(BIN)/hf-emotion train quickstart
-	$(BIN)/hf-emotion predict runs/quickstart \
-	  "Thank you so much for sitting with me at the clinic." \
-	  "Why on earth would anyone put the light switch behind the wardrobe?" \
-	  "My stomach is in knots, the interview starts in an hour." \
-	  "We lost grandpa in March and his chair is still by the window." \
-	  "The meeting room is on the second floor."
+	@date +%s > $(CLOCK)
+	$(BIN)/hf-emotion predict goemotions $(SENTENCES)
+	$(call TOOK,five answers of the ready model)
+	$(BIN)/hf-emotion evaluate goemotions --dataset quickstart
+	$(call TOOK,the ready model measured on the small corpus)
+	$(BIN)/hf-emotion train quickstart --base-model goemotions --set learning_rate=1e-4 --set num_train_epochs=3
+	$(call TOOK,fine-tuned on the small corpus)
+	$(BIN)/hf-emotion predict runs/quickstart $(SENTENCES)
+	$(call TOOK,five answers of the fine-tuned model)
+
+# The ready models of the package, anew: DATA names the folder with the corpora.
+ready: .venv/installed
+	rm -rf runs/ready_goemotions runs/ready_goemotions_full runs/ready_reviews build/ready
+	$(BIN)/hf-emotion train ready/goemotions_full $(if $(DATA),--data-dir "$(DATA)")
+	$(BIN)/hf-emotion train ready/goemotions $(if $(DATA),--data-dir "$(DATA)")
+	$(BIN)/hf-emotion train ready/reviews
+	for name in goemotions reviews; do \
+	  $(BIN)/hf-emotion study ready runs/ready_$$name --output build/ready/$$name --notes docs/ready/$$name.yaml $(if $(DATA),--data-dir "$(DATA)") || exit 1; \
+	done
+	@echo 'build/ready holds the new models; copy them to hf_emotion/ready to ship them.'
 
 # Files in the order of tests/conftest.py: the longest one first. -rs: what is skipped, and why.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs -n 2 --dist loadfile --no-loadscope-reorder

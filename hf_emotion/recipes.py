@@ -50,6 +50,7 @@ class Recipe:
         emotion_tokens: replies: a special token for each emotion stands in front of the context.
         adapter: fields of `peft.LoraConfig`, e.g. {"r": 16}: a LoRA adapter and what is new over the base model are trained, and the
             base model's own weights stay as they are. The checkpoint is the merged model; the adapter lies beside it in `adapter/`.
+            {"start_from": RUN} starts it from what a training of all weights of the same model changed.
         label_texts: words that a label's vector starts from, for labels whose names are no words ({"\N{BROKEN HEART}": "heartbreak"}).
         threshold: the fixed decision threshold that is reported beside the tuned ones.
         paper, table_row, published: source, row and scores that the paper printed, for the comparison.

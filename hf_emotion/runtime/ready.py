@@ -99,7 +99,7 @@ class ReadyModel:
             place, value = name.removeprefix(start), value.astype(np.float32)
             target, _, kind = place.partition(".lora_")
             if not kind:
-                merged[place] = value
+                merged[place.replace(".base_layer.", ".")] = value
             elif kind in ("A.weight", "embedding_A"):
                 alphas = [alpha for end, alpha in config["alpha_pattern"].items() if target.endswith(f".{end}")]
                 scale = np.float32((alphas[0] if alphas else config["lora_alpha"]) / len(value))

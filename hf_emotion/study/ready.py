@@ -2,7 +2,7 @@
 """
 Ready models measured: by what they are chosen, and what their cards say.
 
-    hf-emotion study ready runs/ready_goemotions --output hf_emotion/ready/goemotions --notes configs/ready/notes/goemotions.yaml
+    hf-emotion study ready runs/ready_goemotions --output hf_emotion/ready/goemotions --notes docs/ready/goemotions.yaml
 """
 
 import tempfile

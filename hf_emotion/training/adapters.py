@@ -4,13 +4,17 @@
 import difflib
 import inspect
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+import transformers
 from transformers import PreTrainedModel
 
 from ..io.files import creating
 from ..runtime.base_models import HUB_IDS
+from ..runtime.loading import read_model
 
 
 FOLDER = "adapter"  # of a run folder; beside config.json and model.safetensors transformers would attach it to the merged model
@@ -28,7 +32,8 @@ def with_adapter(model: PreTrainedModel, fields: dict[str, Any], auto_class: str
 
     Args:
         model: changed in place.
-        fields: of `peft.LoraConfig` (r, lora_alpha, target_modules, ...); all linear layers are adapted unless some are named.
+        fields: of `peft.LoraConfig` (r, lora_alpha, target_modules, ...); all linear layers are adapted unless some are named. Beside
+            them `start_from`: a run folder that a training of all weights of the same model wrote, see `start_from`.
         auto_class: the class of transformers that loads the model.
 
     Raises:
@@ -39,6 +44,8 @@ def with_adapter(model: PreTrainedModel, fields: dict[str, Any], auto_class: str
         import peft
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("`adapter` in a recipe needs PEFT: pip install 'hf-emotion[peft]'") from error
+    fields = dict(fields)
+    run = fields.pop("start_from", None)
     known = [name for name in inspect.signature(peft.LoraConfig).parameters if name not in ("peft_type", "task_type")]
     for name in fields:
         if name not in known:
@@ -48,9 +55,43 @@ def with_adapter(model: PreTrainedModel, fields: dict[str, Any], auto_class: str
     if not {"target_modules", "target_parameters"} & fields.keys():
         fields = {**fields, "target_modules": "all-linear"}
     try:
-        return peft.get_peft_model(model, peft.LoraConfig(task_type=TASK_TYPES[auto_class], **fields))
+        adapted = peft.get_peft_model(model, peft.LoraConfig(task_type=TASK_TYPES[auto_class], **fields))
     except (ValueError, TypeError) as error:
         raise ValueError(f"`adapter` {fields!r} does not fit the model: {' '.join(str(error).split())}") from error
+    if run is not None:
+        start_from(adapted, read_model(getattr(transformers, auto_class), run).state_dict(), run)
+    return adapted
+
+
+@torch.no_grad()
+def start_from(adapted: Any, trained: Mapping[str, torch.Tensor], run: str) -> None:
+    """
+    Start an adapter from what a training of all weights changed: the change of each adapted matrix in its best approximation of the
+    adapter's rank (truncated singular value decomposition, Eckart and Young 1936), new modules and biases as they were trained.
+
+    Raises:
+        ValueError: weights of another model.
+    """
+    (name,) = adapted.active_adapters
+    state = adapted.get_base_model().state_dict()
+    plain = {key.replace(".base_layer.", ".").replace(f".modules_to_save.{name}.", "."): key for key in state}
+    lost = [key for key in trained if key not in plain or state[plain[key]].shape != trained[key].shape]
+    if lost:
+        raise ValueError(f"`adapter.start_from` {run!r} is a training of another model: {lost[0]} does not fit.")
+    for path, module in adapted.get_base_model().named_modules():
+        if name not in getattr(module, "lora_A", {}) and name not in getattr(module, "lora_embedding_A", {}):
+            continue
+        embedding = name in module.lora_embedding_A
+        change = (trained[f"{path}.weight"] - module.get_base_layer().weight).float()
+        left, values, right = torch.linalg.svd(change.T if embedding else change, full_matrices=False)
+        first = module.lora_embedding_A[name] if embedding else module.lora_A[name].weight  # (r, inputs)
+        second = module.lora_embedding_B[name] if embedding else module.lora_B[name].weight  # (outputs, r)
+        roots = (values[: len(first)] / module.scaling[name]).sqrt()
+        first.copy_(roots[:, None] * right[: len(first)])
+        second.copy_(left[:, : len(first)] * roots)
+    for key, parameter in adapted.get_base_model().named_parameters():
+        if parameter.requires_grad and ".lora_" not in key:
+            parameter.copy_(trained[key.replace(".base_layer.", ".").replace(f".modules_to_save.{name}.", ".")])
 
 
 def is_adapted(model: Any) -> bool:
