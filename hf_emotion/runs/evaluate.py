@@ -4,9 +4,11 @@
 from pathlib import Path
 from typing import Any
 
+from ..tasks.base import AnyPredictor
+
 
 def evaluate(
-    predictor: Any,
+    predictor: AnyPredictor,
     dataset: str,
     split: str = "test",
     data_dir: str | Path | None = None,

@@ -19,8 +19,9 @@ from toolkit_helpers import files_in, invoke, one_thread, report_of
 from typer.testing import CliRunner
 
 from hf_emotion.cli import app
+from hf_emotion.inference import load_predictor
 from hf_emotion.tasks import TASKS, task_of, task_of_run
-from hf_emotion.tasks.base import OWN_TERMS
+from hf_emotion.tasks.base import OWN_TERMS, AnyPredictor, LabelPredictor
 from hf_emotion.training import seeds
 
 
@@ -84,6 +85,12 @@ def test_a_training_leaves_a_checkpoint_that_transformers_loads(case, run_of):
     assert np.isfinite(figures[metric]["mean"])
     card = (run / "README.md").read_text(encoding="utf-8")
     assert "library_name: transformers" in card and case.recipe["name"] in card
+
+
+@of_case(ANSWERING)
+def test_predictors_have_what_all_rooms_use(case, run_of):
+    predictor = load_predictor(run_of(case))
+    assert isinstance(predictor, LabelPredictor if predictor.task.selects_labels else AnyPredictor)
 
 
 @of_case(TASK_CASES)

@@ -64,8 +64,8 @@ from hf_emotion.recipes import (
 from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.runtime.unread import Unread
 from hf_emotion.tasks.emotional_response.building import build_generator, encode_replies, make_reply_collator
+from hf_emotion.tasks.emotional_response.evaluating import evaluate_replies, sample_rows
 from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
-from hf_emotion.tasks.emotional_response.measuring import evaluate_replies, sample_rows
 from hf_emotion.tasks.emotional_response.published import MOJITALK_PUBLISHED
 from hf_emotion.tasks.emotional_response.rows import as_texts
 from hf_emotion.tasks.language_modeling.building import build_language_model, train_tokenizer
