@@ -51,8 +51,10 @@ def run_of(workplace):
             case.write(Path(case.data))
             Path("recipes").mkdir(exist_ok=True)
             recipe = Path("recipes", f"{case.id}.yaml")
-            recipe.write_text(yaml.safe_dump(case.recipe, allow_unicode=True), encoding="utf-8")
-            invoke("train", recipe, "-o", f"runs/{case.id}", "--data-dir", case.data)
+            base = Path(case.recipe["base_model"])
+            values = {**case.recipe, "base_model": str(base.resolve() if base.is_dir() else base)}
+            recipe.write_text(yaml.safe_dump(values, allow_unicode=True), encoding="utf-8")
+            invoke("train", recipe, "-o", f"runs/{case.id}", "--data-dir", Path(case.data).resolve())
             done[case.id] = Path("runs", case.id).resolve()
         return done[case.id]
 
@@ -85,6 +87,15 @@ def test_a_training_leaves_a_checkpoint_that_transformers_loads(case, run_of):
     assert np.isfinite(figures[metric]["mean"])
     card = (run / "README.md").read_text(encoding="utf-8")
     assert "library_name: transformers" in card and case.recipe["name"] in card
+
+
+@of_case(TASK_CASES)
+def test_nothing_names_a_place_on_the_disk(case, run_of, workplace):
+    run = run_of(case)
+    for name in ("README.md", "config.json", "tokenizer_config.json"):
+        text = (run / name).read_text(encoding="utf-8")
+        for path in (workplace, Path.home(), Path(__file__).parents[2]):
+            assert str(path) not in text or len(path.parts) == 1, (name, path)
 
 
 @of_case(ANSWERING)
