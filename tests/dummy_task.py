@@ -21,10 +21,10 @@ from hf_emotion.tasks.base import Answer, Corpus, FileColumns, Prepared, Table, 
 from hf_emotion.tasks.cards import MODEL, Card, code
 from hf_emotion.tasks.checkpoints import load_for
 from hf_emotion.tasks.classifier_cards import classifier_card
-from hf_emotion.tasks.evaluating import evaluate_single, figures
+from hf_emotion.tasks.classifier_evaluating import evaluate_single, figures
+from hf_emotion.tasks.corpus_metrics import single_label
 from hf_emotion.tasks.exporting import Exporter, classifier_exporter, write_classifier
 from hf_emotion.tasks.held_out import finish_classifier
-from hf_emotion.tasks.measures import single_label
 from hf_emotion.tasks.sequence_classification import base_tokenizer, build_classifier, make_collator
 from hf_emotion.tasks.text_explaining import Question, first_token_map, read_texts
 

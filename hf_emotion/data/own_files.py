@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the loaders of one's own files have in common: the names that a column may hold, and the validation part."""
+"""What the loaders of one's own files have in common: files, columns, the names that a column may hold, and the validation part."""
 
 from __future__ import annotations
 
@@ -8,16 +8,59 @@ import logging
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .files import SPLIT_STEMS, split_files
 from .lazily import datasets
 from .rows import BadRow, Rows
 
 
+if TYPE_CHECKING:
+    SetAside = Callable[[datasets.Dataset, float], tuple[datasets.Dataset, datasets.Dataset]]
+
 logger = logging.getLogger(__name__)
+
+
+def own_files(data_dir: str | Path | None, **lists: Sequence[str] | None) -> dict[str, Path]:
+    """
+    The files in `data_dir` by split. ValueError without `data_dir`, or for one of the `lists` (options that are lists of names) that is a
+    string.
+    """
+    for option, value in lists.items():
+        if isinstance(value, str):
+            raise ValueError(f"`{option}` must be a list of names, got the string {value!r}: write [{value}].")
+    if data_dir is None:
+        raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
+    return split_files(Path(data_dir))
+
+
+def check_columns(path: Path, line: int, row: Mapping[str, Any], columns: Iterable[str | None], remedy: str) -> None:
+    """ValueError for a column that the row lacks; the remedy names the options that name columns."""
+    missing = [name for name in columns if name is not None and name not in row]
+    if missing:
+        raise ValueError(
+            f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with {remedy}."
+        )
+
+
+def with_validation(
+    splits: dict[str, datasets.Dataset], fraction: float, set_aside: SetAside, unit: str = "rows"
+) -> datasets.DatasetDict:
+    """
+    The splits in their usual order. Where there is no validation part, and `fraction` is not 0, that share is set aside from training.
+
+    Args:
+        set_aside: (training part, fraction) -> (the rest, what is set aside).
+        unit: what a row is, for the warning.
+    """
+    if "validation" not in splits and fraction != 0:
+        splits["train"], splits["validation"] = set_aside(splits["train"], fraction)
+        logger.warning("no validation file: %d training %s set aside for validation", len(splits["validation"]), unit)
+    return datasets.DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
 
 
 def known_names(parsed: Mapping[str, Rows], column: str, given: Sequence[str] | None) -> list[str]:

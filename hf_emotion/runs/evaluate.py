@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime.unread import said_once
+from ..tasks.base import AnyPredictor
 
 
 def evaluate(
-    predictor: Any,
+    predictor: AnyPredictor,
     dataset: str,
     split: str = "test",
     data_dir: str | Path | None = None,

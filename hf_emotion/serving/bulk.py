@@ -27,7 +27,7 @@ from ..io.paths import (
     name_of,
     shown,
 )
-from ..tasks.base import FileColumns
+from ..tasks.base import AnyPredictor, FileColumns, LabelPredictor
 from .file_rows import (
     LINES_SHOWN,
     PREDICTED,
@@ -60,7 +60,7 @@ ROWS_PER_PART = 4096  # what an interruption costs each process at most
 
 
 def predict_file(
-    predictor: Any,
+    predictor: LabelPredictor,
     source: str | Path,
     output: str | Path,
     text_column: str | None = None,
@@ -192,7 +192,7 @@ def predict_file(
     return {"rows": plan["rows"], "skipped": plan["skipped"]}
 
 
-def file_columns(predictor: Any) -> FileColumns:
+def file_columns(predictor: AnyPredictor) -> FileColumns:
     """Where the items of a file are, for a predictor; ValueError for one whose task reads no files here."""
     columns = predictor.task.file_columns
     if columns is None:
@@ -325,7 +325,7 @@ def _identity(source: str | Path) -> dict[str, Any]:
     return {"name": name_of(source), "bytes": found.st_size, "modified": found.st_mtime_ns}
 
 
-def _fingerprint(predictor: Any) -> str:
+def _fingerprint(predictor: AnyPredictor) -> str:
     """Tells models apart: configuration, TF-IDF gate, and the sum of every parameter or the files of an exported model."""
     digest = hashlib.sha256(predictor.model.config.to_json_string().encode())
     gate = getattr(predictor, "gate", None)
@@ -342,7 +342,7 @@ def _fingerprint(predictor: Any) -> str:
 
 
 def predict_rows(
-    predictor: Any,
+    predictor: LabelPredictor,
     rows: list[dict],
     columns: Columns,
     top_k: int | None,
@@ -367,7 +367,12 @@ def _predicted(items: list[dict], truncated, unknown) -> tuple:
 
 
 def _predict_texts(
-    predictor: Any, rows: list[dict], numbers: list[int], columns: Columns, top_k: int | None, found: list[tuple]
+    predictor: LabelPredictor,
+    rows: list[dict],
+    numbers: list[int],
+    columns: Columns,
+    top_k: int | None,
+    found: list[tuple],
 ) -> None:
     """Fill in the values of `PREDICTED` for these rows, each of which is an item."""
     items, unread = predictor.of_items([rows[number][columns.text] for number in numbers], top_k)
@@ -376,7 +381,12 @@ def _predict_texts(
 
 
 def _predict_groups(
-    predictor: Any, rows: list[dict], numbers: list[int], columns: Columns, top_k: int | None, found: list[tuple]
+    predictor: LabelPredictor,
+    rows: list[dict],
+    numbers: list[int],
+    columns: Columns,
+    top_k: int | None,
+    found: list[tuple],
 ) -> None:
     """The same where an item is a group of rows, or a row that holds a list of turns."""
     if columns.nested:

@@ -22,6 +22,7 @@ from ..io.paths import (
     name_of,
     shown,
 )
+from ..tasks.base import LabelPredictor
 from . import bulk, file_rows
 
 
@@ -30,7 +31,7 @@ ERROR = "_error"  # all that a block with a bad row holds: Ray does not hand ove
 
 
 def predict_with_ray(
-    predictor: Any,
+    predictor: LabelPredictor,
     source: str | Path,
     output: str | Path,
     text_column: str | None = None,

@@ -21,8 +21,8 @@ from ..runtime.base_models import load_base_tokenizer, resolve_base_model
 from ..runtime.batching import TOKENS_PER_BATCH, pad_rows, token_budget_batches
 from ..runtime.loading import read_model
 from ..runtime.torch_models import to_tensors
+from ..tasks.corpus_metrics import at_thresholds, single_label
 from ..tasks.loading import load_dataset_for
-from ..tasks.measures import at_thresholds, single_label
 from ..tasks.rows import label_matrix
 
 
@@ -80,7 +80,8 @@ def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str
     test = _probabilities(models, features["test"], contexts["test"], len(names))
     tuned = metrics.tune_thresholds(gold["validation"], dev) if multi_label else None
     for split, scores in (("validation", dev), ("test", test)):
-        result[split] = at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, tuned)
+        decisions = None if tuned is None else scores > np.asarray(tuned)
+        result[split] = at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, decisions)
     return {**result, "minutes": (time.perf_counter() - start) / 60}
 
 

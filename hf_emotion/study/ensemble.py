@@ -16,7 +16,7 @@ import numpy as np
 from .. import metrics
 from ..reports.finished_runs import read_predictions, read_report
 from ..tasks import task_of_run
-from ..tasks.measures import at_thresholds
+from ..tasks.corpus_metrics import at_thresholds
 
 
 def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:
@@ -53,5 +53,6 @@ def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:
         mean = np.mean([one.probabilities for one in found], axis=0)
         if multi_label and split == "validation":
             tuned = metrics.tune_thresholds(gold, mean)
-        result[split] = at_thresholds(reports[0]["dataset"], gold, mean, names, reports[0]["threshold"], tuned)
+        decisions = None if tuned is None else mean > np.asarray(tuned)
+        result[split] = at_thresholds(reports[0]["dataset"], gold, mean, names, reports[0]["threshold"], decisions)
     return result

@@ -264,7 +264,7 @@ def _run_baseline(name: str, first: str, recipe: Recipe, folder: Path, data_dir)
 def _evaluate_generator(
     folder: Path, recipe: Recipe, data_dir, judges, contexts: int, bertscore_model: str | None
 ) -> None:
-    from ..tasks.emotional_response.measuring import evaluate_replies
+    from ..tasks.emotional_response.evaluating import evaluate_replies
     from ..tasks.emotional_response.predictor import ReplyGenerator
 
     path = folder / "evaluation.json"

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 
 if TYPE_CHECKING:
@@ -219,7 +219,64 @@ class Page:
     emotions: Sequence[str] | None = None
 
 
-def _none(*args: Any, **kwargs: Any) -> None:
+@runtime_checkable
+class AnyPredictor(Protocol):
+    """
+    What all predictors have. It is for types alone: predictors inherit nothing from each other.
+
+    Attributes:
+        task: the task of the model.
+        model: a model of transformers, or an exported one.
+        tokenizer: the tokenizer of the model.
+        max_length: the most tokens that are read of a text.
+    """
+
+    task: Task
+    model: Any
+    tokenizer: Any
+    max_length: int
+
+    def predict(self, *args: Any, **kwargs: Any) -> tuple[list[Any], Unread]:
+        """The results, and what the model could not read of each text."""
+
+
+@runtime_checkable
+class LabelPredictor(AnyPredictor, Protocol):
+    """
+    What predictors have whose models choose among C labels. An item is what a model reads: a text, or a dialogue; its units are what gets
+    labels: the text itself, its targets and aspects, or its turns. N counts units.
+
+    Attributes:
+        labels: C names.
+        multi_label: whether a unit may have several labels.
+    """
+
+    labels: list[str]
+    multi_label: bool
+
+    def encode(self, items: Any, /) -> Any:
+        """The items as the model reads them."""
+
+    def probabilities(self, items: Any, /) -> np.ndarray:
+        """(N, C) float32 of items, or of what `encode` gives."""
+
+    def present(self, probabilities: np.ndarray, *args: Any, **kwargs: Any) -> list[Any]:
+        """The results from probabilities."""
+
+    def of_rows(self, rows: Dataset, progress: bool = False) -> np.ndarray:
+        """(N, C) float32 of the rows of a corpus."""
+
+    def of_items(self, items: Sequence[Any], /, top_k: int | None = None) -> tuple[list[Any], Unread]:
+        """The results of the items of a file, at most `top_k` for each unit."""
+
+    def check_top_k(self, top_k: int | None, /) -> None:
+        """ValueError for a `top_k` that `of_items` does not take."""
+
+    def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
+        """Warn, with these counts, of texts that were cut and of texts that the tokenizer does not know."""
+
+
+def _none(*args: Any, **kwargs: Any) -> Any:
     """Default for functions that a task need not have."""
 
 
@@ -274,8 +331,8 @@ class Task:
             checkpoint into `folder`, which is None in the others. It adds figures to `run`.
         card: (run folder, recipe, metrics.json, the entry of its best seed) -> `Card`.
 
-    Prediction (`predictor.py`, `showing.py`, `measuring.py`):
-        predictor: (model, tokenizer, max_length=..., **predictor_options) -> a `Predictor`.
+    Prediction (`predictor.py`, `showing.py`, `evaluating.py`):
+        predictor: (model, tokenizer, max_length=..., **predictor_options) -> its predictor, a `LabelPredictor` where its models choose labels.
         exported: folder -> the exported model of a predictor.
         answer: (predictor, lines, **options) -> `Answer`; None: it has another command than `predict`.
         loader_options: (predictor, corpus) -> options that the corpus' loader gets unless they are given.
@@ -331,18 +388,18 @@ class Task:
     complete: Callable[..., dict[str, Any]] = _nothing
     check_recipe: Callable[..., None] = _none
     warn: Callable[..., None] = _none
-    arguments: Callable[..., dict[str, Any]] = later(__package__, "measures.selected_by_corpus")
+    arguments: Callable[..., dict[str, Any]] = later(__package__, "corpus_metrics.selected_by_corpus")
     parts: Callable[..., list[Part] | None] = _none
     prepare: Callable[..., Prepared]
     finish: Callable[..., HeldOut | None]
     card: Callable[..., Card]
 
-    predictor: Callable[..., Any] = _none
+    predictor: Callable[..., AnyPredictor] = _none
     exported: Callable[..., Any] = later("hf_emotion.runtime", "onnx.OnnxClassifier")
     answer: Callable[..., Answer] | None = None
     loader_options: Callable[..., dict[str, Any]] = _nothing
-    evaluate: Callable[..., dict[str, Any]] | None = None
-    figures: Callable[..., list[Table | str]] | None = None
+    evaluate: Callable[..., dict[str, Any]] = _none
+    figures: Callable[..., list[Table | str]] = _none
     aspect_errors: Callable[..., dict[str, Any] | None] = _none
 
     explains: frozenset[str] = frozenset()
@@ -359,9 +416,11 @@ class Task:
 __all__ = [
     "OWN_TERMS",
     "Answer",
+    "AnyPredictor",
     "Corpus",
     "FileColumns",
     "HeldOut",
+    "LabelPredictor",
     "Page",
     "Part",
     "Prepared",

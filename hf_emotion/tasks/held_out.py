@@ -17,7 +17,7 @@ from ..io.files import filling
 from ..recipes import Recipe
 from . import task_of_rows
 from .base import HeldOut
-from .measures import at_thresholds
+from .corpus_metrics import at_thresholds
 
 
 def finish_classifier(
@@ -84,7 +84,8 @@ def held_out(
         if thresholds is not None:
             model.config.thresholds = thresholds
     for split, scores in probabilities.items():
-        run[split] = at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, thresholds)
+        decisions = None if thresholds is None else scores > np.asarray(thresholds)
+        run[split] = at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, decisions)
     with filling(folder) as temporary:
         save(temporary)
         _write_predictions(temporary / "predictions.parquet", splits, probabilities, names)

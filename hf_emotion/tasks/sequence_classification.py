@@ -29,7 +29,7 @@ from ..runtime.batching import INPUT_NAMES, encode_texts, pad_rows
 from ..runtime.loading import read_config, read_model
 from ..runtime.unread import Unread, warn_unread
 from .base import Prepared
-from .measures import single_label
+from .corpus_metrics import single_label
 from .rows import class_counts, label_matrix
 
 

@@ -30,12 +30,12 @@ def task_of_training(recipe: Recipe, splits: DatasetDict) -> tuple[Task, Dataset
         read = None if parts["train"] is None else task_of_rows(parts["train"])
         if read is None or task not in (None, read):
             readers = [found] if read is None else [found, read]
-            fitting = [name for reader in readers for name in reader.model_types]
+            fitting = [repr(name) for reader in readers for name in reader.model_types]
             fitting += ["null"] if any(reader.stock for reader in readers) else []
             wanted = "the base model's own classifier reads texts" if task is None else f"it reads {task.reads}"
             raise ValueError(
                 f"`model_type` {recipe.model_type!r} does not fit `dataset` {recipe.dataset!r}: {wanted}, and the corpus holds "
-                f"{found.reads}. One of {', '.join(fitting)} fits."
+                f"{found.reads}. These fit: {', '.join(fitting)}."
             )
         found, splits = read, DatasetDict(parts)
     for name in sorted({name for other in TASKS for name in other.recipe_fields}):

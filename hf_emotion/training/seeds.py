@@ -6,7 +6,7 @@ import json
 import logging
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from transformers import EarlyStoppingCallback, Trainer, TrainingArguments, set_
 from ..data.splits import fingerprint, label_names
 from ..io.files import filling, write_json
 from ..recipes import Recipe
-from ..tasks.base import HeldOut, Part, Prepared, Task
+from ..tasks.base import HeldOut, LabelPredictor, Part, Prepared, Task
 from ..tasks.checkpoints import load_any
 from ..tasks.held_out import held_out
 from .adapters import FOLDER as ADAPTER
@@ -206,7 +206,7 @@ def _train_parts(
             check_same_data(entries[-1].get("data"), fingerprint(own), finished)
         if not main_process:
             continue
-        predictor = task.predictor(*load_any(str(place)), max_length=recipe.max_length)
+        predictor = cast(LabelPredictor, task.predictor(*load_any(str(place)), max_length=recipe.max_length))
         for split, scores in probabilities.items():
             if len(part.rows[split]):
                 scores[part.rows[split]] = predictor.of_rows(own[split], progress=True)

@@ -694,11 +694,6 @@ def test_a_threshold_for_one_label_a_row(argv, single_run, single_label):
     assert argv(*command).code == 0
 
 
-def test_what_kind_of_labels_the_corpus_and_the_model_have(argv, single_run, feelings):
-    done = argv("evaluate", single_run, "--dataset", "files", "--data-dir", feelings, "--option", "label_separator=|")
-    assert done.code == 1 and re.search("corpus has several labels per row.* model gives one", done.err)
-
-
 @pytest.mark.parametrize("command", ["generate", "evaluate"])
 def test_no_file_is_written_over(argv, tmp_path, command):
     source = write_csv(tmp_path / "mine.jsonl", ["context"], [["{}"]])

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from sklearn.metrics import f1_score
 
 from hf_emotion import metrics
-from hf_emotion.tasks.measures import single_label
+from hf_emotion.tasks.corpus_metrics import single_label
 from hf_emotion.taxonomies import GOEMOTIONS
 
 

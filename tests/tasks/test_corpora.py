@@ -18,7 +18,7 @@ import hf_emotion.tasks.dialogue_emotion.loading as dialogue
 import hf_emotion.tasks.targeted_sentiment.loading as aspect
 from hf_emotion import load_dataset_for, metrics
 from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, options_of, task_of_rows
-from hf_emotion.tasks.measures import single_label
+from hf_emotion.tasks.corpus_metrics import single_label
 from hf_emotion.tasks.rows import duplicates_between_splits
 
 

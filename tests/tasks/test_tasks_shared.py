@@ -20,7 +20,9 @@ from toolkit_helpers import files_in, invoke, one_thread, report_of
 from typer.testing import CliRunner
 
 from hf_emotion.cli import app
+from hf_emotion.inference import load_predictor
 from hf_emotion.tasks import TASKS, corpora, task_of, task_of_run
+from hf_emotion.tasks.base import OWN_TERMS, AnyPredictor, LabelPredictor
 from hf_emotion.training import seeds
 
 
@@ -52,9 +54,11 @@ def run_of(workplace):
             recipe = Path("recipes", f"{case.id}.yaml")
             names = [case.recipe["dataset"], *case.recipe.get("dataset_options", {}).get("corpora", ())]
             own = any(corpora()[name].own_files for name in names)
+            base = Path(case.recipe["base_model"])
             fields = {**case.recipe, **({"data_license": "CC-BY-4.0", "data_terms": "mine & yours"} if own else {})}
+            fields["base_model"] = str(base.resolve() if base.is_dir() else base)
             recipe.write_text(yaml.safe_dump(fields, allow_unicode=True), encoding="utf-8")
-            invoke("train", recipe, "-o", f"runs/{case.id}", "--data-dir", case.data)
+            invoke("train", recipe, "-o", f"runs/{case.id}", "--data-dir", Path(case.data).resolve())
             done[case.id] = Path("runs", case.id).resolve()
         return done[case.id]
 
@@ -87,6 +91,21 @@ def test_a_training_leaves_a_checkpoint_that_transformers_loads(case, run_of):
     assert np.isfinite(figures[metric]["mean"])
     card = (run / "README.md").read_text(encoding="utf-8")
     assert "library_name: transformers" in card and case.recipe["name"] in card
+
+
+@of_case(TASK_CASES)
+def test_nothing_names_a_place_on_the_disk(case, run_of, workplace):
+    run = run_of(case)
+    for name in ("README.md", "config.json", "tokenizer_config.json"):
+        text = (run / name).read_text(encoding="utf-8")
+        for path in (workplace, Path.home(), Path(__file__).parents[2]):
+            assert str(path) not in text or len(path.parts) == 1, (name, path)
+
+
+@of_case(ANSWERING)
+def test_predictors_have_what_all_rooms_use(case, run_of):
+    predictor = load_predictor(run_of(case))
+    assert isinstance(predictor, LabelPredictor if predictor.task.selects_labels else AnyPredictor)
 
 
 @of_case(TASK_CASES)

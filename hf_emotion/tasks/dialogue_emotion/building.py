@@ -22,8 +22,8 @@ from ...runtime.batching import encode_texts
 from ...runtime.loading import read_config, read_model
 from ...runtime.unread import Unread, warn_unread
 from ..base import HeldOut, Prepared
+from ..corpus_metrics import single_label
 from ..held_out import finish_classifier
-from ..measures import single_label
 from ..sequence_classification import base_tokenizer, check_length
 from .predictor import DialoguePredictor, pad_dialogues, utterance_vectors
 

@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...data.files import SPLIT_STEMS, split_files, valid_rows
+from ...data.files import valid_rows
 from ...data.lazily import datasets
-from ...data.own_files import read_name, training_names, unknown_name
+from ...data.own_files import check_columns, own_files, read_name, training_names, unknown_name, with_validation
 from ...data.rows import BadRow, OnBadRows, Rows
 from ...runtime.plain import readable
 from .rows import set_aside, to_dataset
-
-
-logger = logging.getLogger(__name__)
 
 
 def load_dialogue_files(
@@ -49,14 +45,10 @@ def load_dialogue_files(
         FileNotFoundError, ValueError: no file, no such column, an empty utterance, an unknown label, such as one that no
             training row has (with the nearest one), a file without any label.
     """
-    if data_dir is None:
-        raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
-    if isinstance(labels, str):
-        raise ValueError(f"`labels` must be a list of names, got the string {labels!r}: write [{labels}].")
     columns = {"utterance": utterance_column, "speaker": speaker_column, "label": label_column}
     parsed: dict[str, Rows] = {}
     names = list(labels or [])
-    for split, path in split_files(Path(data_dir)).items():
+    for split, path in own_files(data_dir, labels=labels).items():
         parsed[split] = rows = Rows(path, on_bad_rows)
         whole_dialogues = None
         seen: set[str] = set()
@@ -95,23 +87,15 @@ def load_dialogue_files(
         for row in rows.rows:
             row["labels"] = ids[row["labels"]]
         splits[split] = to_dataset(rows, names)
-    if "validation" not in splits and validation_fraction != 0:
-        splits["train"], splits["validation"] = set_aside(splits["train"], validation_fraction)
-        logger.warning("no validation file: %d training dialogues set aside for validation", len(splits["validation"]))
-    return datasets.DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
+    return with_validation(splits, validation_fraction, set_aside, "dialogues")
 
 
 def _check_columns(path: Path, line: int, row: Mapping, dialogue_column: str, columns: Mapping[str, str]) -> None:
     wanted = [dialogue_column, columns["utterance"], columns["label"]]
     if columns["speaker"] != "speaker":  # a name that was given must be there
         wanted.append(columns["speaker"])
-    missing = [name for name in wanted if name not in row]
-    if missing:
-        raise ValueError(
-            f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with "
-            "dialogue_column, utterance_column, speaker_column or label_column; a file with one dialogue per row has the "
-            "column 'turns'."
-        )
+    remedy = "dialogue_column, utterance_column, speaker_column or label_column; a file with one dialogue per row has the column 'turns'"
+    check_columns(path, line, row, wanted, remedy)
 
 
 def _turns(

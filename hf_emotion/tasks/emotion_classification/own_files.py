@@ -10,9 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...data.files import SPLIT_STEMS, split_files, valid_rows
+from ...data.files import valid_rows
 from ...data.lazily import datasets
-from ...data.own_files import check_different, check_label_column, draw_units, known_names
+from ...data.own_files import (
+    check_columns,
+    check_different,
+    check_label_column,
+    draw_units,
+    known_names,
+    own_files,
+    with_validation,
+)
 from ...data.rows import OnBadRows, Rows
 from ...data.splits import split_by_text
 from ..targeted_sentiment.rows import add_none_rows, none_label, to_aspect_dataset
@@ -67,10 +75,7 @@ def load_files(
         FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label, aspect or target (with the
             nearest one), options that exclude each other.
     """
-    lists = {"labels": labels, "label_columns": label_columns, "aspects": aspects, "targets": targets}
-    for option, value in lists.items():
-        if isinstance(value, str):
-            raise ValueError(f"`{option}` must be a list of names, got the string {value!r}: write [{value}].")
+    files = own_files(data_dir, labels=labels, label_columns=label_columns, aspects=aspects, targets=targets)
     if label_separator == "":
         raise ValueError(
             "`label_separator` must not be empty: name what stands between the labels, e.g. '|', or leave it out for one "
@@ -88,26 +93,14 @@ def load_files(
     given |= {"target": targets} if target_column else {}
     both = ("aspect", aspect_column), ("target", target_column)
     context_columns = {name: column for name, column in both if column}
-    if data_dir is None:
-        raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
-    files = split_files(Path(data_dir))
     parsed: dict[str, Rows] = {}
     multi_label = label_columns is not None or label_separator is not None
     for split, path in files.items():
         parsed[split] = rows = Rows(path, on_bad_rows)
         for line, row in valid_rows(path, rows):
             wanted = [text_column, *(label_columns or [label_column]), id_column, aspect_column, target_column]
-            missing = [name for name in wanted if name is not None and name not in row]
-            if missing:
-                options = (
-                    "label_column, aspect_column or target_column"
-                    if aspect_column
-                    else "label_column or label_columns"
-                )
-                raise ValueError(
-                    f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with "
-                    f"text_column, {options}."
-                )
+            more = "label_column, aspect_column or target_column" if aspect_column else "label_column or label_columns"
+            check_columns(path, line, row, wanted, f"text_column, {more}")
             if label_columns is not None:
                 flags = {name: str(row[name]).strip() for name in label_columns}
                 no_flags = {name: flag for name, flag in flags.items() if flag not in ("0", "1", "True", "False")}
@@ -175,21 +168,18 @@ def load_files(
             splits[split] = to_aspect_dataset(rows, names["labels"], names["aspect"], names.get("target"))
         else:
             splits[split] = rows.to_dataset(names["labels"], multi_label)
-    if "validation" not in splits and validation_fraction != 0:
-        if aspect_column is not None:
-            train, validation = split_by_text(splits["train"], validation_fraction)
-        else:
-            total = len(splits["train"])
-            if not 0 < validation_fraction < 1 or math.ceil(validation_fraction * total) == total:
-                raise ValueError(
-                    "`validation_fraction` must lie between 0 and 1 and leave rows in both parts, got "
-                    f"{validation_fraction} of {total} rows; or add a validation file."
-                )
-            rest, drawn = draw_units(splits["train"], range(total), math.ceil(validation_fraction * total))
-            train, validation = splits["train"].select(rest), splits["train"].select(drawn)
-        logger.warning("no validation file: %d training rows set aside for validation", len(validation))
-        splits = {**splits, "train": train, "validation": validation}
-    return datasets.DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
+    return with_validation(splits, validation_fraction, _split_rows if aspect_column is None else split_by_text)
+
+
+def _split_rows(rows: datasets.Dataset, fraction: float) -> tuple[datasets.Dataset, datasets.Dataset]:
+    total = len(rows)
+    if not 0 < fraction < 1 or math.ceil(fraction * total) == total:
+        raise ValueError(
+            "`validation_fraction` must lie between 0 and 1 and leave rows in both parts, got "
+            f"{fraction} of {total} rows; or add a validation file."
+        )
+    rest, drawn = draw_units(rows, range(total), math.ceil(fraction * total))
+    return rows.select(rest), rows.select(drawn)
 
 
 def _label_name(value: Any) -> str:

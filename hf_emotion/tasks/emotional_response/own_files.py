@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from ...data.files import SPLIT_STEMS, split_files, valid_rows
+from ...data.files import valid_rows
 from ...data.lazily import datasets
-from ...data.own_files import known_names, read_name
+from ...data.own_files import check_columns, known_names, own_files, read_name, with_validation
 from ...data.rows import BadRow, OnBadRows, Rows
 from ...data.splits import split_by_text
 from .rows import add_reply, to_dataset
-
-
-logger = logging.getLogger(__name__)
 
 
 def load_reply_files(
@@ -45,16 +41,13 @@ def load_reply_files(
         FileNotFoundError, ValueError: no file, no such column, an empty context or reply, an id that occurs twice in a file,
             an unknown label, such as one that no training row has (with the nearest one).
     """
-    if data_dir is None:
-        raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
-    if isinstance(labels, str):
-        raise ValueError(f"`labels` must be a list of names, got the string {labels!r}: write [{labels}].")
     parsed: dict[str, Rows] = {}
-    for split, path in split_files(Path(data_dir)).items():
+    for split, path in own_files(data_dir, labels=labels).items():
         parsed[split] = rows = Rows(path, on_bad_rows)
         seen: set[str] = set()
         for line, row in valid_rows(path, rows):
-            _check_columns(path, line, row, [context_column, reply_column, label_column, id_column])
+            columns = [context_column, reply_column, label_column, id_column]
+            check_columns(path, line, row, columns, "context_column, reply_column, label_column or id_column")
             try:
                 label = read_name(row[label_column], label_column)
                 row_id = f"{split}-{line}" if id_column is None else read_name(row[id_column], id_column)
@@ -72,16 +65,4 @@ def load_reply_files(
         for row in rows.rows:
             row["labels"] = ids[row["labels"]]
         splits[split] = to_dataset(rows, names)
-    if "validation" not in splits and validation_fraction != 0:
-        splits["train"], splits["validation"] = split_by_text(splits["train"], validation_fraction, column="context")
-        logger.warning("no validation file: %d training rows set aside for validation", len(splits["validation"]))
-    return datasets.DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
-
-
-def _check_columns(path: Path, line: int, row: Mapping[str, Any], columns: Iterable[str | None]) -> None:
-    missing = [name for name in columns if name is not None and name not in row]
-    if missing:
-        raise ValueError(
-            f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with context_column, "
-            "reply_column, label_column or id_column."
-        )
+    return with_validation(splits, validation_fraction, partial(split_by_text, column="context"))

@@ -591,12 +591,6 @@ class TestOwnDialogues:
         write_own(tmp_path / "dev", OWN, "csv")
         assert load_dialogue_files(tmp_path)["train"]["labels"][2] == [-1]
 
-    @pytest.mark.parametrize("layout", LAYOUTS)
-    def test_no_label_at_all(self, tmp_path, layout):
-        path = write_own(tmp_path / "train", [[*row[:3], ""] for row in OWN], layout)
-        with pytest.raises(ValueError, match="no utterance has a label; name the column"):
-            load_dialogue_files(path)
-
     def test_bad_utterances(self, tmp_path, caplog):
         bad = [
             (["x", "Ann", " ", "joy"], "the utterance in 'utterance' is empty or no string: ' '"),

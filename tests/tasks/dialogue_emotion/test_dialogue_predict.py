@@ -2,7 +2,6 @@
 """Prediction of dialogues: lists of them against the plain model, the pipeline, files with interruptions, the command."""
 
 import csv
-import io
 import json
 import os
 import subprocess
@@ -767,7 +766,3 @@ class TestCommand:
         result = argv("predict", folder, *arguments)
         assert result.code == code and message in " ".join(result.err.replace("│", " ").split())
         assert result.out == "" and (code == 2 or len(result.err.splitlines()) == 1)
-
-    def test_nothing_to_predict(self, argv, folder, monkeypatch):
-        monkeypatch.setattr(sys, "stdin", io.StringIO("\n  \n"))
-        assert "error: no text: give texts" in argv("predict", folder).err

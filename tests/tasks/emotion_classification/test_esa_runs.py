@@ -25,7 +25,6 @@ from toolkit_helpers import (
     MAX_LENGTH,
     RESULTS,
     files_in,
-    invoke,
     one_thread,
     recipe_for,
     report_of,
@@ -56,8 +55,6 @@ from hf_emotion import (
     train,
 )
 from hf_emotion.convert import bert_to_roberta
-from hf_emotion.inference import load_predictor
-from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.serving.bulk import predict_file
 from hf_emotion.tasks.sequence_classification import build_classifier
 from hf_emotion.training.recipe_checks import check_parts
@@ -444,25 +441,7 @@ class TestFreshProcess:
             assert row[0]["score"] == pytest.approx(wanted[0]["score"], abs=1e-5)
 
 
-class TestCommands:
-    def test_predict(self, run):
-        texts = [LONG, "so sick, the home is not sad"]
-        lines = invoke("predict", run, *texts, "--json", "--top-k", 6).splitlines()
-        expected = Predictor(run, device="cpu")(texts, top_k=6)
-        for line, text, labels in zip(lines, texts, expected, strict=True):
-            found = json.loads(line)
-            assert found["text"] == text
-            assert found["labels"] == [{**item, "score": pytest.approx(item["score"], abs=1e-6)} for item in labels]
-
-    def test_evaluate(self, run, emotion6):
-        command = ["evaluate", run, "--dataset", "emotion6", "--data-dir", emotion6, "--max-length", MAX_LENGTH]
-        found = json.loads(invoke(*command, "--json"))
-        assert found["rows"] == 21
-        expected = report_of(run)["runs"][0]["test"]["argmax"]
-        for name in ("accuracy", "macro_f1", "weighted_f1"):
-            assert found["metrics"]["argmax"][name] == pytest.approx(expected[name], abs=1e-6)
-        assert evaluate(load_predictor(run), "emotion6", "validation", emotion6)["rows"] == 20
-
+class TestFiles:
     def test_predict_file(self, run, emotion6, tmp_path):
         texts = held_out_texts(emotion6)
         source = write_csv(tmp_path / "in.csv", ["text"], [[text] for text in texts])
@@ -513,15 +492,6 @@ class TestMissingGate:
     def test_pipeline(self, gated_runs, tmp_path, name):
         with pytest.raises(OSError, match="tfidf_gate.json is not beside its weights"):
             pipeline(model=str(without_gate(gated_runs[name], tmp_path)), trust_remote_code=True, device="cpu")
-
-    def test_commands(self, argv, filtered_run, tmp_path, emotion6):
-        folder = without_gate(filtered_run, tmp_path)
-        for arguments in (
-            ["predict", folder, "so sad"],
-            ["evaluate", folder, "--dataset", "emotion6", "--data-dir", emotion6],
-        ):
-            done = argv(*arguments)
-            assert done.code == 1 and "tfidf_gate.json is not beside its weights" in done.err
 
 
 class TestOtherRuns:
@@ -694,13 +664,6 @@ class TestRefused:
         ):
             train(recipe, tmp_path / "run", data_dir=emotion6)
 
-    def test_texts_with_aspects(self, base_roberta, corpora, tmp_path):
-        recipe = esa_recipe(base_roberta, dataset="sentihood", dataset_options={})
-        with pytest.raises(
-            ValueError, match="'roberta-esa' .*: it reads texts, and the corpus holds texts with aspects"
-        ):
-            train(recipe, tmp_path / "run", data_dir=corpora)
-
     def test_more_tokens_than_positions(self, base_roberta, emotion6, tmp_path):
         with pytest.raises(ValueError, match="`max_length` is 41, but .* has 40 positions"):
             train(esa_recipe(base_roberta, max_length=41), tmp_path / "run", data_dir=emotion6)
@@ -713,11 +676,6 @@ class TestRefused:
             check_parts(recipe_for(base_bert, model_config={"tfidf_gating": "filter"}))
         with pytest.raises(ValueError, match="tfidf_gating"):
             check_parts(esa_recipe(base_bert, model_config={"tfidf_gating": "filtre"}))
-
-    def test_oversampling_of_several_labels(self, base_roberta, tmp_path):
-        recipe = esa_recipe(base_roberta, dataset="quickstart")
-        with pytest.raises(ValueError, match="`oversample` needs one label per row"):
-            train(recipe, tmp_path / "run")
 
 
 class TestCards:

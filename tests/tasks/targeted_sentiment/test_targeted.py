@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Targeted aspect sentiment: whole runs of tiny models, prediction, commands, and what contexts do inside a model."""
 
-import io
 import json
 import math
 import random
 import re
 import shutil
-import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -284,13 +282,6 @@ class TestRunFolder:
         ):
             lengths = [len(text.split()) for text in rows["text"]]
             assert lengths != sorted(lengths) and lengths != sorted(lengths, reverse=True)
-
-    def test_nothing_names_a_place_on_the_disk(self, qacg_run, pair_run, aspect_bert, corpora):
-        for run in (qacg_run, pair_run):
-            for name in ("README.md", "config.json", "tokenizer_config.json"):
-                text = (run / name).read_text(encoding="utf-8")
-                for path in (run, aspect_bert, corpora, Path.home(), Path.cwd()):
-                    assert str(path) not in text or len(path.parts) == 1, (name, path)
 
 
 class TestLoadedCheckpoint:
@@ -584,21 +575,11 @@ class TestTargetedPredictor:
         with pytest.raises(ValueError, match=r"the model has no targets, only the aspects .*got the target 'food'"):
             TargetedPredictor(cg_run, device="cpu")("so happy", targets=["food"])
 
-    @pytest.mark.parametrize("text", ["", "  \n"])
+    @pytest.mark.parametrize("text", ["", "  \n", None])
     def test_empty_text(self, qacg_run, cg_run, text):
-        with pytest.raises(ValueError, match="text 1 "):
-            TargetedPredictor(qacg_run, device="cpu")([text])
-        with pytest.raises(ValueError, match=f"text 1 of .* is empty or no string: {re.escape(repr(text))}"):
-            TargetedPredictor(cg_run, device="cpu")([text])
-
-    @pytest.mark.parametrize("text", ["", None])
-    def test_an_empty_text_is_named_by_its_place(self, cg_run, text):
-        with pytest.raises(ValueError, match="text 2 of 2 is empty or no string"):
-            TargetedPredictor(cg_run, device="cpu")(["so happy", text])
-
-    def test_a_text_that_is_no_string(self, qacg_run):
-        with pytest.raises(ValueError, match="text 2 of 2 is empty or no string: None"):
-            TargetedPredictor(qacg_run, device="cpu")(["LOCATION1", None])
+        for run, first in ((qacg_run, "LOCATION1"), (cg_run, "so happy")):
+            with pytest.raises(ValueError, match=f"text 2 of 2 is empty or no string: {re.escape(repr(text))}"):
+                TargetedPredictor(run, device="cpu")([first, text])
 
     def test_targets_that_are_no_list_of_names(self, qacg_run):
         predictor = TargetedPredictor(qacg_run, device="cpu")
@@ -655,7 +636,7 @@ class TestKindsOfModels:
         self, tmp_path, aspect_bert, base_bert, corpora, places, feelings
     ):
         """Refused before anything is written, so that the same command can be given again."""
-        message = "`model_type` '{}' does not fit `dataset`.*: it reads texts.*, and the corpus holds texts.*null fits"
+        message = "`model_type` '{}' does not fit `dataset`.*: it reads texts.*, and the corpus holds texts.*These fit: '.*', null"
         for recipe, data in (
             (targeted_recipe(aspect_bert, model_type="label-aware-bert", model_config={}), corpora),
             (targeted_recipe(aspect_bert, model_type="label-aware-bert", model_config={}, **FILES), places),
@@ -785,12 +766,6 @@ class TestFiles:
         source = write_jsonl(tmp_path / "in.jsonl", [{"text": self.TEXTS[0]}])
         with pytest.raises(ValueError, match="`top_k` is for emotions"):
             predict_file(predictor, source, tmp_path / "out.jsonl", top_k=2, progress=False)
-        assert not (tmp_path / "out.jsonl").exists()
-
-    def test_top_k_is_refused_before_any_work(self, predictor, tmp_path):
-        source = write_jsonl(tmp_path / "in.jsonl", [{"text": self.TEXTS[0]}])
-        with pytest.raises(ValueError, match="top_k"):
-            predict_file(predictor, source, tmp_path / "out.jsonl", top_k=2, progress=False)
         assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 
     def test_cut_texts_are_counted_once(self, predictor, tmp_path, caplog):
@@ -843,14 +818,6 @@ class TestPredictCommand:
             (items,) = predictor("so happy", targets=names)
             assert cells(invoke("predict", qacg_run, "so happy", *options))[1:] == self.cells_of(items)
 
-    def test_json(self, qacg_run):
-        expected = TargetedPredictor(qacg_run, device="cpu")(list(self.TEXTS))
-        lines = [json.loads(line) for line in invoke("predict", qacg_run, *self.TEXTS, "--json").splitlines()]
-        assert [line["text"] for line in lines] == list(self.TEXTS)
-        for line, items in zip(lines, expected, strict=True):
-            assert set(line) == {"text", "sentiments", "truncated", "unknown"}
-            assert_same_entries(line["sentiments"], items)
-
     @pytest.mark.parametrize(
         ("arguments", "code", "message"),
         [
@@ -878,11 +845,6 @@ class TestPredictCommand:
         assert re.search(message, " ".join(re.sub("[│╭╮╰╯─]", " ", result.err).split()))
         assert code == 2 or len(result.err.splitlines()) == 1
         assert set(files_in(tmp_path)) == {"in.csv"}
-
-    def test_nothing_to_predict(self, argv, qacg_run, monkeypatch):
-        monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
-        result = argv("predict", qacg_run)
-        assert result.code == 1 and "error: no text: give texts" in result.err
 
 
 class TestTrainCommand:
@@ -943,15 +905,6 @@ class TestEvaluate:
             (item,) = [item for item in predictor(text, targets=[target])[0] if item["aspect"] == aspect]
             right += item["label"] == label
         assert result["metrics"]["argmax"]["accuracy"] == pytest.approx(right / 10)
-
-    def test_the_corpus_may_order_its_labels_otherwise(self, places_run, places):
-        options = ["--dataset", "files", "--data-dir", places, "--json"]
-        first = json.loads(invoke("evaluate", places_run, *options))
-        second = json.loads(invoke("evaluate", places_run, *options, "--option", "labels=[good, bad]"))
-        assert second["labels"] == ["good", "bad"] != first["labels"]
-        for name in ("accuracy", "macro_f1"):
-            assert second["metrics"]["argmax"][name] == pytest.approx(first["metrics"]["argmax"][name])
-        assert second["metrics"]["argmax"]["per_label"]["bad"] == first["metrics"]["argmax"]["per_label"]["bad"]
 
     def test_other_aspects_or_targets_are_named(self, argv, places_run, tmp_path):
         for column, row in ((2, ["so happy", "home", "price", "good"]), (1, ["so happy", "garden", "food", "good"])):
@@ -1017,10 +970,6 @@ class TestCompare:
         result = json.loads(invoke("compare", cg_run, cg_run, "--json"))
         names = ["precision", "recall", "f1", "accuracy_2way", "accuracy_3way", "accuracy_4way", "accuracy"]
         assert result["metrics"] == [f"{name} (argmax)" for name in [*names, "macro_f1", "weighted_f1"]]
-
-    def test_runs_of_other_corpora(self, argv, qacg_run, cg_run):
-        result = argv("compare", qacg_run, cg_run)
-        assert result.code == 1 and "were not measured on the same rows and labels" in result.err
 
 
 class TestConvertCommand:
@@ -1201,12 +1150,8 @@ class TestOneModelPerContext:
         assert folders == set(self.CONTEXTS)
         assert {path.name for path in contexts_run.iterdir() if path.is_file()} == RESULTS
         for name in self.CONTEXTS:
-            assert {*CHECKPOINT, "run.json"} <= set(files_in(contexts_run / name))
-            assert [path for path in (contexts_run / name).iterdir() if path.is_dir()] == []
-
-    def test_checkpoints_are_those_of_any_run(self, contexts_run):
-        for name in self.CONTEXTS:
             assert set(files_in(contexts_run / name)) == CHECKPOINT | {"run.json"}
+            assert [path for path in (contexts_run / name).iterdir() if path.is_dir()] == []
 
     def test_each_row_is_predicted_by_the_model_of_its_context(self, contexts_run):
         models = {
@@ -1286,10 +1231,6 @@ class TestOneModelPerContext:
         (tmp_path / "run" / "empty").mkdir(parents=True)
         result = argv("predict", tmp_path / "run", "LOCATION1")
         assert result.err == f"error: {tmp_path / 'run'} is no checkpoint: it has no config.json.\n"
-
-    def test_it_can_be_compared(self, contexts_run, qacg_run):
-        (test,) = json.loads(invoke("compare", contexts_run, qacg_run, "--json"))["tests"]
-        assert (test["first"], test["second"]) == ("single", "qacg")
 
     def test_card(self, contexts_run):
         text = (contexts_run / "README.md").read_text(encoding="utf-8")
@@ -1406,18 +1347,10 @@ class TestOneModelPerContext:
         message = f"no {split} row for sun-calm: `one_model_per_context` needs some for every context"
         with pytest.raises(ValueError, match=message):
             train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=data)
-
-    def test_a_context_without_rows_leaves_the_folder_free(self, aspect_bert, places, tmp_path, steps, no_plots):
-        data = tmp_path / "data"
-        shutil.copytree(places, data)
-        rows = [row for row in places_rows(*PLACES_PARTS["dev"]) if row[1:3] != ["sun", "calm"]]
-        write_csv(data / "dev.csv", PLACES_HEADER, rows)
-        with pytest.raises(ValueError, match="no validation row for sun-calm"):
-            train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=data)
-        assert steps == [] and not (tmp_path / "run").exists()
+        assert not (tmp_path / "run").exists()
 
     @pytest.mark.slow
-    def test_several_seeds(self, aspect_bert, places, tmp_path, no_plots):
+    def test_several_seeds(self, argv, aspect_bert, places, tmp_path, no_plots):
         recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, seeds=[3, 8], **FILES)
         output = tmp_path / "run"
         report = train(recipe, output, data_dir=places)
@@ -1432,13 +1365,8 @@ class TestOneModelPerContext:
             for name in names:
                 assert set(files_in(output / f"seed-{seed}" / name)) == CHECKPOINT | {"run.json"}
             assert [run["seed"] for run in report_of(output / f"seed-{seed}")["runs"]] == [seed]
-
-    @pytest.mark.slow
-    def test_several_seeds_are_found(self, argv, aspect_bert, places, tmp_path, no_plots):
-        recipe = contexts_recipe(aspect_bert, {"max_steps": 1}, seeds=[3, 8], **FILES)
-        train(recipe, tmp_path / "run", data_dir=places)
-        assert '"PATH_OR_REPO", "subfolder": "home-calm"' in (tmp_path / "run" / "README.md").read_text()
-        assert "home-calm" in argv("predict", tmp_path / "run", "the home is so happy").err
+        assert '"PATH_OR_REPO", "subfolder": "home-calm"' in (output / "README.md").read_text()
+        assert "home-calm" in argv("predict", output, "the home is so happy").err
 
     @pytest.mark.slow
     def test_contexts_whose_names_meet(self, aspect_bert, tmp_path, no_plots):

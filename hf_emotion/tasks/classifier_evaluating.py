@@ -11,8 +11,8 @@ from .. import metrics
 from ..data.splits import label_names
 from . import corpus_of, headline, task_of_rows
 from .base import Table, Task
+from .corpus_metrics import at_thresholds
 from .loading import load_split
-from .measures import single_label
 from .rows import label_matrix, rows_for_task
 
 
@@ -55,23 +55,23 @@ def evaluate_single(
     """Metrics of a model that gives each row (turn) one label."""
     rows, names, gold = rows_for(predictor, dataset, split, data_dir, options)
     probabilities = predictor.of_rows(rows, progress=True)[:, [predictor.labels.index(name) for name in names]]
-    return single_results(dataset, gold, probabilities, names)
+    return result_of(dataset, gold, probabilities, names)
 
 
-def single_results(dataset: str, gold: np.ndarray, probabilities: np.ndarray, names: list[str]) -> dict[str, Any]:
-    results = {"argmax": single_label(dataset, gold, probabilities, names)}
-    return {"rows": int((gold >= 0).sum()), "labels": names, "metrics": results}
-
-
-def several_results(
-    gold: np.ndarray, probabilities: np.ndarray, decisions: np.ndarray, names: list[str], threshold: float | None
+def result_of(
+    dataset: str,
+    gold: np.ndarray,
+    probabilities: np.ndarray,
+    names: list[str],
+    threshold: float = metrics.PUBLISHED_THRESHOLD,
+    decisions: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    fixed = metrics.PUBLISHED_THRESHOLD if threshold is None else threshold
-    results = {
-        "fixed": metrics.goemotions(gold, probabilities, fixed, names),
-        "tuned": metrics.goemotions(gold, probabilities, label_names=names, decisions=decisions),
-    }
-    return {"rows": len(gold), "labels": names, "metrics": results}
+    """
+    What `evaluate` gives: "rows" (those with a label, or that may have several), "labels", and "metrics" as `at_thresholds` says.
+    """
+    rows = int((gold >= 0).sum()) if decisions is None else len(gold)
+    figures = at_thresholds(dataset, gold, probabilities, names, threshold, decisions)
+    return {"rows": rows, "labels": names, "metrics": figures}
 
 
 def figures(task: Task, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:

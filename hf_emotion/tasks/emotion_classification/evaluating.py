@@ -4,9 +4,10 @@
 from pathlib import Path
 from typing import Any
 
+from ...metrics import PUBLISHED_THRESHOLD
 from ...taxonomies import NO_ROLL_UP, TAXONOMIES
 from .. import corpus_of, options_of
-from ..evaluating import rows_for, several_results, single_results
+from ..classifier_evaluating import result_of, rows_for
 from .predictor import Predictor
 
 
@@ -41,6 +42,7 @@ def evaluate(
     order = [predictor.labels.index(name) for name in names]
     own = predictor.of_rows(rows, progress=True)
     probabilities = predictor.roll_up(own)[:, order]
-    if gold.ndim == 2:
-        return several_results(gold, probabilities, predictor.decide(own)[:, order], names, threshold)
-    return single_results(dataset, gold, probabilities, names)
+    if gold.ndim == 1:
+        return result_of(dataset, gold, probabilities, names)
+    threshold = PUBLISHED_THRESHOLD if threshold is None else threshold
+    return result_of(dataset, gold, probabilities, names, threshold, predictor.decide(own)[:, order])

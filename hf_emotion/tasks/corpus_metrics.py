@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictions measured by what their corpus says."""
+"""Predictions, measured by the metrics that their corpus names."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,14 +34,17 @@ def at_thresholds(
     probabilities: np.ndarray,
     label_names: Sequence[str],
     threshold: float,
-    tuned: Sequence[float] | None,
+    decisions: np.ndarray | None,
 ) -> dict[str, dict]:
-    """`goemotions` at one "fixed" threshold and at "tuned" ones, one for each label; without these `single_label` as "argmax"."""
-    if tuned is None:
+    """
+    `goemotions` of the labels above one "fixed" threshold, and of the (N, C) bool `decisions` as "tuned"; without decisions
+    `single_label` as "argmax".
+    """
+    if decisions is None:
         return {"argmax": single_label(corpus, labels, probabilities, label_names)}
     return {
         "fixed": metrics.goemotions(labels, probabilities, threshold, label_names),
-        "tuned": metrics.goemotions(labels, probabilities, tuned, label_names),
+        "tuned": metrics.goemotions(labels, probabilities, label_names=label_names, decisions=decisions),
     }
 
 
