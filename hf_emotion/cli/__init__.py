@@ -44,8 +44,6 @@ app = typer.Typer(
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"hf-emotion {__version__}")

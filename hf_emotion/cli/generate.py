@@ -81,7 +81,7 @@ def generate(
         from ..data.files import read_rows
 
         rows = []
-        for number, row in read_rows(input_):
+        for number, row in read_rows(input_, ("context", "emotion")):
             if not all(isinstance(row.get(name), str) and row[name].strip() for name in ("context", "emotion")):
                 raise ValueError(
                     f"{input_}, line {number}: `context` and `emotion` must be texts that are not empty, got {row}."

@@ -10,7 +10,6 @@ from .. import taxonomies
 from ..runtime.names import check_local
 
 
-
 def _checked(checkpoint: str) -> str:
     """Before the imports of the command, which take seconds."""
     check_local(checkpoint, "the checkpoint")

@@ -90,6 +90,7 @@ def fit_model(
         )
     arguments = training_arguments(TrainingArguments, recipe, checkpoints, seed, **task.arguments(recipe))
     prepared = task.prepare(recipe, splits, fields, arguments.main_process_first)
+    _check_metric(recipe, prepared)
     # Rows are evaluated in the order of their lengths, which saves padding; `measure` puts them back in their own order.
     order = np.arange(len(prepared.validation))
     if "length" in prepared.validation.column_names:
@@ -116,25 +117,22 @@ def fit_model(
         callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
     )
     trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
-    _check_metric(recipe, trainer, prepared)
     return trainer, prepared, fit(trainer, recipe, seed, checkpoints, resume, recipe_file, fingerprint(splits))
 
 
-def _check_metric(recipe: Recipe, trainer: Trainer, prepared: Prepared) -> None:
+def _check_metric(recipe: Recipe, prepared: Prepared) -> None:
     """ValueError for a `metric_for_best_model` that is not measured: the Trainer notices after the first epoch."""
     metric = recipe.training_arguments.get("metric_for_best_model")
     if metric is None or metric.removeprefix("eval_") == "loss":
         return
-    model = trainer.model.eval()
-    place = next(model.parameters()).device
     rows = prepared.validation.select(range(min(len(prepared.validation), 32)))
-    batch = {name: tensor.to(place) for name, tensor in prepared.collate(list(rows)).items()}
+    batch = prepared.collate(list(rows))
     with torch.no_grad():
-        logits = model(**batch).logits
+        logits = prepared.model.eval()(**batch).logits
     if prepared.reduce_logits is not None:
         logits = prepared.reduce_logits(logits, batch["labels"])
     try:
-        figures = prepared.measure(logits.float().cpu().numpy(), batch["labels"].cpu().numpy())
+        figures = prepared.measure(logits.float().numpy(), batch["labels"].numpy())
     except ValueError:  # these few rows may have no label; the Trainer sees all
         return
     known = [name for name, value in figures.items() if isinstance(value, float | int)]
@@ -142,7 +140,7 @@ def _check_metric(recipe: Recipe, trainer: Trainer, prepared: Prepared) -> None:
         near = difflib.get_close_matches(metric, known, n=1)
         raise ValueError(
             f"`metric_for_best_model` {metric!r} is not measured on {recipe.dataset}"
-            f"{f'; did you mean {near[0]!r}' if near else ''}: choose one of {['loss', *known]}, or leave it out."
+            f"{f', did you mean {near[0]!r}? Choose' if near else ': choose'} one of {['loss', *known]}, or leave it out."
         )
 
 

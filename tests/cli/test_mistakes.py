@@ -325,6 +325,15 @@ def test_the_best_epoch_is_not_the_one_with_the_largest_loss(tmp_path, metric):
     assert best_run(runs)["seed"] == (2 if greater else 1)
 
 
+@pytest.mark.parametrize("metric", ["kappa", "macro_fi", "eval_perplexity"])
+def test_a_metric_that_is_not_measured_ends_no_epoch(tmp_path, base_bert, metric, monkeypatch):
+    monkeypatch.setattr(Trainer, "train", lambda *arguments, **options: pytest.fail("trained"))
+    recipe = recipe_for(base_bert, {"metric_for_best_model": metric})
+    with pytest.raises(ValueError, match=f"`metric_for_best_model` '{metric}'.*'macro_f1'"):
+        train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 RANGES = {"num_train_epochs": 0, "learning_rate": -1.0, "weight_decay": -1.0, "label_smoothing_factor": 2.0}
 RANGES |= {f"per_device_{part}_batch_size": 0 for part in ("train", "eval")} | {"gradient_accumulation_steps": 0}
 RANGES |= {"max_grad_norm": -1.0, "train_sampling_strategy": "length"}

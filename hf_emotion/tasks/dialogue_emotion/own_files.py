@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...data.files import SPLIT_STEMS, split_files, valid_rows
+from ...data.files import SPLIT_STEMS, separator_hint, split_files, valid_rows
 from ...data.lazily import datasets
 from ...data.own_files import read_name, training_names, unknown_name
 from ...data.rows import BadRow, OnBadRows, Rows
@@ -28,6 +28,7 @@ def load_dialogue_files(
     labels: Sequence[str] | None = None,
     validation_fraction: float = 0.1,
     on_bad_rows: OnBadRows = "error",
+    separator: str | None = None,
 ) -> datasets.DatasetDict:
     """
     One's own dialogues in CSV, TSV, JSONL or Parquet files, in one of two layouts.
@@ -44,6 +45,7 @@ def load_dialogue_files(
         labels: the label names in their order. None: those of the training part, sorted.
         validation_fraction: share of the training dialogues set aside, at a fixed seed, where there is no validation file; 0: none.
         on_bad_rows: "error", or "skip" to drop, count and list malformed utterances (of the second layout: dialogues).
+        separator: what separates the values of CSV. None: "," ";" tab or "|", that with which the header names the columns.
 
     Raises:
         FileNotFoundError, ValueError: no file, no such column, an empty utterance, an unknown label, such as one that no
@@ -54,17 +56,20 @@ def load_dialogue_files(
     if isinstance(labels, str):
         raise ValueError(f"`labels` must be a list of names, got the string {labels!r}: write [{labels}].")
     columns = {"utterance": utterance_column, "speaker": speaker_column, "label": label_column}
+    wanted = [dialogue_column, utterance_column, label_column]
+    if speaker_column != "speaker":  # a name that was given must be there
+        wanted.append(speaker_column)
     parsed: dict[str, Rows] = {}
     names = list(labels or [])
     for split, path in split_files(Path(data_dir)).items():
         parsed[split] = rows = Rows(path, on_bad_rows)
         whole_dialogues = None
         seen: set[str] = set()
-        for line, row in valid_rows(path, rows):
+        for line, row in valid_rows(path, rows, wanted, separator):
             if whole_dialogues is None:
                 whole_dialogues = "turns" in row
             if not whole_dialogues:
-                _check_columns(path, line, row, dialogue_column, columns)
+                _check_columns(path, line, row, wanted)
             try:
                 if whole_dialogues:
                     dialogue_id = f"{split}-{line}" if row.get("id") is None else read_name(row["id"], "id")
@@ -101,16 +106,13 @@ def load_dialogue_files(
     return datasets.DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
 
 
-def _check_columns(path: Path, line: int, row: Mapping, dialogue_column: str, columns: Mapping[str, str]) -> None:
-    wanted = [dialogue_column, columns["utterance"], columns["label"]]
-    if columns["speaker"] != "speaker":  # a name that was given must be there
-        wanted.append(columns["speaker"])
+def _check_columns(path: Path, line: int, row: Mapping, wanted: Sequence[str]) -> None:
     missing = [name for name in wanted if name not in row]
     if missing:
         raise ValueError(
             f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with "
             "dialogue_column, utterance_column, speaker_column or label_column; a file with one dialogue a row has the "
-            "column 'turns'."
+            f"column 'turns'.{separator_hint(path)}"
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...data.files import SPLIT_STEMS, split_files, valid_rows
+from ...data.files import SPLIT_STEMS, separator_hint, split_files, valid_rows
 from ...data.lazily import datasets
 from ...data.own_files import check_different, check_label_column, draw_units, known_names
 from ...data.rows import OnBadRows, Rows
@@ -36,6 +36,7 @@ def load_files(
     aspects: Sequence[str] | None = None,
     targets: Sequence[str] | None = None,
     fill_none: bool = False,
+    separator: str | None = None,
 ) -> datasets.DatasetDict:
     """
     One's own CSV, TSV, JSONL or Parquet files.
@@ -61,6 +62,7 @@ def load_files(
         fill_none: with `aspect_column`: in every part, each text (and target) that has a row gets one with the label "none" (in
             the spelling of the corpus) for every aspect that no row of it names. For files that list only the aspects that a
             text names; a model of these alone would find an opinion on every aspect of every text.
+        separator: what separates the values of CSV. None: "," ";" tab or "|", that with which the header names the columns.
 
     Raises:
         FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label, aspect or target (with the
@@ -92,11 +94,12 @@ def load_files(
     files = split_files(Path(data_dir))
     parsed: dict[str, Rows] = {}
     multi_label = label_columns is not None or label_separator is not None
+    named = [text_column, *(label_columns or [label_column]), id_column, aspect_column, target_column]
+    wanted = [name for name in named if name is not None]
     for split, path in files.items():
         parsed[split] = rows = Rows(path, on_bad_rows)
-        for line, row in valid_rows(path, rows):
-            wanted = [text_column, *(label_columns or [label_column]), id_column, aspect_column, target_column]
-            missing = [name for name in wanted if name is not None and name not in row]
+        for line, row in valid_rows(path, rows, wanted, separator):
+            missing = [name for name in wanted if name not in row]
             if missing:
                 options = (
                     "label_column, aspect_column or target_column"
@@ -105,7 +108,7 @@ def load_files(
                 )
                 raise ValueError(
                     f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with "
-                    f"text_column, {options}."
+                    f"text_column, {options}.{separator_hint(path)}"
                 )
             if label_columns is not None:
                 flags = {name: str(row[name]).strip() for name in label_columns}

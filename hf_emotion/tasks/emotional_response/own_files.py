@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...data.files import SPLIT_STEMS, split_files, valid_rows
+from ...data.files import SPLIT_STEMS, separator_hint, split_files, valid_rows
 from ...data.lazily import datasets
 from ...data.own_files import known_names, read_name
 from ...data.rows import BadRow, OnBadRows, Rows
@@ -28,6 +28,7 @@ def load_reply_files(
     id_column: str | None = None,
     validation_fraction: float = 0.1,
     on_bad_rows: OnBadRows = "error",
+    separator: str | None = None,
 ) -> datasets.DatasetDict:
     """
     One's own pairs of context and reply in CSV, TSV, JSONL or Parquet files. The texts stay as they are: see `strip_emojis`.
@@ -40,6 +41,7 @@ def load_reply_files(
         validation_fraction: share of the distinct training contexts, with all their replies, set aside at a fixed seed where
             there is no validation file; 0: none.
         on_bad_rows: "error", or "skip" to drop, count and list rows without context or reply, or without a known label.
+        separator: what separates the values of CSV. None: "," ";" tab or "|", that with which the header names the columns.
 
     Raises:
         FileNotFoundError, ValueError: no file, no such column, an empty context or reply, an id that occurs twice in a file,
@@ -49,12 +51,13 @@ def load_reply_files(
         raise ValueError("`data_dir` must name a folder with train.csv (or .tsv, .jsonl, .parquet), or one such file.")
     if isinstance(labels, str):
         raise ValueError(f"`labels` must be a list of names, got the string {labels!r}: write [{labels}].")
+    columns = [context_column, reply_column, label_column, *([] if id_column is None else [id_column])]
     parsed: dict[str, Rows] = {}
     for split, path in split_files(Path(data_dir)).items():
         parsed[split] = rows = Rows(path, on_bad_rows)
         seen: set[str] = set()
-        for line, row in valid_rows(path, rows):
-            _check_columns(path, line, row, [context_column, reply_column, label_column, id_column])
+        for line, row in valid_rows(path, rows, columns, separator):
+            _check_columns(path, line, row, columns)
             try:
                 label = read_name(row[label_column], label_column)
                 row_id = f"{split}-{line}" if id_column is None else read_name(row[id_column], id_column)
@@ -78,10 +81,10 @@ def load_reply_files(
     return datasets.DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
 
 
-def _check_columns(path: Path, line: int, row: Mapping[str, Any], columns: Iterable[str | None]) -> None:
-    missing = [name for name in columns if name is not None and name not in row]
+def _check_columns(path: Path, line: int, row: Mapping[str, Any], columns: Iterable[str]) -> None:
+    missing = [name for name in columns if name not in row]
     if missing:
         raise ValueError(
             f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with context_column, "
-            "reply_column, label_column or id_column."
+            f"reply_column, label_column or id_column.{separator_hint(path)}"
         )
