@@ -26,8 +26,8 @@ def stdin_lines(what: str) -> Iterator[list[str]]:
         print(f"reading {what}s from the keyboard, one a line; Ctrl+D ends them", file=sys.stderr)
     # A text in the place of stdin has no bytes below it.
     source = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode())
-    decoder = codecs.getincrementaldecoder(sys.stdin.encoding or "utf-8")(sys.stdin.errors or "strict")
-    decoder = io.IncrementalNewlineDecoder(decoder, translate=True)
+    characters = codecs.getincrementaldecoder(sys.stdin.encoding or "utf-8")(sys.stdin.errors or "strict")
+    decoder = io.IncrementalNewlineDecoder(characters, translate=True)
     rest, start, found = "", "\ufeff", False
     while True:
         content = source.read1(READ_AT_ONCE)  # waits for some, not for all

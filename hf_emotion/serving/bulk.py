@@ -16,7 +16,6 @@ import pyarrow
 import pyarrow.parquet
 import torch
 import torch.distributed
-from tqdm.auto import tqdm
 
 from ..data.files import FORMATS, MalformedRow, find_separator
 from ..io.paths import (
@@ -27,6 +26,7 @@ from ..io.paths import (
     name_of,
     shown,
 )
+from ..io.progress import progress_bar
 from ..tasks.base import FileColumns
 from .file_rows import (
     LINES_SHOWN,
@@ -178,7 +178,7 @@ def predict_file(
         finished, missing = set(plan["finished"]), itertools.count()
         rows = (row for _, row in any_rows(source, separator=columns.separator))
         remaining = -(-(plan["rows"] - plan["done"]) // processes)
-        with tqdm(total=remaining, unit="rows", disable=None if progress and mine == 0 else True) as bar:
+        with progress_bar(progress and mine == 0, remaining, "rows") as bar:
             for number, part in enumerate(split_rows(rows, columns, rows_per_part)):
                 if number in finished or next(missing) % processes != mine:
                     continue
@@ -358,7 +358,7 @@ def predict_rows(
     usable = [number for number, row in enumerate(rows) if columns.usable(row)]
     found: list[tuple] = [(None,) * len(PREDICTED)] * len(rows)
     grouped = file_columns(predictor).grouped
-    for numbers in [usable] if grouped else [usable[start : start + 2048] for start in range(0, len(usable), 2048)]:
+    for numbers in [usable] if grouped else [usable[start : start + 1024] for start in range(0, len(usable), 1024)]:
         (_predict_groups if grouped else _predict_texts)(predictor, rows, numbers, columns, top_k, found)
         advance(len(numbers))
     advance(len(rows) - len(usable))

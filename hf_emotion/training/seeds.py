@@ -4,6 +4,7 @@
 import difflib
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from datasets import ClassLabel, DatasetDict
 from torch.utils.data import SequentialSampler, WeightedRandomSampler
-from transformers import EarlyStoppingCallback, Trainer, TrainingArguments, set_seed
+from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from ..data.splits import fingerprint, label_names
 from ..io.files import filling, write_json
@@ -22,6 +23,7 @@ from ..tasks.held_out import held_out
 from .adapters import FOLDER as ADAPTER
 from .adapters import save_adapter, with_adapter
 from .fit import fit, training_arguments
+from .lines import TrainingLines
 from .order import ExactTrainer
 from .survive import check_same_data
 
@@ -103,7 +105,9 @@ def fit_model(
         figures = prepared.measure(values, labels)
         return {name: value for name, value in figures.items() if isinstance(value, float | int)}
 
-    patience = recipe.early_stopping_patience
+    callbacks: list[TrainerCallback] = [] if sys.stderr.isatty() else [TrainingLines()]
+    if recipe.early_stopping_patience is not None:
+        callbacks.append(EarlyStoppingCallback(recipe.early_stopping_patience))
     model = with_adapter(prepared.model, recipe.adapter, task.auto_class) if recipe.adapter else prepared.model
     trainer = EmotionTrainer(
         model=model,
@@ -114,7 +118,7 @@ def fit_model(
         data_collator=prepared.collate,
         compute_metrics=measure,
         preprocess_logits_for_metrics=prepared.reduce_logits,
-        callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
+        callbacks=callbacks,
     )
     trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
     return trainer, prepared, fit(trainer, recipe, seed, checkpoints, resume, recipe_file, fingerprint(splits))
