@@ -6,12 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
+from .options import checked
 from .printing import print_json_lines, print_table, quiet, with_unread, write_jsonl
 from .reading import emotion_or_mixture, given_or_stdin, refuse_existing, refuse_files
 
 
 def generate(
-    checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id of a generator of replies.")],
+    checkpoint: Annotated[
+        str, typer.Argument(help="Run folder, local folder or Hub id of a generator of replies.", callback=checked)
+    ],
     contexts: Annotated[
         list[str] | None, typer.Argument(help="Contexts; without any, and without --input: lines of stdin.")
     ] = None,
