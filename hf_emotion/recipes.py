@@ -44,6 +44,8 @@ class Recipe:
         early_stopping_patience: evaluations without improvement on dev before training stops; None: never.
         seeds: one run for each.
         train_fraction: share of the training rows to use, drawn at a fixed seed.
+        max_eval_rows: at most so many rows (dialogues, pairs) of the development part and of the test part are measured, drawn at a
+            fixed seed; None: all.
         inverse_frequency_sampling: draw training rows with replacement, each with a probability inverse to the number of
             rows of its class (single-label data).
         one_model_per_context: targeted sentiment: one model for each target and aspect, each on its own rows.
@@ -70,6 +72,7 @@ class Recipe:
     early_stopping_patience: int | None = None
     seeds: list[int] = dataclasses.field(default_factory=lambda: [42])
     train_fraction: float | int = 1.0
+    max_eval_rows: int | None = None
     inverse_frequency_sampling: bool = False
     one_model_per_context: bool = False
     emotion_tokens: bool = False
@@ -106,6 +109,8 @@ class Recipe:
             raise ValueError(f"`seeds` must be different whole numbers, at least one; got {self.seeds}.")
         if not 0 < self.train_fraction <= 1:
             raise ValueError(f"`train_fraction` must lie in (0, 1], got {self.train_fraction}.")
+        if self.max_eval_rows is not None and self.max_eval_rows < 1:
+            raise ValueError(f"`max_eval_rows` must be at least 1, or null for all rows, got {self.max_eval_rows}.")
         if not 0 <= self.threshold <= 1:
             raise ValueError(f"`threshold` must lie in [0, 1], got {self.threshold}.")
         if self.early_stopping_patience is not None and self.early_stopping_patience < 1:

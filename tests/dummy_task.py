@@ -150,7 +150,7 @@ def card(folder, recipe, report, best) -> Card:
     )
 
 
-def answer(predictor: PairPredictor, lines: list[str], top_k: int | None = None) -> Answer:
+def answer(predictor: PairPredictor, lines: list[str], top_k: int | None = None, stream: bool = False) -> Answer:
     results, unread = predictor.predict(lines, top_k)
     rows: list[dict[str, Any]] = [{"text": line, "labels": items} for line, items in zip(lines, results, strict=True)]
     cells = [[*line.split(BETWEEN), items[0]["label"]] for line, items in zip(lines, results, strict=True)]

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from hf_emotion import load_dataset_for
 from hf_emotion.cli import app
+from hf_emotion.io.paths import open_file
 from hf_emotion.recipes import Recipe, make_recipe
 
 
@@ -102,14 +103,15 @@ def targeted_recipe(base: Path, arguments: dict | None = None, **changes) -> Rec
 
 def write_csv(path: Path, header: list[str], rows: list[list[str]], delimiter: str = ",") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with open_file(path, "w", encoding="utf-8", newline="") as file:
         csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows([header, *rows])
     return path
 
 
 def write_jsonl(path: Path, rows: list[dict]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    with open_file(path, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     return path
 
 

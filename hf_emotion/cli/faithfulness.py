@@ -5,13 +5,15 @@ from typing import Annotated
 
 import typer
 
-from .options import AsJson, DataDir, LoaderOption, Split
+from .options import AsJson, DataDir, LoaderOption, Split, checked
 from .printing import figure_or_dash, print_json, print_table, quiet
 from .reading import read_options
 
 
 def faithfulness(
-    checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id of a classifier of texts.")],
+    checkpoint: Annotated[
+        str, typer.Argument(help="Run folder, local folder or Hub id of a classifier of texts.", callback=checked)
+    ],
     dataset: Annotated[str, typer.Option(help="Corpus, as in `evaluate`.")],
     split: Split = "test",
     data_dir: DataDir = None,

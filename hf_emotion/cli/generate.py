@@ -6,12 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
+from .options import checked
 from .printing import print_json_lines, print_table, quiet, with_unread, write_jsonl
 from .reading import emotion_or_mixture, given_or_stdin, refuse_existing, refuse_files
 
 
 def generate(
-    checkpoint: Annotated[str, typer.Argument(help="Run folder, local folder or Hub id of a generator of replies.")],
+    checkpoint: Annotated[
+        str, typer.Argument(help="Run folder, local folder or Hub id of a generator of replies.", callback=checked)
+    ],
     contexts: Annotated[
         list[str] | None, typer.Argument(help="Contexts; without any, and without --input: lines of stdin.")
     ] = None,
@@ -82,7 +85,7 @@ def generate(
         from ..data.files import read_rows
 
         rows = []
-        for number, row in read_rows(input_):
+        for number, row in read_rows(input_, ("context", "emotion")):
             if not all(isinstance(row.get(name), str) and row[name].strip() for name in ("context", "emotion")):
                 raise ValueError(
                     f"{input_}, line {number}: `context` and `emotion` must be texts that are not empty, got {row}."

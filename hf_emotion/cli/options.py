@@ -10,13 +10,13 @@ from .. import taxonomies
 from ..runtime.names import check_local
 
 
-def _checked(checkpoint: str) -> str:
+def checked(checkpoint: str) -> str:
     """Before the imports of the command, which take seconds."""
     check_local(checkpoint, "the checkpoint")
     return checkpoint
 
 
-Checkpoint = Annotated[str, typer.Argument(help="Run folder, local folder or Hub id.", callback=_checked)]
+Checkpoint = Annotated[str, typer.Argument(help="Run folder, local folder or Hub id.", callback=checked)]
 DataDir = Annotated[
     Path | None, typer.Option(help="Folder with the corpora; default: $HF_EMOTION_DATA, else the Hub.")
 ]

@@ -2,15 +2,19 @@
 """`hf-emotion predict`."""
 
 import os
+import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from .options import Checkpoint, Dtype, MaxLength, Taxonomy
 from .printing import print_json_lines, quiet, show
-from .reading import given_or_stdin, refuse_files
+from .reading import given_or_stdin, refuse_files, stdin_lines
 
+
+if TYPE_CHECKING:
+    from ..tasks.base import Answer
 
 OPTIONS = {"top_k": "--top-k", "targets": "--target"}
 
@@ -22,7 +26,8 @@ def predict(
     ] = None,
     # Strings: a Path would spoil a URL.
     input_: Annotated[
-        str | None, typer.Option("--input", help="CSV, TSV, JSONL or Parquet file, or a URL (s3://, hf://, ...).")
+        str | None,
+        typer.Option("--input", help="CSV, TSV, JSONL (also .gz) or Parquet file, or a URL (s3://, hf://, ...)."),
     ] = None,
     output: Annotated[
         str | None, typer.Option(help="File or URL to write; its ending gives the format. With --engine ray a folder.")
@@ -37,6 +42,9 @@ def predict(
     ] = None,
     text_column: Annotated[
         str | None, typer.Option(help="Column with the texts; default: text (utterance for dialogues).")
+    ] = None,
+    separator: Annotated[
+        str | None, typer.Option(help="Of CSV; default: , ; tab or |, whichever gives the columns of the texts.")
     ] = None,
     dialogue_column: Annotated[str, typer.Option(help="Column that tells dialogues apart.")] = "dialogue",
     speaker_column: Annotated[str, typer.Option(help="Column with the speakers of dialogues.")] = "speaker",
@@ -94,6 +102,7 @@ def predict(
         raise typer.BadParameter("--target goes with texts, not with a file.")
     if input_ is not None and output is not None:
         options: dict[str, Any] = {"text_column": text_column, "top_k": top_k, "on_bad_rows": on_bad_rows}
+        options["separator"] = separator
         if engine == "ray":
             from ..serving.ray_engine import predict_with_ray
 
@@ -109,12 +118,32 @@ def predict(
                 + (f", {done['skipped']} without a prediction" if done["skipped"] else "")
             )
         return
-    lines = given_or_stdin(texts, "text")
-    answer = task.answer(predictor, lines, **asked)
+    if not texts and not task.file_columns.grouped:  # else the lines are one item
+        _answer_as_lines_come(predictor, asked, as_json)
+        return
+    _print(task.answer(predictor, given_or_stdin(texts, "text"), **asked), as_json)
+
+
+def _print(answer: "Answer", as_json: bool) -> None:
     if as_json:
         print_json_lines(answer.rows, answer.unread)
     else:
         show(answer.shown)
+
+
+def _answer_as_lines_come(predictor: Any, asked: dict[str, Any], as_json: bool) -> None:
+    """Answer to lines of stdin, those together that are ready together; what the model could not read is said once."""
+    truncated = unknown = total = 0
+    for lines in stdin_lines("text"):
+        try:
+            answer = predictor.task.answer(predictor, lines, stream=True, **asked)
+        except ValueError as error:
+            raise ValueError(f"stdin, texts {total + 1} to {total + len(lines)}: {error}") from error
+        _print(answer, as_json)
+        sys.stdout.flush()
+        counts = answer.unread.counts
+        truncated, unknown, total = truncated + counts[0], unknown + counts[1], total + counts[2]
+    predictor.warn_unread(truncated, unknown, total)
 
 
 def _processes():

@@ -1,21 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """What several commands read with: texts, emotions, key=value; and the files they refuse."""
 
+import codecs
+import io
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import typer
 
 
+READ_AT_ONCE = 2**20  # bytes; a pipe holds 64 KiB
+
+
 def given_or_stdin(given: list[str] | None, what: str) -> list[str]:
-    if not given and sys.stdin.isatty():
+    """What was given, else all lines of stdin that are not blank; ValueError where there is none."""
+    return given or [line for lines in stdin_lines(what) for line in lines]
+
+
+def stdin_lines(what: str) -> Iterator[list[str]]:
+    """The lines of stdin that are not blank, as they come: together those that are ready together. ValueError where there is none."""
+    if sys.stdin.isatty():
         print(f"reading {what}s from the keyboard, one per line; finish with Ctrl+D", file=sys.stderr)
-    lines = given or [line for line in sys.stdin.read().removeprefix("\ufeff").split("\n") if line.strip()]
-    if not lines:
+    # A text in the place of stdin has no bytes below it.
+    source = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode())
+    characters = codecs.getincrementaldecoder(sys.stdin.encoding or "utf-8")(sys.stdin.errors or "strict")
+    decoder = io.IncrementalNewlineDecoder(characters, translate=True)
+    rest, start, found = "", "\ufeff", False
+    while True:
+        content = source.read1(READ_AT_ONCE)  # waits for some, not for all
+        rest += decoder.decode(content, final=not content)
+        if rest:
+            rest, start = rest.removeprefix(start), ""
+        *lines, rest = rest.split("\n") if content else [*rest.split("\n"), ""]
+        if lines := [line for line in lines if line.strip()]:
+            found = True
+            yield lines
+        if not content:
+            break
+    if not found:
         raise ValueError(f"no {what}: give {what}s as arguments, lines on stdin, or --input with --output.")
-    return lines
 
 
 def refuse_files(given: list[str] | None) -> None:

@@ -23,6 +23,9 @@ def train(
     data_dir: DataDir = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds, counted from the recipe's first.")] = None,
     train_fraction: TrainFraction = None,
+    max_eval_rows: Annotated[
+        int | None, typer.Option(min=1, help="At most so many rows of the dev and of the test part; default: all.")
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="key=value, e.g. learning_rate=1e-4 or dataset_options.taxonomy=ekman."),
@@ -42,6 +45,8 @@ def train(
         overrides.append(f"base_model={json.dumps(base_model)}")
     if train_fraction is not None:
         overrides.append(f"train_fraction={train_fraction:.10f}")  # YAML takes 1e-05 for a string
+    if max_eval_rows is not None:
+        overrides.append(f"max_eval_rows={max_eval_rows}")
     checked = load_recipe(recipe, overrides)
     if seeds is not None:
         checked = load_recipe(recipe, [*overrides, f"seeds={[checked.seeds[0] + i for i in range(seeds)]}"])

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,16 +18,19 @@ from .rows import BadRow, Rows, parse_json
 SPLIT_STEMS = {"train": ["train"], "validation": ["validation", "valid", "val", "dev"], "test": ["test"]}
 
 
-FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+FORMATS |= {f"{name}.gz": kind for name, kind in FORMATS.items()} | {".parquet": "parquet"}
+SEPARATORS = (",", ";", "\t", "|")
 
 
-def columns_of(path: str | Path) -> list[str]:
-    """The columns that a CSV, TSV or Parquet file declares; empty for JSONL, which declares none."""
+def columns_of(path: str | Path, separator: str | None = None) -> list[str]:
+    """The columns that a CSV, TSV or Parquet file declares; empty for JSONL, which declares none. `separator`: see `find_separator`."""
     kind = FORMATS.get(ending(path))
     with _reading(shown(path)):
         if kind == "csv":
             with open_file(path, "r", encoding="utf-8-sig", newline="") as file:
-                return _named_columns(next(csv.reader(file, delimiter=_delimiter(path)), []), shown(path))
+                header = next(csv.reader(file, delimiter=separator or default_separator(path)), [])
+                return _named_columns(header, shown(path))
         if kind == "parquet":
             import pyarrow.parquet
 
@@ -45,6 +50,8 @@ def _reading(path: str) -> Iterator[None]:
         raise ValueError(f"{path} is not UTF-8 text ({error}): save it in UTF-8.") from error
     except csv.Error as error:
         raise ValueError(f"{path}: malformed CSV: {error}") from error
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise ValueError(f"{path} is no whole gzip file ({error}): copy it anew.") from error
     except (pyarrow.ArrowException, OSError) as error:
         if not isinstance(error, pyarrow.ArrowException) and error.errno is not None:  # of the file system
             raise
@@ -52,8 +59,57 @@ def _reading(path: str) -> Iterator[None]:
         raise ValueError(f"{path} is no whole Parquet file, or one that cannot be read: {reason}.") from error
 
 
-def _delimiter(path: str | Path) -> str:
-    return "\t" if ending(path) == ".tsv" else ","
+def default_separator(path: str | Path) -> str:
+    """A tab for TSV, else a comma."""
+    return "\t" if ending(path).startswith(".tsv") else ","
+
+
+def find_separator(path: str | Path, needed: Sequence[str], given: str | None = None) -> str | None:
+    """
+    What separates the values of a CSV or TSV file: the given one, else that of `SEPARATORS` with which the header names the needed
+    columns. Where none does, that of the ending; the error of the missing column names it. None for other formats.
+
+    Raises:
+        ValueError: a separator that is no single character; more than one that fit, with different columns.
+        FileNotFoundError: no such file.
+    """
+    path = as_path(path)
+    if given is not None:
+        given = {"\\t": "\t", "tab": "\t"}.get(given, given)
+        if len(given) != 1 or given in '"\r\n':
+            raise ValueError(
+                f"`separator` must be one character, such as ; or tab, and no quote or line end; got {given!r}."
+            )
+    if FORMATS.get(ending(path)) != "csv":
+        return None
+    if given is not None:
+        return given
+    if not is_file(path):
+        raise FileNotFoundError(f"no such file: {shown(path)}")
+    found = {}
+    for separator in SEPARATORS:
+        with _reading(shown(path)), open_file(path, "r", encoding="utf-8-sig", newline="") as file:
+            header = next(csv.reader(file, delimiter=separator), [])
+        if set(needed) <= set(header):
+            found[separator] = header
+    default = default_separator(path)
+    if len(found) > 1 and default in found and all(header == found[default] for header in found.values()):
+        return default  # a single column, which all of them leave whole
+    if len(found) > 1:
+        raise ValueError(
+            f"{shown(path)}: the header names {list(needed)} with each of the separators {list(found)}: name yours with {SEPARATOR_OPTION}."
+        )
+    return next(iter(found), default)
+
+
+SEPARATOR_OPTION = "`separator` (of predict --separator, of train --set dataset_options.separator=...)"
+
+
+def separator_hint(path: str | Path) -> str:
+    """What to say where a CSV file lacks a column; nothing for other formats."""
+    if FORMATS.get(ending(path)) != "csv":
+        return ""
+    return f" If none of {list(SEPARATORS)} separates the values, name what does with {SEPARATOR_OPTION}."
 
 
 def _named_columns(header: Sequence[str], path: str) -> list[str]:
@@ -74,51 +130,61 @@ class MalformedRow(dict):
         super().__init__(values)
         self.reason = reason
 
+    def lacks(self, columns: Sequence[str]) -> bool:
+        """Whether the header has not all of these columns, which is then what is wrong; of a line without values nothing is known."""
+        return bool(self) and not set(columns) <= set(self)
 
-def read_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+
+def read_rows(path: str | Path, needed: Sequence[str] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     Stream the rows of a CSV, TSV, JSONL or Parquet file, or of a URL that fsspec opens, as (line or row number from 1,
     {column: value}).
 
-    CSV and TSV have a header; their values are strings, never turned into missing values (the label "None" stays). Halves of
+    CSV and TSV have a header, which tells the separator where columns are `needed`, see `find_separator`; their values are strings, never turned into missing values (the label "None" stays). Halves of
     characters, which JSON can escape and no text holds, are an error.
 
     Raises:
         FileNotFoundError, ValueError: no file, or a malformed row.
     """
-    for number, row in all_rows(path):
+    for number, row in all_rows(path, separator=find_separator(path, needed) if needed else None):
         if isinstance(row, MalformedRow):
             raise ValueError(f"{shown(as_path(path))}, line {number}: {row.reason}")
         yield number, row
 
 
-def all_rows(path: str | Path, half_characters: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+def all_rows(
+    path: str | Path, half_characters: bool = False, separator: str | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     As `read_rows`, but gives a `MalformedRow` instead of an error, unless no row's end can be told (quotes, encoding);
-    `half_characters` lets halves of characters through.
+    `half_characters` lets halves of characters through. `separator`: that of CSV; None: that of the ending.
     """
     path = as_path(path)
     if not is_file(path):
         raise FileNotFoundError(f"no such file: {shown(path)}")
     with _reading(shown(path)):
-        yield from _read_rows(path, shown(path), half_characters)
+        yield from _read_rows(path, shown(path), half_characters, separator or default_separator(path))
 
 
-def valid_rows(path: str | Path, rows: Rows) -> Iterator[tuple[int, dict[str, Any]]]:
-    """As `read_rows`; `rows` rejects the malformed ones."""
-    for number, row in all_rows(path):
-        if isinstance(row, MalformedRow):
+def valid_rows(
+    path: str | Path, rows: Rows, needed: Sequence[str] = (), separator: str | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """As `read_rows`; `rows` rejects the malformed ones, unless their header lacks the needed columns. For CSV see `find_separator`."""
+    for number, row in all_rows(path, separator=find_separator(path, needed, separator) if needed else None):
+        if isinstance(row, MalformedRow) and not row.lacks(needed):
             rows.reject(number, row.reason)
         else:
             yield number, row
 
 
-def _read_rows(source: str | Path, path: str, half_characters: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+def _read_rows(
+    source: str | Path, path: str, half_characters: bool, separator: str
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """`path`: the source's name in messages."""
     kind = FORMATS.get(ending(source))
     if kind == "csv":
         with open_file(source, "r", encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, delimiter=_delimiter(source), strict=True)
+            reader = csv.DictReader(file, delimiter=separator, strict=True)
             columns: list[str] = []
             unnamed = None
             while True:
@@ -179,7 +245,7 @@ def split_files(source: Path) -> dict[str, Path]:
         raise FileNotFoundError(f"`data_dir` does not exist: {source}")
     files = {}
     for split, stems in SPLIT_STEMS.items():
-        found = [path for stem in stems for path in sorted(source.glob(f"{stem}.*")) if path.suffix.lower() in FORMATS]
+        found = [path for stem in stems for path in sorted(source.glob(f"{stem}.*")) if ending(path) in FORMATS]
         if len(found) > 1:
             raise ValueError(f"more than one file for the split {split!r} in {source}: {[p.name for p in found]}")
         if found:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .files import SPLIT_STEMS, split_files
+from .files import SPLIT_STEMS, separator_hint, split_files
 from .lazily import datasets
 from .rows import BadRow, Rows
 
@@ -44,6 +44,7 @@ def check_columns(path: Path, line: int, row: Mapping[str, Any], columns: Iterab
     if missing:
         raise ValueError(
             f"{path}, line {line}: no column {missing[0]!r}; the columns are {sorted(row)}. Name yours with {remedy}."
+            f"{separator_hint(path)}"
         )
 
 

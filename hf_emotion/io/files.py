@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .paths import ending
+
 
 try:
     import fcntl
@@ -22,7 +24,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; it takes the place of `path` when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # The ending is kept: libraries choose the format by it.
-    handle, name = tempfile.mkstemp(prefix=".partial-", suffix=path.suffix, dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=".partial-", suffix=ending(path), dir=path.parent)
     os.close(handle)
     temporary = Path(name)
     try:

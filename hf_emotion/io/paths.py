@@ -36,8 +36,9 @@ def name_of(path: str | Path) -> str:
 
 
 def ending(path: str | Path) -> str:
-    """`.csv`, in lower case."""
-    return PurePosixPath(name_of(path)).suffix.lower()
+    """`.csv`, or of a compressed file `.csv.gz`; in lower case."""
+    name = PurePosixPath(name_of(path).lower())
+    return f"{PurePosixPath(name.stem).suffix}.gz" if name.suffix == ".gz" else name.suffix
 
 
 def filesystem(path: str | Path) -> "tuple[fsspec.AbstractFileSystem, str]":
@@ -67,8 +68,13 @@ def is_file(path: str | Path) -> bool:
 
 
 def open_file(path: str | Path, mode: str = "rb", **options: Any) -> IO:
-    """As `open`, of a path or URL."""
-    if not is_remote(path):
-        return Path(path).open(mode, **options)
-    files, inner = filesystem(path)
-    return files.open(inner, mode, **options)
+    """As `open`, of a path or URL; the content of a file whose name ends in `.gz` is read from, or written with, gzip."""
+    compressed = ending(path).endswith(".gz")
+    if is_remote(path):
+        files, inner = filesystem(path)
+        return files.open(inner, mode, compression="gzip" if compressed else None, **options)
+    if compressed:
+        import gzip
+
+        return gzip.open(path, mode if "b" in mode else f"{mode}t", **options)  # type: ignore[return-value]
+    return Path(path).open(mode, **options)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
+from ..io.progress import progress_bar
 from .ngram_perplexity import NgramPerplexity
 from .words import ENDINGS, words
 
@@ -177,7 +178,7 @@ def bertscore(
         tokenizer: its tokenizer, with a padding token.
         layer: whose output is compared, 0 (the embeddings) to the number of layers; default: the last. bert-score takes
             layer 17 of the 24 of RoBERTa-large, the paper's encoder.
-        progress: show a progress bar, where standard error is a terminal.
+        progress: show a progress bar, or, where standard error is no terminal, a line every 30 seconds.
 
     Returns:
         `precision`, `recall`, `f1`: means over the pairs. Cosines, so in [-1, 1], in practice in [0, 1]; NaN without pairs.
@@ -186,7 +187,6 @@ def bertscore(
         ValueError: numbers of texts that differ, no such layer, a tokenizer without padding token.
     """
     import torch
-    from tqdm.auto import tqdm
 
     from ..modeling.usable_positions import usable_positions
 
@@ -209,7 +209,7 @@ def bertscore(
     try:
         with (
             torch.inference_mode(),
-            tqdm(total=len(pairs), desc="BERTScore", unit="pairs", disable=None if progress else True) as bar,
+            progress_bar(progress, len(pairs), "pairs for BERTScore") as bar,
         ):
             while by_length:  # the longest first: what does not fit in memory fails at once
                 size = max(1, _TOKENS_PER_BATCH // max(map(len, pairs[by_length[-1]])))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import metrics
+from ..data.splits import at_most
 from ..io.files import filling, write_json, write_text
 from ..metrics.significance import over_seeds
 from ..tasks import corpus_of, task_of_run
@@ -299,7 +300,7 @@ def _texts(
     ids: list[str] = []
     texts: list[str] = []
     if split in splits:
-        rows = rows_for_task(task_of_run(report), splits[split])
+        rows = rows_for_task(task_of_run(report), at_most(splits[split], report.get("max_eval_rows")))
         if rows is not None:
             ids, _, texts, _ = labelled_units(rows)
     if ids != found.ids:

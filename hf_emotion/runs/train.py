@@ -16,7 +16,7 @@ import torch
 import transformers
 from datasets import DatasetDict
 
-from ..data.splits import fingerprint, share_of
+from ..data.splits import at_most, fingerprint, share_of
 from ..io.files import filling, is_taken, locking, write_json
 from ..metrics.significance import over_seeds
 from ..recipes import Recipe
@@ -125,6 +125,8 @@ def _train(
     task, splits = task_of_training(recipe, splits)
     if recipe.train_fraction < 1:
         splits["train"] = share_of(splits["train"], recipe.train_fraction)
+    for part in splits.keys() - {"train"}:
+        splits[part] = at_most(splits[part], recipe.max_eval_rows)
     if main_process:  # said once
         check_data(task, splits)
     folders = {seed: output if len(recipe.seeds) == 1 else output / f"seed-{seed}" for seed in recipe.seeds}
@@ -192,6 +194,7 @@ def _report(recipe: Recipe, splits: DatasetDict, runs: list[dict]) -> dict[str, 
         "dataset": recipe.dataset,
         "dataset_options": recipe.dataset_options,
         "train_fraction": recipe.train_fraction,
+        "max_eval_rows": recipe.max_eval_rows,
         "rows": {split: len(dataset) for split, dataset in splits.items()},
         "duplicates": duplicates_between_splits(splits),
         "class_counts": class_counts(splits["train"]),

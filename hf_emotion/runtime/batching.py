@@ -7,7 +7,6 @@ Shapes: N texts, B rows of a batch, L tokens, U utterances, D utterance vector.
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -28,15 +27,6 @@ if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(
         before=_tokenizing.acquire, after_in_parent=_tokenizing.release, after_in_child=_tokenizing.release
     )
-
-
-def progress_bar(progress: bool, **options: Any) -> AbstractContextManager[Any]:
-    """A bar where standard error is a terminal; None unless asked for: a fork could find tqdm's lock taken."""
-    if not progress:
-        return nullcontext()
-    from tqdm.auto import tqdm
-
-    return tqdm(disable=None, leave=False, **options)
 
 
 def as_texts(texts: Sequence[str] | str) -> list[str]:

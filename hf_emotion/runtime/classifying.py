@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .batching import CHUNK, INPUT_NAMES, TOKENS_PER_BATCH, encode_texts, pad_rows, progress_bar, token_budget_batches
+from ..io.progress import progress_bar
+from .batching import CHUNK, INPUT_NAMES, TOKENS_PER_BATCH, encode_texts, pad_rows, token_budget_batches
 from .checkpoints import model_probabilities
 from .unread import Unread
 

@@ -33,7 +33,8 @@ def check_local(name: str | Path, argument: str) -> None:
     elif not path.exists() and _is_path(str(name)):
         near = _near(path)
         raise FileNotFoundError(
-            f"{argument} {str(name)!r} is no folder{f'; near it are {near}' if near else ''}. A model of the Hub has the form OWNER/NAME."
+            f"{argument} {str(name)!r} cannot be loaded: there is no such folder{f'; near it are {near}' if near else ''}. "
+            "A model of the Hub has the form OWNER/NAME."
         )
 
 

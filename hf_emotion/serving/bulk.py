@@ -16,9 +16,8 @@ import pyarrow
 import pyarrow.parquet
 import torch
 import torch.distributed
-from tqdm.auto import tqdm
 
-from ..data.files import FORMATS, MalformedRow
+from ..data.files import FORMATS, MalformedRow, find_separator
 from ..io.paths import (
     as_path,
     ending,
@@ -27,6 +26,7 @@ from ..io.paths import (
     name_of,
     shown,
 )
+from ..io.progress import progress_bar
 from ..tasks.base import AnyPredictor, FileColumns, LabelPredictor
 from .file_rows import (
     LINES_SHOWN,
@@ -70,6 +70,7 @@ def predict_file(
     progress: bool = True,
     dialogue_column: str = "dialogue",
     speaker_column: str = "speaker",
+    separator: str | None = None,
     state: "PartialState | None" = None,
 ) -> dict[str, int]:
     """
@@ -95,6 +96,8 @@ def predict_file(
             is counted and listed in the log.
         dialogue_column, speaker_column: for dialogues, the column that tells them apart, and, if there is one, that of the
             speakers.
+        separator: what separates the values of a CSV source. None: "," ";" tab or "|", that with which the header names the columns of texts
+            and dialogues. An output with the ending of the source gets it, too; other CSV has commas, other TSV tabs.
         state: Accelerate's state, where several processes make the same call: they share the parts, the first one joins
             them. The folder of `output` must be the same for all.
 
@@ -125,7 +128,10 @@ def predict_file(
             raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
         if of_task.grouped:
             columns.dialogue, columns.speaker = dialogue_column, speaker_column
-            first = next((row for _, row in any_rows(source) if not isinstance(row, MalformedRow)), {})
+        columns.separator = find_separator(source, columns.needed, separator)
+        if of_task.grouped:
+            rows = any_rows(source, separator=columns.separator)
+            first = next((row for _, row in rows if not isinstance(row, MalformedRow)), {})
             columns.nested = layout.nested = TURNS in first and columns.text not in first
             if columns.nested and top_k is not None:
                 raise ValueError(
@@ -170,9 +176,9 @@ def predict_file(
     processes, mine = (1, 0) if state is None else (state.num_processes, state.process_index)
     if not plan["complete"]:
         finished, missing = set(plan["finished"]), itertools.count()
-        rows = (row for _, row in any_rows(source))
+        rows = (row for _, row in any_rows(source, separator=columns.separator))
         remaining = -(-(plan["rows"] - plan["done"]) // processes)
-        with tqdm(total=remaining, unit="rows", disable=None if progress and mine == 0 else True) as bar:
+        with progress_bar(progress and mine == 0, remaining, "rows") as bar:
             for number, part in enumerate(split_rows(rows, columns, rows_per_part)):
                 if number in finished or next(missing) % processes != mine:
                     continue
@@ -185,7 +191,7 @@ def predict_file(
     def finish() -> None:
         predictor.warn_unread(*parts.unread_counts(), plan["texts"])
         if not plan["complete"]:
-            parts.join(source, output, layout)
+            parts.join(source, output, columns, layout)
         parts.remove()
 
     _by_first(group, finish)
@@ -297,15 +303,15 @@ class _Parts:
         truncated, unknown = zip(*counts, strict=True)
         return sum(truncated), sum(unknown)
 
-    def join(self, source: str | Path, output: str | Path, layout: "Layout") -> None:
+    def join(self, source: str | Path, output: str | Path, columns: Columns, layout: Layout) -> None:
         """Write the output."""
         if is_remote(output):
             with writing(output) as temporary:
-                _merge(source, self, temporary, layout)
+                _merge(source, columns, self, temporary, layout)
             return
         # In the folder of parts nothing is left of it if the process is killed.
         temporary = Path(self.folder) / f"joined{ending(output)}"
-        _merge(source, self, temporary, layout)
+        _merge(source, columns, self, temporary, layout)
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())  # before the parts go
         os.replace(temporary, output)
@@ -352,7 +358,7 @@ def predict_rows(
     usable = [number for number, row in enumerate(rows) if columns.usable(row)]
     found: list[tuple] = [(None,) * len(PREDICTED)] * len(rows)
     grouped = file_columns(predictor).grouped
-    for numbers in [usable] if grouped else [usable[start : start + 2048] for start in range(0, len(usable), 2048)]:
+    for numbers in [usable] if grouped else [usable[start : start + 1024] for start in range(0, len(usable), 1024)]:
         (_predict_groups if grouped else _predict_texts)(predictor, rows, numbers, columns, top_k, found)
         advance(len(numbers))
     advance(len(rows) - len(usable))
@@ -406,6 +412,6 @@ def _predict_groups(
             found[number] = _predicted(*next(each))
 
 
-def _merge(source: str | Path, parts: _Parts, target: Path, layout: Layout) -> None:
-    rows = ({**row, **found} for (_, row), found in zip(any_rows(source), parts.predictions(), strict=True))
-    write_rows(rows, target, layout)
+def _merge(source: str | Path, columns: Columns, parts: _Parts, target: Path, layout: Layout) -> None:
+    rows = any_rows(source, separator=columns.separator)
+    write_rows(({**row, **found} for (_, row), found in zip(rows, parts.predictions(), strict=True)), target, layout)

@@ -17,7 +17,7 @@ import pyarrow
 import pyarrow.parquet
 from pyarrow import compute
 
-from ..data.files import FORMATS, MalformedRow, all_rows, columns_of
+from ..data.files import FORMATS, MalformedRow, all_rows, columns_of, default_separator, separator_hint
 from ..data.own_files import is_number
 from ..io.files import replacing, without_nan
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
@@ -37,12 +37,16 @@ any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predi
 
 @dataclass
 class Columns:
-    """Where the texts are. `dialogue` is None where each row stands alone; `nested`: each row holds a dialogue in `turns`."""
+    """
+    Where the texts are. `dialogue` is None where each row stands alone; `nested`: each row holds a dialogue in `turns`; `separator`:
+    that of CSV.
+    """
 
     text: str
     dialogue: str | None = None
     speaker: str | None = None
     nested: bool = False
+    separator: str | None = None
 
     @property
     def needed(self) -> list[str]:
@@ -98,6 +102,12 @@ class Layout:
     columns: list[str] = field(default_factory=list)
     schema: pyarrow.Schema | None = None
     nested: bool = False  # the predictions of a row are those of its turns
+    separator: str | None = None  # of CSV; None: that of the ending
+
+
+def same_ending(source: str | Path, output: str | Path) -> bool:
+    """Whether both are of one format, compressed or not."""
+    return ending(source).removesuffix(".gz") == ending(output).removesuffix(".gz")
 
 
 def check_rows(
@@ -109,10 +119,12 @@ def check_rows(
     """
     to, of = FORMATS[ending(output)], FORMATS.get(ending(source))
     name = shown(source)
-    rows = any_rows(source)
+    rows = any_rows(source, separator=columns.separator)
     first = next(rows, None)  # also says what is wrong with the file
     rows = itertools.chain([] if first is None else [first], rows)
-    layout.columns = columns_of(source)
+    layout.columns = columns_of(source, columns.separator)
+    if same_ending(source, output):
+        layout.separator = columns.separator
     if to == of == "parquet":
         with open_file(source) as file:
             layout.schema = pyarrow.parquet.read_schema(file)
@@ -123,7 +135,7 @@ def check_rows(
     last, finished = None, set()  # dialogues
     while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
         for line, row in chunk:
-            check_columns(row, columns, f"{name}, line {line}")
+            check_columns(row, columns, f"{name}, line {line}", source)
             usable = columns.usable(row)
             numbers = numbers and (not usable or is_number(row[columns.text]))
             if not usable:
@@ -176,15 +188,19 @@ def check_rows(
     return {"rows": total, "texts": texts, "skipped": skipped, "lines": lines}
 
 
-def check_columns(row: dict, columns: Columns, where: str) -> None:
+def check_columns(row: dict, columns: Columns, where: str, source: str | Path) -> None:
     """ValueError where a row lacks the text, has columns with the names of ours, or is malformed and may belong to any dialogue."""
-    if isinstance(row, MalformedRow):
+    if isinstance(row, MalformedRow) and not row.lacks(columns.needed):
         if columns.dialogue is not None and not columns.nested:
             raise ValueError(f"{where}: {row.reason} (nothing tells which dialogue the row belongs to)")
         return
     for name in columns.needed:
         if name not in row:
-            raise ValueError(f"{where}: no column {name!r}; the columns are {sorted(row)}.")
+            option = "dialogue" if name == columns.dialogue else "text"
+            named = "" if columns.nested else f" Name yours with `{option}_column` (--{option}-column)."
+            raise ValueError(
+                f"{where}: no column {name!r}; the columns are {sorted(row)}.{named}{separator_hint(source)}"
+            )
     for name in PREDICTED:
         if name in row:
             raise ValueError(f"{where}: the file has a column {name!r} already: rename it first.")
@@ -224,16 +240,16 @@ def unread_counts(table: pyarrow.Table) -> tuple[int, int]:
 
 def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
     """Write rows with their predictions in the format that the ending of `target` names."""
-    kind = FORMATS[target.suffix.lower()]
+    kind = FORMATS[ending(target)]
     if kind == "jsonl":
-        with target.open("w", encoding="utf-8", newline="\n") as file:
+        with open_file(target, "w", encoding="utf-8", newline="\n") as file:
             for row in rows:
                 line = json.dumps(without_nan(row), ensure_ascii=False, default=str, allow_nan=False)
                 file.write((line if is_unicode(line) else json.dumps(json.loads(line))) + "\n")
     elif kind == "csv":
         # "\r\n", as RFC 4180 has it: with "\n" the csv module would leave a lone carriage return unquoted.
-        with target.open("w", encoding="utf-8", newline="") as file:
-            delimiter = "\t" if target.suffix.lower() == ".tsv" else ","
+        with open_file(target, "w", encoding="utf-8", newline="") as file:
+            delimiter = layout.separator or default_separator(target)
             writer = csv.DictWriter(file, [*layout.columns, *PREDICTED], delimiter=delimiter)
             writer.writeheader()
             for row in rows:
@@ -289,6 +305,7 @@ __all__ = [
     "check_columns",
     "check_rows",
     "prediction_schema",
+    "same_ending",
     "split_rows",
     "unread_counts",
     "write_rows",

@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.json
 import torch
 
-from ..data.files import FORMATS, columns_of
+from ..data.files import FORMATS, columns_of, default_separator, find_separator
 from ..io.paths import (
     as_path,
     ending,
@@ -38,6 +38,7 @@ def predict_with_ray(
     top_k: int | None = None,
     on_bad_rows: Literal["error", "skip"] = "error",
     workers: int | None = None,
+    separator: str | None = None,
 ) -> dict[str, int]:
     """
     As `bulk.predict_file`, on the Ray cluster that RAY_ADDRESS names, or on one that is started on this machine. The rows come
@@ -72,6 +73,7 @@ def predict_with_ray(
     if nested and (top_k is not None or text_column is not None):
         raise ValueError("with `engine` 'ray' dialogues are rows with `turns`: leave out `top_k` and `text_column`.")
     columns = file_rows.Columns(text_column or bulk.file_columns(predictor).text, nested=nested)
+    columns.separator = find_separator(source, columns.needed, separator)
 
     if not ray.is_initialized():
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report the use to its makers
@@ -85,7 +87,7 @@ def predict_with_ray(
     workers = workers or gpus or int(cpus)
     with ray.data.DataContext.current(context):
         model = ray.put(predictor)  # held here, so that an actor that starts again finds it
-        rows = _read(ray.data, source).repartition(target_num_rows_per_block=ROWS_PER_BLOCK)
+        rows = _read(ray.data, source, columns.separator).repartition(target_num_rows_per_block=ROWS_PER_BLOCK)
         blocks = rows.map_batches(
             _Worker,
             fn_constructor_args=([model], columns, top_k, on_bad_rows, shown(source)),
@@ -97,7 +99,7 @@ def predict_with_ray(
             num_gpus=1 if gpus else 0,
         ).iter_batches(batch_size=None, batch_format="pyarrow")
         counts = {"rows": 0, "skipped": 0}
-        truncated, unknown = _write(iter(blocks), source, output, counts, nested)
+        truncated, unknown = _write(iter(blocks), source, output, counts, columns)
     predictor.warn_unread(truncated, unknown, counts["rows"])
     return counts
 
@@ -119,7 +121,7 @@ class _Worker:
         rows = block.select(names).to_pylist()
         try:
             for row in rows:
-                file_rows.check_columns(row, self.columns, self.source)
+                file_rows.check_columns(row, self.columns, self.source, self.source)
                 if self.on_bad_rows == "error" and not self.columns.usable(row):
                     raise file_rows.bad_row(row, self.columns, self.source)
         except ValueError as error:
@@ -130,7 +132,7 @@ class _Worker:
         return block
 
 
-def _read(data: Any, source: str | Path) -> Any:
+def _read(data: Any, source: str | Path, separator: str | None) -> Any:
     """A dataset of the rows of a file; the values of CSV stay strings."""
     fs, inner = filesystem(source)
     kind = FORMATS[ending(source)]
@@ -140,12 +142,13 @@ def _read(data: Any, source: str | Path) -> Any:
         # Arrow's reader; with `lines` Ray takes that of pandas, which turns "1" into 1. Arrow alone would make times of some strings.
         options = pyarrow.json.ParseOptions(explicit_schema=_strings_of(source))
         return data.read_json(inner, filesystem=fs, file_extensions=None, parse_options=options)
-    delimiter = "\t" if ending(source) == ".tsv" else ","
-    strings = dict.fromkeys(columns_of(source), pyarrow.string())
+    strings = dict.fromkeys(columns_of(source, separator), pyarrow.string())
     return data.read_csv(
         inner,
         filesystem=fs,
-        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        parse_options=pyarrow.csv.ParseOptions(
+            delimiter=separator or default_separator(source), newlines_in_values=True
+        ),
         convert_options=pyarrow.csv.ConvertOptions(column_types=strings, strings_can_be_null=False),
     )
 
@@ -169,13 +172,19 @@ def _checked(block: pyarrow.Table) -> pyarrow.Table:
 
 
 def _write(
-    blocks: Iterator[pyarrow.Table], source: str | Path, output: str | Path, counts: dict[str, int], nested: bool
+    blocks: Iterator[pyarrow.Table],
+    source: str | Path,
+    output: str | Path,
+    counts: dict[str, int],
+    columns: file_rows.Columns,
 ) -> tuple[int, int]:
     """Write the rows and count them; see `file_rows.unread_counts`."""
     blocks = map(_checked, blocks)
     first = next(blocks, None)
     own = pyarrow.schema([]) if first is None else first.drop_columns(list(file_rows.PREDICTED)).schema
-    layout = file_rows.Layout(own.names or columns_of(source), own, nested)
+    layout = file_rows.Layout(own.names or columns_of(source, columns.separator), own, columns.nested)
+    if file_rows.same_ending(source, output):
+        layout.separator = columns.separator
     truncated = unknown = 0
 
     def rows() -> Iterator[dict]:

@@ -16,6 +16,7 @@ from transformers import AutoModel
 
 from .. import metrics
 from ..data.splits import label_names, share_of
+from ..io.progress import progress_bar
 from ..recipes import Recipe
 from ..runtime.base_models import load_base_tokenizer, resolve_base_model
 from ..runtime.batching import TOKENS_PER_BATCH, pad_rows, token_budget_batches
@@ -142,7 +143,7 @@ def mean_vectors(texts: Sequence[str], tokenizer, model, max_length: int) -> np.
     options = {"truncation": True, "max_length": max_length, "return_attention_mask": False}
     ids = tokenizer(list(texts), return_token_type_ids=False, **options)["input_ids"]
     output = np.empty((len(ids), model.config.hidden_size), np.float32)
-    with tqdm(total=len(ids), unit="texts", disable=None) as bar:
+    with progress_bar(True, len(ids), "texts") as bar:
         for rows in token_budget_batches([len(row) for row in ids], TOKENS_PER_BATCH):
             inputs = to_tensors(pad_rows(tokenizer, {"input_ids": [ids[row] for row in rows]}), model)
             states = model(**inputs).last_hidden_state

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..inference import load_predictor
+from ..io.progress import progress_bar
 from ..runtime.attribution import METHODS, Reading, check_names
 from ..runtime.classifying import Encoded, encoded_probabilities
 from ..runtime.unread import Unread
@@ -50,7 +50,7 @@ def faithfulness(
         methods: some of `explain`'s.
         random_rankings: rankings by chance that each text is measured with beside them.
         seed: of the sample and of the random rankings.
-        progress: show a progress bar, where standard error is a terminal.
+        progress: show a progress bar, or, where standard error is no terminal, a line every 30 seconds.
 
     Returns:
         {"rows", "bins", "random_rankings", "methods"}; `methods` has for each method {"comprehensiveness", "sufficiency",
@@ -72,7 +72,7 @@ def faithfulness(
     generator = np.random.default_rng(seed)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in (*methods, "random")}
     questions = _questions(predictor, dataset, data_dir, split, options or {})
-    with tqdm(total=rows, unit="texts", disable=None if progress else True) as bar:
+    with progress_bar(progress, rows, "texts") as bar:
         for number in generator.permutation(len(questions)):
             if len(found["random"]) == rows:
                 break

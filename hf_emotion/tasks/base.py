@@ -334,7 +334,8 @@ class Task:
     Prediction (`predictor.py`, `showing.py`, `evaluating.py`):
         predictor: (model, tokenizer, max_length=..., **predictor_options) -> its predictor, a `LabelPredictor` where its models choose labels.
         exported: folder -> the exported model of a predictor.
-        answer: (predictor, lines, **options) -> `Answer`; None: it has another command than `predict`.
+        answer: (predictor, lines, **options) -> `Answer`; None: it has another command than `predict`. Unless its items are grouped, it also
+            takes `stream`: the lines are a part of those to come, so that each is shown alike whatever their number, and nothing is warned of.
         loader_options: (predictor, corpus) -> options that the corpus' loader gets unless they are given.
         evaluate: (predictor, corpus name, split, data_dir, options of the loader, **settings) -> figures.
         figures: (this task, figures, corpus name, split, all_figures) -> what a terminal shows of them: all, or those that matter.

@@ -5,6 +5,7 @@ import difflib
 import json
 import logging
 import shutil
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from datasets import ClassLabel, DatasetDict
 from torch.utils.data import SequentialSampler, WeightedRandomSampler
-from transformers import EarlyStoppingCallback, Trainer, TrainingArguments, set_seed
+from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from ..data.splits import fingerprint, label_names
 from ..io.files import filling, write_json
@@ -23,6 +24,7 @@ from ..tasks.held_out import held_out
 from .adapters import FOLDER as ADAPTER
 from .adapters import save_adapter, with_adapter
 from .fit import fit, training_arguments
+from .lines import TrainingLines
 from .order import ExactTrainer
 from .progress import say_less
 from .survive import check_same_data
@@ -96,6 +98,7 @@ def fit_model(
         )
     arguments = training_arguments(TrainingArguments, recipe, checkpoints, seed, **task.arguments(recipe))
     prepared = task.prepare(recipe, splits, fields, arguments.main_process_first)
+    _check_metric(recipe, prepared)
     # Rows are evaluated in the order of their lengths, which saves padding; `measure` puts them back in their own order.
     order = np.arange(len(prepared.validation))
     if "length" in prepared.validation.column_names:
@@ -108,7 +111,9 @@ def fit_model(
         figures = prepared.measure(values, labels)
         return {name: value for name, value in figures.items() if isinstance(value, float | int)}
 
-    patience = recipe.early_stopping_patience
+    callbacks: list[TrainerCallback] = [] if sys.stderr.isatty() else [TrainingLines()]
+    if recipe.early_stopping_patience is not None:
+        callbacks.append(EarlyStoppingCallback(recipe.early_stopping_patience))
     model = with_adapter(prepared.model, recipe.adapter, task.auto_class) if recipe.adapter else prepared.model
     trainer = EmotionTrainer(
         model=model,
@@ -119,7 +124,7 @@ def fit_model(
         data_collator=prepared.collate,
         compute_metrics=measure,
         preprocess_logits_for_metrics=prepared.reduce_logits,
-        callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
+        callbacks=callbacks,
     )
     trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
     _check_metric(recipe, trainer, prepared)
@@ -127,21 +132,19 @@ def fit_model(
     return trainer, prepared, fit(trainer, recipe, seed, checkpoints, resume, recipe_file, fingerprint(splits))
 
 
-def _check_metric(recipe: Recipe, trainer: Trainer, prepared: Prepared) -> None:
+def _check_metric(recipe: Recipe, prepared: Prepared) -> None:
     """ValueError for a `metric_for_best_model` that is not measured: the Trainer notices after the first epoch."""
     metric = recipe.training_arguments.get("metric_for_best_model")
     if metric is None or metric.removeprefix("eval_") == "loss":
         return
-    model = trainer.model.eval()
-    place = next(model.parameters()).device
     rows = prepared.validation.select(range(min(len(prepared.validation), 32)))
-    batch = {name: tensor.to(place) for name, tensor in prepared.collate(list(rows)).items()}
+    batch = prepared.collate(list(rows))
     with torch.no_grad():
-        logits = model(**batch).logits
+        logits = prepared.model.eval()(**batch).logits
     if prepared.reduce_logits is not None:
         logits = prepared.reduce_logits(logits, batch["labels"])
     try:
-        figures = prepared.measure(logits.float().cpu().numpy(), batch["labels"].cpu().numpy())
+        figures = prepared.measure(logits.float().numpy(), batch["labels"].numpy())
     except ValueError:  # these few rows may have no label; the Trainer sees all
         return
     known = [name for name, value in figures.items() if isinstance(value, float | int)]
@@ -149,7 +152,7 @@ def _check_metric(recipe: Recipe, trainer: Trainer, prepared: Prepared) -> None:
         near = difflib.get_close_matches(metric, known, n=1)
         raise ValueError(
             f"`metric_for_best_model` {metric!r} is not measured on {recipe.dataset}"
-            f"{f'; did you mean {near[0]!r}' if near else ''}: choose one of {['loss', *known]}, or leave it out."
+            f"{f', did you mean {near[0]!r}? Choose' if near else ': choose'} one of {['loss', *known]}, or leave it out."
         )
 
 

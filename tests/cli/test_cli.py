@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import numpy as np
@@ -28,6 +29,7 @@ from toolkit_helpers import (
 
 import hf_emotion
 from hf_emotion import Predictor, load_dataset_for, load_recipe
+from hf_emotion.cli import predict
 from hf_emotion.recipes import packaged_recipes, recipe_name
 from hf_emotion.taxonomies import GOEMOTIONS, SENTIMENT, TAXONOMIES, Taxonomy
 
@@ -105,6 +107,7 @@ class TestExitCodes:
         result = argv("recipes")
         assert result.code == 0 and result.err == ""
         assert argv("--help").code == 0
+        assert argv("--version").out == f"hf-emotion {hf_emotion.__version__}\n"
 
     def test_debug_shows_where(self):
         command = [sys.executable, "-m", "hf_emotion", "--debug", "train", "no-such-recipe"]
@@ -297,7 +300,7 @@ class TestEvaluate:
         assert result.code == 1 and "the labels of goemotions and of the checkpoint differ" in result.err
         result = argv("evaluate", single_run, *options, feelings, "--option", "label_separator='|'")
         assert result.code == 1 and "the corpus has several labels per row" in result.err
-        result = argv("evaluate", single_run, *options, single_label, "--option", "separator=x")
+        result = argv("evaluate", single_run, *options, single_label, "--option", "label_separatr=x")
         assert result.code == 1 and "did you mean 'label_separator'" in result.err
         result = argv(
             "evaluate",
@@ -338,6 +341,27 @@ class TestPredict:
         lines = invoke("predict", tiny_run, *self.TEXTS).splitlines()
         found = [", ".join(f"{item['label']} {item['score']:.3f}" for item in row) or "-" for row in expected]
         assert lines == [f"{text}\t{labels}" for text, labels in zip(self.TEXTS, found, strict=True)]
+
+    @pytest.mark.parametrize("form", [(), ("--json",)])
+    def test_lines_of_stdin_are_answered_as_they_come(self, tiny_run, monkeypatch, capsys, form):
+        """Each answer is printed before more is read, alone as together, and what stood in two reads is one line."""
+        reads, printed = iter([b"so happy\n", b"\nsad d", b"ay\r\nso happy\nvery ", b"very sad", b""]), []
+
+        class Pipe:
+            def read1(self, size):
+                printed.append(capsys.readouterr().out)
+                return next(reads)
+
+        monkeypatch.setattr(
+            sys, "stdin", SimpleNamespace(buffer=Pipe(), isatty=bool, encoding="utf-8", errors="strict")
+        )
+        predict.predict(str(tiny_run), as_json="--json" in form, top_k=2)
+        printed = [*printed[1:], capsys.readouterr().out]
+        assert [len(part.splitlines()) for part in printed] == [1, 0, 2, 0, 1]
+        texts = ["so happy", "sad day", "so happy", "very very sad"]
+        scores = re.compile(r"\d\.\d+(e-\d+)?")  # whose last digits differ in another batch
+        alone = invoke("predict", tiny_run, *texts, *form, "--top-k", 2)
+        assert scores.sub("", "".join(printed)) == scores.sub("", alone)
 
     def test_lines_of_stdin(self, tiny_run, expected):
         stdin = f"{self.TEXTS[0]}\n\n{self.TEXTS[1]}\n"

@@ -325,6 +325,15 @@ def test_the_best_epoch_is_not_the_one_with_the_largest_loss(tmp_path, metric):
     assert best_run(runs)["seed"] == (2 if greater else 1)
 
 
+@pytest.mark.parametrize("metric", ["kappa", "macro_fi", "eval_perplexity"])
+def test_a_metric_that_is_not_measured_ends_no_epoch(tmp_path, base_bert, metric, monkeypatch):
+    monkeypatch.setattr(Trainer, "train", lambda *arguments, **options: pytest.fail("trained"))
+    recipe = recipe_for(base_bert, {"metric_for_best_model": metric})
+    with pytest.raises(ValueError, match=f"`metric_for_best_model` '{metric}'.*'macro_f1'"):
+        train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 RANGES = {"num_train_epochs": 0, "learning_rate": -1.0, "weight_decay": -1.0, "label_smoothing_factor": 2.0}
 RANGES |= {f"per_device_{part}_batch_size": 0 for part in ("train", "eval")} | {"gradient_accumulation_steps": 0}
 RANGES |= {"max_grad_norm": -1.0, "train_sampling_strategy": "length"}
@@ -675,8 +684,8 @@ def test_one_file_has_no_parts(tmp_path, caplog):
 def test_a_file_is_no_text(argv, single_run, tmp_path, command):
     path = write_csv(tmp_path / "comments.csv", ["text"], [[HAPPY]])
     name, *options = command
-    if name == "generate":  # a model that is not there: what is typed is looked at first
-        single_run = tmp_path / "nowhere"
+    if name == "generate":  # a folder that is no model: what is typed is looked at first
+        single_run = tmp_path
     done = argv(name, single_run, path, *options)
     assert done.code == 1 and str(path) in done.err and "--input" in done.err
     assert argv("predict", single_run, "comments.csv").code == (1 if name == "generate" else 0)  # no file here
@@ -700,9 +709,9 @@ def test_no_file_is_written_over(argv, tmp_path, command):
     before = source.read_bytes()
     # Refused before a model is loaded, let alone run.
     if command == "generate":
-        done = argv("generate", tmp_path / "nowhere", "--input", source, "--output", source)
+        done = argv("generate", tmp_path, "--input", source, "--output", source)
     else:
-        done = argv("evaluate", tmp_path / "nowhere", "--dataset", "reply_files", "--replies", source)
+        done = argv("evaluate", tmp_path, "--dataset", "reply_files", "--replies", source)
     assert done.code == 1 and f"{source} exists" in done.err
     assert source.read_bytes() == before
 
@@ -791,7 +800,7 @@ def test_a_list_that_became_a_text(tmp_path, label):
 
 
 def test_beams_do_not_sample(argv, tmp_path):
-    done = argv("generate", tmp_path / "nowhere", HAPPY, "-e", "joy", "--num-beams", 4, "--top-k", 5)
+    done = argv("generate", tmp_path, HAPPY, "-e", "joy", "--num-beams", 4, "--top-k", 5)
     assert done.code == 2 and "--num-beams" in done.err and "--top-k" in done.err
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged checkpoints that the libraries load without a word."""
+"""Damaged checkpoints that the libraries load without a word, and names that can be no checkpoint's."""
 
 import json
 import shutil
@@ -8,6 +8,7 @@ import pytest
 
 from hf_emotion.runtime.exported import ExportedTokenizer, write_tokenizer_facts
 from hf_emotion.runtime.loading import read_tokenizer
+from hf_emotion.runtime.names import check_local
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -26,3 +27,43 @@ def test_a_length_that_is_no_number_is_named(base_bert, tmp_path, value):
             read(folder)
         assert repr(value) in str(error.value) and str(folder) in str(error.value)
         shutil.copyfile(base_bert / "tokenizer_config.json", folder / "tokenizer_config.json")
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """A folder with a finished run, and one that was interrupted."""
+    for name, files in (("quickstart", ["recipe.yaml", "config.json", "metrics.json"]), ("half", ["recipe.yaml"])):
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        for file in files:
+            (folder / file).touch()
+    (tmp_path / "runs" / "half" / "seed-1").mkdir()
+    (tmp_path / "runs" / "half" / "seed-1" / "config.json").touch()
+    (tmp_path / "mirror" / "bert").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "name", ["runs/qickstart", "./runs/qickstart", "qickstart/", "../x", "~/runs/a", "a/b/c", "C:\\runs"]
+)
+def test_a_path_where_nothing_is_does_not_ask_the_hub(workplace, name):
+    with pytest.raises(FileNotFoundError, match="--base-model") as error:
+        check_local(name, "--base-model")
+    assert ("runs/quickstart" in str(error.value)) is ("runs/" in name and "~" not in name)
+
+
+def test_a_name_beside_runs_is_a_path(workplace):
+    (workplace / "runs").rename(workplace / "mine")
+    with pytest.raises(FileNotFoundError, match="mine/quickstart"):
+        check_local("mine/quikstart", "the checkpoint")
+
+
+@pytest.mark.parametrize("name", ["gpt2", "minilm", "google-bert/bert-base-cased", "mirror/bart", "runs/quickstart"])
+def test_ids_and_folders_pass(workplace, name):
+    check_local(name, "the checkpoint")
+
+
+def test_a_run_that_has_not_ended_says_how_to_go_on(workplace):
+    with pytest.raises(OSError, match=r"train runs/half/recipe.yaml --output runs/half --resume.*\['seed-1'\]"):
+        check_local("runs/half", "the checkpoint")

@@ -69,27 +69,31 @@ pytestmark = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 TWO = ["joy", "anger", "joy"]
 
 
-def write(path: Path, rows: list[dict]) -> Path:
-    if path.suffix == ".jsonl":
+def write(path: Path, rows: list[dict], separator: str = ",") -> Path:
+    if ".jsonl" in path.suffixes:
         return write_jsonl(path, rows)
     if path.suffix == ".parquet":
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
         return path
     values = [[str(value) for value in row.values()] for row in rows]
-    return write_csv(path, list(rows[0]), values, "\t" if path.suffix == ".tsv" else ",")
+    return write_csv(path, list(rows[0]), values, separator)
 
 
-def parts(kind: Kind, folder: Path, ending: str = "jsonl", **labels: list) -> Path:
+def parts(kind: Kind, folder: Path, ending: str = "jsonl", separator: str = ",", **labels: list) -> Path:
     """Files {train,dev,test}; those whose labels are not given have `TWO`."""
     for number, name in enumerate(("train", "dev", "test")):
         rows = [kind.row(10 * number + i, label) for i, label in enumerate(labels.get(name, TWO))]
-        write(folder / f"{name}.{ending}", rows)
+        write(folder / f"{name}.{ending}", rows, separator)
     return folder
 
 
-@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
-def test_formats(kind, ending, tmp_path):
-    splits = kind.load(parts(kind, tmp_path, ending))
+@pytest.mark.parametrize(
+    ("ending", "separator"),
+    [("csv", ","), ("csv", ";"), ("csv", "\t"), ("tsv", "\t"), ("tsv.gz", "|"), ("csv.gz", ","), ("jsonl.gz", "")]
+    + [("jsonl", ""), ("parquet", "")],
+)
+def test_formats(kind, ending, separator, tmp_path):
+    splits = kind.load(parts(kind, tmp_path, ending, separator))
     assert list(splits) == ["train", "validation", "test"]
     for number, dataset in enumerate(splits.values()):
         assert names_of(dataset) == ["anger", "joy"] and kind.labels(dataset) == TWO
@@ -204,3 +208,13 @@ def test_wrong_arguments(kind, tmp_path, monkeypatch):
         kind.load(tmp_path)
     with pytest.raises(FileNotFoundError, match="`data_dir` does not exist: .*nowhere"):
         kind.load(tmp_path / "nowhere")
+
+
+def test_a_separator_that_must_be_named(kind, tmp_path):
+    folder = parts(kind, tmp_path, "csv", "^", train=["joy", "an,ger", "joy"])
+    with pytest.raises(ValueError, match="no column.*dataset_options.separator"):
+        kind.load(folder)
+    parts(kind, tmp_path, "csv", "^")
+    assert kind.labels(kind.load(folder, separator="^")["train"]) == TWO
+    with pytest.raises(ValueError, match="`separator` must be one character.*'::'"):
+        kind.load(folder, separator="::")

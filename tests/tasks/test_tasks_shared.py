@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from hf_emotion.cli import app
 from hf_emotion.inference import load_predictor
 from hf_emotion.tasks import TASKS, corpora, task_of, task_of_run
-from hf_emotion.tasks.base import OWN_TERMS, AnyPredictor, LabelPredictor
+from hf_emotion.tasks.base import AnyPredictor, LabelPredictor
 from hf_emotion.training import seeds
 
 

@@ -263,6 +263,7 @@ class TestMistakes:
             ({"seeds": []}, r"`seeds` .*at least one; got \[\]"),
             ({"seeds": [1, 2, 1]}, r"`seeds` must be different .*\[1, 2, 1\]"),
             ({"train_fraction": 0}, r"`train_fraction` must lie in \(0, 1\], got 0"),
+            ({"max_eval_rows": 0}, "`max_eval_rows` must be at least 1, or null.*got 0"),
             ({"train_fraction": 1.1}, r"`train_fraction` .* got 1.1"),
             ({"threshold": 1.1}, r"`threshold` must lie in \[0, 1\], got 1.1"),
             ({"threshold": -0.1}, "`threshold` .* got -0.1"),

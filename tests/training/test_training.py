@@ -3,6 +3,7 @@
 
 import copy
 import dataclasses
+import itertools
 import json
 import logging
 import math
@@ -56,7 +57,9 @@ from hf_emotion import (
     metrics,
     train,
 )
+from hf_emotion.io import progress
 from hf_emotion.io.files import filling, replacing, write_json
+from hf_emotion.reports.analyze import analyze
 from hf_emotion.runs.train import summarize
 from hf_emotion.tasks.sequence_classification import build_classifier, tokenize
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS
@@ -601,6 +604,40 @@ class TestKinds:
         recipe = feelings_recipe(base_bert, {"num_train_epochs": 12, "learning_rate": 5e-3}, model_config={})
         report = train(recipe, tmp_path / "run", data_dir=feelings)
         assert report["summary"]["test"]["tuned"]["macro_f1"]["mean"] > 0.85
+
+    def test_fewer_rows_to_measure_on(self, tmp_path, base_bert, feelings, no_plots):
+        """A part that is smaller stays whole; the analysis finds the texts of the rows that were drawn."""
+        recipe = feelings_recipe(base_bert, {"num_train_epochs": 1}, max_eval_rows=5)
+        report = train(recipe, tmp_path / "run", data_dir=feelings)
+        assert report["rows"] == {"train": 48, "validation": 5, "test": 5} and report["max_eval_rows"] == 5
+        ids = pyarrow.parquet.read_table(tmp_path / "run" / "predictions.parquet")["id"].to_pylist()
+        lines = [int(row_id.split("-")[1]) for row_id in ids if row_id.startswith("test")]
+        assert len(ids) == 10 and lines == sorted(lines) and lines != [2, 3, 4, 5, 6]
+        analyze(tmp_path / "run", data_dir=feelings)
+
+    def test_a_line_now_and_then(self, tmp_path, base_bert, feelings, no_plots, monkeypatch, capsys):
+        """Without a terminal: of the training, its evaluations, and the predictions after it."""
+        clock = itertools.count(step=20)
+        monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+        recipe = feelings_recipe(base_bert, {"num_train_epochs": 2, "per_device_eval_batch_size": 2})
+        train(recipe, tmp_path / "run", data_dir=feelings)
+        said = capsys.readouterr().err.splitlines()
+        found = [
+            re.match(r"(\d+) of (\d+) (steps|batches|texts)\b.* \((\d+) %\) in \d+ (s|min)(, about|$)", line)
+            for line in said
+        ]
+        found = [match.groups() for match in found if match]
+        steps = [int(done) for done, total, unit, *_ in found if unit == "steps"]
+        assert steps[:2] == [2, 4] and all(int(total) == steps[-1] for _, total, unit, *_ in found if unit == "steps")
+        assert [done for done, total, unit, *_ in found if unit == "batches"] == ["2", "4", "6", "8"] * 2
+        with progress.progress_bar(True, 4, "texts") as bar:
+            for _ in range(4):
+                bar.update()
+        lines = ["2 of 4 texts (50 %) in 40 s, about 40 s left", "4 of 4 texts (100 %) in 80 s"]
+        assert capsys.readouterr().err.splitlines() == lines
+        with progress.progress_bar(True, 4, "texts") as bar:
+            bar.update(4)
+        assert capsys.readouterr().err == ""  # short work needs no line
 
     def test_groups_of_labels(self, tmp_path, base_bert, no_plots):
         folder = tmp_path / "data" / "goemotions"

@@ -24,6 +24,7 @@ def load_dialogue_files(
     labels: Sequence[str] | None = None,
     validation_fraction: float = 0.1,
     on_bad_rows: OnBadRows = "error",
+    separator: str | None = None,
 ) -> datasets.DatasetDict:
     """
     One's own dialogues in CSV, TSV, JSONL or Parquet files, in one of two layouts.
@@ -40,23 +41,27 @@ def load_dialogue_files(
         labels: the label names in their order. None: those of the training part, sorted.
         validation_fraction: share of the training dialogues set aside, at a fixed seed, where there is no validation file; 0: none.
         on_bad_rows: "error", or "skip" to drop, count and list malformed utterances (in the second layout: dialogues).
+        separator: what separates the values of CSV. None: "," ";" tab or "|", that with which the header names the columns.
 
     Raises:
         FileNotFoundError, ValueError: no file, no such column, an empty utterance, an unknown label, such as one that no
             training row has (with the nearest one), a file without any label.
     """
     columns = {"utterance": utterance_column, "speaker": speaker_column, "label": label_column}
+    wanted = [dialogue_column, utterance_column, label_column]
+    if speaker_column != "speaker":  # a name that was given must be there
+        wanted.append(speaker_column)
     parsed: dict[str, Rows] = {}
     names = list(labels or [])
     for split, path in own_files(data_dir, labels=labels).items():
         parsed[split] = rows = Rows(path, on_bad_rows)
         whole_dialogues = None
         seen: set[str] = set()
-        for line, row in valid_rows(path, rows):
+        for line, row in valid_rows(path, rows, wanted, separator):
             if whole_dialogues is None:
                 whole_dialogues = "turns" in row
             if not whole_dialogues:
-                _check_columns(path, line, row, dialogue_column, columns)
+                _check_columns(path, line, row, wanted)
             try:
                 if whole_dialogues:
                     dialogue_id = f"{split}-{line}" if row.get("id") is None else read_name(row["id"], "id")
@@ -90,10 +95,7 @@ def load_dialogue_files(
     return with_validation(splits, validation_fraction, set_aside, "dialogues")
 
 
-def _check_columns(path: Path, line: int, row: Mapping, dialogue_column: str, columns: Mapping[str, str]) -> None:
-    wanted = [dialogue_column, columns["utterance"], columns["label"]]
-    if columns["speaker"] != "speaker":  # a name that was given must be there
-        wanted.append(columns["speaker"])
+def _check_columns(path: Path, line: int, row: Mapping, wanted: Sequence[str]) -> None:
     remedy = "dialogue_column, utterance_column, speaker_column or label_column; a file with one dialogue per row has the column 'turns'"
     check_columns(path, line, row, wanted, remedy)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...io.progress import progress_bar
 from ...runtime.batching import (
     CHUNK,
     TOKENS_PER_BATCH,
@@ -15,7 +16,6 @@ from ...runtime.batching import (
     check_top_k,
     encode_texts,
     pad_rows,
-    progress_bar,
     token_budget_batches,
 )
 from ...runtime.checkpoints import model_probabilities

@@ -44,6 +44,7 @@ def load_files(
     aspects: Sequence[str] | None = None,
     targets: Sequence[str] | None = None,
     fill_none: bool = False,
+    separator: str | None = None,
 ) -> datasets.DatasetDict:
     """
     One's own CSV, TSV, JSONL or Parquet files.
@@ -70,6 +71,7 @@ def load_files(
         fill_none: with `aspect_column`: in every part, each text (and target) that has a row gets one with the label "none" (in
             the spelling of the corpus) for every aspect that no row of it names. For files that list only the aspects that a
             text names; a model of these alone would find an opinion on every aspect of every text.
+        separator: what separates the values of CSV. None: "," ";" tab or "|", that with which the header names the columns.
 
     Raises:
         FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label, aspect or target (with the
@@ -95,10 +97,11 @@ def load_files(
     context_columns = {name: column for name, column in both if column}
     parsed: dict[str, Rows] = {}
     multi_label = label_columns is not None or label_separator is not None
+    named = [text_column, *(label_columns or [label_column]), id_column, aspect_column, target_column]
+    wanted = [name for name in named if name is not None]
     for split, path in files.items():
         parsed[split] = rows = Rows(path, on_bad_rows)
-        for line, row in valid_rows(path, rows):
-            wanted = [text_column, *(label_columns or [label_column]), id_column, aspect_column, target_column]
+        for line, row in valid_rows(path, rows, wanted, separator):
             more = "label_column, aspect_column or target_column" if aspect_column else "label_column or label_columns"
             check_columns(path, line, row, wanted, f"text_column, {more}")
             if label_columns is not None:

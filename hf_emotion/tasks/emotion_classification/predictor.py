@@ -101,7 +101,7 @@ class Predictor:
         Args:
             texts: the texts; a single string counts as a list of one.
             top_k: the k most probable labels instead of those above their thresholds.
-            progress: show a progress bar, where standard error is a terminal.
+            progress: show a progress bar, or, where standard error is no terminal, a line every 30 seconds.
 
         Returns:
             for each text a list of {"label", "score"}; empty where no label passes its threshold. A single-label model

@@ -3,14 +3,18 @@
 
 from typing import Any
 
+from ...runtime.batching import as_texts
 from ..base import Answer, Table
 from .predictor import Predictor
 
 
-def answer(predictor: Predictor, lines: list[str], top_k: int | None = None) -> Answer:
-    results, unread = predictor.predict(lines, top_k=top_k, progress=len(lines) > 1000)
+def answer(predictor: Predictor, lines: list[str], top_k: int | None = None, stream: bool = False) -> Answer:
+    if stream:
+        results, unread = predictor.of_items(as_texts(lines), top_k)
+    else:
+        results, unread = predictor.predict(lines, top_k=top_k, progress=len(lines) > 1000)
     rows: list[dict[str, Any]] = [{"text": text, "labels": items} for text, items in zip(lines, results, strict=True)]
-    if len(lines) == 1:
+    if len(lines) == 1 and not stream:
         cells = [[item["label"], f"{item['score']:.3f}"] for item in results[0]]
         shown: list[Table | str] = [Table(["label", "probability"], cells)]
         if not cells:

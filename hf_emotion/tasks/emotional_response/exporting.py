@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tqdm.auto import tqdm
 from transformers import DynamicCache, EncoderDecoderCache
 
+from ...io.progress import progress_bar
 from ...modeling.pipeline_emotional_response import encode_contexts, pad_contexts
 from ...runtime.graphs import write_graph
 from ...runtime.onnx import DECODER, ENCODER
@@ -163,7 +163,7 @@ def compare(model: TorchReplies, exported: OnnxReplyGenerator, contexts: Sequenc
     """Greedy replies of both in batches of 1, 2, ... 32, and the logits of each token of torch's replies."""
     shapes: list[torch.Size] = []
     start, magnitudes, largest, tokens, others = 0, [], [], 0, 0
-    with tqdm(total=len(contexts), unit="contexts", disable=None) as bar:
+    with progress_bar(True, len(contexts), "contexts") as bar:
         while start < len(contexts):
             batch = _batch(model, contexts[start : start + len(shapes) % 32 + 1], start)
             shapes.append(batch["input_ids"].shape)

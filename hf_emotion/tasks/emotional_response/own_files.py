@@ -24,6 +24,7 @@ def load_reply_files(
     id_column: str | None = None,
     validation_fraction: float = 0.1,
     on_bad_rows: OnBadRows = "error",
+    separator: str | None = None,
 ) -> datasets.DatasetDict:
     """
     One's own pairs of context and reply in CSV, TSV, JSONL or Parquet files. The texts stay as they are: see `strip_emojis`.
@@ -36,17 +37,18 @@ def load_reply_files(
         validation_fraction: share of the distinct training contexts, with all their replies, set aside at a fixed seed where
             there is no validation file; 0: none.
         on_bad_rows: "error", or "skip" to drop, count and list rows without context or reply, or without a known label.
+        separator: what separates the values of CSV. None: "," ";" tab or "|", that with which the header names the columns.
 
     Raises:
         FileNotFoundError, ValueError: no file, no such column, an empty context or reply, an id that occurs twice in a file,
             an unknown label, such as one that no training row has (with the nearest one).
     """
+    columns = [context_column, reply_column, label_column, *([] if id_column is None else [id_column])]
     parsed: dict[str, Rows] = {}
     for split, path in own_files(data_dir, labels=labels).items():
         parsed[split] = rows = Rows(path, on_bad_rows)
         seen: set[str] = set()
-        for line, row in valid_rows(path, rows):
-            columns = [context_column, reply_column, label_column, id_column]
+        for line, row in valid_rows(path, rows, columns, separator):
             check_columns(path, line, row, columns, "context_column, reply_column, label_column or id_column")
             try:
                 label = read_name(row[label_column], label_column)

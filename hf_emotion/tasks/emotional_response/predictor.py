@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn import functional as F
-from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ...io.progress import progress_bar
 from ...modeling.pipeline_emotional_response import (
     DEFAULT_NEW_TOKENS,
     emotion_ids_of,
@@ -163,7 +163,7 @@ class ReplyGenerator:
             torch.manual_seed(seed)
         order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
         replies: list[Any] = [None] * len(ids)
-        with tqdm(total=len(ids), unit="replies", disable=None if progress else True) as bar:
+        with progress_bar(progress, len(ids), "replies") as bar:
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
                 inputs = self._padded([ids[row] for row in rows])
@@ -213,7 +213,7 @@ class ReplyGenerator:
         labels = self.token_ids(replies)
         losses: list[np.ndarray] = [np.empty(0)] * len(ids)
         order = sorted(range(len(ids)), key=lambda row: len(labels[row]))
-        with tqdm(total=len(order), unit="replies", disable=None if progress else True) as bar:
+        with progress_bar(progress, len(order), "replies") as bar:
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
                 target = torch.nn.utils.rnn.pad_sequence(

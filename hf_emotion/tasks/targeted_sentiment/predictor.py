@@ -94,12 +94,18 @@ class TargetedPredictor:
         progress: bool = False,
     ) -> tuple[list[list[dict[str, Any]]], Unread]:
         """As a call, and what the model cannot read of each text."""
+        results, unread = self.predict_quietly(texts, targets, progress)
+        self.warn_unread(*unread.counts)
+        return results, unread
+
+    def predict_quietly(
+        self, texts: Sequence[str] | str, targets: Sequence[str] | None = None, progress: bool = False
+    ) -> tuple[list[list[dict[str, Any]]], Unread]:
+        """As `predict`, without warnings."""
         texts = as_texts(texts)
         pairs = self.pairs(texts, targets)
         probabilities, found = row_probabilities(self, self._rows(texts, pairs), progress)
-        unread = _by_text(found, pairs, len(texts))
-        self.warn_unread(*unread.counts)
-        return self.present(probabilities, pairs, len(texts)), unread
+        return self.present(probabilities, pairs, len(texts)), _by_text(found, pairs, len(texts))
 
     def pairs(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> list[Pair]:
         """What is asked about texts: every aspect of the given targets, or of those that each text names. Errors as in a call."""

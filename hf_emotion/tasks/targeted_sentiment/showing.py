@@ -7,12 +7,17 @@ from ..base import Answer, Table
 from .predictor import TargetedPredictor
 
 
-def answer(predictor: TargetedPredictor, lines: list[str], targets: Sequence[str] | None = None) -> Answer:
+def answer(
+    predictor: TargetedPredictor, lines: list[str], targets: Sequence[str] | None = None, stream: bool = False
+) -> Answer:
     """A target × aspect table for each text."""
-    results, unread = predictor.predict(lines, targets=targets, progress=len(lines) > 1000)
+    if stream:
+        results, unread = predictor.predict_quietly(lines, targets)
+    else:
+        results, unread = predictor.predict(lines, targets=targets, progress=len(lines) > 1000)
     shown: list[Table | str] = []
     for text, items in zip(lines, results, strict=True):
-        if len(lines) > 1:
+        if len(lines) > 1 or stream:
             shown.append(text)
         aspects = list(dict.fromkeys(item["aspect"] for item in items))
         cells: dict[str, list[str]] = {}

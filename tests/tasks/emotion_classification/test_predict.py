@@ -2,6 +2,7 @@
 """Prediction: lists of texts against the plain model, and files of any format with interruptions."""
 
 import csv
+import gzip
 import json
 import random
 import re
@@ -21,6 +22,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, GPT2
 import hf_emotion.runtime.classifying as predictor_module
 import hf_emotion.serving.bulk as bulk
 from hf_emotion import Predictor, load_dataset_for
+from hf_emotion.io.paths import open_file
 from hf_emotion.runtime.batching import token_budget_batches
 from hf_emotion.serving.bulk import predict_file
 from hf_emotion.serving.file_rows import PREDICTED
@@ -524,6 +526,42 @@ class TestFiles:
         run_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv")
         assert [(row["text"], row["x"]) for row in read_table(tmp_path / "out.csv")] == [("sun", "1"), ("rain", "2")]
 
+    @pytest.mark.parametrize(("separator", "output"), [(";", "out.csv"), ("\t", "out.csv.gz"), (";", "out.tsv.gz")])
+    def test_separators_and_compressed_files(self, predictor, tmp_path, separator, output):
+        """An output of the same format has the separator of the input, a TSV file has tabs."""
+        source = write_csv(tmp_path / "in.csv.gz", ["text", "n"], [["sun, moon", "1"], ["rain", "2"]], separator)
+        run_file(predictor, source, tmp_path / output)
+        with open_file(tmp_path / output, "r", encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file, delimiter="\t" if ".tsv" in output else separator))
+        assert [(row["text"], row["n"]) for row in rows] == [("sun, moon", "1"), ("rain", "2")]
+        assert list(rows[0]) == ["text", "n", *PREDICTED]
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"text;n,text\nsun;1,moon\n", r"in.csv.*\[',', ';'\].*--separator"),
+            (b"body;n\nsun, moon;1\n", r"no column 'text'.*--text-column.*--separator"),
+        ],
+    )
+    def test_a_header_that_says_no_separator(self, predictor, tmp_path, content, message):
+        (tmp_path / "in.csv").write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            run_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv")
+        run_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv", separator=";", text_column=content[:4].decode())
+        assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == ["out.csv"]
+
+    def test_one_column_needs_no_separator(self, predictor, tmp_path):
+        (tmp_path / "in.csv").write_text('text\nsun; rain\n"moon, too"\n')
+        run_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv")
+        assert [row["text"] for row in read_table(tmp_path / "out.csv")] == ["sun; rain", "moon, too"]
+
+    def test_a_file_that_is_cut_off(self, predictor, tmp_path):
+        path = write_csv(tmp_path / "in.csv.gz", ["text"], [[f"sun {number}"] for number in range(99)])
+        path.write_bytes(path.read_bytes()[:-20])
+        with pytest.raises(ValueError, match=r"in.csv.gz is no whole gzip file"):
+            run_file(predictor, path, tmp_path / "out.csv")
+        assert [path.name for path in tmp_path.iterdir()] == ["in.csv.gz"]
+
     def test_columns_of_later_rows_in_csv(self, predictor, tmp_path):
         write_jsonl(tmp_path / "in.jsonl", [{"text": "sun"}, {"text": "rain", "note": "keep me"}])
         with pytest.raises(ValueError, match="the rows have different columns.*note.*write .jsonl"):
@@ -557,7 +595,7 @@ class TestInterruption:
         monkeypatch.setattr(predictor, "of_items", watched)
         return state
 
-    @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+    @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "csv.gz"])
     def test_goes_on_behind_the_last_part(self, predictor, source, tmp_path, counted, ending, caplog):
         whole, output = tmp_path / f"whole.{ending}", tmp_path / f"out.{ending}"
         run_file(predictor, source, whole)
@@ -576,7 +614,9 @@ class TestInterruption:
         assert run_file(predictor, source, output) == {"rows": 25, "skipped": 0}
         assert counted.texts == [row[1] for row in ROWS[10:]]
         assert "resuming: 10 of 25 rows are predicted already" in caplog.text
-        assert output.read_bytes() == whole.read_bytes()
+        contents = [path.read_bytes() for path in (output, whole)]  # gzip keeps the time
+        first, second = map(gzip.decompress, contents) if ending.endswith(".gz") else contents
+        assert first == second
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["in.csv", whole.name, output.name])
 
     def test_interrupted_while_the_parts_are_joined(self, predictor, source, tmp_path, counted, monkeypatch):

@@ -196,9 +196,9 @@ def token_run(tmp_path_factory, lm_run, pairs) -> Path:
 
 @pytest.fixture(scope="session")
 def vanilla_run(tmp_path_factory, lm_run, pairs) -> Path:
-    """The same without either, with smoothed labels, on half of the rows."""
+    """The same without either, with smoothed labels, on half of the rows, measured on at most 12."""
     arguments = {"num_train_epochs": 1, "label_smoothing_factor": 0.1}
-    recipe = recipe_of(lm_run, arguments, name="vanilla", model_config=VANILLA, train_fraction=0.5)
+    recipe = recipe_of(lm_run, arguments, name="vanilla", model_config=VANILLA, train_fraction=0.5, max_eval_rows=12)
     return fit(recipe, tmp_path_factory.mktemp("vanilla") / "run", pairs)
 
 
@@ -274,7 +274,9 @@ class TestPerplexity:
     @EACH_GENERATOR
     @pytest.mark.parametrize("split", SPLITS)
     def test_of_generators(self, run, split):
-        expected = np.concatenate(losses_by_hand(run, rows_of(SPLITS[split]), LENGTH))
+        rows = rows_of(SPLITS[split])
+        drawn = np.sort(np.random.default_rng(0).permutation(len(rows))[: report_of(run)["max_eval_rows"]])
+        expected = np.concatenate(losses_by_hand(run, [rows[row] for row in drawn], LENGTH))
         found = best_entry(run)[split]["teacher_forcing"]
         assert found["perplexity"] == pytest.approx(math.exp(expected.mean()), rel=1e-5)
         assert found["tokens"] == len(expected)
@@ -594,6 +596,14 @@ class TestRunFolder:
         report = report_of(lm_run)
         assert report["class_counts"] == {} and report["contexts"] is None and report["dataset"] == "conversations"
         assert report["dataset_options"] == {"corpora": ["reply_files"]}
+
+    def test_a_share_of_the_rows(self, vanilla_run):
+        report = report_of(vanilla_run)
+        assert report["rows"] == {"train": 25, "validation": 11, "test": 12} and report["train_fraction"] == 0.5
+        assert report["max_eval_rows"] == 12
+        assert sum(report["class_counts"].values()) == 25
+        card = (vanilla_run / "README.md").read_text(encoding="utf-8")
+        assert "(a share of 0.5 of the training part)" in card and "at most 12 of the development" in card
 
     def test_the_checkpoints(self, mod_run, token_run, bert_run):
         for run, model_class in (

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far long work has come: a bar in a terminal, else a plain line now and then, for log files and pipes."""
+
+import sys
+import time
+from contextlib import AbstractContextManager
+from typing import Any
+
+
+SECONDS_BETWEEN_LINES = 30.0
+
+
+class Lines(AbstractContextManager):
+    """
+    A line on standard error every 30 seconds, and one at the end where there were others.
+
+    Args:
+        total: how many there are.
+        unit: what they are, in the plural.
+        done: how many are done already.
+    """
+
+    def __init__(self, total: int, unit: str, done: int = 0):
+        self.total, self.unit, self.done, self.before = total, unit, done, done
+        self.began = self.said = time.monotonic()
+
+    def update(self, count: int = 1) -> None:
+        """So many more are done."""
+        self.done += count
+        now = time.monotonic()
+        if now - self.said < SECONDS_BETWEEN_LINES and (self.said == self.began or self.done < self.total):
+            return
+        self.said = now
+        spent, more = now - self.began, self.total - self.done
+        share = f"{100 * self.done // max(self.total, 1)} %"
+        left = (
+            f", about {_duration(spent / (self.done - self.before) * more)} left"
+            if more and self.done > self.before
+            else ""
+        )
+        print(
+            f"{self.done} of {self.total} {self.unit} ({share}) in {_duration(spent)}{left}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+
+class _Nothing(AbstractContextManager):
+    def update(self, count: int = 1) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+
+def progress_bar(progress: bool, total: int, unit: str) -> AbstractContextManager[Any]:
+    """What has `update(count)`: a bar where standard error is a terminal, else `Lines`. Silent unless asked for."""
+    if not progress:
+        return _Nothing()  # no bar of tqdm: a fork could find its lock taken
+    if not sys.stderr.isatty():
+        return Lines(total, unit)
+    from tqdm.auto import tqdm
+
+    return tqdm(total=total, unit=unit, leave=False)
+
+
+def _duration(seconds: float) -> str:
+    """45 s, 12 min, 3.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+__all__ = ["Lines", "progress_bar"]
