@@ -68,6 +68,7 @@ RESULTS = {
     "predictions.parquet",
     "recipe.yaml",
     "report.html",
+    "train.log",
     "training_curve.png",
 }
 

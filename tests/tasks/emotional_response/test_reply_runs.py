@@ -99,6 +99,7 @@ FILES = {
     "model.safetensors",
     "recipe.yaml",
     "report.html",
+    "train.log",
 }
 
 

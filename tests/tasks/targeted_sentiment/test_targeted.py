@@ -1206,7 +1206,7 @@ class TestOneModelPerContext:
 
     def test_checkpoints_are_those_of_any_run(self, contexts_run):
         for name in self.CONTEXTS:
-            assert set(files_in(contexts_run / name)) == CHECKPOINT | {"run.json"}
+            assert set(files_in(contexts_run / name)) == CHECKPOINT | {"run.json", "train.log"}
 
     def test_each_row_is_predicted_by_the_model_of_its_context(self, contexts_run):
         models = {
@@ -1430,7 +1430,7 @@ class TestOneModelPerContext:
         for seed in (3, 8):
             assert sorted(path.name for path in (output / f"seed-{seed}").iterdir() if path.is_dir()) == names
             for name in names:
-                assert set(files_in(output / f"seed-{seed}" / name)) == CHECKPOINT | {"run.json"}
+                assert set(files_in(output / f"seed-{seed}" / name)) == CHECKPOINT | {"run.json", "train.log"}
             assert [run["seed"] for run in report_of(output / f"seed-{seed}")["runs"]] == [seed]
 
     @pytest.mark.slow
