@@ -350,12 +350,11 @@ class TestOneRun:
             assert word in found.text
         assert found.text.index("Right") < found.text.index("Wrong") < found.text.index("All figures")
         predictions, texts = read_predictions(analyzed[0], "test", True), [row[0] for row in TEST]
-        shown = examples(predictions, texts, THRESHOLDS)
-        assert [[row["text"] for row in rows] for rows in shown.values()] == [
-            ["t1", "t2", "t3", "t7", "t9"],
-            ["t4", "t5", "t6", "t8"],
-        ]
-        assert [name for name, _ in shown["wrong"][1]["predicted"]] == [A, H]  # t5, the surest first
+        shown = examples(predictions, texts, {A: 0.4, J: 0.65, N: 0.5, H: 0.25})
+        assert [row["text"] for row in shown["right"]] == ["t9"]
+        wrong = {row["text"]: [name for name, _ in row["predicted"]] for row in shown["wrong"]}
+        decided = {"t1": [J], "t2": [], "t3": [N], "t4": [H], "t5": [A, H], "t6": [N, H], "t7": [J, A], "t8": [J, A]}
+        assert len(wrong) == 5 and wrong.items() <= decided.items()
         assert found.tags.count("img") == 6
         assert all(value for name, value in found.attributes if name == "alt")
         text = (analyzed[0] / "report.html").read_text(encoding="utf-8")

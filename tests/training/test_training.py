@@ -61,6 +61,7 @@ from hf_emotion import (
     train,
 )
 from hf_emotion.io.files import filling, replacing, write_json
+from hf_emotion.recipes import make_recipe
 from hf_emotion.runs.train import summarize
 from hf_emotion.runtime.unread import said_once
 from hf_emotion.tasks.sequence_classification import build_classifier, tokenize
