@@ -69,6 +69,7 @@ RESULTS = {
     "predictions.parquet",
     "recipe.yaml",
     "report.html",
+    "train.log",
     "training_curve.png",
 }
 

@@ -179,6 +179,12 @@ class TestTrain:
             expected = [report["summary"]["test"][kind][name] for kind in ("fixed", "tuned")]
             assert printed[name] == [f"{value['mean']:.4f} ± {value['std']:.4f}" for value in expected]
         assert result.out.splitlines()[-1] == f"run folder: {output}"
+        lines = [line for line in result.err.splitlines() if line.startswith("epoch 1 of 1: ")]
+        for line, run in zip(lines, report["runs"], strict=True):  # one evaluation for each seed
+            assert f"dev macro_f1 {run['best_dev_metric']:.4f} (the best so far)" in line
+        assert "{'" not in result.out + result.err
+        log = (output / "seed-6" / "train.log").read_text(encoding="utf-8").splitlines()
+        assert sum("eval_micro_precision" in json.loads(line) for line in log) == 1
 
         again = argv("train", recipe_file, *options, *overrides)
         assert again.code == 1 and "exists and is not empty" in again.err

@@ -24,7 +24,7 @@ from hf_emotion import Predictor, load_dataset_for, metrics
 from hf_emotion.reports import analyze as module
 from hf_emotion.reports.analyze import analyze, analyze_pair
 from hf_emotion.reports.compare import compare
-from hf_emotion.reports.finished_runs import read_predictions
+from hf_emotion.reports.finished_runs import examples, read_predictions
 from hf_emotion.tasks.held_out import _write_predictions, labelled_units
 from hf_emotion.tasks.rows import label_matrix
 from hf_emotion.tasks.targeted_sentiment.guidance import histogram
@@ -337,8 +337,24 @@ class TestOneRun:
 
     def test_the_report(self, analyzed):
         found = page(analyzed[0] / "report.html")
-        for word in ("Metrics", "published", "0.46", "Calibration", "Thresholds", "Correlation of labels", "t4 says"):
+        for word in (
+            "How good it is",
+            "What it says",
+            "published",
+            "0.46",
+            "Calibration",
+            "Thresholds",
+            "Correlation of labels",
+            "t4 says",
+        ):
             assert word in found.text
+        assert found.text.index("Right") < found.text.index("Wrong") < found.text.index("All figures")
+        predictions, texts = read_predictions(analyzed[0], "test", True), [row[0] for row in TEST]
+        shown = examples(predictions, texts, {A: 0.4, J: 0.65, N: 0.5, H: 0.25})
+        assert [row["text"] for row in shown["right"]] == ["t9"]
+        wrong = {row["text"]: [name for name, _ in row["predicted"]] for row in shown["wrong"]}
+        decided = {"t1": [J], "t2": [], "t3": [N], "t4": [H], "t5": [A, H], "t6": [N, H], "t7": [J, A], "t8": [J, A]}
+        assert len(wrong) == 5 and wrong.items() <= decided.items()
         assert found.tags.count("img") == 6
         assert all(value for name, value in found.attributes if name == "alt")
         text = (analyzed[0] / "report.html").read_text(encoding="utf-8")
@@ -477,6 +493,13 @@ class TestTwoRuns:
         found = page(path)
         assert "script" not in found.tags and HOSTILE in found.text and "t5 says" in found.text
         assert not [value for name, value in found.attributes if name in ("src", "href")]
+
+    def test_runs_that_do_not_differ(self, pair, argv):
+        first = str(pair[0])
+        result = argv("analyze", first, first)
+        found = page(next(pair[0].glob("analysis/against_*.html")))
+        assert result.code == 0 and "predicted" not in result.out  # no table without rows
+        assert found.text.count("There is no row that") == 2 and found.tags.count("table") == 2
 
     def test_other_rows(self, pair, tmp_path):
         other = write_run(tmp_path / "other", {"validation": dev_rows(), "test": TEST[:-1]})

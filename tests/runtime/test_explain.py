@@ -33,6 +33,7 @@ from hf_emotion import (
 )
 from hf_emotion.reports.explain_views import print_explanation, to_html, write_explanation
 from hf_emotion.runtime.attribution import METHODS, HeatMap
+from hf_emotion.tasks.text_explaining import chosen_labels
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -117,6 +118,10 @@ class TestAttention:
         attention = outputs.label_attentions[0].double().numpy()[[3, 0]]
         np.testing.assert_allclose(heat.values, by_word(attention), rtol=1e-5)
         np.testing.assert_allclose(heat.scores, outputs.logits[0, [3, 0]].sigmoid(), rtol=1e-5)
+
+    def test_labels_that_hardly_count_are_left_out(self):
+        shown = chosen_labels(None, np.array([0.02, 0.6, 0.2, 0.1, 0.13, 0.3, 0.4, 0.5]), None, 5)
+        assert shown == [1, 7, 6, 5, 2] and chosen_labels(None, np.array([0.02, 0.9, 0.17]), None, 5) == [1]
 
     def test_the_five_most_probable_labels_and_what_is_left_out(self, predictor):
         predictor = predictor("label-aware")

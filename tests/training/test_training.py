@@ -45,7 +45,11 @@ from transformers import (
     AutoTokenizer,
     BertForSequenceClassification,
     DistilBertConfig,
+    PrinterCallback,
+    Trainer,
+    TrainingArguments,
 )
+from transformers.integrations import TensorBoardCallback
 
 import hf_emotion.runs.train as run_module
 import hf_emotion.runtime.base_models as models_module
@@ -59,10 +63,13 @@ from hf_emotion import (
 )
 from hf_emotion.io import progress
 from hf_emotion.io.files import filling, replacing, write_json
+from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.analyze import analyze
 from hf_emotion.runs.train import summarize
+from hf_emotion.runtime.unread import said_once
 from hf_emotion.tasks.sequence_classification import build_classifier, tokenize
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS
+from hf_emotion.training.progress import say_less
 from hf_emotion.training.seeds import EmotionTrainer
 
 
@@ -306,6 +313,24 @@ class TestCard:
         assert "LAA + CB" in card.text and "macro_f1 0.52" in card.text
         assert "Wu, Wang and Liu" in card.text and "CC BY 4.0" in card.text
 
+    @pytest.mark.parametrize(
+        ("fields", "licence", "text"),
+        [
+            ({}, None, "name their terms here"),
+            ({"data_license": "CC-BY-SA-4.0"}, "cc-by-sa-4.0", "licence CC-BY-SA-4.0"),
+            ({"data_license": "LicenseRef-Ours", "data_terms": "a <b> | c"}, "other", "LicenseRef-Ours; a &lt;b&gt;"),
+            ({"data_terms": "ask the clinic"}, "other", "ask the clinic"),
+        ],
+    )
+    def test_the_licence_of_own_files_is_the_one_that_was_chosen(self, fields, licence, text, tmp_path, tiny_run):
+        from hf_emotion.reports.card import write_card
+
+        report = report_of(tiny_run)
+        write_card(tmp_path, make_recipe({"name": "mine", "dataset": "files", **fields}), report, report["runs"][0])
+        card = ModelCard.load(tmp_path / "README.md")
+        assert card.data.license == licence and text in card.text
+        assert ("name their terms here" in card.text) is (not fields)
+
 
 class TestSeeds:
     @pytest.fixture(scope="class")
@@ -320,7 +345,7 @@ class TestSeeds:
         return output
 
     def test_files(self, two_seeds):
-        seed_files = CHECKPOINT | CODE | REPORTS | {"metrics.json", "predictions.parquet"}
+        seed_files = CHECKPOINT | CODE | REPORTS | {"metrics.json", "predictions.parquet", "train.log"}
         expected = {*CHECKPOINT, *CODE, *RESULTS}
         for seed in (3, 8):
             expected |= {f"seed-{seed}/{name}" for name in seed_files}
@@ -442,6 +467,8 @@ class TestResume:
         assert found.keys() == expected.keys()
         for name in expected:
             torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-6, msg=name)
+        log = [json.loads(line) for line in (interrupted / "train.log").read_text(encoding="utf-8").splitlines()]
+        assert {entry["step"] for entry in log if "eval_macro_f1" in entry} == {6, 12, 18}
         assert (
             report["summary"]["test"]["tuned"]["macro_f1"]
             == (report_of(uninterrupted)["summary"]["test"]["tuned"]["macro_f1"])
@@ -732,6 +759,10 @@ class TestInputs:
             assert len(tokenize(splits["validation"], tokenizer, 8, SimpleNamespace())) == 4
         warnings = [record.getMessage() for record in caplog.records if "longer than" in record.getMessage()]
         assert warnings == ["4 of 20 texts are longer than 8 tokens (`max_length`) and were cut"]
+        with said_once():
+            for _ in range(2):
+                tokenize(splits["train"], tokenizer, 8, SimpleNamespace())
+        assert caplog.text.count("longer than") == 2
         assert set(encoded.column_names) == {"input_ids", "length", "labels"}
         assert encoded["length"][:] == [8 if i % 5 == 0 else 5 for i in range(20)]
         assert [len(ids) for ids in encoded["input_ids"]] == encoded["length"][:]
@@ -918,3 +949,18 @@ class TestFiles:
             "c": "é",
         }
         assert "é" in (tmp_path / "a.json").read_text(encoding="utf-8")
+
+
+class TestTensorBoard:
+    def test_events_lie_in_the_run_folder(self, tmp_path, base_bert):
+        """The stock place is below `checkpoints`, which the end of a run removes."""
+        trainer = Trainer(
+            AutoModelForSequenceClassification.from_pretrained(base_bert),
+            TrainingArguments(str(tmp_path / "checkpoints"), report_to="none", disable_tqdm=True),
+        )
+        board = object.__new__(TensorBoardCallback)  # made without tensorboard
+        board.logging_dir = None
+        trainer.add_callback(board)
+        say_less(trainer, tmp_path)
+        assert board.logging_dir == str(tmp_path / "tensorboard")
+        assert not any(isinstance(callback, PrinterCallback) for callback in trainer.callback_handler.callbacks)

@@ -155,7 +155,7 @@ def _guided_maps(
         elif quasi:
             unit += ", as a multiple of the context's largest value in the maps A_self, λ_A·A_quasi and their sum"
             if name == "A_quasi":
-                unit += "; before its gate λ_A, a small number, shrinks it: values here may be far above 1"
+                unit += "; before the gate λ_A takes its share: values here may be far above 1"
         axes = (row_axis(questions, "label"), column_axis(merge))
         maps.append(HeatMap(f"{name}, {where}", unit, axes, rows, words, np.array(found), scores, "probability"))
     return maps

@@ -97,6 +97,7 @@ FILES = {
     "model.safetensors",
     "recipe.yaml",
     "report.html",
+    "train.log",
 }
 
 

@@ -1150,7 +1150,7 @@ class TestOneModelPerContext:
         assert folders == set(self.CONTEXTS)
         assert {path.name for path in contexts_run.iterdir() if path.is_file()} == RESULTS
         for name in self.CONTEXTS:
-            assert set(files_in(contexts_run / name)) == CHECKPOINT | {"run.json"}
+            assert set(files_in(contexts_run / name)) == CHECKPOINT | {"run.json", "train.log"}
             assert [path for path in (contexts_run / name).iterdir() if path.is_dir()] == []
 
     def test_each_row_is_predicted_by_the_model_of_its_context(self, contexts_run):
@@ -1363,7 +1363,7 @@ class TestOneModelPerContext:
         for seed in (3, 8):
             assert sorted(path.name for path in (output / f"seed-{seed}").iterdir() if path.is_dir()) == names
             for name in names:
-                assert set(files_in(output / f"seed-{seed}" / name)) == CHECKPOINT | {"run.json"}
+                assert set(files_in(output / f"seed-{seed}" / name)) == CHECKPOINT | {"run.json", "train.log"}
             assert [run["seed"] for run in report_of(output / f"seed-{seed}")["runs"]] == [seed]
         assert '"PATH_OR_REPO", "subfolder": "home-calm"' in (output / "README.md").read_text()
         assert "home-calm" in argv("predict", output, "the home is so happy").err
