@@ -63,7 +63,7 @@ def explain(
         ModuleNotFoundError: a method that needs captum, where that is not installed.
         ValueError: an unknown name (with the nearest ones); an argument or method that does not fit the model.
     """
-    predictor = checkpoint
+    predictor: Any = checkpoint
     if isinstance(checkpoint, str | Path):
         predictor = load_predictor(with_weights(checkpoint), max_length=max_length)
     task, model = predictor.task, predictor.model

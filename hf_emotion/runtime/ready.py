@@ -228,8 +228,8 @@ def _is_whole(folder: Path) -> bool:
 
 def _encoder_file(encoder: str, name: str) -> tuple[Path, str]:
     """A file of an encoder, and what to do if it is the wrong one."""
-    module, inner = PACKAGED_ENCODERS.get(encoder, (None, ""))
-    spec = None if module is None else importlib.util.find_spec(module)
+    module, inner = PACKAGED_ENCODERS.get(encoder, ("", ""))
+    spec = importlib.util.find_spec(module) if module else None
     if spec is not None and spec.origin is not None:
         path = Path(spec.origin).parent / inner / name
         return path, f"reinstall the package that brings it: pip install --force-reinstall {module.replace('_', '-')}"

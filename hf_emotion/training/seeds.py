@@ -127,7 +127,6 @@ def fit_model(
         callbacks=callbacks,
     )
     trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
-    _check_metric(recipe, trainer, prepared)
     say_less(trainer, checkpoints.parent)
     return trainer, prepared, fit(trainer, recipe, seed, checkpoints, resume, recipe_file, fingerprint(splits))
 
