@@ -3,6 +3,7 @@
 
 import difflib
 import inspect
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
-from ..io.files import creating
+from ..io.files import creating, write_json
 from ..runtime.base_models import HUB_IDS
 from ..runtime.loading import read_model
 
@@ -104,13 +105,14 @@ def save_adapter(model: Any, folder: Path, base_model: str) -> None:
     Write adapter_config.json, which names the base model, adapter_model.safetensors (the new modules are in it) and the model's
     config.json.
     """
-    for config in model.peft_config.values():  # a folder of this machine, for PEFT
-        config.base_model_name_or_path = HUB_IDS.get(base_model, base_model)
     shutil.rmtree(folder, ignore_errors=True)  # that of an interrupted run
     with creating(folder) as temporary:
         model.save_pretrained(temporary)
         model.get_base_model().config.save_pretrained(temporary)
         (temporary / "README.md").unlink(missing_ok=True)  # PEFT's card, which says nothing
+        config = json.loads((temporary / "adapter_config.json").read_text(encoding="utf-8"))
+        config["base_model_name_or_path"] = HUB_IDS.get(base_model, base_model)  # PEFT names a folder of this machine
+        write_json(temporary / "adapter_config.json", config)
 
 
 __all__ = ["FOLDER", "is_adapted", "save_adapter", "with_adapter"]
