@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LoRA adapters in recipes."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from toolkit_helpers import one_thread, recipe_for
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+from hf_emotion import train
+from hf_emotion.training.seeds import EmotionTrainer
+
+
+peft = pytest.importorskip("peft")
+pytest_plugins = ["toolkit_fixtures"]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
+    with one_thread():
+        yield
+
+
+def weights(run):
+    return load_file(run / "model.safetensors")
+
+
+def adapter_recipe(base, adapter, arguments=None, **changes):
+    return recipe_for(base, {"max_steps": 4, **(arguments or {})}, adapter=adapter, **changes)
+
+
+def logits(model, run):
+    rows = AutoTokenizer.from_pretrained(run)(["so happy today", "no way"], return_tensors="pt", padding=True)
+    with torch.inference_mode():
+        return model.eval()(**rows).logits
+
+
+def test_the_base_stays_and_the_rest_is_trained(base_bert, tmp_path):
+    train(adapter_recipe(base_bert, {"r": 2}), tmp_path / "run")
+    merged = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run")
+    base = load_file(base_bert / "model.safetensors")
+    own = merged.state_dict()
+    word_embeddings = next(value for name, value in base.items() if name.endswith("word_embeddings.weight"))
+    assert torch.equal(own["bert.embeddings.word_embeddings.weight"], word_embeddings)
+    name = "encoder.layer.0.output.dense.weight"
+    change = own[f"bert.{name}"] - next(value for key, value in base.items() if key.endswith(name))
+    assert torch.linalg.matrix_rank(change, atol=1e-6) == 2
+
+    # The adapter beside it gives the same model, by PEFT alone.
+    config = AutoConfig.from_pretrained(tmp_path / "run" / "adapter")
+    adapted = type(merged).from_pretrained(base_bert, config=config)
+    adapted = peft.PeftModel.from_pretrained(adapted, tmp_path / "run" / "adapter")
+    assert torch.allclose(logits(adapted, tmp_path / "run"), logits(merged, tmp_path / "run"), atol=1e-5)
+
+
+def test_resume_ends_as_an_uninterrupted_run(base_bert, tmp_path, monkeypatch):
+    recipe = adapter_recipe(base_bert, {"r": 2}, {"eval_strategy": "steps", "save_strategy": "steps", "save_steps": 2, "eval_steps": 2})
+    train(recipe, tmp_path / "whole")
+    step, count = EmotionTrainer.training_step, []
+
+    def stop(self, *arguments, **keywords):
+        count.append(1)
+        if len(count) == 4:
+            raise KeyboardInterrupt
+        return step(self, *arguments, **keywords)
+
+    monkeypatch.setattr(EmotionTrainer, "training_step", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path / "run")
+    monkeypatch.setattr(EmotionTrainer, "training_step", step)
+    train(recipe, tmp_path / "run", resume=True)
+    for name, value in weights(tmp_path / "whole").items():
+        assert torch.equal(value, weights(tmp_path / "run")[name]), name
+
+
+def test_it_starts_from_the_best_approximation_of_a_training(base_bert, tmp_path):
+    recipe = recipe_for(base_bert, {"max_steps": 6, "learning_rate": 1e-2})
+    train(recipe, tmp_path / "full")
+    adapter = {
+        "start_from": str(tmp_path / "full"),
+        "r": 3,
+        "lora_alpha": 6,
+        "target_modules": ["dense", "word_embeddings"],
+        "modules_to_save": ["LayerNorm"],
+        "bias": "all",
+    }
+    train(adapter_recipe(base_bert, adapter, {"learning_rate": 0.0}), tmp_path / "run")
+    full, own = weights(tmp_path / "full"), weights(tmp_path / "run")
+    base = load_file(base_bert / "model.safetensors")
+    for name, value in full.items():
+        start = next((tensor for key, tensor in base.items() if name.endswith(key.removeprefix("bert."))), None)
+        if start is None or "LayerNorm" in name or name.endswith("bias"):
+            assert torch.allclose(own[name], value, atol=1e-6), name
+        elif name.endswith(("dense.weight", "word_embeddings.weight")):
+            left, values, right = np.linalg.svd((value - start).double().numpy(), full_matrices=False)
+            best = start.double().numpy() + (left[:, :3] * values[:3]) @ right[:3]
+            np.testing.assert_allclose(own[name].numpy(), best, atol=1e-5, err_msg=name)
+        else:
+            assert torch.equal(own[name], start), name
+
+
+def test_what_does_not_fit_is_refused(base_bert, tmp_path):
+    for adapter, words in (({"rank": 2}, "adapter.rank"), ({"r": 0}, "adapter"), ({"target_modules": ["no"]}, "no")):
+        with pytest.raises(ValueError, match=words):
+            train(adapter_recipe(base_bert, adapter), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_training_of_another_model_is_refused(base_bert, tmp_path):
+    train(recipe_for(base_bert, {"max_steps": 1}, dataset_options={}), tmp_path / "full")
+    config = AutoConfig.from_pretrained(tmp_path / "full")
+    other = tmp_path / "other"
+    shutil.copytree(tmp_path / "full", other)
+    config.intermediate_size += 1
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(other)
+    with pytest.raises(ValueError, match="start_from"):
+        train(adapter_recipe(base_bert, {"start_from": str(other)}), tmp_path / "run")
