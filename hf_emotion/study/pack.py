@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
-from transformers import AutoTokenizer
 
 from ..io.files import creating, is_taken, write_json, write_text
 from ..runtime.exported import write_tokenizer_facts
-from ..runtime.loading import read_config
+from ..runtime.loading import read_config, read_tokenizer
 from ..runtime.onnx import MODEL
 from ..runtime.ready import (
     ADAPTER,
@@ -65,7 +64,7 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
             if hasattr(config, name):
                 delattr(config, name)
         write_text(folder / "config.json", config.to_json_string(use_diff=False))
-        tokenizer = AutoTokenizer.from_pretrained(run)
+        tokenizer = read_tokenizer(run)
         write_tokenizer_facts(tokenizer, folder)
         write_text(folder / "tokenizer_config.json", (run / "tokenizer_config.json").read_text(encoding="utf-8"))
         card = (run / CARD).read_text(encoding="utf-8").replace(f"# {metrics['name']}\n", f"# {output.name}\n")

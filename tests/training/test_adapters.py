@@ -58,7 +58,9 @@ def test_the_base_stays_and_the_rest_is_trained(base_bert, tmp_path):
 
 
 def test_resume_ends_as_an_uninterrupted_run(base_bert, tmp_path, monkeypatch):
-    recipe = adapter_recipe(base_bert, {"r": 2}, {"eval_strategy": "steps", "save_strategy": "steps", "save_steps": 2, "eval_steps": 2})
+    recipe = adapter_recipe(
+        base_bert, {"r": 2}, {"eval_strategy": "steps", "save_strategy": "steps", "save_steps": 2, "eval_steps": 2}
+    )
     train(recipe, tmp_path / "whole")
     step, count = EmotionTrainer.training_step, []
 
