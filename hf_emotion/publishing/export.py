@@ -20,6 +20,7 @@ from ..runtime.exported import write_tokenizer_facts
 from ..runtime.graphs import quantize_graph, saturates
 from ..runtime.loading import read_config
 from ..runtime.onnx import DECODER, is_exported
+from ..runtime.ready import with_weights
 from ..tasks import packaged_corpus, task_of, task_of_rows
 from ..tasks.base import Task
 from ..tasks.exporting import Exporter, distinct_texts, filled
@@ -79,7 +80,7 @@ def export_onnx(
         raise ModuleNotFoundError(f"export needs {', '.join(missing)}: pip install 'hf-emotion[onnx]'")
     if quantize not in (None, "int8", "uint8"):
         raise ValueError(f"`quantize` must be None, 'int8' or 'uint8', got {quantize!r}.")
-    output = Path(output)
+    output, checkpoint = Path(output), with_weights(checkpoint)
     if is_taken(output):
         raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
     if is_exported(checkpoint) or (Path(checkpoint) / DECODER).is_file():
@@ -149,7 +150,7 @@ def read_texts(path: Path, checkpoint: str | Path) -> list:
     lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
     if not any(lines):
         raise ValueError(f"{path} holds no text: write one per line.")
-    exporter = task_of(read_config(checkpoint)).exporter
+    exporter = task_of(read_config(with_weights(checkpoint))).exporter
     return filled(lines) if exporter is None else exporter().of_lines(lines)
 
 

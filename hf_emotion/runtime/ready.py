@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 PLACE = Path(__file__).parents[1] / "ready"
 FACTS = "ready.json"
 ADAPTER, ADAPTER_CONFIG, GRAPH, CARD = "adapter_model.safetensors", "adapter_config.json", "graph.onnx", "README.md"
+METRICS = "metrics.json"  # of the run
 WEIGHTS = "weights.bin"  # where the graph looks for its weights
 SUMS = "sha256.json"
 # Encoders that the extra `offline` brings as a package: Hub id -> module, folder in it.

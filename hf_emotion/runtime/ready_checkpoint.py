@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from .loading import read_config, read_tokenizer
-from .ready import CARD, ReadyModel
+from .ready import CARD, METRICS, ReadyModel
 
 
 def write_checkpoint(model: ReadyModel, folder: Path) -> None:
@@ -32,7 +32,8 @@ def write_checkpoint(model: ReadyModel, folder: Path) -> None:
         # Beside the model's configuration, which names the tokenizer's class.
         (Path(place) / "config.json").write_text(json.dumps({"model_type": "bert"}), encoding="utf-8")
         read_tokenizer(place).save_pretrained(folder)
-    shutil.copyfile(model.folder / CARD, folder / CARD)
+    for name in (CARD, METRICS):
+        shutil.copyfile(model.folder / name, folder / name)
 
 
 __all__ = ["write_checkpoint"]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..inference import load_predictor
+from ..runtime.ready import with_weights
 from ..tasks import TASKS
 from ..tasks.base import Page
 
@@ -169,7 +170,7 @@ def _load(checkpoints: Sequence[str | Path]) -> dict[str, Any]:
     names = [Path(name).resolve().name for name in given]
     if len(set(names)) < len(names):
         names = given
-    predictors = {name: load_predictor(path) for name, path in zip(names, given, strict=True)}
+    predictors = {name: load_predictor(with_weights(path)) for name, path in zip(names, given, strict=True)}
     tasks = {name: predictor.task for name, predictor in predictors.items()}
     if len({task.name for task in tasks.values()}) > 1:
         found = "; ".join(f"{name} is a model for {task.name}" for name, task in tasks.items())

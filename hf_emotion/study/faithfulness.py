@@ -11,6 +11,7 @@ from ..inference import load_predictor
 from ..io.progress import progress_bar
 from ..runtime.attribution import METHODS, Reading, check_names
 from ..runtime.classifying import Encoded, encoded_probabilities
+from ..runtime.ready import with_weights
 from ..runtime.unread import Unread
 from ..tasks import TASKS, task_of_rows
 from ..tasks.loading import load_split
@@ -60,7 +61,7 @@ def faithfulness(
     Raises:
         ValueError: a model of another kind, an unknown method, no fitting row.
     """
-    predictor = load_predictor(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+    predictor = load_predictor(with_weights(checkpoint)) if isinstance(checkpoint, str | Path) else checkpoint
     task = predictor.task
     if task.word_scores is None:
         others = " and ".join(other.name for other in TASKS if other.word_scores is not None)

@@ -19,6 +19,7 @@ from ..runtime.ready import (
     CARD,
     FACTS,
     GRAPH,
+    METRICS,
     PACKAGED_ENCODERS,
     WEIGHTS,
     ReadyModel,
@@ -53,7 +54,7 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
     encoder = adapter_config["base_model_name_or_path"]
     if encoder not in PACKAGED_ENCODERS:
         raise ValueError(f"{run} is an adapter over {encoder!r}; ready models need one of {list(PACKAGED_ENCODERS)}.")
-    metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
+    metrics = json.loads((run / METRICS).read_text(encoding="utf-8"))
     config = read_config(run)
     task = task_of(config)
     with creating(output) as folder:
@@ -69,6 +70,7 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
         write_text(folder / "tokenizer_config.json", (run / "tokenizer_config.json").read_text(encoding="utf-8"))
         card = (run / CARD).read_text(encoding="utf-8").replace(f"# {metrics['name']}\n", f"# {output.name}\n")
         write_text(folder / CARD, f"{card.rstrip()}\n\n{notes.strip()}\n")
+        write_json(folder / METRICS, {**metrics, "name": output.name})
         facts: dict[str, Any] = {
             "description": description,
             "task": task.name,
@@ -83,7 +85,16 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
         facts["prefix"] = _prefix(run)
         write_json(folder / FACTS, facts)
         facts["weights"] = _write_graph(task, ReadyModel(folder), run)
-        kept = (ADAPTER, ADAPTER_CONFIG, GRAPH, "config.json", "prediction.json", "tokenizer_config.json", CARD)
+        kept = (
+            ADAPTER,
+            ADAPTER_CONFIG,
+            GRAPH,
+            "config.json",
+            "prediction.json",
+            "tokenizer_config.json",
+            CARD,
+            METRICS,
+        )
         facts["files"] = {name: sha256(folder / name) for name in kept}
         write_json(folder / FACTS, facts)
     return ReadyModel(output)
