@@ -61,6 +61,7 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
         half = {name: value.astype(np.float16) for name, value in load_file(run / "adapter" / ADAPTER).items()}
         save_file(half, folder / ADAPTER, metadata={"format": "pt"})
         write_json(folder / ADAPTER_CONFIG, adapter_config)
+        config.name_or_path = ""  # a folder of this machine
         for name in ("auto_map", "custom_pipelines"):
             if hasattr(config, name):
                 delattr(config, name)
