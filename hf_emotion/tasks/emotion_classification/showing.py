@@ -16,9 +16,8 @@ def answer(predictor: Predictor, lines: list[str], top_k: int | None = None, str
     rows: list[dict[str, Any]] = [{"text": text, "labels": items} for text, items in zip(lines, results, strict=True)]
     if len(lines) == 1 and not stream:
         cells = [[item["label"], f"{item['score']:.3f}"] for item in results[0]]
-        shown: list[Table | str] = [Table(["label", "probability"], cells)]
-        if not cells:
-            shown.append("no label passes its threshold (--top-k 3 shows the most probable)")
-        return Answer(rows, unread, shown)
+        table = Table(["label", "probability"], cells)
+        nothing = "no label passes its threshold (--top-k 3 shows the most probable)"
+        return Answer(rows, unread, [table if cells else nothing])
     found = [", ".join(f"{item['label']} {item['score']:.3f}" for item in items) for items in results]
     return Answer(rows, unread, [f"{text}\t{labels or '-'}" for text, labels in zip(lines, found, strict=True)])
