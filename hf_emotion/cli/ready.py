@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hf-emotion ready`."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -16,11 +17,13 @@ def ready(
     ] = None,
 ) -> None:
     """
-    List the models that come with the package, or write one as a checkpoint.
+    List the models that come with the package and those that `make ready` has built, or write one of the package as a checkpoint.
 
     `predict`, `explain` and the others take the name of a ready model where they take a checkpoint.
     """
-    from ..runtime.ready import ready_models
+    import yaml
+
+    from ..runtime.ready import built_models, ready_models
 
     if (name is None) != (output is None):
         raise typer.BadParameter("a name and --output go together; without both the models are listed.")
@@ -47,4 +50,12 @@ def ready(
                 facts["terms"],
             ]
         )
+    for folder in built_models():
+        recipe = yaml.safe_load((folder / "recipe.yaml").read_text(encoding="utf-8"))
+        report = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+        (figures, *_) = report["summary"].get("test", report["summary"].get("validation", {"": {}})).values()
+        shown = f"{report['dataset']} {figures['macro_f1']['mean']:.3f}" if "macro_f1" in figures else ""
+        size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file()) / 1e6
+        classes = str(len(report["class_counts"]))
+        rows.append([folder.name, recipe["description"], classes, shown, f"{size:.1f} MB", recipe["base_model"], ""])
     print_table(["model", "what it does", "labels", "macro-F1 on test parts", "size", "encoder", "terms"], rows)

