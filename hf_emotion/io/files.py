@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writing whole files only: to a temporary name in the same folder, then renamed."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -46,6 +47,12 @@ def filling(folder: Path) -> Iterator[Path]:
             os.replace(path, folder / path.name)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def sha256_of(path: Path) -> str:
+    """Of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def is_taken(folder: Path) -> bool:

@@ -8,7 +8,6 @@ no hf-emotion.
 
 import ast
 import builtins
-import hashlib
 import inspect
 import json
 import os
@@ -31,6 +30,7 @@ import hf_emotion.modeling
 from ..io.files import (
     filling,
     is_taken,
+    sha256_of,
     write_json,
     write_text,
 )
@@ -96,7 +96,7 @@ def release(
             stage(run, temporary / name, repositories[name])
         check([(temporary / name, repository) for name, repository in repositories.items()], trust_remote_code)
         write_collection_card(temporary, list(repositories), namespace)
-        sums = [f"{_sha256(temporary / path)}  {path}\n" for path in files_in(temporary)]
+        sums = [f"{sha256_of(temporary / path)}  {path}\n" for path in files_in(temporary)]
         write_text(temporary / SUMS, "".join(sums))
         return {
             name: {path: (temporary / name / path).stat().st_size for path in files_in(temporary / name)}
@@ -107,11 +107,6 @@ def release(
 def files_in(folder: Path) -> list[str]:
     """Paths of all files below a folder, relative to it."""
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # What is published

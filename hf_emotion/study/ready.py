@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ..inference import load_predictor
-from ..io.files import write_json, write_text
+from ..io.files import sha256_of, write_json, write_text
 from ..runs.evaluate import evaluate
 from ..runtime.ready import CARD, FACTS, ReadyModel, write_exported
 from ..tasks.base import Task
 from ..tasks.emotion_classification.predictor import Predictor
-from .pack import sha256
 from .transfer import identity_terms, transfer
 
 
@@ -72,7 +71,7 @@ def measure_ready(model: ReadyModel, data_dir: str | Path | None = None) -> dict
             text = _table(facts["figures"]["corpora"])
     card = (model.folder / CARD).read_text(encoding="utf-8").rstrip()
     write_text(model.folder / CARD, f"{card}\n\n{text}\n")
-    facts["files"] = {name: sha256(model.folder / name) for name in facts["files"]}
+    facts["files"] = {name: sha256_of(model.folder / name) for name in facts["files"]}
     write_json(model.folder / FACTS, facts)
     return facts["figures"]
 
