@@ -42,7 +42,7 @@ def train_epoch(recipe: Recipe, splits: DatasetDict, fixed_length: int | None) -
                 task_of_rows(splits["train"]),
                 recipe,
                 0,
-                Path(folder),
+                Path(folder, "checkpoints"),
                 splits,
                 False,
                 recipe_file=Path(folder, "recipe.yaml"),
