@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from ..io.files import sha256_of
 from ..runtime.plain import readable
 from .lazily import datasets
 
@@ -107,6 +108,13 @@ def parse_json(text: str, half_characters: bool = False) -> Any:
     return value
 
 
+def packaged_rows(corpus: str, split: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The lines of a part of a corpus that comes with the package, and their numbers."""
+    file = resources.files(f"hf_emotion.data.{corpus}") / f"{split}.jsonl"
+    for line, content in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        yield line, json.loads(content)
+
+
 def local_files(data_dir: str | Path, corpus: str, names: Sequence[str]) -> list[Path]:
     """The files of a corpus in its folder in `data_dir`; FileNotFoundError for one that is not there."""
     folder = Path(data_dir) / corpus
@@ -131,7 +139,7 @@ def download(address: str, sha256: str | None = None) -> Path:
         )
     except (OSError, ClientError) as error:
         raise OSError(f"cannot download {address} ({type(error).__name__}: {error}): {DOWNLOAD_REMEDY}") from error
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    found = sha256_of(path)
     if sha256 is not None and found != sha256:
         raise OSError(
             f"{address} was not downloaded whole or is another file, SHA-256 {found} instead of {sha256}: delete {path}, "

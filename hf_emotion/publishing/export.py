@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoint -> ONNX graphs that onnxruntime runs, measured against torch before anything is written."""
 
-import copy
 import importlib.metadata
 import importlib.util
 import logging
@@ -14,9 +13,9 @@ from typing import Any, Literal
 
 import torch
 
-from ..io.files import creating, is_taken, write_json, write_text
+from ..io.files import creating, is_taken, write_json
 from ..runs.evaluate import evaluate
-from ..runtime.exported import write_tokenizer_facts
+from ..runtime.exported import write_exported_config, write_tokenizer_facts
 from ..runtime.graphs import quantize_graph, saturates
 from ..runtime.loading import read_config
 from ..runtime.onnx import DECODER, is_exported
@@ -171,12 +170,7 @@ def _items(
 
 
 def _write_rest(model: Any, folder: Path) -> None:
-    config = copy.deepcopy(model.model.config)
-    for name in ("auto_map", "custom_pipelines"):  # of the code for the weights that are not here
-        if hasattr(config, name):
-            delattr(config, name)
-    # Whole, with the defaults: prediction reads it without the class that knows them.
-    write_text(folder / "config.json", config.to_json_string(use_diff=False))
+    write_exported_config(model.model.config, folder)
     model.tokenizer.save_pretrained(folder)
     write_tokenizer_facts(model.tokenizer, folder)
 

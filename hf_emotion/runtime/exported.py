@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration and tokenizer of an exported model, read without transformers. Needs neither it nor torch."""
 
+import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+from ..io.files import write_text
 
 
 TOKENIZER_FACTS = "prediction.json"  # what tokenizer.json does not say; folders that older versions exported have none
@@ -128,6 +131,18 @@ class ExportedTokenizer:
         return encoded
 
 
+def write_exported_config(config: Any, folder: Path) -> None:
+    """
+    Write a configuration of transformers for `read_exported_config`: whole, with the defaults, for prediction reads it without the
+    class that knows them; and without the names of the code that goes with weights.
+    """
+    config = copy.deepcopy(config)
+    for name in ("auto_map", "custom_pipelines"):
+        if hasattr(config, name):
+            delattr(config, name)
+    write_text(folder / "config.json", config.to_json_string(use_diff=False))
+
+
 def write_tokenizer_facts(tokenizer, folder: Path) -> None:
     """What `ExportedTokenizer` needs beside tokenizer.json; nothing for a tokenizer that has no such file."""
     if not tokenizer.is_fast:
@@ -141,5 +156,6 @@ __all__ = [
     "ExportedTokenizer",
     "is_light",
     "read_exported_config",
+    "write_exported_config",
     "write_tokenizer_facts",
 ]

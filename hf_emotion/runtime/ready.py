@@ -7,6 +7,7 @@ comes from the extra `offline` or from the Hub, and its SHA-256 must be the one 
 a model is first asked for, and what comes out is kept in the cache, as an exported folder or as an ordinary checkpoint.
 """
 
+import errno
 import hashlib
 import importlib.util
 import json
@@ -72,9 +73,10 @@ class ReadyModel:
         """Names what the files of this model give; other files have another one."""
         return hashlib.sha256((self.folder / FACTS).read_bytes()).hexdigest()[:16]
 
-    def encoder(self) -> dict[str, Path]:
+    @cached_property
+    def encoder_files(self) -> dict[str, Path]:
         """
-        Files of the encoder, checked.
+        The files of the encoder by their names, checked.
 
         Raises:
             OSError: they cannot be found, neither installed nor on the Hub.
@@ -82,7 +84,7 @@ class ReadyModel:
         """
         found = {}
         for name, expected in self.facts["encoder"]["files"].items():
-            found[name], remedy = _encoder_file(self.facts["encoder"]["id"], name)
+            found[name], remedy = encoder_file(self.facts["encoder"]["id"], name)
             _check_file(found[name], expected, remedy)
         return found
 
@@ -92,7 +94,7 @@ class ReadyModel:
 
         self.check()
         prefix = self.facts["prefix"]
-        merged = {prefix + name: value for name, value in load_file(self.encoder()["model.safetensors"]).items()}
+        merged = {prefix + name: value for name, value in load_file(self.encoder_files["model.safetensors"]).items()}
         adapter = load_file(self.folder / ADAPTER)
         config = json.loads((self.folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
         start = "base_model.model."  # where PEFT puts the model
@@ -167,7 +169,7 @@ def write_exported(model: ReadyModel, folder: Path) -> None:
     shutil.copyfile(model.folder / GRAPH, folder / MODEL)
     for name in ("config.json", "prediction.json", "tokenizer_config.json"):
         shutil.copyfile(model.folder / name, folder / name)
-    shutil.copyfile(model.encoder()["tokenizer.json"], folder / "tokenizer.json")
+    shutil.copyfile(model.encoder_files["tokenizer.json"], folder / "tokenizer.json")
 
 
 def cache_folder() -> Path:
@@ -195,10 +197,7 @@ def _cached(model: ReadyModel, kind: str, write: Callable[[ReadyModel, Path], No
     except OSError as error:
         if folder.is_dir() and _is_whole(folder):  # another process was faster
             return str(folder)
-        if not isinstance(error, PermissionError) and error.errno not in (
-            28,
-            30,
-        ):  # no room, a file system that is read alone
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EROFS):
             raise
         if not _temporary:
             logger.warning(
@@ -237,7 +236,7 @@ def _is_whole(folder: Path) -> bool:
         return False
 
 
-def _encoder_file(encoder: str, name: str) -> tuple[Path, str]:
+def encoder_file(encoder: str, name: str) -> tuple[Path, str]:
     """A file of an encoder, and what to do if it is the wrong one."""
     module, inner = PACKAGED_ENCODERS.get(encoder, ("", ""))
     spec = importlib.util.find_spec(module) if module else None
@@ -269,6 +268,7 @@ __all__ = [
     "ReadyModel",
     "built_models",
     "cache_folder",
+    "encoder_file",
     "find_ready",
     "for_prediction",
     "ready_models",

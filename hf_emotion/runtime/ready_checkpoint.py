@@ -27,7 +27,7 @@ def write_checkpoint(model: ReadyModel, folder: Path) -> None:
     merged.load_state_dict({name: value for name, value in weights.items() if name in own})
     merged.save_pretrained(folder)
     with tempfile.TemporaryDirectory() as place:
-        shutil.copyfile(model.encoder()["tokenizer.json"], Path(place) / "tokenizer.json")
+        shutil.copyfile(model.encoder_files["tokenizer.json"], Path(place) / "tokenizer.json")
         shutil.copyfile(model.folder / "tokenizer_config.json", Path(place) / "tokenizer_config.json")
         # Beside the model's configuration, which names the tokenizer's class.
         (Path(place) / "config.json").write_text(json.dumps({"model_type": "bert"}), encoding="utf-8")

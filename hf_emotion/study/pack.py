@@ -2,6 +2,7 @@
 """A finished run with an adapter -> the files of a ready model."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from ..io.files import creating, is_taken, sha256_of, write_json, write_text
-from ..runtime.exported import write_tokenizer_facts
+from ..runtime.exported import write_exported_config, write_tokenizer_facts
 from ..runtime.loading import read_config, read_tokenizer
 from ..runtime.onnx import MODEL
 from ..runtime.ready import (
@@ -22,10 +23,13 @@ from ..runtime.ready import (
     PACKAGED_ENCODERS,
     WEIGHTS,
     ReadyModel,
+    encoder_file,
 )
 from ..tasks import task_of
+from ..training.adapters import FOLDER
 
 
+ENCODER_FILES = ("model.safetensors", "tokenizer.json")
 LARGEST_IN_GRAPH = 1024  # bytes of a constant; what is larger lies beside the graph
 
 
@@ -47,9 +51,10 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
     run, output = Path(run), Path(output)
     if is_taken(output):
         raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
-    if not (run / "adapter" / ADAPTER).is_file():
+    adapter = run / FOLDER
+    if not (adapter / ADAPTER).is_file():
         raise OSError(f"{run} has no adapter: train it from a recipe with `adapter`.")
-    adapter_config = json.loads((run / "adapter" / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    adapter_config = json.loads((adapter / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     encoder = adapter_config["base_model_name_or_path"]
     if encoder not in PACKAGED_ENCODERS:
         raise ValueError(f"{run} is an adapter over {encoder!r}; ready models need one of {list(PACKAGED_ENCODERS)}.")
@@ -57,16 +62,12 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
     config = read_config(run)
     task = task_of(config)
     with creating(output) as folder:
-        half = {name: value.astype(np.float16) for name, value in load_file(run / "adapter" / ADAPTER).items()}
+        half = {name: value.astype(np.float16) for name, value in load_file(adapter / ADAPTER).items()}
         save_file(half, folder / ADAPTER, metadata={"format": "pt"})
         write_json(folder / ADAPTER_CONFIG, adapter_config)
         config.name_or_path = ""  # a folder of this machine
-        for name in ("auto_map", "custom_pipelines"):
-            if hasattr(config, name):
-                delattr(config, name)
-        write_text(folder / "config.json", config.to_json_string(use_diff=False))
-        tokenizer = read_tokenizer(run)
-        write_tokenizer_facts(tokenizer, folder)
+        write_exported_config(config, folder)
+        write_tokenizer_facts(read_tokenizer(run), folder)
         write_text(folder / "tokenizer_config.json", (run / "tokenizer_config.json").read_text(encoding="utf-8"))
         card = (run / CARD).read_text(encoding="utf-8").replace(f"# {metrics['name']}\n", f"# {output.name}\n")
         write_text(folder / CARD, f"{card.rstrip()}\n\n{notes.strip()}\n")
@@ -76,13 +77,16 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
             "task": task.name,
             "auto_class": task.auto_class,
             "model_type": config.model_type,
-            "encoder": {"id": encoder, "files": _encoder_sums(encoder)},
+            "encoder": {
+                "id": encoder,
+                "files": {name: sha256_of(encoder_file(encoder, name)[0]) for name in ENCODER_FILES},
+            },
+            "prefix": _prefix(half),
             "labels": [config.id2label[i] for i in range(config.num_labels)],
             "terms": terms,
             "files": {},
             "weights": [],
         }
-        facts["prefix"] = _prefix(run)
         write_json(folder / FACTS, facts)
         facts["weights"] = _write_graph(task, ReadyModel(folder), run)
         kept = (
@@ -100,16 +104,10 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
     return ReadyModel(output)
 
 
-def _prefix(run: Path) -> str:
-    """Where the encoder lies in the model, as the adapter names it."""
-    name = next(name for name in load_file(run / "adapter" / ADAPTER) if ".encoder.layer." in name)
+def _prefix(names: Iterable[str]) -> str:
+    """Where the encoder lies in the model, by the names of the adapter's parameters."""
+    name = next(name for name in names if ".encoder.layer." in name)
     return name.removeprefix("base_model.model.").partition("encoder.layer.")[0]
-
-
-def _encoder_sums(encoder: str) -> dict[str, str]:
-    from ..runtime.ready import _encoder_file
-
-    return {name: sha256_of(_encoder_file(encoder, name)[0]) for name in ("model.safetensors", "tokenizer.json")}
 
 
 def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, bool]]:

@@ -53,7 +53,7 @@ def measure_everywhere(predictor: Predictor, data_dir: str | Path | None = None)
 def measure_ready(model: ReadyModel, data_dir: str | Path | None = None) -> dict[str, Any]:
     """
     Measure a ready model that was just packed, by onnxruntime, and write the figures into its ready.json and its card. A model for
-    another task is measured on the test part of the corpus that it was trained on.
+    another task is measured on the packaged corpora of its task.
     """
     facts = dict(model.facts)
     with tempfile.TemporaryDirectory() as place:

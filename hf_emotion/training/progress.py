@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training says while it runs: one line for each evaluation, a bar in a terminal, and all the rest in a file."""
+"""
+What a training says while it runs: one line for each evaluation, a bar in a terminal or else a line now and then, and all the rest
+in a file.
+"""
 
 import json
 import sys
@@ -11,18 +14,22 @@ from tqdm.auto import tqdm
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
 from transformers.integrations import TensorBoardCallback, WandbCallback
 
+from ..io.progress import Lines
+
 
 LOG = "train.log"  # in the run folder: a JSON object for each entry of the Trainer's log
 
 
 def say_less(trainer: Trainer, folder: Path) -> None:
     """
-    Replace what the Trainer prints of its log by `EvaluationLines`, and let TensorBoard's events stay in `folder`, the run folder (of
-    the seed, or of the context).
+    Replace what the Trainer prints of its log by `EvaluationLines`, and its bar, where there is no terminal, by `TrainingLines`; let
+    TensorBoard's events stay in `folder`, the run folder (of the seed, or of the context).
     """
     trainer.remove_callback(PrinterCallback)
     if trainer.pop_callback(ProgressCallback) is not None:
         trainer.add_callback(Bar())
+    if not sys.stderr.isatty():
+        trainer.add_callback(TrainingLines())
     trainer.add_callback(EvaluationLines(folder / LOG))
     for callback in trainer.callback_handler.callbacks:
         if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:
@@ -51,6 +58,33 @@ class WandbEnd(TrainerCallback):
 
     def on_train_end(self, args, state, control, **kwargs):
         self.wandb.finish()
+
+
+class TrainingLines(TrainerCallback):
+    """Plain lines now and then, of the first process: steps of the training, and batches of an evaluation."""
+
+    def __init__(self) -> None:
+        self.steps: Lines | None = None
+        self.batches: Lines | None = None
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            self.steps = Lines(state.max_steps, "steps of the training", state.global_step)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if self.steps is not None:
+            self.steps.update()
+
+    def on_prediction_step(self, args, state, control, eval_dataloader=None, **kwargs):
+        if state.is_world_process_zero and self.batches is None:
+            self.batches = Lines(len(eval_dataloader), "batches of the evaluation")
+        if self.batches is not None:
+            self.batches.update()
+
+    def on_evaluate(self, args, state, control, **kwargs):
+        self.batches = None
+
+    on_predict = on_evaluate
 
 
 class EvaluationLines(TrainerCallback):

@@ -5,7 +5,6 @@ import difflib
 import json
 import logging
 import shutil
-import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from datasets import ClassLabel, DatasetDict
 from torch.utils.data import SequentialSampler, WeightedRandomSampler
-from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments, set_seed
+from transformers import EarlyStoppingCallback, Trainer, TrainingArguments, set_seed
 
 from ..data.splits import fingerprint, label_names
 from ..io.files import filling, write_json
@@ -24,7 +23,6 @@ from ..tasks.held_out import held_out
 from .adapters import FOLDER as ADAPTER
 from .adapters import save_adapter, with_adapter
 from .fit import fit, training_arguments
-from .lines import TrainingLines
 from .order import ExactTrainer
 from .progress import say_less
 from .survive import check_same_data
@@ -111,9 +109,7 @@ def fit_model(
         figures = prepared.measure(values, labels)
         return {name: value for name, value in figures.items() if isinstance(value, float | int)}
 
-    callbacks: list[TrainerCallback] = [] if sys.stderr.isatty() else [TrainingLines()]
-    if recipe.early_stopping_patience is not None:
-        callbacks.append(EarlyStoppingCallback(recipe.early_stopping_patience))
+    patience = recipe.early_stopping_patience
     model = with_adapter(prepared.model, recipe.adapter, task.auto_class) if recipe.adapter else prepared.model
     trainer = EmotionTrainer(
         model=model,
@@ -124,7 +120,7 @@ def fit_model(
         data_collator=prepared.collate,
         compute_metrics=measure,
         preprocess_logits_for_metrics=prepared.reduce_logits,
-        callbacks=callbacks,
+        callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
     )
     trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
     say_less(trainer, checkpoints.parent)
@@ -189,7 +185,7 @@ def _train_parts(
         )
         finished = place / "run.json"
         if not (resume and finished.is_file()):
-            if recipe_file is not None:
+            if main_process:
                 logger.warning("%s, model %d of %d", part.name, number, len(parts))
             trainer, prepared, run = fit_model(
                 task, recipe, seed, place / "checkpoints", own, resume, recipe_file, part.fields

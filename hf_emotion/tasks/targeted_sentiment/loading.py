@@ -10,15 +10,13 @@ aspect), `context_id` (int64: target · number of aspects + aspect) and `labels`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from ...data.lazily import datasets
-from ...data.rows import BadRow, OnBadRows, Rows, download, local_files, read_json
+from ...data.rows import BadRow, OnBadRows, Rows, download, local_files, packaged_rows, read_json
 from ...data.splits import split_by_text
 from .rows import TARGET_TEXTS, to_aspect_dataset
 
@@ -222,9 +220,7 @@ def load_reviews(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     splits = {}
     for split in ("train", "validation", "test"):
         rows = Rows(f"reviews {split}", "error")
-        file = resources.files("hf_emotion.data.reviews") / f"{split}.jsonl"
-        for line, content in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-            review = json.loads(content)
+        for line, review in packaged_rows("reviews", split):
             for aspect in REVIEW_ASPECTS:
                 label = review["aspects"].get(aspect, "none")
                 rows.add(line, review["text"], label, f"{split}-{line}", aspect=aspect)
