@@ -20,6 +20,7 @@ from .configuration_bert_mod_ln import BertModLNConfig
 from .configuration_cg_bert import CGBertConfig
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
 from .configuration_gpt2_mod_ln import GPT2ModLNConfig
+from .configuration_label_aware import LabelAwareConfig
 from .configuration_label_aware_bert import LabelAwareBertConfig
 from .configuration_qacg_bert import QACGBertConfig
 from .configuration_roberta_esa import RobertaESAConfig
@@ -27,6 +28,7 @@ from .modeling_bert_mod_ln import BertModLNForConditionalGeneration, BertModLNMo
 from .modeling_cg_bert import CGBertForSequenceClassification, CGBertModel
 from .modeling_dialogue_bilstm import DialogueBiLSTMForEmotionRecognition, DialogueBiLSTMModel
 from .modeling_gpt2_mod_ln import GPT2ModLNForConditionalGeneration, GPT2ModLNModel
+from .modeling_label_aware import LabelAwareForSequenceClassification, LabelAwareModel
 from .modeling_label_aware_bert import BertForLabelAwareClassification, LabelAwareBertModel
 from .modeling_qacg_bert import QACGBertForSequenceClassification, QACGBertModel
 from .modeling_roberta_esa import RobertaESAModel, RobertaWithESA, RobertaWithESAForSequenceClassification
@@ -44,6 +46,7 @@ for config_class, model_class, head_class, auto_class in (
         BertForLabelAwareClassification,
         AutoModelForSequenceClassification,
     ),
+    (LabelAwareConfig, LabelAwareModel, LabelAwareForSequenceClassification, AutoModelForSequenceClassification),
     (CGBertConfig, CGBertModel, CGBertForSequenceClassification, AutoModelForSequenceClassification),
     (QACGBertConfig, QACGBertModel, QACGBertForSequenceClassification, AutoModelForSequenceClassification),
     (
@@ -96,6 +99,9 @@ __all__ = [
     "GPT2ModLNModel",
     "LabelAwareBertConfig",
     "LabelAwareBertModel",
+    "LabelAwareConfig",
+    "LabelAwareForSequenceClassification",
+    "LabelAwareModel",
     "ModulatedLayerNorm",
     "QACGBertConfig",
     "QACGBertForSequenceClassification",

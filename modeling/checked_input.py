@@ -34,7 +34,11 @@ def check_input(
         )
     if not torch.compiler.is_compiling() and not len(given):
         raise ValueError(f"there must be a row at least, got a batch of shape {tuple(given.shape)}.")
-    check_length(given.shape[1], config.max_position_embeddings if inputs_embeds is None else usable_positions(config))
+    usable = usable_positions(config)
+    # With ids the padding counts too, which has the place of none: the table is the bound.
+    check_length(
+        given.shape[1], max(usable, getattr(config, "max_position_embeddings", 0)) if inputs_embeds is None else usable
+    )
     check_ids("the input ids", input_ids, config.vocab_size)
     return given.shape[:2]
 

@@ -4,10 +4,11 @@
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
-from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+from transformers import AutoConfig, PreTrainedConfig
 
 from .classifier_fields import ClassifierFields
 from .fitting_checkpoints import refuse_other_checkpoints
+from .nested_encoder import check_encoder_config, encoder_config
 
 
 @strict
@@ -80,16 +81,7 @@ class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
 
     def __post_init__(self, **kwargs):
         if self.encoder_config is not None:
-            # A copy: the configuration of a model that runs would lose its attention implementation here. And without the place
-            # that its weights came from, which may be a folder of somebody's machine: they lie with this model.
-            values = self.encoder_config if isinstance(self.encoder_config, dict) else self.encoder_config.to_dict()
-            values = {name: value for name, value in values.items() if name != "_name_or_path"}
-            if values.get("model_type") not in CONFIG_MAPPING:
-                raise ValueError(
-                    f"`encoder_config` has the model type {values.get('model_type')!r}, which this version of transformers does "
-                    "not have; an encoder with code of its own cannot stand within the model: take one of transformers itself."
-                )
-            self.encoder_config = AutoConfig.for_model(**values)
+            self.encoder_config = encoder_config(self.encoder_config)
         if self.utterance_encoder == "model" and self.encoder_config is not None:
             self.utterance_size = self.encoder_config.hidden_size
         super().__post_init__(**kwargs)
@@ -126,15 +118,8 @@ class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
 
     def validate_encoder(self):
         encoder = self.encoder_config
-        if encoder is not None and not type(encoder).__module__.startswith("transformers."):
-            raise ValueError(
-                f"`encoder_config` is of a {encoder.model_type!r} model; an encoder with code of its own cannot stand within the "
-                "model: take one of transformers itself."
-            )
-        if encoder is not None and encoder.is_encoder_decoder:
-            raise ValueError(
-                f"`encoder_config` is of a {encoder.model_type!r} model, an encoder-decoder: take an encoder alone."
-            )
+        if encoder is not None:
+            check_encoder_config(encoder)
         if (self.utterance_encoder == "model") != (self.encoder_config is not None):
             raise ValueError(
                 "`encoder_config` and `utterance_encoder='model'` go together: got utterance_encoder="

@@ -4,14 +4,13 @@
 Shapes: B dialogues, U utterances, L tokens, D utterance vector, H LSTM state, S = 2H (H if causal), C labels.
 """
 
-import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers import initialization as init
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -23,7 +22,8 @@ from transformers.utils.output_capturing import capture_outputs
 from .checked_input import check_ids, check_labels, check_length
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
 from .fitting_checkpoints import OverEncoder
-from .padding import inverse_order, places_before_padding, real_positions, reordered
+from .nested_encoder import OverAnyEncoder, build_encoder
+from .padding import inverse_order, masked_mean, places_before_padding, real_positions, reordered
 from .renamed_weights import RenamedWeights
 from .sinusoidal_encoding import sinusoidal_encoding
 from .usable_positions import usable_positions
@@ -110,12 +110,6 @@ class WordBiLSTM(nn.Module):
     def forward(self, input_ids, attention_mask):
         """(N, L) twice -> (N, D)."""
         return masked_mean(self.lstm(self.word_embeddings(input_ids), attention_mask), attention_mask)
-
-
-def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """(N, L, D), (N, L) -> (N, D), the mean over real tokens; 0 where there are none."""
-    weights = mask.to(states.dtype)[:, None]  # (N, 1, L)
-    return (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)
 
 
 def eager_attention_forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
@@ -231,18 +225,11 @@ class DialogueContext(nn.Module):
         return self.attention(states, mask, **kwargs)[0]
 
 
-def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
-    """The argument that leaves out the pooler of a text encoder, which nothing here would read or train, if it may have one."""
-    classes = MODEL_MAPPING[type(config)]
-    classes = classes if isinstance(classes, list | tuple) else [classes]
-    has_pooler = all("add_pooling_layer" in inspect.signature(cls.__init__).parameters for cls in classes)
-    return {"add_pooling_layer": False} if has_pooler else {}
-
-
-class DialogueBiLSTMPreTrainedModel(OverEncoder, RenamedWeights, PreTrainedModel):
+class DialogueBiLSTMPreTrainedModel(OverAnyEncoder, OverEncoder, RenamedWeights, PreTrainedModel):
     config: DialogueBiLSTMConfig
     config_class = DialogueBiLSTMConfig
     base_model_prefix = "dialogue"
+    _encoder_name = "utterance_encoder"
     main_input_name = "utterance_embeds"
     _no_split_modules = ["BiLSTM", "DialogueAttention"]
     _supports_sdpa = True
@@ -286,47 +273,12 @@ class DialogueBiLSTMPreTrainedModel(OverEncoder, RenamedWeights, PreTrainedModel
         return loaded
 
     @classmethod
-    def from_encoder_pretrained(cls, encoder, dtype: torch.dtype | str = torch.float32, **arguments):
-        r"""
-        A new model over a pretrained text encoder: its weights are the checkpoint's, the others start anew.
-
-        Args:
-            encoder (`str` or `os.PathLike`): a Hub id or folder that `AutoModel` loads.
-            dtype: of all weights.
-            arguments: fields of [`DialogueBiLSTMConfig`] (`freeze_encoder`, `hidden_size`, ...), for a classifier `num_labels` or
-                `id2label` and `label2id`; `attn_implementation`; and what else the `from_pretrained` of the encoder takes
-                (`revision`, `token`, `use_safetensors`, ...).
-
-        Raises:
-            OSError: no such checkpoint.
-            ValueError: a model that encodes no text, or needs code of its own; a checkpoint that lacks weights.
-        """
-        names = {*cls.config_class.__dataclass_fields__, "num_labels"}
-        fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
-        attention = {name: arguments.pop(name) for name in ["attn_implementation"] if name in arguments}
+    def config_over_encoder(cls, encoder_config, **fields):
         if fields.setdefault("utterance_encoder", "model") != "model":
             raise ValueError(
                 f"`utterance_encoder` must be 'model' over a pretrained encoder, got {fields['utterance_encoder']!r}."
             )
-        arguments["trust_remote_code"] = False
-        saved, _ = PreTrainedConfig.get_config_dict(encoder, **arguments)
-        if saved.get("model_type") == cls.config_class.model_type:
-            raise ValueError(
-                f"{str(encoder)!r} is a {saved['model_type']!r} model itself: load it with `from_pretrained`."
-            )
-        if saved.get("model_type") in CONFIG_MAPPING:
-            saved = AutoConfig.from_pretrained(encoder, **arguments)
-        model = cls._from_config(cls.config_class(encoder_config=saved, **fields), dtype=dtype, **attention)
-        own = model.base_model.utterance_encoder
-        loaded, found = type(own).from_pretrained(
-            encoder, dtype=dtype, output_loading_info=True, **without_pooler(own.config), **arguments
-        )
-        if found["missing_keys"]:
-            raise ValueError(
-                f"{str(encoder)!r} lacks weights of its {own.config.model_type!r} model: {sorted(found['missing_keys'])[:3]}."
-            )
-        own.load_state_dict(loaded.state_dict())
-        return model
+        return super().config_over_encoder(encoder_config, **fields)
 
 
 class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
@@ -336,14 +288,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         super().__init__(config)
         self.utterance_encoder = None
         if config.utterance_encoder == "model":
-            self.utterance_encoder = AutoModel.from_config(
-                config.encoder_config, **without_pooler(config.encoder_config)
-            )
-            if self.utterance_encoder.main_input_name != "input_ids":
-                raise ValueError(
-                    f"`encoder_config` is of a {self.utterance_encoder.config.model_type!r} model, which reads "
-                    f"`{self.utterance_encoder.main_input_name}`: utterances need a text encoder, which reads `input_ids`."
-                )
+            self.utterance_encoder = build_encoder(config.encoder_config, "utterances")
         elif config.utterance_encoder == "bilstm":
             self.utterance_encoder = WordBiLSTM(config)
         # All that is new over a pretrained encoder. PEFT trains and saves by itself what is named "score" or "classifier".

@@ -25,8 +25,14 @@ def inverse_order(places: torch.Tensor) -> torch.Tensor:
 
 
 def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """(B, L, d), (B, L) -> (B, L, d), which has at place t what stood at `order[:, t]`."""
-    return states.gather(1, order[..., None].expand_as(states))
+    """(B, L) or (B, L, d), (B, L) -> the first, which has at place t what stood at `order[:, t]`."""
+    return states.gather(1, order if states.dim() == 2 else order[..., None].expand_as(states))
+
+
+def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """(N, L, D), (N, L) -> (N, D), the mean over real tokens; 0 where there are none."""
+    weights = mask.to(states.dtype)[:, None]  # (N, 1, L)
+    return (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)
 
 
 def first_real(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
@@ -92,6 +98,7 @@ __all__ = [
     "additive_mask",
     "first_real",
     "inverse_order",
+    "masked_mean",
     "may_begin_with_padding",
     "places_before_padding",
     "positions_from_first_real",

@@ -8,10 +8,19 @@ _LIKE_ROBERTA = (
 )
 
 
+UNBOUNDED = 1_000_000  # of encoders whose positions are relative and have no end
+
+
 def usable_positions(config) -> int:
     """
-    `max_position_embeddings`; for RoBERTa and its kin less the rows up to the padding index, where their positions begin.
+    `max_position_embeddings`; for RoBERTa and its kin less the rows up to the padding index, where their positions begin. Of a model
+    over an encoder (`encoder_config`) those of the encoder.
     """
+    encoder = getattr(config, "encoder_config", None)
+    if encoder is not None:
+        config = encoder
+    if (getattr(config, "max_position_embeddings", None) or 0) < 1:
+        return UNBOUNDED
     if "roberta" not in config.model_type and config.model_type not in _LIKE_ROBERTA:
         return config.max_position_embeddings
     padding = 1 if config.model_type == "mpnet" else config.pad_token_id  # MPNet's positions begin at 2 in any case

@@ -26,6 +26,9 @@ from hf_emotion.modeling import (
     GPT2ModLNModel,
     LabelAwareBertConfig,
     LabelAwareBertModel,
+    LabelAwareConfig,
+    LabelAwareForSequenceClassification,
+    LabelAwareModel,
     QACGBertConfig,
     QACGBertForSequenceClassification,
     QACGBertModel,
@@ -41,10 +44,17 @@ from transformers import (
     BertConfig,
     BertModel,
     BertTokenizerFast,
+    DebertaV2Config,
+    DistilBertConfig,
+    ElectraConfig,
+    ModernBertConfig,
+    MPNetConfig,
     PreTrainedConfig,
     PreTrainedModel,
+    Qwen3Config,
     RobertaConfig,
     RobertaModel,
+    XLMRobertaConfig,
 )
 
 
@@ -91,6 +101,7 @@ TINY_BERT: dict[str, Any] = {
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
 }
+TINY_SIZES = {name: value for name, value in TINY_BERT.items() if "dropout" not in name}
 
 
 def label_names(names: Sequence[str]) -> dict[str, Any]:
@@ -319,10 +330,47 @@ def label_aware_case(id: str, starts: dict[str, Start], multi_label: bool = True
         no_decay=frozenset({"bert.score.label_embeddings", "bert.score.scale"} & set(starts)),
         peft_modules_to_save=("classifier", "score"),
         old_names={name: old for name, old in LABEL_AWARE_OLD_NAMES.items() if name in starts},
-        base_outputs=("label_representations", "last_hidden_state", "label_attentions"),
-        head_outputs=("loss", "logits", "label_attentions"),
+        base_outputs=("label_representations", "last_hidden_state", "label_attentions", "label_attention_lse"),
+        head_outputs=("loss", "logits", "label_attentions", "label_attention_lse"),
         task="emotion-classification",
         texts=TEXTS,
+    )
+
+
+def text_inputs(batch: int, length: int, seed: int, multi_label: bool = True) -> dict[str, torch.Tensor]:
+    """Those of `classifier_inputs` without token types, which some encoders do not read."""
+    inputs = classifier_inputs(batch, length, seed, multi_label)
+    del inputs["token_type_ids"]
+    return inputs
+
+
+def any_encoder_case(
+    id: str,
+    encoder: PreTrainedConfig,
+    targets: tuple[str, ...] = ("query", "value"),
+    multi_label: bool = True,
+    **config,
+) -> ModelCase:
+    return ModelCase(
+        id=id,
+        config_class=LabelAwareConfig,
+        model_class=LabelAwareForSequenceClassification,
+        base_class=LabelAwareModel,
+        auto_class=AutoModelForSequenceClassification,
+        config={"encoder_config": encoder, "classifier_dropout": 0.0, **LABEL_NAMES, **config},
+        make_inputs=partial(text_inputs, multi_label=multi_label),
+        plain_class=None,
+        plain_config=None,
+        new_weights=frozenset(),
+        starts={},
+        unused_weights=frozenset(),
+        no_decay=frozenset({"model.score.label_embeddings"}),
+        peft_modules_to_save=("classifier", "score"),
+        base_outputs=("label_representations", "last_hidden_state", "label_attentions", "label_attention_lse"),
+        head_outputs=("loss", "logits", "label_attentions", "label_attention_lse"),
+        task="emotion-classification",
+        texts=TEXTS,
+        lora_targets=targets,
     )
 
 
@@ -604,6 +652,47 @@ CASES: tuple[ModelCase, ...] = (
         class_balanced_beta=0.9,
         class_counts=[3, 40, 7, 1, 12],
     ),
+    any_encoder_case(
+        "any-modernbert",
+        ModernBertConfig(
+            **TINY_SIZES,
+            **{"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3},
+            **{"local_attention": 8, "global_attn_every_n_layers": 2},
+        ),
+        ("Wqkv", "Wo"),
+        thresholds=[0.65, 0.5, 0.7, 0.6, 0.66],
+        head_hidden_size=12,
+    ),
+    any_encoder_case(
+        "any-xlm-roberta", XLMRobertaConfig(**TINY_BERT, pad_token_id=0), label_embedding_init="contextual"
+    ),
+    any_encoder_case(
+        "any-deberta",
+        DebertaV2Config(**TINY_BERT, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8),
+        ("query_proj", "value_proj"),
+        sentence_representation="first",
+        tie_head=False,
+    ),
+    any_encoder_case("any-mpnet", MPNetConfig(**TINY_BERT), ("q", "v"), label_attention_init="normal"),
+    any_encoder_case(
+        "any-distilbert",
+        DistilBertConfig(
+            **{"vocab_size": len(VOCABULARY), "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24},
+            **{"max_position_embeddings": 32, "dropout": 0.0, "attention_dropout": 0.0},
+        ),
+        ("q_lin", "v_lin"),
+        multi_label=False,
+        problem_type="single_label_classification",
+    ),
+    any_encoder_case(
+        "any-electra", ElectraConfig(**TINY_BERT, embedding_size=8), head_bias_init="prior", label_embedding_size=8
+    ),
+    any_encoder_case(
+        "any-qwen3",
+        Qwen3Config(**TINY_SIZES, num_key_value_heads=1, head_dim=8, pad_token_id=0),
+        ("q_proj", "v_proj"),
+        sentence_representation="last",
+    ),
     context_guided_case("cg", CG_CLASSES, num_contexts=3, aspects=list(ASPECTS)),
     context_guided_case(
         "cg-per-head-sigmoid-no-pooler-names",
@@ -703,6 +792,7 @@ BY_ID = {case.id: case for case in CASES}
 # One of each family is published on a Hub and tuned from there: its thresholds, counts and names must survive.
 HUB_CASES = (
     "label-aware-pooler-hidden-balanced",
+    "any-modernbert",
     "cg-per-head-sigmoid-no-pooler-names",
     "qacg-per-head-context-gate-bias",
     "esa-multi-label-thresholds",
@@ -739,6 +829,14 @@ BAD_LABEL_AWARE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"label_attention": "leam", "tie_head": False}, "LEAM .*`tie_head`"),
     ({"label_attention": "leam", "head_hidden_size": 4}, "LEAM .*`head_hidden_size`"),
     ({"label_attention": "leam", "sentence_representation": "pooler"}, "LEAM .*`sentence_representation`"),
+)
+BAD_ANY_ENCODER_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
+    *(row for row in BAD_LABEL_AWARE_CONFIGS[:-1] if not row[0].keys() & {"is_decoder", "add_cross_attention"}),
+    ({"label_attention": "leam", "sentence_representation": "last"}, "LEAM .*`sentence_representation`"),
+    ({"sentence_representation": "cls"}, "'sentence_representation'"),
+    ({"encoder_config": {"model_type": "nobert"}}, "`encoder_config` .* 'nobert', which"),
+    ({"encoder_config": {"model_type": "t5"}}, "`encoder_config` .* an encoder-decoder"),
+    ({"encoder_config": {"model_type": "cg-bert"}}, "`encoder_config` .* code of its own"),
 )
 BAD_CG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     *(({name: True}, f"`{name}`") for name in ("is_decoder", "add_cross_attention")),
@@ -820,6 +918,7 @@ BAD_CONFIGS: tuple[tuple[type[PreTrainedConfig], dict[str, Any], str], ...] = tu
     (config_class, arguments, message)
     for config_class, rows in (
         (LabelAwareBertConfig, BAD_LABEL_AWARE_CONFIGS),
+        (LabelAwareConfig, BAD_ANY_ENCODER_CONFIGS),
         (CGBertConfig, BAD_CG_CONFIGS),
         (QACGBertConfig, BAD_QACG_CONFIGS),
         (RobertaESAConfig, BAD_ESA_CONFIGS),
@@ -831,13 +930,17 @@ BAD_CONFIGS: tuple[tuple[type[PreTrainedConfig], dict[str, Any], str], ...] = tu
 )
 
 # What a model does not support: {id: reason}. Each list skips visibly, with its reason.
+ANY_ENCODER_CASES = tuple(case.id for case in CASES if case.config_class is LabelAwareConfig)
 DIALOGUE_CASES = tuple(case.id for case in CASES if case.config_class is DialogueBiLSTMConfig)
 MOD_LN_CASES = tuple(case.id for case in CASES if case.config_class in (GPT2ModLNConfig, BertModLNConfig))
 NO_FULLGRAPH_COMPILE: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "TorchDynamo traces no torch.nn.LSTM")
 NO_GRADIENT_CHECKPOINTING: dict[str, str] = {
-    id: "no stack of Transformer layers that is trained" for id in DIALOGUE_CASES if id != "dialogue-model-trained"
+    **{
+        id: "no stack of Transformer layers that is trained" for id in DIALOGUE_CASES if id != "dialogue-model-trained"
+    },
+    "any-mpnet": "MPNet of transformers has none",
 }
-NO_SDPA: dict[str, str] = {}
+NO_SDPA: dict[str, str] = dict.fromkeys(("any-deberta", "any-mpnet"), "the encoder has its own attention alone")
 NO_PEFT: dict[str, str] = {
     id: "no pretrained encoder to adapt: all of it is trained anyway"
     for id in DIALOGUE_CASES
@@ -845,10 +948,12 @@ NO_PEFT: dict[str, str] = {
 }
 NO_PEFT_DEFAULTS: dict[str, str] = {
     **dict.fromkeys(DIALOGUE_CASES, "no stock model has its weights: see test_dialogue_bilstm.py"),
+    **dict.fromkeys(ANY_ENCODER_CASES, "no stock model has its weights: see test_label_aware.py"),
     **dict.fromkeys(MOD_LN_CASES, "PEFT saves no further modules for SEQ_2_SEQ_LM"),
 }
 NO_CHECK_OF_ARCHITECTURE: dict[str, str] = {
     **dict.fromkeys(DIALOGUE_CASES, "no stock model has its weights: see test_dialogue_bilstm.py"),
+    **dict.fromkeys(ANY_ENCODER_CASES, "fits every architecture: see test_label_aware.py"),
     **dict.fromkeys(MOD_LN_CASES, "refuses plain checkpoints of any kind, see test_mod_ln.py"),
 }
 NO_LABELS: dict[str, str] = dict.fromkeys(MOD_LN_CASES, "has no labels")
@@ -866,13 +971,16 @@ NO_TOKEN_EMBEDDINGS: dict[str, str] = {
     id: "reads no tokens" for id in DIALOGUE_CASES if BY_ID[id].config.get("utterance_encoder") is None
 }
 NO_PLAIN_CHECKPOINT: dict[str, str] = {
-    **dict.fromkeys(DIALOGUE_CASES, "no stock model has its weights"),
+    **dict.fromkeys((*DIALOGUE_CASES, *ANY_ENCODER_CASES), "no stock model has its weights"),
     **dict.fromkeys(MOD_LN_CASES, "refuses one: wrapped by `from_encoder_decoder_pretrained`, see test_mod_ln.py"),
 }
 NO_PIPELINE: dict[str, str] = {
     id: "its vectors come from elsewhere" for id in DIALOGUE_CASES if BY_ID[id].config.get("utterance_encoder") is None
 }
-NO_OFFLOAD: dict[str, str] = {**dict.fromkeys(MOD_LN_CASES, "a side reads the weights of all its norms at once")}
+NO_OFFLOAD: dict[str, str] = {
+    **dict.fromkeys(MOD_LN_CASES, "a side reads the weights of all its norms at once"),
+    "any-deberta": "DeBERTa of transformers reads the weights of its relative positions itself",
+}
 NO_GENERATION: dict[str, str] = {case.id: "classifies" for case in CASES if case.id not in MOD_LN_CASES}
 UNSUPPORTED = [FOUR_DIMENSIONAL_MASKS, *(value for name, value in list(globals().items()) if name.startswith("NO_"))]
 

@@ -25,7 +25,7 @@ from ..reports.card import write_card
 from ..reports.finished_runs import examples, read_predictions
 from ..reports.html_report import write_report
 from ..runtime.unread import said_once
-from ..tasks import task_of_rows
+from ..tasks import task_of_rows, task_of_type
 from ..tasks.base import HeldOut
 from ..tasks.cards import best_run, measured_split
 from ..tasks.held_out import labelled_units
@@ -103,6 +103,9 @@ def _train(
     recipe: Recipe, output: Path, data_dir: str | Path | None, resume: bool, splits: DatasetDict | None
 ) -> dict[str, Any]:
     recipe = check_parts(recipe)
+    own_task = task_of_type(recipe.model_type)
+    if own_task is not None:
+        recipe = check_parts(own_task.over_base_model(recipe))
     main_process = int(os.environ.get("RANK", "0")) == 0
     if not main_process:  # with several processes, only the first one logs
         logging.getLogger("hf_emotion").setLevel(logging.ERROR)

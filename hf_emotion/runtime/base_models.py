@@ -12,6 +12,7 @@ import torch
 from transformers import (
     AutoModel,
     PreTrainedConfig,
+    PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
@@ -109,13 +110,19 @@ def base_to_build_on(
         "the base model %s is a classifier of other labels or of another kind: its encoder is kept, the rest starts anew",
         base_model,
     )
+    with tempfile.TemporaryDirectory() as folder:
+        _encoder_of(path, base).save_pretrained(folder)
+        yield folder
+
+
+def _encoder_of(path: str, base: PreTrainedConfig) -> PreTrainedModel:
+    """The encoder of a classifier, as a model of transformers itself."""
+    if getattr(base, "encoder_config", None) is not None:
+        return read_model(AutoModel, path, dtype=torch.float32).own_encoder
     plain = _stock_config_class(type(base))
     dropped = {"id2label", "label2id", "problem_type", "architectures", "model_type"}
     fields = {name: value for name, value in base.to_dict().items() if name in plain().to_dict().keys() - dropped}
-    encoder = read_model(AutoModel, path, config=plain(**fields), dtype=torch.float32)
-    with tempfile.TemporaryDirectory() as folder:
-        encoder.save_pretrained(folder)
-        yield folder
+    return read_model(AutoModel, path, config=plain(**fields), dtype=torch.float32)
 
 
 def _stock_config_class(config_class: type[PreTrainedConfig]) -> type[PreTrainedConfig]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from ..recipes import Recipe
     from ..runtime.attribution import Explained
     from ..runtime.unread import Unread
     from .cards import Card
@@ -323,6 +324,7 @@ class Task:
     Training (`building.py`, `card.py`):
         complete: recipe -> fields of `model_config` that a recipe gets unless it names them.
         check_recipe: (recipe); raises ValueError for fields that do not fit each other.
+        over_base_model: recipe -> the recipe, with the model type that fits its base model.
         warn: (training rows, label names, which of them occur); logs what will go wrong.
         arguments: recipe -> fields of TrainingArguments beside those of every run; default: the metric of the corpus selects.
         parts: (recipe, splits) -> a `Part` for each model of the run; None: one model, on all rows.
@@ -388,6 +390,7 @@ class Task:
 
     complete: Callable[..., dict[str, Any]] = _nothing
     check_recipe: Callable[..., None] = _none
+    over_base_model: Callable[[Recipe], Recipe] = lambda recipe: recipe
     warn: Callable[..., None] = _none
     arguments: Callable[..., dict[str, Any]] = later(__package__, "corpus_metrics.selected_by_corpus")
     parts: Callable[..., list[Part] | None] = _none

@@ -2,7 +2,7 @@
 """Classifiers of texts, with or without aspects: from a recipe to a model, and rows as it reads them."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from datasets import Dataset, DatasetDict
 from transformers import (
     CONFIG_MAPPING,
+    MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
     AutoModelForSequenceClassification,
     PreTrainedConfig,
     PreTrainedModel,
@@ -43,6 +44,7 @@ def build_classifier(
     class_counts: list[int],
     label_texts: Mapping[str, str] | None = None,
     contexts: Mapping[str, list[str] | None] | None = None,
+    frequencies: Sequence[float] | None = None,
 ) -> PreTrainedModel:
     """
     A classifier over a pretrained encoder, in float32, with the labels' names in its config; label vectors start from
@@ -56,6 +58,7 @@ def build_classifier(
         class_counts: training rows per label, for the class-balanced loss.
         label_texts: words for labels whose names say nothing to the tokenizer.
         contexts: `aspects`, `targets` and `target_texts` of targeted sentiment data, kept in the config.
+        frequencies: share of the training rows with each label, where the head's bias may start.
 
     Raises:
         ValueError: a base model of another architecture; a model type that does not fit the data.
@@ -79,8 +82,10 @@ def build_classifier(
                 return model
             base = read_config(path)
             config_class = CONFIG_MAPPING[model_type]
+            any_encoder = "encoder_config" in config_class.__dataclass_fields__ and base.model_type != model_type
             try:
-                config_class.check_checkpoint({"model_type": base.model_type})
+                if not any_encoder:
+                    config_class.check_checkpoint({"model_type": base.model_type})
             except ValueError as error:
                 raise ValueError(
                     f"`base_model` {base_model!r} does not fit `model_type` {model_type!r}: {error}"
@@ -88,20 +93,40 @@ def build_classifier(
             fields |= {"class_counts": class_counts} if contexts is None else contexts
             if hasattr(config_class(), "tfidf_gating"):  # the gate of a trained base model is not that of this corpus
                 fields.setdefault("tfidf_gating", "none")
-            config = read_config(path, config_class, **fields)
-            model = read_model(AutoModelForSequenceClassification, path, config=config, dtype=torch.float32)
+            if any_encoder:
+                model = read_model(
+                    MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[config_class],
+                    path,
+                    "from_encoder_pretrained",
+                    dtype=torch.float32,
+                    **fields,
+                )
+            else:
+                config = read_config(path, config_class, **fields)
+                model = read_model(AutoModelForSequenceClassification, path, config=config, dtype=torch.float32)
     except OSError as error:
         raise OSError(not_found(base_model, error)) from error
-    if (
-        hasattr(model, "init_label_embeddings")
-        and base.model_type != model_type
-        and config.label_embedding_size == config.hidden_size
-    ):
-        unknown = sorted(set(label_texts or {}) - set(label_names))
-        if unknown:
-            raise ValueError(f"`label_texts` names labels that the corpus does not have: {unknown}.")
-        model.init_label_embeddings(tokenizer, [(label_texts or {}).get(name, name) for name in label_names])
+    if hasattr(model, "init_label_embeddings") and base.model_type != model_type:
+        _start_labels(model, tokenizer, label_names, label_texts or {}, frequencies)
     return model
+
+
+def _start_labels(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    label_names: list[str],
+    label_texts: Mapping[str, str],
+    frequencies: Sequence[float] | None,
+) -> None:
+    """The starts of the label vectors and of the head's bias, as the configuration of the model says."""
+    unknown = sorted(set(label_texts) - set(label_names))
+    if unknown:
+        raise ValueError(f"`label_texts` names labels that the corpus does not have: {unknown}.")
+    config = model.config
+    if config.label_embedding_size == model.label_start_size:
+        model.init_label_embeddings(tokenizer, [label_texts.get(name, name) for name in label_names])
+    if config.head_bias_init == "prior" and frequencies is not None:
+        model.init_head_bias(frequencies)
 
 
 def _stock_classifier(
@@ -229,6 +254,7 @@ def prepare_classifier(
         list(class_counts(splits["train"]).values()),
         recipe.label_texts,
         contexts,
+        gold.mean(axis=0).tolist() if several else None,
     )
     check_length(recipe, usable_positions(model.config))
     check(tokenizer, model.config, recipe.max_length)

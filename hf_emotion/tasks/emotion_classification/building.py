@@ -1,27 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a recipe to a trained classifier of texts."""
 
+import dataclasses
+import logging
 from pathlib import Path
 from typing import Any
 
 from datasets import DatasetDict
 
 from ...data.tfidf import fit_tfidf_gate
+from ...modeling.fitting_checkpoints import BERT_TYPES
 from ...modeling.pipeline_emotion_classification import EmotionClassificationPipeline
 from ...recipes import Recipe
+from ...runtime.base_models import not_found, resolve_base_model
+from ...runtime.loading import read_config
 from ..base import HeldOut, Prepared
 from ..held_out import finish_classifier
 from ..sequence_classification import prepare_classifier
 from .predictor import Predictor
 
 
+LABEL_AWARE = ("label-aware-bert", "label-aware")
+
+logger = logging.getLogger(__name__)
+
+
 def check_recipe(recipe: Recipe) -> None:
     """ValueError for fields that the model type does not read."""
-    if recipe.label_texts and recipe.model_type != "label-aware-bert":
+    if recipe.label_texts and recipe.model_type not in LABEL_AWARE:
         raise ValueError(
-            f"`label_texts` are where the label vectors of 'label-aware-bert' start, and `model_type` is {recipe.model_type!r}, "
+            f"`label_texts` are where the label vectors of 'label-aware' start, and `model_type` is {recipe.model_type!r}, "
             "which has none: leave them out."
         )
+
+
+def over_base_model(recipe: Recipe) -> Recipe:
+    """Label-aware attention over the encoder that the recipe names: where it is no BERT, "label-aware" for "label-aware-bert"."""
+    special, general = LABEL_AWARE
+    if recipe.model_type != special:
+        return recipe
+    try:
+        base = read_config(resolve_base_model(recipe.base_model))
+    except OSError as error:
+        raise OSError(not_found(recipe.base_model, error)) from error
+    encoder = getattr(base, "encoder_config", None) or base
+    if encoder.model_type in BERT_TYPES:
+        return recipe
+    fields = dict(recipe.model_config)
+    if fields.get("sentence_representation") == "cls":
+        fields["sentence_representation"] = "first"
+    logger.warning("%s is a %r model: its model type is %r", recipe.base_model, encoder.model_type, general)
+    return dataclasses.replace(recipe, model_type=general, model_config=fields)
 
 
 def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Prepared:

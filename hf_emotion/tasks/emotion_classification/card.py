@@ -13,6 +13,8 @@ LEAM = "One attention over the tokens for all labels, from the cosine similarity
 ABOUT = {
     "label-aware-bert": "Each label i has a vector e_i that attends to the tokens H of BERT, α_i = softmax(e_i W Hᵀ); its logit is "
     "FFN([α_i H ‖ h_CLS]), with one FFN for all labels.",
+    "label-aware": "Each label i has a vector e_i that attends to the hidden states H of the encoder, α_i = softmax(e_i W Hᵀ); its "
+    "logit is FFN([α_i H ‖ s]), with one FFN for all labels, and s the sentence.",
     "roberta-esa": "Emotion-specific attention over the last hidden state of RoBERTa: Z = attention(E + P), Z_final = Z ⊙ S + P, "
     "with positions P and a scale S that are learned; the mean over the tokens is classified.",
 }

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration of label-aware attention over any text encoder."""
+
+from typing import Any, Literal
+
+from huggingface_hub.dataclasses import strict
+from transformers import AutoConfig, PreTrainedConfig
+
+from .fitting_checkpoints import refuse_other_checkpoints
+from .label_aware_fields import LabelAwareFields
+from .nested_encoder import check_encoder_config, encoder_config
+
+
+@strict
+class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
+    r"""
+    The fields of [`LabelAwareFields`], and:
+
+    Args:
+        encoder_config (`PreTrainedConfig` or `dict`, defaults to that of BERT-base):
+            Configuration of the encoder: any model of transformers that reads token ids and is no encoder-decoder.
+        sentence_representation (`"mean"`, `"first"` or `"last"`, defaults to `"mean"`):
+            The sentence vector s beside the label's: the mean of the hidden states, that of the first token ([CLS] of BERT and its
+            kin), or that of the last one (decoder-only models).
+        classifier_dropout (`float`, defaults to 0.1):
+            Dropout of the head's input.
+        hidden_act (`str`, defaults to `"gelu"`):
+            Activation of the head's hidden layer.
+        initializer_range (`float`, defaults to 0.02):
+            Standard deviation of what starts at random.
+
+    `problem_type` defaults to `"multi_label_classification"`. The starts and the loss are those of [`LabelAwareBertConfig`].
+    """
+
+    model_type = "label-aware"
+    sub_configs = {"encoder_config": AutoConfig}
+
+    encoder_config: dict[str, Any] | PreTrainedConfig | None = None
+    sentence_representation: Literal["mean", "first", "last"] = "mean"
+    classifier_dropout: float | int = 0.1
+    hidden_act: str = "gelu"
+    initializer_range: float = 0.02
+
+    def __post_init__(self, **kwargs):
+        self.encoder_config = encoder_config(self.encoder_config or {"model_type": "bert"})
+        if self.label_embedding_size is None:
+            self.label_embedding_size = self.hidden_size
+            if self.label_embedding_init == "words" and self.label_attention != "leam":
+                self.label_embedding_size = getattr(self.encoder_config, "embedding_size", self.hidden_size)
+        if self.problem_type is None:
+            self.problem_type = "multi_label_classification"
+        super().__post_init__(**kwargs)
+        # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
+        # the repository they came from and would tie a fine-tuned copy to it.
+        self.auto_map = {
+            "AutoConfig": "configuration_label_aware.LabelAwareConfig",
+            "AutoModel": "modeling_label_aware.LabelAwareModel",
+            "AutoModelForSequenceClassification": "modeling_label_aware.LabelAwareForSequenceClassification",
+        }
+        self.custom_pipelines = {
+            "emotion-classification": {
+                "impl": "pipeline_emotion_classification.EmotionClassificationPipeline",
+                "pt": ["AutoModelForSequenceClassification"],
+            }
+        }
+
+    @property
+    def hidden_size(self) -> int:
+        """That of the encoder."""
+        return self.encoder_config.hidden_size
+
+    @property
+    def num_hidden_layers(self) -> int:
+        """That of the encoder."""
+        return self.encoder_config.num_hidden_layers
+
+    @property
+    def num_attention_heads(self) -> int:
+        """That of the encoder."""
+        return self.encoder_config.num_attention_heads
+
+    @classmethod
+    def check_checkpoint(cls, config_dict):
+        refuse_other_checkpoints(
+            config_dict, [cls.model_type], "`from_encoder_pretrained` makes a new model over a text encoder"
+        )
+
+    def get_text_config(self, decoder=None, encoder=None):
+        """The configuration that holds the vocabulary: the encoder's."""
+        return self.encoder_config
+
+    def validate_encoder(self):
+        check_encoder_config(self.encoder_config)
+
+
+__all__ = ["LabelAwareConfig"]

@@ -1,0 +1,474 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Label-aware attention over the hidden states of any encoder (Wu, Wang and Liu: Label-Aware Attention for Fine-Grained Emotion
+Detection), and its LEAM variant: what [`BertForLabelAwareClassification`] and [`LabelAwareForSequenceClassification`] share.
+
+Shapes: B batch, L tokens, d hidden size, C labels, d' label embedding size.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers import initialization as init
+from transformers.activations import ACT2FN
+from transformers.processing_utils import Unpack
+from transformers.utils import ModelOutput, TransformersKwargs
+from transformers.utils.generic import can_return_tuple
+
+from .class_balanced_loss import classification_loss
+
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel as _Model
+else:
+    _Model = object
+
+
+@dataclass
+class LabelAwareModelOutput(ModelOutput):
+    r"""
+    Args:
+        label_representations (`torch.FloatTensor`): (B, C, 2d), [h̃_i ‖ s] of each label i; with LEAM (B, d), the one
+            attended vector z.
+        last_hidden_state (`torch.FloatTensor`): (B, L, d), the encoder's output H.
+        label_attentions (`torch.FloatTensor`): (B, C, L), attention of each label over the tokens; (B, 1, L) with
+            LEAM. Every row sums to 1, padding has exactly 0.
+        label_attention_lse (`torch.FloatTensor`): (B, C), or (B, 1) with LEAM: the logarithm of the sum of the exponentials of the
+            scores behind each row of `label_attentions`. It joins the windows of a long text, see [`join_windows`].
+        hidden_states, attentions: as in [`BertModel`].
+    """
+
+    label_representations: torch.FloatTensor | None = None
+    last_hidden_state: torch.FloatTensor | None = None
+    label_attentions: torch.FloatTensor | None = None
+    label_attention_lse: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+
+
+@dataclass
+class LabelAwareClassifierOutput(ModelOutput):
+    r"""
+    Args:
+        loss (`torch.FloatTensor`, *optional*): scalar, when `labels` are given.
+        logits (`torch.FloatTensor`): (B, C), before the sigmoid.
+        label_attentions, label_attention_lse, hidden_states, attentions: as in [`LabelAwareModelOutput`].
+    """
+
+    loss: torch.FloatTensor | None = None
+    logits: torch.FloatTensor | None = None
+    label_attentions: torch.FloatTensor | None = None
+    label_attention_lse: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+
+
+# These hold their weights themselves: transformers initialises no custom module without parameters of its own, PEFT and
+# quantizers take every nn.Linear for one, and weights that are read outside their module's `forward` cannot be offloaded.
+
+
+def exact_dtype(states: torch.Tensor) -> torch.dtype:
+    """Float32 for half precision, which would round the scores of an attention by more than one part in a hundred."""
+    return torch.promote_types(states.dtype, torch.float32)
+
+
+class LabelAwarePooling(nn.Module):
+    """
+    Section 3.2: α^{(i)} = softmax_j(e^{(i)ᵀ} W h_j) over the real tokens, h̃^{(i)} = Σ_j α_j^{(i)} h_j.
+
+    `label_embeddings` (C, d') are the e^{(i)}; `weight` (d, d') is Wᵀ. It acts on the C label vectors and not on the B·L tokens,
+    the smaller side by far.
+    """
+
+    def __init__(self, config):
+        super().__init__()
+        self.label_embeddings = nn.Parameter(torch.empty(config.num_labels, config.label_embedding_size))
+        self.weight = nn.Parameter(torch.empty(config.hidden_size, config.label_embedding_size))
+
+    def forward(self, hidden_states, token_mask):
+        """Hidden states (B, L, d), mask (B, L) or None -> h̃ (B, C, d), α (B, C, L), logarithms of the softmax's sums (B, C)."""
+        exact = exact_dtype(hidden_states)
+        queries = F.linear(self.label_embeddings.to(exact), self.weight.to(exact))  # (C, d)
+        scores = F.linear(hidden_states.to(exact), queries)  # (B, L, C)
+        if token_mask is not None:
+            scores = scores.masked_fill(~token_mask[..., None], torch.finfo(scores.dtype).min)
+        attentions = scores.softmax(dim=1, dtype=exact).transpose(1, 2)  # (B, C, L)
+        attentions = attentions.to(hidden_states.dtype)
+        return attentions @ hidden_states, attentions, scores.logsumexp(dim=1)
+
+    @torch.no_grad()
+    def append(self, label_embeddings):
+        """Further label vectors (n, d'), for labels after the present ones."""
+        vectors = torch.cat([self.label_embeddings, label_embeddings])
+        self.label_embeddings = nn.Parameter(vectors, requires_grad=self.label_embeddings.requires_grad)
+
+
+class LeamPooling(nn.Module):
+    """
+    LEAM (Wang et al. 2018), as the paper's appendix compares it: cosine similarity of labels and tokens, one
+    convolution over tokens shared by the labels, ReLU, maximum over labels, one scalar, softmax over the real tokens.
+    """
+
+    def __init__(self, config):
+        super().__init__()
+        self.radius = config.leam_radius
+        self.label_embeddings = nn.Parameter(torch.empty(config.num_labels, config.label_embedding_size))
+        self.weight = nn.Parameter(torch.empty(1, 1, 2 * config.leam_radius + 1))  # of the convolution
+        self.bias = nn.Parameter(torch.empty(1))
+        self.scale = nn.Parameter(torch.empty(1))  # Linear(1→1): its bias would cancel in the softmax
+
+    def forward(self, hidden_states, token_mask):
+        """Hidden states (B, L, d), mask (B, L) or None -> z (B, d), attention (B, 1, L), logarithms of the softmax's sums (B, 1)."""
+        batch_size, length, _ = hidden_states.shape
+        exact = exact_dtype(hidden_states)
+        labels = F.normalize(self.label_embeddings.to(exact), dim=-1)
+        similarity = F.linear(F.normalize(hidden_states.to(exact), dim=-1), labels)  # (B, L, C)
+        if token_mask is not None:  # the window of the last real token must not see padding
+            similarity = similarity * token_mask[..., None]
+        similarity = similarity.transpose(1, 2).reshape(-1, 1, length)  # (B·C, 1, L)
+        matches = F.conv1d(similarity, self.weight.to(exact), self.bias.to(exact), padding=self.radius)  # (B·C, 1, L)
+        matches = F.relu(matches).view(batch_size, -1, length).amax(dim=1)  # (B, L)
+        scores = self.scale * matches
+        if token_mask is not None:
+            scores = scores.masked_fill(~token_mask, torch.finfo(scores.dtype).min)
+        attentions = scores.softmax(dim=-1, dtype=exact).to(hidden_states.dtype)[:, None]  # (B, 1, L)
+        return (attentions @ hidden_states).squeeze(1), attentions, scores.logsumexp(dim=1, keepdim=True)
+
+
+class LabelWiseLinear(nn.Module):
+    """One linear layer for each label: (B, C, d_in) -> (B, C, d_out). The rows of one label's layer are consecutive."""
+
+    def __init__(self, num_labels: int, in_features: int, out_features: int):
+        super().__init__()
+        self.out_features = out_features
+        self.weight = nn.Parameter(torch.empty(num_labels * out_features, in_features))
+        self.bias = nn.Parameter(torch.empty(num_labels * out_features))
+
+    def forward(self, states):
+        if self.out_features == 1:  # half the time of C products with one column each
+            return (states * self.weight).sum(-1, keepdim=True) + self.bias[:, None]
+        weight, bias = (parameter.unflatten(0, (-1, self.out_features)) for parameter in (self.weight, self.bias))
+        return torch.einsum("bci,coi->bco", states, weight) + bias
+
+
+def dropout_of(config) -> float:
+    """The dropout of the head's input."""
+    return config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+
+
+class LabelAwareHead(nn.Module):
+    """Section 3.3: ŷ^{(i)} = FFN_i([h̃^{(i)} ‖ s]), one FFN for all labels (`tie_head`) or one for each."""
+
+    def __init__(self, config):
+        super().__init__()
+        linear = nn.Linear if config.tie_head else partial(LabelWiseLinear, config.num_labels)
+        self.dropout = nn.Dropout(dropout_of(config))
+        size = 2 * config.hidden_size
+        self.dense = None
+        if config.head_hidden_size is not None:
+            self.dense = linear(size, config.head_hidden_size)
+            self.activation = ACT2FN[config.hidden_act]
+            size = config.head_hidden_size
+        self.out_proj = linear(size, 1)
+
+    def forward(self, label_representations):
+        """(B, C, 2d) -> logits (B, C)."""
+        hidden = self.dropout(label_representations)
+        if self.dense is not None:
+            hidden = self.activation(self.dense(hidden))
+        return self.out_proj(hidden).squeeze(-1)
+
+
+def label_pooling(config) -> nn.Module:
+    """The attention that the configuration asks for."""
+    return (LeamPooling if config.label_attention == "leam" else LabelAwarePooling)(config)
+
+
+def label_classifier(config) -> nn.Module:
+    """The head that goes with it."""
+    if config.label_attention == "leam":
+        return nn.Sequential(nn.Dropout(dropout_of(config)), nn.Linear(config.hidden_size, config.num_labels))
+    return LabelAwareHead(config)
+
+
+def with_sentence(attended: torch.Tensor, sentence: torch.Tensor) -> torch.Tensor:
+    """h̃ (B, C, d) and s (B, d) -> [h̃ ‖ s] (B, C, 2d)."""
+    return torch.cat([attended, sentence[:, None].expand_as(attended)], dim=-1)
+
+
+def init_label_weights(module: nn.Module, config) -> None:
+    """The starts of the modules of this file, for `_init_weights`."""
+    if isinstance(module, LabelWiseLinear):
+        init.normal_(module.weight, mean=0.0, std=config.initializer_range)
+        init.zeros_(module.bias)
+    elif isinstance(module, LabelAwarePooling):
+        init.normal_(module.label_embeddings, mean=0.0, std=config.initializer_range)
+        # The paper does not say. With N(0, 0.02) every label attends alike and, the head being shared, all logits
+        # start equal: small corpora stay there for epochs. The identity lets a label's word look for its like.
+        if config.label_attention_init == "identity":
+            init.eye_(module.weight)
+        else:
+            init.normal_(module.weight, mean=0.0, std=config.initializer_range)
+    elif isinstance(module, LeamPooling):
+        init.normal_(module.label_embeddings, mean=0.0, std=config.initializer_range)
+        # A moving average: with N(0, 0.02) the ReLU would often start, and stay, dead.
+        init.constant_(module.weight, 1 / module.weight.numel())
+        init.zeros_(module.bias)
+        init.ones_(module.scale)
+
+
+def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Tensor, documents: int) -> torch.Tensor:
+    r"""
+    Logits of whole documents from those of their windows: Σ_w a_w logits_w with a = softmax over the windows w of a document of
+    `lse`, for each label. Where the head is linear this is one label attention over the tokens of all windows, because the softmax
+    over all tokens is the product of that over windows and that within a window; s is joined by the same weights.
+
+    Args:
+        logits (`torch.FloatTensor`): (W, C), of W windows.
+        lse (`torch.FloatTensor`): (W, C) or (W, 1), their `label_attention_lse`.
+        document_ids (`torch.LongTensor`): (W,), the document of each window, in [0, documents).
+
+    Returns:
+        (documents, C).
+    """
+    index = document_ids[:, None].expand_as(logits)
+    lse = lse.to(logits.dtype).expand_as(logits)
+    largest = lse.new_full((documents, logits.shape[1]), -math.inf).scatter_reduce(0, index, lse, "amax")
+    weights = (lse - largest.gather(0, index).detach()).exp()
+    empty = torch.zeros_like(largest)
+    return empty.scatter_add(0, index, weights * logits) / empty.scatter_add(0, index, weights)
+
+
+class LabelVectors(_Model):
+    """For base models with label attention, before their other bases: the start of the label vectors."""
+
+    @torch.no_grad()
+    def init_label_embeddings(self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None):
+        r"""
+        Start every label vector from the label's name, as `config.label_embedding_init` says: at the name's word embedding, or the
+        mean over its word pieces ("words"), or at the mean of the encoder's last hidden states over the name ("contextual").
+
+        Args:
+            tokenizer: the tokenizer of this encoder.
+            label_texts: what to read instead of the names in `config.id2label`: a sequence in label order, or a mapping
+                from label name to text. The vectors are parameters of their own afterwards, not tied to the words.
+
+        Raises:
+            ValueError: `label_embedding_size` is not the size of what they start from; labels without names; a text that gives no
+                word piece.
+        """
+        names = [self.config.id2label[i] for i in range(self.config.num_labels)]
+        if label_texts is None and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
+            raise ValueError("The labels have no names to start from: set `id2label` in the config, or `label_texts`.")
+        self.score.label_embeddings.copy_(self.embed_label_texts(tokenizer, texts_of(names, label_texts)))
+        return self
+
+    @property
+    def label_start_size(self) -> int:
+        """The size of what label vectors start from."""
+        if self.config.label_embedding_init == "contextual":
+            return self.config.hidden_size
+        return self.get_input_embeddings().weight.shape[1]
+
+    def embed_label_texts(self, tokenizer, texts: Sequence[str]) -> torch.Tensor:
+        """Where a label of each text starts, (len(texts), d')."""
+        start, size = self.config.label_embedding_init, self.label_start_size
+        words = self.get_input_embeddings().weight
+        if self.config.label_embedding_size != size:
+            raise ValueError(
+                f'`label_embedding_init` "{start}" starts labels from vectors of size {size}, and `label_embedding_size` is '
+                f"{self.config.label_embedding_size}: set it to {size}"
+                + (', or take "contextual".' if start == "words" and self.config.hidden_size != size else ".")
+            )
+        vectors = []
+        for text in texts:
+            # After a space: a byte-pair tokenizer has another "joy" for the beginning of a text.
+            pieces = tokenizer(" " + text.replace("_", " "), add_special_tokens=start == "contextual")["input_ids"]
+            unknown = {tokenizer.unk_token_id, *tokenizer.all_special_ids}
+            if all(i in unknown for i in pieces):
+                raise ValueError(
+                    f"The tokenizer has no word piece for the label text {text!r}: describe the label in other words "
+                    "with `label_texts`."
+                )
+            ids = torch.tensor(pieces, device=words.device)
+            vectors.append(words[ids].mean(dim=0) if start == "words" else self._contextual(ids))
+        return torch.stack(vectors)
+
+    def _contextual(self, ids: torch.Tensor) -> torch.Tensor:
+        """(L,) ids of a text -> (d,), the mean of its last hidden states."""
+        training = self.training
+        states = self.eval()(ids[None]).last_hidden_state[0]
+        self.train(training)
+        return states.mean(dim=0)
+
+
+def texts_of(names: Sequence[str], label_texts: Sequence[str] | Mapping[str, str] | None) -> list[str]:
+    """One text per label name: the names themselves, texts in their order, or a mapping from name to text."""
+    if label_texts is None:
+        return list(names)
+    if isinstance(label_texts, Mapping):
+        if set(label_texts) != set(names):
+            differing = sorted(set(label_texts) ^ set(names))
+            raise ValueError(f"`label_texts` must have the label names as keys; differing: {differing}.")
+        return [label_texts[name] for name in names]
+    if isinstance(label_texts, str) or len(label_texts) != len(names):
+        raise ValueError(f"`label_texts` needs a list of {len(names)} texts, one for each label; got {label_texts!r}.")
+    return list(label_texts)
+
+
+class LabelAwareClassifier(_Model):
+    """For heads over label attention, before their other bases: logits, labels by their names, and the start of the head's bias."""
+
+    # The loss is a mean over rows and ignores `num_items_in_batch`: without this, the Trainer would not divide it by the
+    # number of accumulation steps.
+    accepts_loss_kwargs = False
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.LongTensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        pooling_mask: torch.Tensor | None = None,
+        document_ids: torch.LongTensor | None = None,
+        labels: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> LabelAwareClassifierOutput:
+        r"""
+        Args:
+            document_ids: (B,), the number of the document that each row is a window of, from 0 without gaps; then the logits and the
+                labels are those of documents, see [`join_windows`]. Default: every row is a document.
+            labels: (B, C) of 0 and 1 for multi-label, (B,) class ids for single-label classification.
+
+        The other arguments are those of the base model.
+        """
+        outputs = self.base_model(
+            input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            pooling_mask=pooling_mask,
+            return_dict=True,
+            **kwargs,
+        )
+        logits = self.classifier(outputs.label_representations)  # (B, C)
+        if document_ids is not None:
+            documents = int(document_ids.max()) + 1
+            logits = join_windows(logits, outputs.label_attention_lse, document_ids, documents)
+        loss = None if labels is None else classification_loss(logits, labels, self.config)
+        return LabelAwareClassifierOutput(
+            loss=loss,
+            logits=logits,
+            label_attentions=outputs.label_attentions,
+            label_attention_lse=outputs.label_attention_lse,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+        )
+
+    def init_label_embeddings(self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None):
+        """See [`LabelVectors.init_label_embeddings`]."""
+        self.base_model.init_label_embeddings(tokenizer, label_texts)
+        return self
+
+    @property
+    def label_start_size(self) -> int:
+        """See [`LabelVectors.label_start_size`]."""
+        return self.base_model.label_start_size
+
+    @torch.no_grad()
+    def init_head_bias(self, frequencies: Sequence[float]):
+        r"""
+        Start the bias of the head at the log odds of how frequent labels are (Lin et al. 2017, section 4.1), so that the first steps
+        are not spent on learning that most labels are absent. One head for all labels starts at those of the mean frequency.
+
+        Args:
+            frequencies: the share of the training rows that have each label, C values in [0, 1].
+
+        Raises:
+            ValueError: another number of values, or values outside [0, 1].
+        """
+        shares = torch.as_tensor(frequencies, dtype=torch.float64)
+        if shares.shape != (self.config.num_labels,) or not ((shares >= 0) & (shares <= 1)).all():
+            raise ValueError(
+                f"`frequencies` must be {self.config.num_labels} shares in [0, 1], one for each label, got {frequencies}."
+            )
+        last = self.classifier[-1] if isinstance(self.classifier, nn.Sequential) else self.classifier.out_proj
+        if last.bias.numel() == 1:
+            shares = shares.mean()[None]
+        last.bias.copy_(shares.clamp(1e-4, 1 - 1e-4).logit())
+        return self
+
+    @torch.no_grad()
+    def add_labels(
+        self, names: Sequence[str], tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None
+    ):
+        r"""
+        Add labels after training. The head is shared and labels are vectors, so that a new label has a logit at once; the
+        logits of the old labels do not change.
+
+        The config is extended with the model: `id2label` and `label2id`; `thresholds` by the mean of the present ones
+        where there are any; `class_counts` by 0, rows seen in training, which the class-balanced loss takes for the smallest count.
+
+        Args:
+            names: new label names, each different from the present ones.
+            tokenizer: the tokenizer of this encoder.
+            label_texts: texts to read instead of the names: in the order of `names`, or a mapping from name to text.
+
+        Raises:
+            ValueError: a name that is taken or repeated; a model with untied heads or LEAM, whose new outputs would be
+                untrained; see [`LabelVectors.init_label_embeddings`].
+        """
+        config = self.config
+        if isinstance(names, str):
+            raise ValueError(f"`names` must be a list of names, got the string {names!r}: pass [{names!r}].")
+        if config.label_attention == "leam" or not config.tie_head:
+            raise ValueError(
+                "A new label would need trained weights of its own with `label_attention='leam'` or `tie_head=False`; "
+                "labels can be added where the head is tied and the attention bilinear."
+            )
+        old_names = [config.id2label[i] for i in range(config.num_labels)]
+        taken = sorted(name for i, name in enumerate(names) if name in old_names or name in names[:i])
+        if taken:
+            raise ValueError(f"Label names must be new and different; taken: {taken}.")
+        label_texts = texts_of(names, label_texts)
+        if not names:
+            return self
+
+        base = self.base_model
+        base.score.append(base.embed_label_texts(tokenizer, label_texts))
+        all_names = old_names + list(names)
+        config.id2label = dict(enumerate(all_names))
+        config.label2id = {name: i for i, name in enumerate(all_names)}
+        if config.thresholds is not None:
+            config.thresholds = config.thresholds + [sum(config.thresholds) / len(old_names)] * len(names)
+        if config.class_counts is not None:
+            config.class_counts = config.class_counts + [0] * len(names)
+        config.validate()
+        self.num_labels = config.num_labels
+        return self
+
+
+__all__ = [
+    "LabelAwareClassifier",
+    "LabelAwareClassifierOutput",
+    "LabelAwareHead",
+    "LabelAwareModelOutput",
+    "LabelAwarePooling",
+    "LabelVectors",
+    "LabelWiseLinear",
+    "LeamPooling",
+    "init_label_weights",
+    "join_windows",
+    "label_classifier",
+    "label_pooling",
+    "with_sentence",
+]

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A text encoder of AutoModel within a model of ours: its configuration, how it is built, and how its weights are loaded."""
+
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel as _Model
+else:
+    _Model = object
+
+
+def encoder_config(config: Mapping[str, Any] | PreTrainedConfig) -> PreTrainedConfig:
+    """
+    The configuration of an encoder as a part of another one.
+
+    Raises:
+        ValueError: a model type that transformers itself does not have.
+    """
+    # A copy: the configuration of a model that runs would lose its attention implementation here. And without the place
+    # that its weights came from, which may be a folder of somebody's machine: they lie with this model.
+    values = config if isinstance(config, Mapping) else config.to_dict()
+    values = {name: value for name, value in values.items() if name != "_name_or_path"}
+    if values.get("model_type") not in CONFIG_MAPPING:
+        raise ValueError(
+            f"`encoder_config` has the model type {values.get('model_type')!r}, which this version of transformers does "
+            "not have; an encoder with code of its own cannot stand within the model: take one of transformers itself."
+        )
+    return AutoConfig.for_model(**values)
+
+
+def check_encoder_config(encoder: PreTrainedConfig) -> None:
+    """ValueError for a configuration whose model is none of transformers, or no encoder alone."""
+    if not type(encoder).__module__.startswith("transformers."):
+        raise ValueError(
+            f"`encoder_config` is of a {encoder.model_type!r} model; an encoder with code of its own cannot stand within the "
+            "model: take one of transformers itself."
+        )
+    if encoder.is_encoder_decoder:
+        raise ValueError(
+            f"`encoder_config` is of a {encoder.model_type!r} model, an encoder-decoder: take an encoder alone."
+        )
+
+
+def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
+    """The argument that leaves out the pooler of a text encoder, which nothing here would read or train, if it may have one."""
+    classes = MODEL_MAPPING[type(config)]
+    classes = classes if isinstance(classes, list | tuple) else [classes]
+    has_pooler = all("add_pooling_layer" in inspect.signature(cls.__init__).parameters for cls in classes)
+    return {"add_pooling_layer": False} if has_pooler else {}
+
+
+def build_encoder(config: PreTrainedConfig, reads: str) -> PreTrainedModel:
+    """
+    The encoder, without weights of its own. `reads`: what needs it, for the message.
+
+    Raises:
+        ValueError: a model that reads no token ids.
+    """
+    encoder = AutoModel.from_config(config, **without_pooler(config))
+    if encoder.main_input_name != "input_ids":
+        raise ValueError(
+            f"`encoder_config` is of a {encoder.config.model_type!r} model, which reads `{encoder.main_input_name}`: {reads} need a "
+            "text encoder, which reads `input_ids`."
+        )
+    return encoder
+
+
+class OverAnyEncoder(_Model):
+    """For base models and heads over an encoder of any architecture, before their other bases; `_encoder_name` is the encoder's."""
+
+    _encoder_name: str
+
+    @property
+    def own_encoder(self) -> PreTrainedModel:
+        """The encoder within."""
+        return getattr(self.base_model, self._encoder_name)
+
+    @classmethod
+    def from_encoder_pretrained(cls, encoder, dtype: torch.dtype | str = torch.float32, **arguments):
+        r"""
+        A new model over a pretrained text encoder: its weights are the checkpoint's, the others start anew.
+
+        Args:
+            encoder (`str` or `os.PathLike`): a Hub id or folder that `AutoModel` loads.
+            dtype: of all weights.
+            arguments: fields of the model's configuration, for a classifier `num_labels` or `id2label` and `label2id`;
+                `attn_implementation`; and what else the `from_pretrained` of the encoder takes (`revision`, `token`,
+                `use_safetensors`, ...).
+
+        Raises:
+            OSError: no such checkpoint.
+            ValueError: a model that encodes no text, or needs code of its own; a checkpoint that lacks weights.
+        """
+        names = {*cls.config_class.__dataclass_fields__, "num_labels"}
+        fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
+        attention = {name: arguments.pop(name) for name in ["attn_implementation"] if name in arguments}
+        arguments["trust_remote_code"] = False
+        saved, _ = PreTrainedConfig.get_config_dict(encoder, **arguments)
+        if saved.get("model_type") == cls.config_class.model_type:
+            raise ValueError(
+                f"{str(encoder)!r} is a {saved['model_type']!r} model itself: load it with `from_pretrained`."
+            )
+        if saved.get("model_type") in CONFIG_MAPPING:
+            saved = AutoConfig.from_pretrained(encoder, **arguments)
+        model = cls._from_config(cls.config_over_encoder(saved, **fields), dtype=dtype, **attention)
+        own = model.own_encoder
+        loaded, found = type(own).from_pretrained(
+            encoder, dtype=dtype, output_loading_info=True, **without_pooler(own.config), **arguments
+        )
+        if found["missing_keys"]:
+            raise ValueError(
+                f"{str(encoder)!r} lacks weights of its {own.config.model_type!r} model: {sorted(found['missing_keys'])[:3]}."
+            )
+        own.load_state_dict(loaded.state_dict())
+        return model
+
+    @classmethod
+    def config_over_encoder(cls, encoder_config, **fields):
+        """The configuration of a model over an encoder with this one."""
+        return cls.config_class(encoder_config=encoder_config, **fields)
+
+
+__all__ = ["OverAnyEncoder", "build_encoder", "check_encoder_config", "encoder_config", "without_pooler"]
