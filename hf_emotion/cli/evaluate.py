@@ -7,7 +7,19 @@ from typing import Annotated, Any
 import typer
 
 from ..tasks import labelled_corpora
-from .options import AllFigures, AsJson, Checkpoint, DataDir, Dtype, LoaderOption, MaxLength, Split, Taxonomy
+from .options import (
+    AllFigures,
+    AsJson,
+    Checkpoint,
+    DataDir,
+    Dtype,
+    LoaderOption,
+    MaxLength,
+    MaxWindows,
+    Split,
+    Stride,
+    Taxonomy,
+)
 from .printing import print_json, quiet, show, write_jsonl
 from .reading import read_options, refuse_existing
 
@@ -30,6 +42,8 @@ def evaluate(
         typer.Option(min=0, max=1, help="Multi-label models: fixed threshold, beside the tuned ones; default: 0.3."),
     ] = None,
     max_length: MaxLength = None,
+    stride: Stride = None,
+    max_windows: MaxWindows = None,
     dtype: Dtype = None,
     judge: Annotated[
         list[str] | None,
@@ -57,7 +71,7 @@ def evaluate(
     from ..runs.evaluate import evaluate as run
 
     refuse_existing(replies)
-    predictor = load_predictor(checkpoint, taxonomy, max_length, dtype=dtype)
+    predictor = load_predictor(checkpoint, taxonomy, max_length, dtype=dtype, stride=stride, max_windows=max_windows)
     takes = predictor.task.settings
     settings: dict[str, Any] = {
         "threshold": threshold,

@@ -27,7 +27,19 @@ Taxonomy = Annotated[
     taxonomies.Taxonomy | None,
     typer.Option(help="Roll the 28 GoEmotions labels up into these groups."),
 ]
-MaxLength = Annotated[int | None, typer.Option(help="Tokens per text; default: as many as in training.")]
+MaxLength = Annotated[
+    int | None,
+    typer.Option(
+        help="Tokens that are read at once; default: as many as in training. Emotions of texts: longer texts are read in windows."
+    ),
+]
+Stride = Annotated[
+    int | None, typer.Option(help="Emotions of texts: tokens that two windows share; default: a quarter.")
+]
+MaxWindows = Annotated[
+    int | None,
+    typer.Option(help="Emotions of texts: windows of a text at most, 1 to cut it at once; default: all of it."),
+]
 Dtype = Annotated[
     Literal["float32", "bfloat16", "float16"] | None,
     typer.Option(

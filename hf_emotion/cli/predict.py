@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .options import Checkpoint, Dtype, MaxLength, Taxonomy
+from .options import Checkpoint, Dtype, MaxLength, MaxWindows, Stride, Taxonomy
 from .printing import print_json_lines, quiet, show
 from .reading import given_or_stdin, refuse_files, stdin_lines
 
@@ -56,6 +56,8 @@ def predict(
         int | None, typer.Option(min=1, help="The k most probable labels, whatever the thresholds.")
     ] = None,
     max_length: MaxLength = None,
+    stride: Stride = None,
+    max_windows: MaxWindows = None,
     dtype: Dtype = None,
     on_bad_rows: Annotated[
         Literal["error", "skip"],
@@ -89,7 +91,7 @@ def predict(
     state = _processes() if input_ is not None else None
     if state is not None and engine == "ray":
         raise typer.BadParameter("--engine ray starts its processes itself: without torchrun or accelerate launch.")
-    predictor = load_predictor(checkpoint, taxonomy, max_length, _device_of(state), dtype)
+    predictor = load_predictor(checkpoint, taxonomy, max_length, _device_of(state), dtype, stride, max_windows)
     task = predictor.task
     if task.answer is None:
         raise ValueError(

@@ -14,6 +14,8 @@ def load_predictor(
     max_length: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    stride: int | None = None,
+    max_windows: int | None = None,
 ) -> Any:
     """
     The predictor of a checkpoint's task: a `Predictor` for emotions of texts, a `TargetedPredictor`, a `DialoguePredictor` or a
@@ -21,20 +23,23 @@ def load_predictor(
 
     Args:
         checkpoint: a local folder (also an exported one) or a Hub id.
-        taxonomy: see `Predictor`.
         max_length, device, dtype: see `Predictor`.
+        taxonomy, stride, max_windows: for emotions of texts, see `Predictor`.
 
     Raises:
         OSError: no such checkpoint, or one without a tokenizer.
-        ValueError: a taxonomy for a model of another task; a model that predicts nothing here.
+        ValueError: an argument for models of another task; a model that predicts nothing here.
     """
     model, tokenizer = load_any(checkpoint, device=device, dtype=dtype)
     task = task_of(model.config)
     if task.predictor_class is None:
         raise ValueError(f"{checkpoint} is a model for {task.name}, which predicts nothing here: use transformers.")
-    options = {} if taxonomy is None else {"taxonomy": taxonomy}
-    if not options.keys() <= task.predictor_options:
-        raise ValueError(f"`taxonomy` {taxonomy!r} rolls emotions up: {checkpoint} is a model for {task.name}.")
+    given = {"taxonomy": taxonomy, "stride": stride, "max_windows": max_windows}
+    options = {name: value for name, value in given.items() if value is not None}
+    for name in options.keys() - task.predictor_options:
+        raise ValueError(
+            f"`{name}` ({options[name]!r}) does not go with {checkpoint}, a model for {task.name}: leave it out."
+        )
     return task.predictor(model, tokenizer, max_length=max_length, **options)
 
 

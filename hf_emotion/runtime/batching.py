@@ -13,12 +13,13 @@ import numpy as np
 
 from .plain import readable, tfidf_gate
 from .unread import Unread, unknown_shares
+from .windows import Windowing, special_borders, split_windows
 
 
 # Larger batches leave the CPU's caches (measured with MiniLM: 512 rows 1.44 s at 1024 tokens, 1.73 s at 4096).
 TOKENS_PER_BATCH = 1024  # times 16 elsewhere
 CHUNK = 4096  # texts tokenized and sorted together
-INPUT_NAMES = ("input_ids", "token_type_ids", "token_gates")
+INPUT_NAMES = ("input_ids", "token_type_ids", "token_gates", "pooling_mask")
 
 # A fast tokenizer keeps truncation as a setting: two threads would change it under each other ("Already borrowed").
 _tokenizing = threading.RLock()
@@ -65,18 +66,26 @@ def check_top_k(top_k: int | None) -> None:
 
 
 def encode_texts(
-    tokenizer, segments: Sequence[Sequence[str]], max_length: int, gate: "tfidf_gate.TfidfGate | None", config
+    tokenizer,
+    segments: Sequence[Sequence[str]],
+    max_length: int,
+    gate: "tfidf_gate.TfidfGate | None",
+    config,
+    windows: Windowing | None = None,
 ) -> tuple[dict[str, list], Unread]:
     """
     Texts as a model reads them, for training and prediction alike.
 
     Args:
         segments: the texts, and, for pairs, the second segment of each, which is never cut.
+        max_length: the most tokens of a text, special tokens included; the rest is cut.
         gate, config: the model's TF-IDF gate and its configuration, which says what the gate does.
+        windows: read longer texts in windows of `max_length` tokens.
 
     Returns:
         `input_ids`, for pairs `token_type_ids`, with `tfidf_gating="scale"` `token_gates`; and what the model cannot
-        read of the texts.
+        read of the texts. With `windows`, if a text needs several, rows are windows, with `pooling_mask`, and `documents` says which text
+        each is of, see `split_windows`.
     """
     texts, *auxiliary = segments
     scaled = gate is not None and config.tfidf_gating == "scale"
@@ -92,7 +101,10 @@ def encode_texts(
         cut = np.array([len(ids) > max_length for ids in encoded["input_ids"]], dtype=bool)
         unread = Unread(cut, unknown_shares(tokenizer, texts, encoded))
         rows = np.flatnonzero(cut)
-        if rows.size:
+        borders = {}
+        if windows is not None:
+            borders = {int(row): special_borders(tokenizer, encoded, row) for row in rows}
+        elif rows.size:
             options |= {"truncation": "only_first", "max_length": max_length}
             parts = [[segment[row] for row in rows] for segment in (texts, *auxiliary)]
             shorter = tokenizer(*parts, return_offsets_mapping=scaled, **options)
@@ -102,7 +114,10 @@ def encode_texts(
     if gate is not None and scaled:
         offsets = encoded.pop("offset_mapping")
         encoded["token_gates"] = [gate.token_gates(*pair) for pair in zip(texts, offsets, strict=True)]
-    return dict(encoded), unread
+    if windows is None or not borders:
+        return dict(encoded), unread
+    split, documents, cut = split_windows(encoded, windows, borders)
+    return {**split, "documents": documents.tolist()}, unread._replace(truncated=cut)
 
 
 def pad_rows(tokenizer, batch: Mapping[str, Sequence], padding_side: str | None = None) -> dict[str, np.ndarray]:
@@ -132,6 +147,7 @@ def pad_rows(tokenizer, batch: Mapping[str, Sequence], padding_side: str | None 
         "input_ids": tokenizer.pad_token_id,
         "token_type_ids": tokenizer.pad_token_type_id,
         "token_gates": 1.0,
+        "pooling_mask": 0,
     }
     padded = {}
     for name, rows in batch.items():

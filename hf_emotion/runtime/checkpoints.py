@@ -118,11 +118,38 @@ def model_probabilities(model: Any, inputs: dict[str, np.ndarray], multi_label: 
         from .torch_models import torch_probabilities
 
         return torch_probabilities(model, inputs, multi_label)
-    logits = model(**inputs).logits
+    return to_probabilities(_finite(model(**inputs).logits), multi_label)
+
+
+def window_logits(model: Any, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Logits (W, C) of windows of texts, and what each window weighs in its text, (W, C) or (W, 1), see `join_windows`.
+
+    Args:
+        model: of torch, or exported.
+        inputs: as for `model_probabilities`, with `pooling_mask`.
+    """
+    if not getattr(model, "takes_arrays", False):
+        from .torch_models import torch_window_logits
+
+        return torch_window_logits(model, inputs)
+    counted = inputs["pooling_mask"].sum(axis=1, keepdims=True)
+    if "pooling_mask" not in model.reads:
+        inputs = {name: value for name, value in inputs.items() if name != "pooling_mask"}
+    outputs = model(**inputs)
+    return _finite(outputs.logits), getattr(outputs, "label_attention_lse", np.log(counted))
+
+
+def _finite(logits: np.ndarray) -> np.ndarray:
     if not np.isfinite(logits).all():
         raise ValueError(
             "the exported model computes NaN or infinity for a text: its weights are damaged. Export the model again."
         )
+    return logits
+
+
+def to_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarray:
+    """The sigmoid of each logit, or the softmax over the last dimension."""
     if multi_label:
         # The smaller of the two exponentials, so that none overflows.
         small = np.exp(-np.abs(logits))
@@ -135,4 +162,6 @@ __all__ = [
     "DTYPES",
     "load_checkpoint",
     "model_probabilities",
+    "to_probabilities",
+    "window_logits",
 ]

@@ -4,7 +4,7 @@
 Shapes: N rows, C labels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ import numpy as np
 
 from ..io.progress import progress_bar
 from .batching import CHUNK, INPUT_NAMES, TOKENS_PER_BATCH, encode_texts, pad_rows, token_budget_batches
-from .checkpoints import model_probabilities
+from .checkpoints import model_probabilities, to_probabilities, window_logits
 from .unread import Unread
+from .windows import Windowing, join_windows
 
 
 @dataclass(frozen=True)
@@ -48,51 +49,75 @@ class Encoded:
     Rows as a model reads them.
 
     Attributes:
-        inputs: name of an input -> N rows, as `pad_rows` takes them.
+        inputs: name of an input -> N rows, as `pad_rows` takes them; where a text needs several windows, W rows.
         unread: what the model cannot read of each text.
+        documents: (W,), the text of each window; None where each text has one.
     """
 
     inputs: dict[str, list]
     unread: Unread
+    documents: np.ndarray | None = None
 
     def __len__(self) -> int:
-        return len(self.inputs["input_ids"])
+        return len(self.unread.truncated)
 
 
-def encode_rows(predictor: Any, rows: TextRows) -> Encoded:
-    """Rows as the model of a predictor (`tokenizer`, `max_length`, `gate`, `model`) reads them."""
+def encode_rows(predictor: Any, rows: TextRows, windows: Windowing | None = None) -> Encoded:
+    """Rows as the model of a predictor (`tokenizer`, `max_length`, `gate`, `model`) reads them, long ones in `windows`."""
     segments = [rows.texts] if rows.auxiliaries is None else [rows.texts, rows.auxiliaries]
     encoded, unread = encode_texts(
-        predictor.tokenizer, segments, predictor.max_length, predictor.gate, predictor.model.config
+        predictor.tokenizer, segments, predictor.max_length, predictor.gate, predictor.model.config, windows
     )
     inputs = {name: encoded[name] for name in INPUT_NAMES if name in encoded}
     if rows.context_ids is not None:
         inputs["context_ids"] = list(rows.context_ids)
-    return Encoded(inputs, unread)
+    return Encoded(inputs, unread, np.array(encoded["documents"]) if "documents" in encoded else None)
 
 
 def encoded_probabilities(predictor: Any, encoded: Encoded, bar: Any = None) -> np.ndarray:
     """(N, C) float32."""
     model = predictor.model
     model.eval()  # it may be in training
+    if encoded.documents is not None:
+        return _document_probabilities(predictor, encoded, encoded.documents, bar)
     output = np.empty((len(encoded), model.config.num_labels), dtype=np.float32)
-    budget = TOKENS_PER_BATCH * (1 if model.device.type == "cpu" else 16)
-    for rows in token_budget_batches([len(ids) for ids in encoded.inputs["input_ids"]], budget):
-        batch = {name: [values[row] for row in rows] for name, values in encoded.inputs.items()}
-        output[rows] = model_probabilities(model, pad_rows(predictor.tokenizer, batch), predictor.multi_label)
+    for rows, inputs in _batches(predictor, encoded):
+        output[rows] = model_probabilities(model, inputs, predictor.multi_label)
         if bar is not None:
             bar.update(len(rows))
     return output
 
 
-def row_probabilities(predictor: Any, rows: TextRows, progress: bool = False) -> tuple[np.ndarray, Unread]:
+def _batches(predictor: Any, encoded: Encoded) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
+    """Numbers of rows (windows), and their inputs, padded."""
+    budget = TOKENS_PER_BATCH * (1 if predictor.model.device.type == "cpu" else 16)
+    for rows in token_budget_batches([len(ids) for ids in encoded.inputs["input_ids"]], budget):
+        batch = {name: [values[row] for row in rows] for name, values in encoded.inputs.items()}
+        yield rows, pad_rows(predictor.tokenizer, batch)
+
+
+def _document_probabilities(predictor: Any, encoded: Encoded, documents: np.ndarray, bar: Any) -> np.ndarray:
+    """(N, C) float32 of texts in windows."""
+    shape = len(documents), predictor.model.config.num_labels
+    logits, lse = np.empty(shape, np.float32), np.empty(shape, np.float32)
+    first = np.diff(documents, prepend=-1) > 0
+    for rows, inputs in _batches(predictor, encoded):
+        logits[rows], lse[rows] = window_logits(predictor.model, inputs)
+        if bar is not None:
+            bar.update(int(first[rows].sum()))
+    return to_probabilities(join_windows(logits, lse, documents, len(encoded)), predictor.multi_label)
+
+
+def row_probabilities(
+    predictor: Any, rows: TextRows, progress: bool = False, windows: Windowing | None = None
+) -> tuple[np.ndarray, Unread]:
     """Probabilities (N, C) float32 of rows in any order of lengths, a part at a time, and what the model cannot read of them."""
     unread = Unread.nothing(len(rows))
     output = np.empty((len(rows), predictor.model.config.num_labels), dtype=np.float32)
     with progress_bar(progress, total=len(rows), unit="texts") as bar:
         for start in range(0, len(rows), CHUNK):
             part = slice(start, start + CHUNK)
-            encoded = encode_rows(predictor, rows[part])
+            encoded = encode_rows(predictor, rows[part], windows)
             unread.truncated[part], unread.unknown[part] = encoded.unread
             output[part] = encoded_probabilities(predictor, encoded, bar)
     return output, unread

@@ -112,6 +112,7 @@ class OnnxClassifier:
 
     Attributes:
         takes_arrays: tells it from a torch model, which takes tensors.
+        reads, gives: names of the graph's inputs and outputs.
     """
 
     takes_arrays = True
@@ -121,13 +122,17 @@ class OnnxClassifier:
         self.files = [Path(folder) / MODEL]
         self.config = read_exported_config(Path(folder))
         self.session = Session(self.files[0])
+        self.reads = [value.name for value in self.session.inputs()]
+        self.gives = self.session.outputs()
 
     def eval(self) -> "OnnxClassifier":
         return self
 
     def __call__(self, **inputs: np.ndarray) -> SimpleNamespace:
-        """The inputs of the torch model -> `logits`, float32: (B, C), for dialogues (B, U, C)."""
-        return SimpleNamespace(logits=self.session(inputs)[0])
+        """The inputs of the torch model -> its outputs: `logits`, float32, (B, C), for dialogues (B, U, C), and others by name."""
+        if "pooling_mask" in self.reads:
+            inputs.setdefault("pooling_mask", inputs["attention_mask"])
+        return SimpleNamespace(**dict(zip(self.gives, self.session(inputs), strict=True)))
 
 
 __all__ = ["DECODER", "ENCODER", "MODEL", "OnnxClassifier", "Session", "is_exported"]

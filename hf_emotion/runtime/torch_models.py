@@ -70,6 +70,19 @@ def torch_probabilities(model: PreTrainedModel, inputs: dict[str, np.ndarray], m
     return (logits.sigmoid() if multi_label else logits.softmax(dim=-1)).cpu().numpy()
 
 
+@torch.inference_mode()
+def torch_window_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """See `window_logits`."""
+    use_one_thread_after_fork()
+    tensors = to_tensors(inputs, model)
+    labels_attend = hasattr(model.config, "label_attention")
+    counted = tensors["pooling_mask"] if labels_attend else tensors.pop("pooling_mask")
+    outputs = model(**tensors)
+    lse = outputs.label_attention_lse if labels_attend else counted.sum(dim=1, keepdim=True).log()
+    check_finite(outputs.logits)
+    return outputs.logits.float().cpu().numpy(), lse.float().cpu().numpy()
+
+
 def torch_utterance_encoder(model: PreTrainedModel) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """Token ids and mask (N, L) -> the vectors (N, D) float32 of N utterances."""
     use_one_thread_after_fork()
@@ -91,4 +104,11 @@ def to_tensors(inputs: dict[str, np.ndarray], model: PreTrainedModel) -> dict[st
     return tensors
 
 
-__all__ = ["load_weights", "to_tensors", "torch_probabilities", "torch_utterance_encoder", "use_one_thread_after_fork"]
+__all__ = [
+    "load_weights",
+    "to_tensors",
+    "torch_probabilities",
+    "torch_utterance_encoder",
+    "torch_window_logits",
+    "use_one_thread_after_fork",
+]

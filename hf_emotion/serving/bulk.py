@@ -148,6 +148,7 @@ def predict_file(
             "on_bad_rows": on_bad_rows,
             "rows_per_part": rows_per_part,
             "max_length": predictor.max_length,
+            "windows": repr(getattr(predictor, "windows", None)),
         }
         finished = parts.open(job)
         done = sum(finished.values())

@@ -91,14 +91,27 @@ def classifier_exporter(
 
 
 def write_classifier(
-    predictor: Any, folder: Path, run: Callable[[Any, Sequence, bool], Any], example: Sequence
+    predictor: Any,
+    folder: Path,
+    run: Callable[[Any, Sequence, bool], Any],
+    example: Sequence,
+    complete: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]] = dict,
+    outputs: Sequence[str] = ("logits",),
 ) -> list[Path]:
-    """Write one graph, from the model's inputs to its logits; it is traced with `example`, several items."""
+    """
+    Write one graph, from the model's inputs to its outputs; it is traced with `example`, several items. `complete`: the inputs that the
+    predictor gives -> those of the graph.
+    """
     model = predictor.model
     with recording(predictor) as calls:
         run(predictor, example, False)
     inputs, _ = calls[0]
-    return [write_graph(folder / MODEL, model, lambda inputs: model(**inputs).logits, inputs, ["logits"])]
+
+    def graph(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        results = model(**inputs)
+        return tuple(results[name] for name in outputs)
+
+    return [write_graph(folder / MODEL, model, graph, complete(inputs), outputs)]
 
 
 def compare_classifiers(

@@ -43,7 +43,6 @@ from model_cases import (
     ModelCase,
     asymmetric_,
     each_case,
-    is_bias,
     label_names,
     leaves,
 )

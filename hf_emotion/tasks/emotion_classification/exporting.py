@@ -19,4 +19,14 @@ def run(predictor: Predictor, texts: Sequence[str], progress: bool) -> None:
 def write(predictor: Predictor, folder: Path) -> list[Path]:
     if predictor.gate is not None:
         predictor.gate.save_pretrained(folder)
-    return write_classifier(predictor, folder, run, [EXAMPLE] * 3)
+    if not hasattr(predictor.model.config, "label_attention"):
+        return write_classifier(predictor, folder, run, [EXAMPLE] * 3)
+    # What joins the windows of a long text, which are made outside of the graph.
+    return write_classifier(
+        predictor,
+        folder,
+        run,
+        [EXAMPLE] * 3,
+        lambda inputs: {**inputs, "pooling_mask": inputs["attention_mask"]},
+        ["logits", "label_attention_lse"],
+    )

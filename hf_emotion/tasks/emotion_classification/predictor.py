@@ -19,6 +19,7 @@ from ...runtime.classifying import (
 )
 from ...runtime.plain import tfidf_gate, usable_positions
 from ...runtime.unread import Unread, warn_unread
+from ...runtime.windows import windowing
 from ...taxonomies import NO_ROLL_UP, group_index
 from ..checkpoints import load_for
 from . import TASK
@@ -53,22 +54,29 @@ class Predictor:
         taxonomy: str | None = None,
         gate: "tfidf_gate.TfidfGate | None" = None,
         dtype: str | None = None,
+        stride: int | None = None,
+        max_windows: int | None = None,
     ):
         """
+        Texts of any length are read whole: one that is longer than `max_length` in overlapping windows. A model with label attention
+        attends over the tokens of all of them at once; the logits of others are the mean over windows.
+
         Args:
             checkpoint: a local folder (of `hf-emotion export` too), a Hub id, or a model (then with its tokenizer).
             tokenizer: default: the one saved with the checkpoint.
             device: default: the GPU where there is one, else the CPU.
-            max_length: tokens per text, at most the model's positions; default: as many as in training (the tokenizer's
+            max_length: tokens of a window, at most the model's positions; default: as many as in training (the tokenizer's
                 `model_max_length`).
             taxonomy: "ekman" or "sentiment" to roll the 28 GoEmotions labels up.
             gate: the TF-IDF gate of a model that has one; default: the one saved with the checkpoint.
             dtype: "bfloat16" and "float16" are faster than "float32" on GPUs, bfloat16 on processors with AMX too, with slightly
                 other probabilities; default: the checkpoint's.
+            stride: tokens that two windows share; default: a quarter of `max_length`.
+            max_windows: windows of a text at most; what comes after them is cut. 1: texts are cut at `max_length`. Default: all.
 
         Raises:
             OSError: no such checkpoint, or one without a tokenizer or without the gate that it needs.
-            ValueError: a taxonomy that does not fit the model's labels; a model of another task.
+            ValueError: see `windowing`; a taxonomy that does not fit the model's labels; a model of another task.
         """
         self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
         self.model.eval()
@@ -76,6 +84,7 @@ class Predictor:
         self.max_length = check_max_length(
             max_length, usable_positions.usable_positions(config), "model", self.tokenizer.model_max_length
         )
+        self.windows = windowing(self.max_length, stride, max_windows)
         self.gate = gate or tfidf_gate.load_gate(config)
         labels = label_names(config)
         self.multi_label = is_multi_label(config)
@@ -114,13 +123,13 @@ class Predictor:
     ) -> tuple[list[list[dict]], Unread]:
         """As a call, and what the model cannot read of each text."""
         self.check_top_k(top_k)
-        probabilities, unread = row_probabilities(self, TextRows(as_texts(texts)), progress)
+        probabilities, unread = row_probabilities(self, TextRows(as_texts(texts)), progress, self.windows)
         self.warn_unread(*unread.counts)
         return self.present(probabilities, top_k), unread
 
     def encode(self, texts: Sequence[str] | str) -> Encoded:
         """N texts as the model reads them."""
-        return encode_rows(self, TextRows(as_texts(texts)))
+        return encode_rows(self, TextRows(as_texts(texts)), self.windows)
 
     def present(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[dict]]:
         """(N, C) probabilities of the model's labels -> for each row what `__call__` returns."""
@@ -143,7 +152,7 @@ class Predictor:
         """As `probabilities`, but always of the model's own labels: (N, C)."""
         if isinstance(texts, Encoded):
             return encoded_probabilities(self, texts)
-        probabilities, unread = row_probabilities(self, TextRows(as_texts(texts)), progress)
+        probabilities, unread = row_probabilities(self, TextRows(as_texts(texts)), progress, self.windows)
         self.warn_unread(*unread.counts)
         return probabilities
 
@@ -153,7 +162,7 @@ class Predictor:
 
     def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[dict]], Unread]:
         """As `predict`, for texts that were checked before, and without warnings."""
-        probabilities, unread = row_probabilities(self, TextRows(texts))
+        probabilities, unread = row_probabilities(self, TextRows(texts), windows=self.windows)
         return self.present(probabilities, top_k), unread
 
     def roll_up(self, probabilities: np.ndarray) -> np.ndarray:
@@ -183,4 +192,11 @@ class Predictor:
 
     def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
         """A counted warning for the texts that were cut, and one for those that the tokenizer does not know."""
-        warn_unread(truncated, unknown, total, f"{self.max_length} tokens (`max_length`)")
+        warn_unread(truncated, unknown, total, self.limit)
+
+    @property
+    def limit(self) -> str:
+        """How much of a text is read at most, for messages."""
+        if self.windows.most in (None, 1):
+            return f"{self.max_length} tokens (`max_length`)"
+        return f"{self.windows.most} windows of {self.max_length} tokens (`max_windows`)"

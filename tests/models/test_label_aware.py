@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Label-aware attention over any encoder: what the shared suite does not ask. Formulas are computed with numpy from the encoder's states."""
+
+import numpy as np
+import pytest
+import torch
+from hf_emotion.modeling import LabelAwareConfig, LabelAwareForSequenceClassification, LabelAwareModel
+from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_, make_tokenizer
+from peft import LoraConfig, PeftModel, get_peft_model
+from torch.testing import assert_close
+from transformers import AutoModel, BertConfig, BertModel, MPNetConfig, MPNetModel
+
+
+def softmax(scores: np.ndarray, axis: int) -> np.ndarray:
+    powers = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def expected_logits(model, states: np.ndarray, sentence: np.ndarray) -> np.ndarray:
+    """One row: states (L, d) of the tokens that labels attend to, sentence (d,) or, for each label, (C, d)."""
+    weights = {name: value.detach().double().numpy() for name, value in model.named_parameters()}
+    scores = weights["model.score.label_embeddings"] @ weights["model.score.weight"].T @ states.T  # (C, L)
+    attended = softmax(scores, 1) @ states
+    joined = np.concatenate([attended, np.broadcast_to(sentence, attended.shape)], axis=1)
+    head, bias = weights["classifier.out_proj.weight"], weights["classifier.out_proj.bias"]
+    return (joined * head).sum(1) + bias if len(head) > 1 else joined @ head[0] + bias
+
+
+@pytest.mark.parametrize("kind", ["mean", "first", "last"])
+@pytest.mark.parametrize("case_id", ["any-xlm-roberta", "any-deberta", "any-qwen3"])
+def test_logits_are_those_of_the_equations(case_id, kind):
+    case = BY_ID[case_id]
+    model = case.build(sentence_representation=kind).double()
+    inputs = case.make_inputs(3, 9, 5)
+    outputs = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"])
+    for row, length in enumerate(inputs["attention_mask"].sum(1)):
+        alone = inputs["input_ids"][row : row + 1, :length]
+        states = model.model.encoder(input_ids=alone).last_hidden_state[0].detach().numpy()
+        sentence = {"mean": states.mean(0), "first": states[0], "last": states[-1]}[kind]
+        assert_close(
+            outputs.logits[row].detach().numpy(), expected_logits(model, states, sentence), rtol=1e-9, atol=1e-9
+        )
+
+
+@pytest.mark.parametrize("case_id", ["any-xlm-roberta", "label-aware"])
+def test_windows_of_a_document_are_read_by_one_attention_over_all_their_tokens(case_id):
+    case = BY_ID[case_id]
+    model = case.build().double()
+    inputs = case.make_inputs(3, 6, 7)
+    ids, mask = inputs["input_ids"], torch.ones(3, 6, dtype=torch.long)
+    pooling = mask.clone()
+    pooling[0, 4:] = 0  # the overlap of the first two, each token of which is counted once
+    pooling[1, :1] = 0
+    given = {"input_ids": ids, "attention_mask": mask, "pooling_mask": pooling}
+    outputs = model(**given, document_ids=torch.tensor([0, 0, 1]), labels=inputs["labels"][:2])
+    assert outputs.logits.shape == (2, len(LABELS)) and outputs.loss.isfinite()
+    states = model.base_model(input_ids=ids).last_hidden_state.detach().numpy()
+    kept = [states[row][pooling[row].bool().numpy()] for row in range(3)]
+    # The sentence vector of each window, at every token that it counts: attended by the same weights.
+    sentences = [
+        np.broadcast_to(s.mean(0) if case_id != "label-aware" else s[0], k.shape)
+        for s, k in zip(states, kept, strict=True)
+    ]
+    weights = {name.partition(".")[2]: v.detach().numpy() for name, v in model.base_model.named_parameters(prefix="x")}
+    scores = weights["score.label_embeddings"] @ weights["score.weight"].T @ np.concatenate(kept[:2]).T
+    attention = softmax(scores, 1)
+    joined = np.concatenate([attention @ np.concatenate(kept[:2]), attention @ np.concatenate(sentences[:2])], axis=1)
+    head = model.classifier.out_proj
+    expected = joined @ head.weight.detach().numpy()[0] + head.bias.item()
+    assert_close(outputs.logits[0].detach().numpy(), expected, rtol=1e-9, atol=1e-9)
+    alone = model(input_ids=ids[2:], attention_mask=mask[2:])
+    assert_close(outputs.logits[1:], alone.logits, rtol=1e-9, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """Plain encoders: an MPNet, a BERT with a pooler, and one that lacks a layer."""
+    folder = tmp_path_factory.mktemp("encoders")
+    asymmetric_(MPNetModel(MPNetConfig(**TINY_BERT)), seed=3).save_pretrained(folder / "mpnet")
+    bert = asymmetric_(BertModel(BertConfig(**TINY_BERT)), seed=4)
+    bert.save_pretrained(folder / "bert")
+    weights = {name: value for name, value in bert.state_dict().items() if "layer.1.output" not in name}
+    bert.save_pretrained(folder / "damaged", state_dict=weights)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["mpnet", "bert"])
+@pytest.mark.parametrize("model_class", [LabelAwareModel, LabelAwareForSequenceClassification])
+def test_from_encoder_pretrained_takes_every_weight_of_the_encoder(model_class, name, checkpoints):
+    model = model_class.from_encoder_pretrained(checkpoints / name, **LABEL_NAMES, leam_radius=3).eval()
+    stock = AutoModel.from_pretrained(checkpoints / name).eval()
+    ids = torch.randint(5, 30, (2, 7), generator=torch.Generator().manual_seed(1))
+    assert_close(model.base_model(ids).last_hidden_state, stock(ids).last_hidden_state, rtol=0, atol=0)
+    assert model.config.num_labels == len(LABELS) and model.config.leam_radius == 3
+    assert not any("pooler" in parameter for parameter, _ in model.named_parameters())
+    assert str(checkpoints) not in model.config.to_json_string()
+
+
+def test_from_encoder_pretrained_refuses_what_is_no_encoder(checkpoints, tmp_path):
+    with pytest.raises(ValueError, match="damaged.*lacks weights.*layer"):
+        LabelAwareForSequenceClassification.from_encoder_pretrained(checkpoints / "damaged", num_labels=3)
+    with pytest.raises(TypeError, match="tie_haed"):
+        LabelAwareForSequenceClassification.from_encoder_pretrained(checkpoints / "bert", tie_haed=True)
+    BY_ID["any-mpnet"].build().save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="'label-aware' model itself: .*`from_pretrained`"):
+        LabelAwareForSequenceClassification.from_encoder_pretrained(tmp_path, num_labels=3)
+    with pytest.raises(ValueError, match='one of "label-aware", got one of "bert": .*from_encoder_pretrained'):
+        LabelAwareForSequenceClassification.from_pretrained(checkpoints / "bert")
+
+
+class Tokenizer:
+    """One that tells the beginning of a text from the middle of a sentence, as byte-pair tokenizers do."""
+
+    unk_token_id, all_special_ids = 1, [1, 2, 3]
+    words = {
+        " joy": [7, 8],
+        "joy": [9],
+        " anger": [10],
+        " nervousness": [11, 12, 13],
+        " optimism": [14],
+        " neutral": [15],
+    }
+
+    def __call__(self, text, add_special_tokens=True):
+        ids = self.words[text]
+        return {"input_ids": [2, *ids, 3] if add_special_tokens else ids}
+
+
+@pytest.mark.parametrize("start", ["words", "contextual"])
+def test_label_vectors_start_from_names_as_they_stand_in_a_sentence(start):
+    model = BY_ID["any-mpnet"].build(label_embedding_init=start).train()
+    assert model.init_label_embeddings(Tokenizer()) is model and model.training
+    model.eval()
+    for row, pieces in enumerate(value for name, value in Tokenizer.words.items() if name != "joy"):
+        if start == "words":
+            expected = model.get_input_embeddings().weight[pieces].mean(0)
+        else:
+            expected = model.model.encoder(torch.tensor([[2, *pieces, 3]])).last_hidden_state[0].mean(0)
+        assert_close(model.model.score.label_embeddings[row], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_words_of_another_size_than_the_states_need_label_vectors_of_that_size(tmp_path):
+    model = BY_ID["any-electra"].build()
+    model.init_label_embeddings(make_tokenizer(tmp_path))
+    assert model.model.score.label_embeddings.shape == (len(LABELS), 8)
+    with pytest.raises(ValueError, match="`label_embedding_init` .*size 8.*`label_embedding_size` is 16: set it to 8"):
+        BY_ID["any-electra"].build(label_embedding_size=16).init_label_embeddings(make_tokenizer(tmp_path))
+
+
+@pytest.mark.parametrize(("case_id", "tied"), [("any-mpnet", True), ("any-deberta", False), ("leam", False)])
+def test_head_bias_starts_at_the_log_odds(case_id, tied):
+    model = BY_ID[case_id].build()
+    shares = [0.3, 0.1, 0.02, 0.05, 0.4]
+    model.init_head_bias(shares)
+    bias = [
+        value for name, value in model.named_parameters() if name.startswith("classifier") and name.endswith("bias")
+    ][-1]
+    odds = [np.mean(shares)] if tied else shares
+    assert_close(bias.detach().double().numpy(), np.log(np.array(odds) / (1 - np.array(odds))), rtol=1e-5, atol=1e-6)
+    for wrong in ([0.5], [0.1] * 4 + [1.2]):
+        with pytest.raises(ValueError, match=r"`frequencies` must be 5 shares in \[0, 1\]"):
+            model.init_head_bias(wrong)
+
+
+@pytest.mark.parametrize("case_id", ["any-distilbert", "any-qwen3"])
+def test_lora_with_pefts_defaults_trains_and_keeps_all_that_is_new(case_id, tmp_path):
+    case = BY_ID[case_id]
+    base, inputs = case.build(), case.make_inputs(4, 9, 15)
+    model = get_peft_model(case.build(), LoraConfig(task_type="SEQ_CLS", r=2, target_modules=list(case.lora_targets)))
+    new = {name for name, _ in base.named_parameters() if "encoder." not in name}
+    trained = {name for name, p in model.named_parameters() if p.requires_grad and "lora" not in name}
+    assert len(trained) == len(new)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.1)
+    model(**inputs).loss.backward()
+    optimizer.step()
+    model.eval().save_pretrained(tmp_path)
+    loaded = PeftModel.from_pretrained(
+        case.build(seed=1, encoder_config=case.config["encoder_config"]), tmp_path
+    ).eval()
+    own = dict(model.named_parameters())
+    for name, value in loaded.named_parameters():
+        if "modules_to_save" in name or "lora" in name:
+            assert_close(value, own[name], rtol=0, atol=0)
+    assert (model(**inputs).logits - base(**inputs).logits).abs().max() > 1e-3
+
+
+def test_position_ids_and_token_types_go_to_the_encoders_that_read_them():
+    case = BY_ID["any-xlm-roberta"]
+    model, inputs = case.build(), case.make_inputs(2, 6, 1)
+    ids = inputs["input_ids"][:1]
+    plain = model(ids).logits
+    assert (model(ids, token_type_ids=torch.ones_like(ids)).logits - plain).abs().max() > 1e-4
+    assert (model(ids, position_ids=torch.arange(12, 18)[None]).logits - plain).abs().max() > 1e-4
+    with pytest.raises(ValueError, match=r"`token_type_ids` must lie in \[0, 2\)"):
+        model(ids, token_type_ids=torch.full_like(ids, 2))
+    other = BY_ID["any-distilbert"].build()
+    assert_close(other(ids, token_type_ids=torch.ones_like(ids)).logits, other(ids).logits)
+
+
+def test_default_encoder_is_berts_and_a_live_config_stays_as_it_is():
+    assert type(LabelAwareConfig().encoder_config) is BertConfig
+    model = BertModel(BertConfig(**TINY_BERT), add_pooling_layer=False)
+    before = model.config._attn_implementation
+    config = LabelAwareConfig(encoder_config=model.config, num_labels=3)
+    LabelAwareForSequenceClassification(config)
+    assert model.config._attn_implementation == before and config.encoder_config is not model.config
+    assert config.hidden_size == TINY_BERT["hidden_size"] and config.get_text_config() is config.encoder_config
