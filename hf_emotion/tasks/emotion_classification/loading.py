@@ -197,7 +197,9 @@ def load_languages(data_dir: str | Path | None = None, language: str | None = No
         ValueError: another language.
     """
     if language not in (None, *LANGUAGES):
-        raise ValueError(f"`language` must be one of {list(LANGUAGES)}, or left out for all of them; got {language!r}.")
+        raise ValueError(
+            f"`language` must be one of {list(LANGUAGES)}, or left out for all of them; got {language!r}."
+        )
     return _load_packaged("languages", ["test"], language)
 
 
