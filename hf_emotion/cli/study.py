@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 
 from .options import DataDir
+from .printing import quiet, show
+from .reading import refuse_existing
 
 
 app = typer.Typer(
-    help="The reproduction study: ensembles, leakage, transfer, labels by name, gates, tables of a document.",
+    help="The reproduction study: ensembles, leakage, transfer, languages, labels by name, gates, tables of a document.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -83,6 +85,24 @@ def transfer(
             print(json.dumps({"terms": kind, **figures}))
     for name in dataset or []:
         print(json.dumps(run(predictor, name, data_dir, split)))
+
+
+@app.command()
+def languages(
+    models: Annotated[list[str], typer.Argument(metavar="MODEL...", help="Classifiers with GoEmotions' 28 labels.")],
+    output: Output = None,
+) -> None:
+    """Measure classifiers on the packaged sentences in six languages, beside English."""
+    quiet()
+    from ..inference import load_predictor
+    from ..io.files import write_json
+    from ..study.languages import measure_languages, table
+
+    refuse_existing(output)
+    found = {model: measure_languages(load_predictor(model)) for model in models}
+    if output:
+        write_json(output, found)
+    show([table(found)])
 
 
 @app.command()

@@ -46,7 +46,7 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
     For each text the share of its letters that stand in words which its tokenizer does not know. Such a word
     - becomes the unknown token,
     - or has more pieces than characters, as bytes of emoji and of other scripts do,
-    - or falls into fragments: several pieces, of at most `FRAGMENT` letters on average. The longest word of this kind is free,
+    - or falls into fragments: several pieces with letters, of at most `FRAGMENT` letters on average. The longest word of this kind is free,
       since names and slips of the pen are no other language.
 
     Letters are a to z and all characters beyond ASCII, emoji too. Tokenizers that are not fast do not tell which pieces make a
@@ -88,7 +88,9 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
     row, begin, end = rows[first], spans[first, 0], spans[last, 1]
     letters = letters_before[end] - letters_before[begin]
     lost = np.logical_or.reduceat(unknown, first) | (pieces > end - begin)
-    broken = ~lost & (pieces > 1) & (letters <= FRAGMENT * pieces)
+    # SentencePiece gives a word the punctuation that follows it: only pieces with letters are fragments.
+    fragments = np.add.reduceat(letters_before[spans[:, 1]] > letters_before[spans[:, 0]], first)
+    broken = ~lost & (fragments > 1) & (letters <= FRAGMENT * fragments)
     free = np.zeros(count)
     np.maximum.at(free, row, letters * broken)
     total = np.bincount(row, letters, count)

@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from transformers import AutoModel
 
 from .. import metrics
-from ..data.splits import label_names, share_of
+from ..data.splits import check_split, label_names, share_of
 from ..io.progress import progress_bar
 from ..recipes import Recipe
 from ..runtime.base_models import load_base_tokenizer, resolve_base_model
@@ -51,6 +51,7 @@ def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str
     if kind not in ("tfidf", "frozen"):
         raise ValueError(f"`kind` must be 'tfidf' or 'frozen', got {kind!r}.")
     splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
+    check_split(splits, "train", recipe.dataset)
     if not {"utterances", "text"} & set(splits["train"].column_names):
         raise ValueError(f"the baselines read texts, and `dataset` {recipe.dataset!r} has other rows.")
     if recipe.train_fraction < 1:

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 from transformers import AutoModel
 
-from ..data.splits import label_names
+from ..data.splits import check_split, label_names
 from ..modeling import BertForLabelAwareClassification
 from ..runtime.base_models import resolve_base_model
 from ..runtime.batching import token_budget_batches
@@ -154,6 +154,7 @@ def zero_shot(
     for parameter in trained.parameters():
         parameter.requires_grad_(False)
     splits = load_dataset_for(dataset, data_dir)
+    check_split(splits, "train", dataset)
     rows = round(train_fraction * len(splits["train"]))
     if not 0 < rows <= len(splits["train"]):
         raise ValueError(f"`train_fraction` must lie in (0, 1], got {train_fraction}.")

@@ -52,6 +52,8 @@ def load_dataset_for(
     if data_dir is not None and not corpus_of(name).packaged and not Path(data_dir).exists():
         raise FileNotFoundError(f"`data_dir` does not exist: {data_dir}")
     splits = corpus_of(name).loader(data_dir=data_dir, **options)
+    if dedupe or oversample:
+        check_split(splits, "train", name)
     if dedupe:
         splits = remove_duplicates(splits)
     if oversample:

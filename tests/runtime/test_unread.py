@@ -72,6 +72,18 @@ def byte_pieces() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
+@pytest.fixture(scope="module")
+def sentence_pieces() -> PreTrainedTokenizerFast:
+    """As XLM-R's: what stands between two spaces is one word, with its punctuation."""
+    pieces = [
+        ("<unk>", 0.0),
+        *((piece, -1.0) for piece in ("▁well", "▁done", "▁x", "yz", "▁", *string.ascii_lowercase, *",.!3")),
+    ]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=0))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")
+
+
 def shares(tokenizer, texts, *pairs) -> list[float]:
     found = unknown_shares(tokenizer, texts, tokenizer(list(texts), *map(list, pairs)))
     assert found.shape == (len(texts),) and found.dtype == np.float64
@@ -93,14 +105,16 @@ def share_by_hand(tokenizer, text: str) -> float:
         total += letters
         if tokenizer.unk_token_id in [encoded["input_ids"][place] for place in places] or len(places) > end - start:
             unknown += letters
-        elif len(places) > 1 and letters / len(places) <= 3:
+            continue
+        pieces = sum(any(map(is_letter, text[slice(*encoded["offset_mapping"][place])])) for place in places)
+        if pieces > 1 and letters / pieces <= 3:
             unknown += letters
             fragments.append(letters)
     return (unknown - max(fragments)) / total if total else 0.0
 
 
 class TestShares:
-    @pytest.mark.parametrize("kind", ["word_pieces", "byte_pieces"])
+    @pytest.mark.parametrize("kind", ["word_pieces", "byte_pieces", "sentence_pieces"])
     def test_a_count_word_by_word(self, kind, request):
         tokenizer, draw = request.getfixturevalue(kind), random.Random(0)
         pool = [*WORDS[:6], *"suns abcd abcdcd xyzzy Ärger 日本 😂😂 3 33d !! … naïve a".split()]
@@ -129,6 +143,10 @@ class TestShares:
         """There is no unknown token: more pieces than characters."""
         emoji, english = shares(byte_pieces, ["😂 😭😭", "I am so happy that you came with me"])
         assert emoji == 1 and english < MUCH
+
+    def test_punctuation_is_no_fragment(self, sentence_pieces):
+        """Of "xyz, xyz" one is free; "well," and "done!" have one piece with letters each."""
+        assert shares(sentence_pieces, ["well, done!", "well, done! xyz, xyz", "日, done!"]) == [0, 0.2143, 0.2]
 
     def test_the_second_segment_does_not_count(self, word_pieces):
         texts, auxiliaries = ["the sun", "日本", "sun 日"], ["日本語", "sun", "日 日"]

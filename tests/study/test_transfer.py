@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A classifier on other corpora, and on sentences that differ in a term of identity alone."""
+"""A classifier on other corpora, in other languages, and on sentences that differ in a term of identity alone."""
 
 import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from toolkit_helpers import write_csv, write_dialogues
+from toolkit_helpers import cells, write_csv, write_dialogues
 
+from hf_emotion.data.rows import packaged_rows
+from hf_emotion.runtime.unread import Unread
+from hf_emotion.study.languages import FIGURES, measure_languages, table
 from hf_emotion.study.transfer import TEMPLATES, TERMS, ekman_groups, identity_terms, transfer
-from hf_emotion.tasks import dialogue_emotion
+from hf_emotion.tasks import dialogue_emotion, emotion_classification
+from hf_emotion.taxonomies import GOEMOTIONS
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -110,6 +114,58 @@ class TestIdentityTerms:
         for terms in TERMS.values():
             assert len(set(terms)) == len(terms) > 2
         assert all(template.count("{}") == 1 for template in TEMPLATES)
+
+
+class Polyglot:
+    """It knows English, is half sure in Spanish, and reads nothing else. Its labels are in an order of their own."""
+
+    task, multi_label, labels = emotion_classification.TASK, True, GOEMOTIONS[::-1]
+
+    def __init__(self):
+        languages = {row["text"]: row for _, row in packaged_rows("languages", "test")}
+        sure = {"en": 0.9, "es": 0.4}
+        self.table = {
+            text: [sure.get(row["language"], 0) * (label in row["labels"]) for label in self.labels]
+            for text, row in languages.items()
+        }
+
+    def encode(self, texts):
+        unknown = np.array([0.0 if any(self.table[text]) else 1.0 for text in texts])
+        return SimpleNamespace(texts=texts, unread=Unread(np.zeros(len(texts), bool), unknown))
+
+    def label_probabilities(self, encoded):
+        return np.array([self.table[text] for text in encoded.texts])
+
+    def decide(self, probabilities):
+        return probabilities > 0.5
+
+
+class TestLanguages:
+    def test_each_language_by_itself(self):
+        found = measure_languages(Polyglot())
+        assert list(found) == ["en", "de", "es", "fr", "pt", "ru"]
+        assert {figures["rows"] for figures in found.values()} == {84}
+        read = {language: [figures[name] for name in FIGURES] for language, figures in found.items()}
+        assert read["en"] == [1, 1, 1] and read["es"] == [0, 1, 1]
+        assert read["de"][:2] == [0, 0] and read["de"][2] < 0.1
+        assert [found[language]["unknown"] for language in ("en", "es", "de")] == [0, 0, 84]
+        rows = table({"a": found, "b": found}).rows
+        assert [row[:2] for row in rows[5:7]] == [["a", "ru"], ["b", "en"]]
+        assert rows[2][2:] == ["0.000 (-1.000)", "1.000 (+0.000)", "1.000 (+0.000)", "0 of 84"]
+
+    def test_from_the_command_line(self, tiny_run, stock_run, single_run, argv, tmp_path):
+        output = tmp_path / "languages.json"
+        shown = cells(argv("study", "languages", tiny_run, stock_run, "--output", output).out)
+        found = json.loads(output.read_text())
+        assert list(found) == [str(tiny_run), str(stock_run)] and len(shown) == 1 + 2 * 6
+        for figures in found.values():
+            assert figures["ru"]["unknown"] == 84 and 0 < figures["en"]["macro_average_precision"] < 1
+        options = ("--dataset", "languages", "--option", "language=en", "--json")
+        evaluated = json.loads(argv("evaluate", tiny_run, *options).out)["metrics"]
+        assert evaluated["tuned"]["macro_f1"] == found[str(tiny_run)]["en"]["macro_f1_stored"]
+        assert evaluated["fixed"]["macro_f1"] == found[str(tiny_run)]["en"]["macro_f1_fixed"]
+        done = argv("study", "languages", single_run)
+        assert done.code == 1 and "the labels of languages and of the checkpoint differ" in done.err
 
 
 def test_from_the_command_line(tiny_run, argv, tmp_path, monkeypatch):

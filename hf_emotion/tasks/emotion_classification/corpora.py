@@ -7,6 +7,7 @@ from ..base import OWN_TERMS, Corpus, later
 GOEMOTIONS_HUB_ID = "google-research-datasets/go_emotions"
 EMOTION6_HUB_ID = "dair-ai/emotion"
 TWEET_EMOJI_HUB_ID = "cardiffnlp/tweet_eval"
+LANGUAGES = ("en", "de", "es", "fr", "pt", "ru")  # of the corpus `languages`
 
 CORPORA = (
     Corpus(
@@ -39,6 +40,13 @@ CORPORA = (
         name="everyday",
         loader=later(__package__, "loading.load_everyday"),
         terms="CC0 1.0; everyday sentences written for hf-emotion, the test part labelled twice",
+        packaged=True,
+    ),
+    Corpus(
+        name="languages",
+        loader=later(__package__, "loading.load_languages"),
+        languages=LANGUAGES,
+        terms="CC0 1.0; sentences in six languages written for hf-emotion by a language model, a test part alone",
         packaged=True,
     ),
     # With a column of aspects they are rows of targeted sentiment.

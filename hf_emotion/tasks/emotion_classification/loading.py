@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Corpora of texts: GoEmotions, the six emotions, emojis of tweets, and the quickstart corpus."""
+"""Corpora of texts: GoEmotions, the six emotions, emojis of tweets, and those that come with the package."""
 
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable
 from pathlib import Path
 
 from ...data.files import SPLIT_STEMS
 from ...data.lazily import datasets
 from ...data.rows import OnBadRows, Rows, decode, local_files, packaged_rows
 from ...taxonomies import GOEMOTIONS, group_index
-from .corpora import EMOTION6_HUB_ID, GOEMOTIONS_HUB_ID, TWEET_EMOJI_HUB_ID
+from .corpora import EMOTION6_HUB_ID, GOEMOTIONS_HUB_ID, LANGUAGES, TWEET_EMOJI_HUB_ID
 
 
 EMOTION6 = ["sadness", "joy", "love", "anger", "fear", "surprise"]  # in the order of the Hub's ids
@@ -184,17 +185,39 @@ def load_everyday(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     return _load_packaged("everyday")
 
 
-def _load_packaged(corpus: str) -> datasets.DatasetDict:
+def load_languages(data_dir: str | Path | None = None, language: str | None = None) -> datasets.DatasetDict:
+    """
+    The small test part in six languages that comes with the package, GoEmotions' 28 labels with three sentences each in every language,
+    CC0. Needs no `data_dir`.
+
+    Args:
+        language: its ISO 639-1 code, "en", "de", "es", "fr", "pt" or "ru"; None: all six.
+
+    Raises:
+        ValueError: another language.
+    """
+    if language not in (None, *LANGUAGES):
+        raise ValueError(
+            f"`language` must be one of {list(LANGUAGES)}, or left out for all of them; got {language!r}."
+        )
+    return _load_packaged("languages", ["test"], language)
+
+
+def _load_packaged(
+    corpus: str, parts: Iterable[str] = SPLIT_STEMS, language: str | None = None
+) -> datasets.DatasetDict:
     splits = {}
-    for split in SPLIT_STEMS:
+    for split in parts:
         rows = Rows(f"{corpus} {split}", "error")
-        _read_packaged(corpus, split, rows, split)
+        _read_packaged(corpus, split, rows, split, language)
         splits[split] = rows.to_dataset(GOEMOTIONS, multi_label=True)
     return datasets.DatasetDict(splits)
 
 
-def _read_packaged(corpus: str, split: str, rows: Rows, prefix: str) -> None:
-    """Adds a part of a packaged corpus; the ids of its rows are `prefix` and the line."""
+def _read_packaged(corpus: str, split: str, rows: Rows, prefix: str, language: str | None = None) -> None:
+    """Adds a part of a packaged corpus, or its rows in one language; the ids of its rows are `prefix` and the line."""
     for line, row in packaged_rows(corpus, split):
+        if language is not None and row["language"] != language:
+            continue
         names = row["labels"] if "labels" in row else set(row["first"]) & set(row["second"])
         rows.add(line, row["text"], sorted(GOEMOTIONS.index(name) for name in names), f"{prefix}-{line}")

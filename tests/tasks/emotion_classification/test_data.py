@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loaders: GoEmotions, one's own files, the quickstart corpus."""
+"""Loaders: GoEmotions, one's own files, the corpora that come with the package."""
 
 import collections
+import itertools
 import os
 import re
 import unicodedata
@@ -15,9 +16,12 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict
 from toolkit_helpers import check_bad_rows, lines_from, write_csv, write_jsonl
 
-from hf_emotion import load_dataset_for
+from hf_emotion import load_dataset_for, load_recipe, train
 from hf_emotion.data.files import columns_of, read_rows
+from hf_emotion.data.rows import packaged_rows
 from hf_emotion.data.splits import label_names
+from hf_emotion.study.baselines import baseline
+from hf_emotion.tasks import corpus_of
 from hf_emotion.tasks.rows import duplicates_between_splits, label_matrix, remove_duplicates
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS, SENTIMENT, TAXONOMIES, group_index
 
@@ -526,6 +530,47 @@ class TestQuickstart:
     def test_ids(self, splits):
         ids = [row_id for split in splits.values() for row_id in split["id"]]
         assert len(set(ids)) == len(ids)
+
+
+class TestLanguages:
+    def test_three_sentences_for_each_label_and_language(self):
+        rows = [row for _, row in packaged_rows("languages", "test")]
+        counts = collections.Counter((row["language"], row["labels"][0]) for row in rows)
+        assert counts == dict.fromkeys(itertools.product(corpus_of("languages").languages, GOEMOTIONS), 3)
+        texts = [row["text"] for row in rows]
+        assert all(text == text.strip() and unicodedata.is_normalized("NFC", text) for text in texts)
+        assert len({" ".join(re.findall(r"\w+", text.lower())) for text in texts}) == len(texts)
+
+    def test_no_run_of_six_words_from_another_packaged_corpus(self):
+        runs = {}
+        for corpus in ("quickstart", "everyday", "languages"):
+            texts = [text.lower() for part in load_dataset_for(corpus).values() for text in part["text"]]
+            runs[corpus] = {
+                tuple(words[i : i + 6])
+                for words in (re.findall(r"\w+", text) for text in texts)
+                for i in range(len(words) - 5)
+            }
+        assert not runs["languages"] & (runs["quickstart"] | runs["everyday"])
+
+    def test_the_option(self):
+        every = load_dataset_for("languages")
+        assert list(every) == ["test"] and len(every["test"]) == 504 and label_names(every["test"]) == GOEMOTIONS
+        russian = load_dataset_for("languages", language="ru")["test"]
+        assert len(russian) == 84 and all(re.search("[а-я]", text) for text in russian["text"])
+        assert set(russian["id"]) < set(every["test"]["id"])  # a sentence keeps its id
+        with pytest.raises(ValueError, match=r"`language` .*'en', 'de', 'es', 'fr', 'pt', 'ru'.* got 'it'"):
+            load_dataset_for("languages", language="it")
+
+    def test_what_needs_a_training_part_says_so(self, tmp_path):
+        for option in ("dedupe", "oversample"):
+            with pytest.raises(ValueError, match=r"no split 'train': it has \['test'\]"):
+                load_dataset_for("languages", **{option: True})
+        recipe = load_recipe("quickstart", ["dataset=languages"])
+        with pytest.raises(ValueError, match=r"needs the part 'train'; the corpus has \['test'\]"):
+            train(recipe, tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+        with pytest.raises(ValueError, match="no split 'train'"):
+            baseline("tfidf", recipe)
 
 
 @pytest.mark.real_data

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A classifier with GoEmotions' labels in six languages, whatever it was trained on.
+
+    hf-emotion study languages runs/goemotions_e5 goemotions --output languages.json
+"""
+
+from typing import Any
+
+from ..tasks import corpus_of
+from ..tasks.base import Table
+from ..tasks.classifier_evaluating import result_of, rows_for
+from ..tasks.emotion_classification.predictor import Predictor
+
+
+CORPUS = "languages"
+ENGLISH = "en"
+# What is measured: the kind of thresholds and the metric.
+FIGURES = {
+    "macro_f1_stored": ("tuned", "macro_f1"),
+    "macro_f1_fixed": ("fixed", "macro_f1"),
+    "macro_average_precision": ("fixed", "macro_average_precision"),
+}
+
+
+def measure_languages(predictor: Predictor) -> dict[str, dict[str, Any]]:
+    """
+    A classifier on the sentences of each language.
+
+    Returns:
+        {language: {"rows", "macro_f1_stored" (at the model's own thresholds), "macro_f1_fixed" (at 0.3), "macro_average_precision",
+        "unknown"}}. "unknown": how many texts hold much that the tokenizer does not know, see `Unread`.
+
+    Raises:
+        ValueError: a model of another task, or with other labels.
+    """
+    found = {}
+    for language in corpus_of(CORPUS).languages:
+        rows, names, gold = rows_for(predictor, CORPUS, "test", None, {"language": language})
+        order = [predictor.labels.index(name) for name in names]
+        encoded = predictor.encode(rows["text"])
+        own = predictor.label_probabilities(encoded)
+        kinds = result_of(CORPUS, gold, own[:, order], names, decisions=predictor.decide(own)[:, order])["metrics"]
+        figures = {name: kinds[kind][metric] for name, (kind, metric) in FIGURES.items()}
+        found[language] = {"rows": len(rows), **figures, "unknown": encoded.unread.counts[1]}
+    return found
+
+
+def table(models: dict[str, dict[str, dict[str, Any]]]) -> Table:
+    """A row for each model and language, with the differences to English in brackets."""
+    rows = [
+        [
+            model,
+            language,
+            *(
+                f"{found[name]:.3f}" + ("" if language == ENGLISH else f" ({found[name] - of[ENGLISH][name]:+.3f})")
+                for name in FIGURES
+            ),
+            f"{found['unknown']} of {found['rows']}",
+        ]
+        for model, of in models.items()
+        for language, found in of.items()
+    ]
+    titles = ["macro-F1, own thresholds", "macro-F1 at 0.3", "average precision", "much unknown"]
+    return Table(["model", "language", *titles], rows)
+
+
+__all__ = ["measure_languages", "table"]
