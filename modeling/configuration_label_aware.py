@@ -24,8 +24,6 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
             kin), or that of the last one (decoder-only models).
         classifier_dropout (`float`, defaults to 0.1):
             Dropout of the head's input.
-        hidden_act (`str`, defaults to `"gelu"`):
-            Activation of the head's hidden layer.
         initializer_range (`float`, defaults to 0.02):
             Standard deviation of what starts at random.
 
@@ -34,11 +32,11 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
 
     model_type = "label-aware"
     sub_configs = {"encoder_config": AutoConfig}
+    hidden_act = "gelu"  # of the head's hidden layer
 
     encoder_config: dict[str, Any] | PreTrainedConfig | None = None
     sentence_representation: Literal["mean", "first", "last"] = "mean"
     classifier_dropout: float | int = 0.1
-    hidden_act: str = "gelu"
     initializer_range: float = 0.02
 
     def __post_init__(self, **kwargs):

@@ -128,12 +128,13 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
             layers = layers and tuple(reordered(layer, places) for layer in layers)
             attentions = attentions and tuple(_reordered_maps(maps, places) for maps in attentions)
 
+        states = hidden_states
         if token_mask is not None:  # NaN times 0 is NaN: with a local attention padding may see nothing
-            hidden_states = hidden_states.masked_fill(~token_mask[..., None], 0.0)
+            states = states.masked_fill(~token_mask[..., None], 0.0)
         pooled = token_mask if pooling_mask is None else pooling_mask.bool()
-        representations, label_attentions, lse = self.score(hidden_states, pooled)
+        representations, label_attentions, lse = self.score(states, pooled)
         if self.config.label_attention == "bilinear":
-            representations = with_sentence(representations, self._sentence(hidden_states, token_mask))  # (B, C, 2d)
+            representations = with_sentence(representations, self._sentence(states, token_mask))  # (B, C, 2d)
         return LabelAwareModelOutput(
             label_representations=representations,
             last_hidden_state=hidden_states,
