@@ -100,7 +100,9 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
         if input_ids is not None:
             inputs["input_ids"] = input_ids
         for name in inputs.keys() - self._encoder_takes:
-            if name != "token_type_ids":  # which tokenizers of other models give, and which tell nothing of a single text
+            if (
+                name != "token_type_ids"
+            ):  # which tokenizers of other models give, and which tell nothing of a single text
                 raise ValueError(f"`{name}` is no input of a {encoder.model_type!r} model: leave it out.")
             inputs.pop(name)
         if getattr(encoder, "type_vocab_size", 0):

@@ -6,22 +6,28 @@ from difflib import get_close_matches
 
 import torch
 from transformers import TextClassificationPipeline
+from transformers.pipelines.base import ChunkPipeline
 
 from .checked_input import check_finite, check_text
+from .text_windows import check_windows, special_borders, split_row
 from .tfidf_gate import TfidfGate, load_gate
 from .usable_positions import usable_positions
 
 
-class EmotionClassificationPipeline(TextClassificationPipeline):
+class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
     r"""
     For a text (for each of several texts) the list of `{"label", "score"}` whose probability is greater than the label's decision threshold
     (`config.thresholds`; 0.5 where the config has none), most probable first. The list is empty where no label passes.
-    A single-label model gives its most probable label. Texts are cut to the model's positions. A model with `tfidf_gating` gets them
-    through the gate that lies beside its weights, or through `gate`.
+    A single-label model gives its most probable label. Texts of any length are read whole: one that is longer than the tokenizer's
+    `model_max_length` in overlapping windows. A model with label attention attends over all of them at once; the logits of others are
+    the mean over windows. A model with `tfidf_gating` gets texts through the gate that lies beside its weights, or through `gate`.
 
     Call arguments beside those of [`TextClassificationPipeline`]:
         threshold (`float`): one threshold for all labels instead of the stored ones (multi-label models).
         top_k (`int` or `None`): the k most probable labels (`None`: all), whatever the thresholds.
+        max_length (`int`): tokens of a window; default: the tokenizer's `model_max_length`, at most the model's positions.
+        stride (`int`): tokens that two windows share; default: a quarter of a window.
+        max_windows (`int`): windows of a text at most; the rest is cut. Default: all. `truncation=True` cuts at `max_length`.
 
     Thresholds are those of sigmoid scores: another `function_to_apply` goes with `top_k`.
     """
@@ -35,13 +41,15 @@ class EmotionClassificationPipeline(TextClassificationPipeline):
         if self.gate is not None:
             self.gate.save_pretrained(save_directory)
 
-    def _sanitize_parameters(self, threshold=None, top_k="", **kwargs):
+    def _sanitize_parameters(self, threshold=None, top_k="", stride=None, max_windows=None, **kwargs):
         if threshold is not None and not 0 <= threshold <= 1:
             raise ValueError(f"`threshold` is a probability and must lie in [0, 1], got {threshold}.")
         self._check_arguments(threshold, top_k, kwargs)
         preprocess, forward, postprocess = super()._sanitize_parameters(top_k=top_k, **kwargs)
         if threshold is not None:
             postprocess["threshold"] = threshold
+        windows = {"stride": stride, "max_windows": max_windows}
+        preprocess |= {name: value for name, value in windows.items() if value is not None}
         return preprocess, forward, postprocess
 
     def _check_arguments(self, threshold, top_k, others):
@@ -67,7 +75,7 @@ class EmotionClassificationPipeline(TextClassificationPipeline):
         # The tokenizer would take any other without a word.
         known = {"function_to_apply", *inspect.signature(type(self.tokenizer).__call__).parameters}
         for argument in others.keys() - known:
-            near = get_close_matches(argument, {"threshold", "top_k", *known}, n=1)
+            near = get_close_matches(argument, {"threshold", "top_k", "max_windows", *known}, n=1)
             hint = f": did you mean `{near[0]}`?" if near else ": it is neither the pipeline's nor the tokenizer's."
             raise TypeError(f"unknown argument `{argument}`{hint}")
 
@@ -76,26 +84,52 @@ class EmotionClassificationPipeline(TextClassificationPipeline):
         # The stock class wraps the one result of a string once more where `top_k` is not named.
         return result[0] if isinstance(inputs, str) and "top_k" not in kwargs else result
 
-    def preprocess(self, inputs, **tokenizer_kwargs):
+    def preprocess(self, inputs, stride=None, max_windows=None, **tokenizer_kwargs):
+        """One window after the other."""
         limit = min(self.tokenizer.model_max_length, usable_positions(self.model.config))
-        tokenizer_kwargs = {"truncation": True, "max_length": limit, **tokenizer_kwargs}
+        size = min(tokenizer_kwargs.pop("max_length", None) or limit, limit)
+        shared = check_windows(size, stride, max_windows)
         if not isinstance(inputs, (dict, list)):  # those of the stock class: a pair of texts
             check_text(inputs)
-        if self.gate is None:
-            return super().preprocess(inputs, **tokenizer_kwargs)
-        if not isinstance(inputs, str):
+        if self.gate is not None and not isinstance(inputs, str):
             raise ValueError(f"a model with TF-IDF gating takes texts as strings, got {inputs!r}.")
-        if self.model.config.tfidf_gating == "filter":
-            return super().preprocess(self.gate.filter(inputs), **tokenizer_kwargs)
-        encoded = super().preprocess(inputs, return_offsets_mapping=True, **tokenizer_kwargs)
-        encoded["token_gates"] = torch.tensor(
-            [self.gate.token_gates(inputs, encoded.pop("offset_mapping")[0].tolist())]
-        )
-        return encoded
+        cut = max_windows == 1 or not isinstance(inputs, str)
+        tokenizer_kwargs = {"truncation": cut, "verbose": False, **tokenizer_kwargs}
+        if tokenizer_kwargs["truncation"]:
+            tokenizer_kwargs["max_length"] = size
+        scaled = self.gate is not None and self.model.config.tfidf_gating == "scale"
+        text = inputs if self.gate is None or scaled else self.gate.filter(inputs)
+        encoded = super().preprocess(text, **({"return_offsets_mapping": True} if scaled else {}), **tokenizer_kwargs)
+        row = {name: values[0].tolist() for name, values in encoded.items()}
+        if scaled:
+            row["token_gates"] = self.gate.token_gates(inputs, row.pop("offset_mapping"))
+        windows = [{**row, "pooling_mask": row["attention_mask"]}]
+        if len(row["input_ids"]) > size and not tokenizer_kwargs["truncation"]:
+            windows, _ = split_row(row, special_borders(self.tokenizer, encoded, 0), size, shared, max_windows)
+        for number, window in enumerate(windows, 1):
+            yield {
+                **{name: torch.tensor([values]) for name, values in window.items()},
+                "is_last": number == len(windows),
+            }
+
+    def _forward(self, model_inputs):
+        is_last = model_inputs.pop("is_last")
+        labels_attend = hasattr(self.model.config, "label_attention")
+        counted = model_inputs["pooling_mask"] if labels_attend else model_inputs.pop("pooling_mask")
+        outputs = super()._forward(model_inputs)
+        lse = outputs.label_attention_lse if labels_attend else counted.sum(dim=1, keepdim=True).log()
+        return {"logits": outputs.logits, "lse": lse, "is_last": is_last}
 
     def postprocess(self, model_outputs, function_to_apply=None, top_k=None, _legacy=True, threshold=None):
-        check_finite(model_outputs["logits"])
-        scores = super().postprocess(model_outputs, function_to_apply=function_to_apply, top_k=None, _legacy=False)
+        logits, lse = (torch.cat([window[name].float() for window in model_outputs]) for name in ("logits", "lse"))
+        check_finite(logits)
+        # One attention over the tokens of all windows is that within each one times that over windows.
+        joined = (
+            {"logits": (lse.softmax(dim=0) * logits).sum(dim=0, keepdim=True)}
+            if len(logits) > 1
+            else {"logits": logits}
+        )
+        scores = super().postprocess(joined, function_to_apply=function_to_apply, top_k=None, _legacy=False)
         if not _legacy:  # the caller named `top_k`
             return scores[:top_k]
         config = self.model.config

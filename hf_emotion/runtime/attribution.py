@@ -106,9 +106,9 @@ class Reading:
     One text as a model reads it.
 
     Attributes:
-        inputs: the model's arguments, (1, L) each.
+        inputs: the model's arguments, (1, L) each; of a text in W windows (W, L).
         words: the words of the text, in its order.
-        word_of: (L,), the number of each token's word; -1 for special tokens and for the second segment.
+        word_of: (L,), or (W·L,), the number of each token's word; -1 for special tokens and for the second segment.
     """
 
     inputs: dict[str, torch.Tensor]

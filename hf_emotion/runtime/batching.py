@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .plain import readable, tfidf_gate
+from .plain import readable, text_windows, tfidf_gate
 from .unread import Unread, unknown_shares
-from .windows import Windowing, special_borders, split_windows
+from .windows import Windowing, split_windows
 
 
 # Larger batches leave the CPU's caches (measured with MiniLM: 512 rows 1.44 s at 1024 tokens, 1.73 s at 4096).
@@ -103,7 +103,7 @@ def encode_texts(
         rows = np.flatnonzero(cut)
         borders = {}
         if windows is not None:
-            borders = {int(row): special_borders(tokenizer, encoded, row) for row in rows}
+            borders = {int(row): text_windows.special_borders(tokenizer, encoded, row) for row in rows}
         elif rows.size:
             options |= {"truncation": "only_first", "max_length": max_length}
             parts = [[segment[row] for row in rows] for segment in (texts, *auxiliary)]

@@ -30,10 +30,10 @@ def _plain(name: str) -> ModuleType:
 
 
 if TYPE_CHECKING:
-    from ..modeling import dialogue_turns, readable, target_texts, tfidf_gate, usable_positions
+    from ..modeling import dialogue_turns, readable, target_texts, text_windows, tfidf_gate, usable_positions
 else:  # in this order: dialogue_turns imports the first two
-    readable, usable_positions, dialogue_turns, target_texts, tfidf_gate = map(
-        _plain, ("readable", "usable_positions", "dialogue_turns", "target_texts", "tfidf_gate")
+    readable, usable_positions, dialogue_turns, target_texts, text_windows, tfidf_gate = map(
+        _plain, ("readable", "usable_positions", "dialogue_turns", "target_texts", "text_windows", "tfidf_gate")
     )
 
-__all__ = ["dialogue_turns", "readable", "target_texts", "tfidf_gate", "usable_positions"]
+__all__ = ["dialogue_turns", "readable", "target_texts", "text_windows", "tfidf_gate", "usable_positions"]

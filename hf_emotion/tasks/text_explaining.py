@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from ..modeling.text_windows import special_borders
 from ..runtime.attribution import (
     GRADIENT_TITLE,
     GRADIENT_UNIT,
@@ -37,6 +38,7 @@ from ..runtime.batching import encode_texts, pad_rows
 from ..runtime.classifying import label_names
 from ..runtime.torch_models import to_tensors
 from ..runtime.unread import Unread
+from ..runtime.windows import Windowing, split_windows
 
 
 MATTERS = 0.2  # a label below a fifth of the best one's probability has no say
@@ -60,34 +62,40 @@ class Question:
     context_id: int | None = None
 
 
-def read_text(predictor: Any, question: Question, merge: Merge = "sum") -> tuple[Reading, Unread]:
-    """A text as the model reads it, and what it cannot read of it."""
+def read_text(
+    predictor: Any, question: Question, merge: Merge = "sum", windows: Windowing | None = None
+) -> tuple[Reading, Unread]:
+    """A text as the model reads it, a long one in `windows` or else cut, and what it cannot read of it."""
     tokenizer, config = predictor.tokenizer, predictor.model.config
     check_fast(tokenizer)
     segments = [[question.text]] if question.auxiliary is None else [[question.text], [question.auxiliary]]
-    encoded, unread = encode_texts(tokenizer, segments, predictor.max_length, predictor.gate, config)
+    encoded, unread = encode_texts(tokenizer, segments, predictor.max_length, predictor.gate, config, windows)
     if question.context_id is not None:
         encoded["context_ids"] = [question.context_id]
     text = question.text
     if predictor.gate is not None and config.tfidf_gating == "filter":
         text = predictor.gate.filter(text)
-    tokens = tokenizer(
-        text,
-        question.auxiliary,
-        truncation="only_first",
-        max_length=predictor.max_length,
-        return_offsets_mapping=True,
-    )
+    in_windows = windows is not None and "documents" in encoded
+    limit: dict[str, Any] = {} if in_windows else {"truncation": "only_first", "max_length": predictor.max_length}
+    tokens = tokenizer(text, question.auxiliary, return_offsets_mapping=True, verbose=False, **limit)
     words, word_of = words_of(text, tokens, merge)
     if not words:
         raise ValueError(f"the tokenizer finds no word in {question.text!r}.")
+    if in_windows:
+        rows = {"input_ids": [tokens["input_ids"]], "word_of": [word_of]}
+        split, _, _ = split_windows(rows, windows, {0: special_borders(tokenizer, tokens, 0)})
+        word_of = np.concatenate(split["word_of"])
+        words = words[: word_of.max() + 1]
+        encoded["document_ids"] = encoded.pop("documents")
     inputs = to_tensors(pad_rows(tokenizer, encoded), predictor.model)
     return Reading(inputs, words, word_of), unread
 
 
-def read_texts(predictor: Any, questions: Sequence[Question], merge: Merge) -> list[Reading]:
+def read_texts(
+    predictor: Any, questions: Sequence[Question], merge: Merge, windows: Windowing | None = None
+) -> list[Reading]:
     """The text of each question as the model reads it, with warnings for what it cannot read."""
-    readings, unread = zip(*(read_text(predictor, question, merge) for question in questions), strict=True)
+    readings, unread = zip(*(read_text(predictor, question, merge, windows) for question in questions), strict=True)
     predictor.warn_unread(*np.max([each.counts for each in unread], axis=0))
     return list(readings)
 

@@ -234,7 +234,7 @@ class TestMistakes:
                 "unknown option 'taxonmy' for the dataset 'goemotions': did you mean 'taxonomy'",
             ),
             ({"dataset": "goemotion"}, "unknown dataset 'goemotion': .*'goemotions'"),
-            ({"model_type": "label-aware"}, "unknown `model_type` 'label-aware': None .*'label-aware-bert'"),
+            ({"model_type": "label-awre"}, "unknown `model_type` 'label-awre': None .*'label-aware-bert'"),
             # Wrong types
             ({"max_length": "50"}, ".*'max_length' expected int, got str .*'50'"),
             ({"name": 3}, ".*'name' expected str, got int"),

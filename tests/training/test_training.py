@@ -45,6 +45,7 @@ from transformers import (
     AutoTokenizer,
     BertForSequenceClassification,
     DistilBertConfig,
+    DistilBertModel,
     PrinterCallback,
     Trainer,
     TrainingArguments,
@@ -55,6 +56,7 @@ import hf_emotion.runs.train as run_module
 import hf_emotion.runtime.base_models as models_module
 from hf_emotion import (
     BertForLabelAwareClassification,
+    LabelAwareForSequenceClassification,
     Predictor,
     load_dataset_for,
     load_recipe,
@@ -708,13 +710,30 @@ class TestInputs:
             train(recipe, tmp_path / "run", data_dir=feelings)
 
     def test_another_architecture(self, tmp_path, base_bert, feelings):
+        """Label-aware attention takes any encoder, and the run says which model type it became."""
         base = tmp_path / "distil"
         AutoTokenizer.from_pretrained(base_bert).save_pretrained(base)
-        DistilBertConfig(dim=16, n_heads=2, n_layers=1).save_pretrained(base)
-        with pytest.raises(
-            ValueError, match='`base_model` .*distil\'.*\'label-aware-bert\'.*"bert".*got one of "distilbert"'
-        ):
-            train(feelings_recipe(base), tmp_path / "run", data_dir=feelings)
+        words = AutoConfig.from_pretrained(base_bert).vocab_size
+        encoder = DistilBertModel(DistilBertConfig(vocab_size=words, dim=16, n_heads=2, n_layers=1, hidden_dim=24))
+        encoder.save_pretrained(base)
+        recipe = feelings_recipe(base, model_config={"sentence_representation": "cls", "head_bias_init": "prior"})
+        report = train(recipe, tmp_path / "run", data_dir=feelings)
+        assert report["model_type"] == "label-aware"
+        model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run")
+        assert type(model) is LabelAwareForSequenceClassification
+        assert (
+            model.config.sentence_representation == "first" and model.config.encoder_config.model_type == "distilbert"
+        )
+        assert Predictor(tmp_path / "run")(["i am so happy today"])
+        # A trained one is a base for other labels, and its encoder for other models.
+        again = dataclasses.replace(recipe, base_model=str(tmp_path / "run"), name="again", model_config={})
+        train(again, tmp_path / "again", data_dir=feelings)
+        stock = dataclasses.replace(again, model_type=None, model_config={})
+        train(stock, tmp_path / "stock", data_dir=feelings)
+        assert AutoConfig.from_pretrained(tmp_path / "stock").model_type == "distilbert"
+        with pytest.raises(ValueError, match="sentence_representation.* got pooler"):
+            fields = {"sentence_representation": "pooler"}
+            train(dataclasses.replace(recipe, model_config=fields), tmp_path / "other", data_dir=feelings)
 
     def test_a_part_that_is_missing(self, tmp_path, base_bert, feelings, single_label):
         recipe = feelings_recipe(base_bert)

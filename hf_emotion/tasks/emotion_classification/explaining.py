@@ -54,10 +54,11 @@ def explain(
     """Rows are labels; where one attention serves all labels, they are heads."""
     text, config = one_text(text), predictor.model.config
     questions = [Question(text)]
-    readings = read_texts(predictor, questions, merge)
+    whole = method == METHODS[0] and hasattr(config, "label_attention")  # the only one that spans windows
+    readings = read_texts(predictor, questions, merge, predictor.windows if whole else None)
     if method != METHODS[0]:
         maps, notes = score_map(predictor, questions, readings, labels, LABELS_SHOWN, method, merge)
-    elif hasattr(config, "label_attention"):
+    elif whole:
         maps, notes = _label_map(predictor, questions, readings[0], labels, merge)
     else:
         refuse_labels(predictor.model, labels)
@@ -90,8 +91,10 @@ def _label_map(
 
 @torch.no_grad()
 def _label_attention(model: PreTrainedModel, reading: Reading) -> np.ndarray:
-    """(C, L), or (1, L) where all labels share one attention."""
-    return to_numpy(model(**reading.inputs).label_attentions[0])
+    """(C, L), or (1, L) where all labels share one attention; of a text in W windows (C, W·L), over all of it."""
+    outputs = model(**reading.inputs)
+    shares = outputs.label_attention_lse.softmax(dim=0)  # of each window, (W, C)
+    return to_numpy((outputs.label_attentions * shares[..., None]).transpose(0, 1).flatten(1))
 
 
 def _esa_maps(

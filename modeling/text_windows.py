@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts that are longer than a model reads at once, in overlapping windows. Needs nothing but the standard library."""
+
+from collections.abc import Mapping, Sequence
+
+
+def check_windows(size: int, stride: int | None, max_windows: int | None) -> int:
+    """
+    The tokens that two windows of `size` tokens share: a quarter, unless `stride` says otherwise.
+
+    Raises:
+        ValueError: `stride` is negative or more than half a window; `max_windows` below 1.
+    """
+    if stride is not None and not 0 <= stride <= size // 2:
+        raise ValueError(
+            f"`stride` must lie between 0 and {size // 2}, half a window (`max_length` {size}), got {stride}."
+        )
+    if max_windows is not None and max_windows < 1:
+        raise ValueError(f"`max_windows` must be at least 1, or None to read whole texts, got {max_windows}.")
+    return size // 4 if stride is None else stride
+
+
+def special_borders(tokenizer, encoded, row: int) -> tuple[int, int]:
+    """How many special tokens stand before and behind a text of what a tokenizer gave."""
+    encodings = getattr(encoded, "encodings", None)
+    if encodings:
+        special = encodings[row].special_tokens_mask
+    else:
+        special = tokenizer.get_special_tokens_mask(encoded["input_ids"][row], already_has_special_tokens=True)
+    own = [place for place, value in enumerate(special) if not value]
+    return (own[0], len(special) - 1 - own[-1]) if own else (len(special), 0)
+
+
+def window_spans(length: int, size: int, shared: int, most: int | None = None) -> list[tuple[int, int, int, int]]:
+    """
+    Windows over `length` tokens: (start, end, first and last + 1 of those that no other window counts). Neighbours share `shared`
+    tokens, the last one, which ends with the text, perhaps more; of what two share each counts the half that it reads in more context.
+
+    >>> window_spans(10, 6, 2)
+    [(0, 6, 0, 5), (4, 10, 5, 10)]
+    """
+    starts = [0]
+    while starts[-1] + size < length and len(starts) != most:
+        starts.append(min(starts[-1] + size - shared, length - size))
+    borders = [(later + start + size) // 2 for start, later in zip(starts, starts[1:], strict=False)]
+    end = min(starts[-1] + size, length)
+    return [
+        (start, min(start + size, length), first, last)
+        for start, first, last in zip(starts, [0, *borders], [*borders, end], strict=True)
+    ]
+
+
+def split_row(
+    row: Mapping[str, Sequence], borders: tuple[int, int], size: int, shared: int, most: int | None
+) -> tuple[list[dict[str, list]], bool]:
+    """
+    A text in windows.
+
+    Args:
+        row: name of an input -> a value for each token; `input_ids` among them.
+        borders: how many special tokens stand before and behind the text; every window gets them.
+        size, shared, most: tokens of a window, those that it shares with the next one, and windows at most (None: all).
+
+    Returns:
+        the inputs of each window, with `pooling_mask`, 0 at the tokens that another window counts; whether the end was cut.
+    """
+    before, behind = borders
+    end = len(row["input_ids"]) - behind
+    size = max(size - before - behind, 1)
+    spans = window_spans(end - before, size, min(shared, size // 2), most)
+    windows = []
+    for start, stop, first, last in spans:
+        window = {
+            name: [*values[:before], *values[before + start : before + stop], *values[end:]]
+            for name, values in row.items()
+        }
+        counted = [int(first <= place < last) for place in range(start, stop)]
+        windows.append({**window, "pooling_mask": [1] * before + counted + [1] * behind})
+    return windows, spans[-1][1] < end - before
+
+
+__all__ = ["check_windows", "special_borders", "split_row", "window_spans"]

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts that are longer than a model reads at once."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hf_emotion.modeling import EmotionClassificationPipeline
+from hf_emotion.modeling.text_windows import window_spans
+from toolkit_helpers import invoke, write_csv
+
+from hf_emotion import Predictor
+from hf_emotion.inference.explain import explain
+from hf_emotion.publishing.export import export_onnx
+from hf_emotion.runtime.windows import join_windows
+from hf_emotion.serving.bulk import predict_file
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+LONG = " ".join(f"i am so {word} today , the rain is {word} ." for word in ("happy", "sad", "calm", "joy", "anger"))
+SHORT = "the day is happy"
+
+
+@pytest.mark.parametrize("size", range(2, 9))
+@pytest.mark.parametrize("most", [None, 1, 3])
+def test_every_token_counts_once_and_in_the_window_that_sees_more_around_it(size, most):
+    for length in range(1, 30):
+        for shared in range(size // 2 + 1):
+            spans = window_spans(length, size, shared, most)
+            assert all(
+                stop - start == min(size, length) and start <= first < last <= stop
+                for start, stop, first, last in spans
+            )
+            counted = [place for _, _, first, last in spans for place in range(first, last)]
+            assert counted == list(range(spans[-1][1]))
+            if most is None or len(spans) < most:
+                assert spans[-1][1] == length
+            for (_, stop, _, last), (start, _, first, _) in zip(spans, spans[1:], strict=False):
+                assert last == first and stop - start >= shared and abs((stop - last) - (first - start)) <= 1
+
+
+def test_joined_logits_are_those_of_one_softmax_over_all_tokens():
+    generator = np.random.default_rng(0)
+    documents, sizes, labels = np.array([0, 0, 1, 2, 2, 2]), [3, 5, 2, 4, 1, 6], 3
+    scores = [generator.normal(size=(size, labels)) * 30 for size in sizes]
+    values = [generator.normal(size=(size, labels)) for size in sizes]
+    windows = [
+        (np.exp(s - s.max(0)) / np.exp(s - s.max(0)).sum(0) * v).sum(0) for s, v in zip(scores, values, strict=True)
+    ]
+    lse = np.stack([s.max(0) + np.log(np.exp(s - s.max(0)).sum(0)) for s in scores])
+    joined = join_windows(np.stack(windows), lse, documents, 3)
+    for document in range(3):
+        rows = np.flatnonzero(documents == document)
+        s, v = np.concatenate([scores[row] for row in rows]), np.concatenate([values[row] for row in rows])
+        weights = np.exp(s - s.max(0))
+        np.testing.assert_allclose(joined[document], (weights * v).sum(0) / weights.sum(0), rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def predictor(tiny_run) -> Predictor:
+    return Predictor(tiny_run, device="cpu", max_length=14)
+
+
+@torch.no_grad()
+def whole_attention(predictor: Predictor, text: str) -> np.ndarray:
+    """(C,) probabilities, by hand: the hidden states of all windows side by side, one attention over them."""
+    model, windows = predictor.model, predictor.encode([text, SHORT]).inputs
+    states, sentences = [], []
+    for ids, pooled in list(zip(windows["input_ids"], windows["pooling_mask"], strict=True))[:-1]:
+        hidden = model.bert(torch.tensor([ids])).last_hidden_state[0]
+        states.append(hidden[torch.tensor(pooled).bool()])
+        sentences.append(hidden[:1].expand_as(states[-1]))
+    hidden, sentence = torch.cat(states), torch.cat(sentences)
+    attention = (hidden @ (model.bert.score.label_embeddings @ model.bert.score.weight.T).T).softmax(0).T
+    joined = torch.cat([attention @ hidden, attention @ sentence], dim=-1)
+    return model.classifier(joined[None])[0].sigmoid().numpy()
+
+
+def test_a_document_is_read_whole_by_one_attention(predictor):
+    found = predictor.probabilities([LONG, SHORT, LONG])
+    np.testing.assert_allclose(found[0], whole_attention(predictor, LONG), rtol=0, atol=2e-6)
+    np.testing.assert_allclose(found[2], found[0], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found[1], predictor.probabilities([SHORT])[0], rtol=0, atol=1e-6)
+    # Each token of the text counts once, special tokens in each window.
+    windows, whole = predictor.encode([LONG]).inputs, predictor.tokenizer(LONG)["input_ids"]
+    counted = [
+        token
+        for ids, mask in zip(windows["input_ids"], windows["pooling_mask"], strict=True)
+        for token, kept in list(zip(ids, mask, strict=True))[1:-1]
+        if kept
+    ]
+    assert counted == whole[1:-1] and all(
+        len(ids) == 14 and ids[0] == whole[0] and ids[-1] == whole[-1] for ids in windows["input_ids"]
+    )
+
+
+def test_a_model_without_label_attention_gives_the_mean_over_its_windows(stock_run):
+    predictor = Predictor(stock_run, device="cpu", max_length=14, stride=0)
+    windows = predictor.encode([LONG]).inputs
+    with torch.no_grad():
+        logits = torch.cat([predictor.model(torch.tensor([ids])).logits for ids in windows["input_ids"]])
+    counted = torch.tensor(windows["pooling_mask"]).sum(1, keepdim=True)
+    expected = ((logits * counted).sum(0) / counted.sum()).sigmoid()
+    np.testing.assert_allclose(predictor.probabilities([LONG])[0], expected.numpy(), rtol=0, atol=2e-6)
+
+
+def test_max_windows_bounds_what_is_read_and_what_is_cut_is_counted(predictor, tiny_run, caplog):
+    model = predictor.model, predictor.tokenizer
+    once = Predictor(*model, max_length=14, max_windows=1)
+    assert len(once.encode([LONG]).inputs["input_ids"]) == 1
+    twice = Predictor(*model, max_length=14, max_windows=2, stride=3)
+    _, unread = twice.predict([LONG, SHORT])
+    assert unread.truncated.tolist() == [True, False]
+    assert "1 of 2 texts are longer than 2 windows of 14 tokens (`max_windows`) and were cut" in caplog.text
+    caplog.clear()
+    _, unread = predictor.predict([LONG, SHORT])
+    assert not unread.truncated.any() and not caplog.messages
+    for wrong, rule in (
+        ({"stride": 8}, "`stride` .* between 0 and 7"),
+        ({"max_windows": 0}, "`max_windows` .* at least 1"),
+    ):
+        with pytest.raises(ValueError, match=rule):
+            Predictor(*model, max_length=14, **wrong)
+
+
+def test_files_commands_and_exported_models_read_the_same(predictor, tiny_run, tmp_path):
+    expected = predictor.probabilities([LONG, SHORT])
+    write_csv(tmp_path / "in.csv", ["text"], [[LONG], [SHORT]])
+    predict_file(predictor, tmp_path / "in.csv", tmp_path / "out.jsonl", top_k=3, progress=False)
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [row["truncated"] for row in rows] == [False, False]
+    output = invoke("predict", tiny_run, LONG, SHORT, "--json", "--top-k", 3, "--max-length", 14)
+    printed = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    export_onnx(tiny_run, tmp_path / "exported", texts=[SHORT, LONG])
+    exported = Predictor(tmp_path / "exported", max_length=14).probabilities([LONG, SHORT])
+    np.testing.assert_allclose(exported, expected, rtol=0, atol=1e-5)
+    order = np.argsort(-expected, axis=1)[:, :3]
+    for number in range(2):
+        best = np.take_along_axis(expected[number], order[number], 0)
+        np.testing.assert_allclose(rows[number]["predicted_scores"], best, rtol=0, atol=1e-4)
+        np.testing.assert_allclose([item["score"] for item in printed[number]["labels"]], best, rtol=0, atol=1e-4)
+
+
+def test_the_map_of_an_explanation_spans_the_document(predictor, tiny_run):
+    explained = explain(tiny_run, LONG, max_length=14, labels=["joy", "anger"])
+    heat = explained.maps[0]
+    assert heat.columns == LONG.split()
+    np.testing.assert_allclose(
+        heat.scores, whole_attention(predictor, LONG)[[predictor.labels.index(n) for n in heat.rows]], atol=1e-5
+    )
+    assert (heat.values.sum(1) <= 1 + 1e-6).all() and (heat.values[:, -5:].sum(1) > 0).all()
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_the_pipeline_reads_whole_texts(predictor, batch_size):
+    classify = EmotionClassificationPipeline(model=predictor.model, tokenizer=predictor.tokenizer)
+    texts = [SHORT, LONG, SHORT]
+    found = classify(texts, top_k=None, max_length=14, batch_size=batch_size)
+    expected = predictor.probabilities(texts)
+    for row, items in enumerate(found):
+        scores = {item["label"]: item["score"] for item in items}
+        np.testing.assert_allclose([scores[name] for name in predictor.labels], expected[row], rtol=0, atol=1e-5)
+    assert [item["label"] for item in classify(LONG, top_k=3, max_length=14)] == [
+        item["label"] for item in found[1][:3]
+    ]
+    cut = classify(LONG, top_k=None, max_length=14, max_windows=1)
+    assert cut != found[1]
