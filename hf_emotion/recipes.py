@@ -40,6 +40,8 @@ class Recipe:
         model_config: fields of the model's configuration that differ from their default. "cg-bert" and "qacg-bert" on one's own
             files get `context_initializer_range` 0.01 where it is not given.
         max_length: tokens per text (context, reply), special tokens included; longer texts are cut.
+        max_windows: emotions of texts, models with label attention: longer texts are trained on in at most so many windows of
+            `max_length` tokens, which one attention joins; None: cut. The trained model reads whole texts in either case.
         training_arguments: fields of `transformers.TrainingArguments`.
         early_stopping_patience: evaluations without improvement on dev before training stops; None: never.
         seeds: one run for each.
@@ -68,6 +70,7 @@ class Recipe:
     model_type: str | None = None
     model_config: dict[str, Any] = dataclasses.field(default_factory=dict)
     max_length: int = 50
+    max_windows: int | None = None
     training_arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
     early_stopping_patience: int | None = None
     seeds: list[int] = dataclasses.field(default_factory=lambda: [42])
@@ -122,6 +125,8 @@ class Recipe:
                 "`label_smoothing_factor` takes the place of the model's loss, and with it of `class_balanced_beta`: leave one of "
                 "the two out."
             )
+        if self.max_windows is not None and self.max_windows < 1:
+            raise ValueError(f"`max_windows` must be at least 1, or null to cut long texts, got {self.max_windows}.")
         if self.max_length < 3:
             raise ValueError(
                 f"`max_length` must be at least 3 (two special tokens and a word), got {self.max_length}."

@@ -65,17 +65,17 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
     @property
     def hidden_size(self) -> int:
         """That of the encoder."""
-        return self.encoder_config.hidden_size
+        return self.get_text_config().hidden_size
 
     @property
     def num_hidden_layers(self) -> int:
         """That of the encoder."""
-        return self.encoder_config.num_hidden_layers
+        return self.get_text_config().num_hidden_layers
 
     @property
     def num_attention_heads(self) -> int:
         """That of the encoder."""
-        return self.encoder_config.num_attention_heads
+        return self.get_text_config().num_attention_heads
 
     @classmethod
     def check_checkpoint(cls, config_dict):
@@ -83,7 +83,7 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
             config_dict, [cls.model_type], "`from_encoder_pretrained` makes a new model over a text encoder"
         )
 
-    def get_text_config(self, decoder=None, encoder=None):
+    def get_text_config(self, decoder=None, encoder=None) -> PreTrainedConfig:
         """The configuration that holds the vocabulary: the encoder's."""
         return self.encoder_config
 

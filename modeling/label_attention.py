@@ -69,6 +69,8 @@ class LabelAwareClassifierOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
+START_SPREAD = 3.0  # chosen on the development part of GoEmotions, see docs
+
 # These hold their weights themselves: transformers initialises no custom module without parameters of its own, PEFT and
 # quantizers take every nn.Linear for one, and weights that are read outside their module's `forward` cannot be offloaded.
 
@@ -252,7 +254,9 @@ class LabelVectors(_Model):
     def init_label_embeddings(self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None):
         r"""
         Start every label vector from the label's name, as `config.label_embedding_init` says: at the name's word embedding, or the
-        mean over its word pieces ("words"), or at the mean of the encoder's last hidden states over the name ("contextual").
+        mean over its word pieces ("words"), or at the mean of the encoder's last hidden states over the name ("contextual"). The latter
+        are centred, so that labels differ by what tells them apart, and scaled: with W the identity, the scores of a label over the
+        tokens of all names have the standard deviation `START_SPREAD`, whatever the size of an encoder's states.
 
         Args:
             tokenizer: the tokenizer of this encoder.
@@ -266,8 +270,32 @@ class LabelVectors(_Model):
         names = [self.config.id2label[i] for i in range(self.config.num_labels)]
         if label_texts is None and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
             raise ValueError("The labels have no names to start from: set `id2label` in the config, or `label_texts`.")
-        self.score.label_embeddings.copy_(self.embed_label_texts(tokenizer, texts_of(names, label_texts)))
+        texts = texts_of(names, label_texts)
+        self._check_start()
+        if self.config.label_embedding_init == "words":
+            vectors = self._words_of(tokenizer, texts)
+        else:
+            states = self._states_of(tokenizer, texts)
+            vectors = torch.stack([state.mean(dim=0) for state in states])
+            vectors -= vectors.mean(dim=0)
+            scores = vectors @ torch.cat(states).T  # (C, tokens)
+            vectors *= START_SPREAD / scores.std(dim=1).mean().clamp(min=1e-6)
+        self.score.label_embeddings.copy_(vectors)
         return self
+
+    def embed_new_labels(self, tokenizer, old_texts: Sequence[str], new_texts: Sequence[str]) -> torch.Tensor:
+        """Vectors (n, d') for labels that join those of `old_texts`, placed among them as `init_label_embeddings` would."""
+        self._check_start()
+        if self.config.label_embedding_init == "words":
+            return self._words_of(tokenizer, new_texts)
+        old, new = (
+            torch.stack([state.mean(dim=0) for state in self._states_of(tokenizer, texts)])
+            for texts in (old_texts, new_texts)
+        )
+        centre = old.mean(dim=0)
+        # As long as the trained ones are by now.
+        length = self.score.label_embeddings.norm(dim=1).mean() / (old - centre).norm(dim=1).mean().clamp(min=1e-6)
+        return (new - centre) * length
 
     @property
     def label_start_size(self) -> int:
@@ -276,36 +304,41 @@ class LabelVectors(_Model):
             return self.config.hidden_size
         return self.get_input_embeddings().weight.shape[1]
 
-    def embed_label_texts(self, tokenizer, texts: Sequence[str]) -> torch.Tensor:
-        """Where a label of each text starts, (len(texts), d')."""
+    def _check_start(self) -> None:
         start, size = self.config.label_embedding_init, self.label_start_size
-        words = self.get_input_embeddings().weight
         if self.config.label_embedding_size != size:
             raise ValueError(
                 f'`label_embedding_init` "{start}" starts labels from vectors of size {size}, and `label_embedding_size` is '
                 f"{self.config.label_embedding_size}: set it to {size}"
                 + (', or take "contextual".' if start == "words" and self.config.hidden_size != size else ".")
             )
-        vectors = []
-        for text in texts:
-            # After a space: a byte-pair tokenizer has another "joy" for the beginning of a text.
-            pieces = tokenizer(" " + text.replace("_", " "), add_special_tokens=start == "contextual")["input_ids"]
-            unknown = {tokenizer.unk_token_id, *tokenizer.all_special_ids}
-            if all(i in unknown for i in pieces):
-                raise ValueError(
-                    f"The tokenizer has no word piece for the label text {text!r}: describe the label in other words "
-                    "with `label_texts`."
-                )
-            ids = torch.tensor(pieces, device=words.device)
-            vectors.append(words[ids].mean(dim=0) if start == "words" else self._contextual(ids))
-        return torch.stack(vectors)
 
-    def _contextual(self, ids: torch.Tensor) -> torch.Tensor:
-        """(L,) ids of a text -> (d,), the mean of its last hidden states."""
+    def _words_of(self, tokenizer, texts: Sequence[str]) -> torch.Tensor:
+        """The mean word embedding of each text, (len(texts), d')."""
+        words = self.get_input_embeddings().weight
+        ids = [label_ids(tokenizer, text, special_tokens=False) for text in texts]
+        return torch.stack([words[torch.tensor(row, device=words.device)].mean(dim=0) for row in ids])
+
+    def _states_of(self, tokenizer, texts: Sequence[str]) -> list[torch.Tensor]:
+        """The last hidden states of each text, (L, d), special tokens included."""
         training = self.training
-        states = self.eval()(ids[None]).last_hidden_state[0]
+        self.eval()
+        ids = [torch.tensor([label_ids(tokenizer, text, special_tokens=True)], device=self.device) for text in texts]
+        states = [self(row).last_hidden_state[0] for row in ids]
         self.train(training)
-        return states.mean(dim=0)
+        return states
+
+
+def label_ids(tokenizer, text: str, special_tokens: bool) -> list[int]:
+    """The ids of a label's text; ValueError where the tokenizer knows nothing of it."""
+    # After a space: a byte-pair tokenizer has another "joy" for the beginning of a text.
+    ids = tokenizer(" " + text.replace("_", " "), add_special_tokens=special_tokens)["input_ids"]
+    if all(i in {tokenizer.unk_token_id, *tokenizer.all_special_ids} for i in ids):
+        raise ValueError(
+            f"The tokenizer has no word piece for the label text {text!r}: describe the label in other words "
+            "with `label_texts`."
+        )
+    return ids
 
 
 def texts_of(names: Sequence[str], label_texts: Sequence[str] | Mapping[str, str] | None) -> list[str]:
@@ -444,7 +477,7 @@ class LabelAwareClassifier(_Model):
             return self
 
         base = self.base_model
-        base.score.append(base.embed_label_texts(tokenizer, label_texts))
+        base.score.append(base.embed_new_labels(tokenizer, old_names, label_texts))
         all_names = old_names + list(names)
         config.id2label = dict(enumerate(all_names))
         config.label2id = {name: i for i, name in enumerate(all_names)}

@@ -92,7 +92,7 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
         Raises:
             ValueError: see `check_input`; an input that the encoder does not read.
         """
-        encoder = self.config.encoder_config
+        encoder = self.encoder.config
         batch_size, length = check_input(encoder, input_ids, inputs_embeds, attention_mask)
         warn_of_padding(encoder, input_ids, attention_mask)
         inputs = {"token_type_ids": token_type_ids, "position_ids": position_ids, "inputs_embeds": inputs_embeds}
@@ -109,7 +109,7 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
             check_ids("`token_type_ids`", token_type_ids, encoder.type_vocab_size)
         token_mask = real_tokens(attention_mask, batch_size, length)  # (B, L)
         places = None
-        if may_begin_with_padding(token_mask):
+        if attention_mask is not None and token_mask is not None and may_begin_with_padding(token_mask):
             # Padding goes behind the tokens, where it changes the positions of no encoder.
             places = places_before_padding(token_mask)  # (B, L)
             order = inverse_order(places)

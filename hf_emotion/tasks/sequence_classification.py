@@ -29,6 +29,7 @@ from ..runtime.base_models import base_to_build_on, load_base_tokenizer, not_fou
 from ..runtime.batching import INPUT_NAMES, encode_texts, pad_rows
 from ..runtime.loading import read_config, read_model
 from ..runtime.unread import Unread, warn_unread
+from ..runtime.windows import Windowing
 from .base import Prepared
 from .corpus_metrics import single_label
 from .rows import class_counts, label_matrix
@@ -182,43 +183,68 @@ def tokenize(
     max_length: int,
     config: PreTrainedConfig,
     gate: TfidfGate | None = None,
+    windows: Windowing | None = None,
 ) -> Dataset:
     """
     Columns `length`, `labels`, and what the model reads: those of `encode_texts`, with the auxiliary sentence as second segment
-    where the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens; one warning counts them,
-    and another the texts with much that the tokenizer does not know.
+    where the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, or read in `windows`, and then each value is
+    a list with one for each window; one warning counts those that were cut, and another the texts with much that the tokenizer does
+    not know.
     """
     auxiliary = ["auxiliary"] if getattr(config, "auxiliary_sentence", False) else []
 
     def encode(batch: dict) -> dict:
         encoded, unread = encode_texts(
-            tokenizer, [batch[name] for name in ("text", *auxiliary)], max_length, gate, config
+            tokenizer, [batch[name] for name in ("text", *auxiliary)], max_length, gate, config, windows
         )
         if hasattr(config, "num_contexts"):
             encoded["context_ids"] = batch["context_id"]
-        return {**encoded, "length": [len(ids) for ids in encoded["input_ids"]], **unread._asdict()}
+        lengths = [len(ids) for ids in encoded["input_ids"]]
+        if windows is not None:
+            documents = encoded.pop("documents", list(range(len(lengths))))
+            encoded.setdefault("pooling_mask", [[1] * length for length in lengths])
+            encoded = {name: _grouped(rows, documents) for name, rows in encoded.items()}
+            lengths = [sum(map(len, parts)) for parts in encoded["input_ids"]]
+        return {**encoded, "length": lengths, **unread._asdict()}
 
     columns = [name for name in dataset.column_names if name != "labels"]
     dataset = dataset.map(encode, batched=True, remove_columns=columns, desc="tokenizing")
     unread = Unread(*(np.array(dataset[name][:]) for name in Unread._fields))
-    warn_unread(*unread.counts, f"{max_length} tokens (`max_length`)")
+    most = "" if windows is None else f"{windows.most} windows (`max_windows`) of "
+    warn_unread(*unread.counts, f"{most}{max_length} tokens (`max_length`)")
     return dataset.remove_columns(list(Unread._fields))
+
+
+def _grouped(rows: Sequence[list], documents: Sequence[int]) -> list[list[list]]:
+    """Rows of windows -> for each text those of its windows."""
+    grouped: list[list[list]] = [[] for _ in range(documents[-1] + 1)]
+    for row, document in zip(rows, documents, strict=True):
+        grouped[document].append(row)
+    return grouped
 
 
 def make_collator(
     tokenizer: PreTrainedTokenizerBase, num_labels: int, multi_label: bool
 ) -> Callable[[list[dict]], dict]:
-    """A collator that pads to the longest row of the batch and makes labels (B, C) float, or (B,) int64 for single-label data."""
+    """
+    A collator that pads to the longest row of the batch and makes labels (B, C) float, or (B,) int64 for single-label data. Rows in
+    windows become rows of windows, with `document_ids`.
+    """
 
     def collate(rows: list[dict]) -> dict:
-        names = [name for name in (*INPUT_NAMES, "context_ids") if name in rows[0]]
-        arrays = pad_rows(tokenizer, {name: [row[name] for row in rows] for name in names})
-        batch: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
         labels = [row["labels"] for row in rows]
-        batch["labels"] = (
-            torch.from_numpy(multi_hot(labels, num_labels)).float() if multi_label else torch.tensor(labels)
-        )
-        return batch
+        # The first of them, by which the Trainer counts the rows.
+        batch: dict[str, Any] = {
+            "labels": torch.from_numpy(multi_hot(labels, num_labels)).float() if multi_label else torch.tensor(labels)
+        }
+        names = [name for name in (*INPUT_NAMES, "context_ids") if name in rows[0]]
+        if "pooling_mask" in names:
+            windows = [len(row["input_ids"]) for row in rows]
+            batch["document_ids"] = torch.arange(len(rows)).repeat_interleave(torch.tensor(windows))
+            columns = {name: [part for row in rows for part in row[name]] for name in names}
+        else:
+            columns = {name: [row[name] for row in rows] for name in names}
+        return batch | {name: torch.from_numpy(array) for name, array in pad_rows(tokenizer, columns).items()}
 
     return collate
 
@@ -231,6 +257,7 @@ def prepare_classifier(
     gate: TfidfGate | None = None,
     alone: bool = False,
     check: Callable[..., None] = lambda *arguments: None,
+    windows: Windowing | None = None,
 ) -> Prepared:
     """
     What the training of a classifier needs.
@@ -240,6 +267,7 @@ def prepare_classifier(
         gate: the TF-IDF gate of the texts.
         alone: whether the rows are those of one context, for which the metrics of the corpus mean nothing.
         check: (tokenizer, configuration, max_length); ValueError where they do not fit.
+        windows: how texts that are longer than `max_length` are trained on; None: they are cut.
     """
     names, gold = label_names(splits["train"]), label_matrix(splits["train"])
     several = gold.ndim == 2
@@ -260,7 +288,7 @@ def prepare_classifier(
     check(tokenizer, model.config, recipe.max_length)
     with first(desc="tokenization"):
         encoded = {
-            split: tokenize(splits[split], tokenizer, recipe.max_length, model.config, gate)
+            split: tokenize(splits[split], tokenizer, recipe.max_length, model.config, gate, windows)
             for split in ("train", "validation")
         }
 

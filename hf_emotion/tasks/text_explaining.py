@@ -75,13 +75,14 @@ def read_text(
     text = question.text
     if predictor.gate is not None and config.tfidf_gating == "filter":
         text = predictor.gate.filter(text)
-    in_windows = windows is not None and "documents" in encoded
-    limit: dict[str, Any] = {} if in_windows else {"truncation": "only_first", "max_length": predictor.max_length}
+    if "documents" not in encoded:
+        windows = None
+    limit = {} if windows is not None else {"truncation": "only_first", "max_length": predictor.max_length}
     tokens = tokenizer(text, question.auxiliary, return_offsets_mapping=True, verbose=False, **limit)
     words, word_of = words_of(text, tokens, merge)
     if not words:
         raise ValueError(f"the tokenizer finds no word in {question.text!r}.")
-    if in_windows:
+    if windows is not None:
         rows = {"input_ids": [tokens["input_ids"]], "word_of": [word_of]}
         split, _, _ = split_windows(rows, windows, {0: special_borders(tokenizer, tokens, 0)})
         word_of = np.concatenate(split["word_of"])

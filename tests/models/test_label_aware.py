@@ -131,12 +131,29 @@ def test_label_vectors_start_from_names_as_they_stand_in_a_sentence(start):
     model = BY_ID["any-mpnet"].build(label_embedding_init=start).train()
     assert model.init_label_embeddings(Tokenizer()) is model and model.training
     model.eval()
-    for row, pieces in enumerate(value for name, value in Tokenizer.words.items() if name != "joy"):
-        if start == "words":
-            expected = model.get_input_embeddings().weight[pieces].mean(0)
-        else:
-            expected = model.model.encoder(torch.tensor([[2, *pieces, 3]])).last_hidden_state[0].mean(0)
-        assert_close(model.model.score.label_embeddings[row], expected, rtol=1e-5, atol=1e-6)
+    pieces = [value for name, value in Tokenizer.words.items() if name != "joy"]
+    if start == "words":
+        expected = torch.stack([model.get_input_embeddings().weight[row].mean(0) for row in pieces])
+    else:
+        states = [model.model.encoder(torch.tensor([[2, *row, 3]])).last_hidden_state[0] for row in pieces]
+        expected = torch.stack([state.mean(0) for state in states])
+        expected = expected - expected.mean(0)
+        spread = np.mean([np.std((torch.cat(states) @ vector).tolist(), ddof=1) for vector in expected.detach()])
+        expected = expected * 3 / spread
+    assert_close(model.model.score.label_embeddings, expected, rtol=1e-5, atol=1e-5)
+    if (
+        start == "contextual"
+    ):  # a label that is added lies among the others as if it had been there, but as long as they are now
+        with torch.no_grad():
+            model.model.score.label_embeddings.mul_(0.5)
+        Tokenizer.words[" calm"] = [20, 21]
+        before = model.model.score.label_embeddings.detach().clone()
+        model.add_labels(["calm"], Tokenizer())
+        means = torch.stack([state.mean(0) for state in states])
+        new = model.model.encoder(torch.tensor([[2, 20, 21, 3]])).last_hidden_state[0].mean(0) - means.mean(0)
+        scale = before.norm(dim=1).mean() / (means - means.mean(0)).norm(dim=1).mean()
+        assert_close(model.model.score.label_embeddings, torch.cat([before, new[None] * scale]), rtol=1e-5, atol=1e-5)
+        del Tokenizer.words[" calm"]
 
 
 def test_words_of_another_size_than_the_states_need_label_vectors_of_that_size(tmp_path):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts that are longer than a model reads at once."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -8,9 +9,9 @@ import pytest
 import torch
 from hf_emotion.modeling import EmotionClassificationPipeline
 from hf_emotion.modeling.text_windows import window_spans
-from toolkit_helpers import invoke, write_csv
+from toolkit_helpers import invoke, recipe_for, write_csv
 
-from hf_emotion import Predictor
+from hf_emotion import Predictor, train
 from hf_emotion.inference.explain import explain
 from hf_emotion.publishing.export import export_onnx
 from hf_emotion.runtime.windows import join_windows
@@ -167,3 +168,33 @@ def test_the_pipeline_reads_whole_texts(predictor, batch_size):
     ]
     cut = classify(LONG, top_k=None, max_length=14, max_windows=1)
     assert cut != found[1]
+
+
+def test_a_training_reads_whole_texts(base_bert, tmp_path, caplog):
+    """What tells the label stands behind the first window alone."""
+    rows = [
+        [f"{'the rain of the day . ' * (2 + number % 3)}{word}", word]
+        for number in range(24)
+        for word in ("joy", "anger")
+    ]
+    for part in ("train", "dev", "test"):
+        write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
+    recipe = recipe_for(
+        base_bert,
+        name="long",
+        dataset="files",
+        dataset_options={},
+        max_length=12,
+        max_windows=4,
+        arguments={"num_train_epochs": 6, "learning_rate": 1e-2},
+        train_fraction=1,
+        seeds=[7],
+    )
+    train(recipe, tmp_path / "run", data_dir=tmp_path)
+    assert not any("were cut" in message for message in caplog.messages)
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())["runs"][0]
+    assert metrics["history"][-1]["eval_accuracy"] == metrics["test"]["argmax"]["accuracy"] == 1.0
+    cut = Predictor(tmp_path / "run", max_windows=1)
+    assert np.ptp(cut.probabilities([row[0] for row in rows[:2]]), axis=0).max() < 1e-6
+    with pytest.raises(ValueError, match="`max_windows` 4: .*label attention, and `model_type` is None"):
+        train(dataclasses.replace(recipe, model_type=None, name="stock"), tmp_path / "stock", data_dir=tmp_path)

@@ -14,6 +14,7 @@ from ...modeling.pipeline_emotion_classification import EmotionClassificationPip
 from ...recipes import Recipe
 from ...runtime.base_models import not_found, resolve_base_model
 from ...runtime.loading import read_config
+from ...runtime.windows import windowing
 from ..base import HeldOut, Prepared
 from ..held_out import finish_classifier
 from ..sequence_classification import prepare_classifier
@@ -31,6 +32,11 @@ def check_recipe(recipe: Recipe) -> None:
         raise ValueError(
             f"`label_texts` are where the label vectors of 'label-aware' start, and `model_type` is {recipe.model_type!r}, "
             "which has none: leave them out."
+        )
+    if recipe.max_windows is not None and recipe.model_type not in LABEL_AWARE:
+        raise ValueError(
+            f"`max_windows` {recipe.max_windows}: a training joins windows by label attention, and `model_type` is "
+            f"{recipe.model_type!r}, which has none: leave it out; the trained model reads whole texts all the same."
         )
 
 
@@ -57,7 +63,8 @@ def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Pr
     gate = None
     if recipe.model_config.get("tfidf_gating", "none") != "none":
         gate = fit_tfidf_gate(splits["train"]["text"])
-    return prepare_classifier(recipe, splits, first, gate=gate)
+    windows = None if recipe.max_windows is None else windowing(recipe.max_length, max_windows=recipe.max_windows)
+    return prepare_classifier(recipe, splits, first, gate=gate, windows=windows)
 
 
 def finish(
