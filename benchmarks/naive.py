@@ -10,9 +10,9 @@ Shapes: B batch, L tokens, d hidden size, h heads, d_h = d/h, g context heads (1
 import copy
 
 import torch
+from hf_emotion.modeling.label_attention import LabelAwarePooling
 from hf_emotion.modeling.modeling_cg_bert import CGBertSelfAttention, ContextGuidance
 from hf_emotion.modeling.modeling_gpt2_mod_ln import GPT2ModLNDecoder, GPT2ModLNEncoder
-from hf_emotion.modeling.modeling_label_aware_bert import LabelAwarePooling
 from hf_emotion.modeling.modeling_qacg_bert import QACGBertSelfAttention, QuasiContextGuidance
 from hf_emotion.modeling.modulated_layer_norm import ModulatedLayerNorm
 from torch import nn
@@ -110,7 +110,7 @@ class NaiveLabelAwarePooling(LabelAwarePooling):
 
     def forward(self, hidden_states, token_mask):
         projected = hidden_states @ self.weight  # W h_j, (B, L, d')
-        representations, attentions = [], []
+        representations, attentions, lse = [], [], []
         for label in self.label_embeddings:
             scores = projected @ label  # (B, L)
             if token_mask is not None:
@@ -118,7 +118,8 @@ class NaiveLabelAwarePooling(LabelAwarePooling):
             attention = scores.softmax(dim=-1)
             representations.append((attention[..., None] * hidden_states).sum(dim=1))
             attentions.append(attention)
-        return torch.stack(representations, dim=1), torch.stack(attentions, dim=1)
+            lse.append(scores.logsumexp(dim=-1))
+        return torch.stack(representations, dim=1), torch.stack(attentions, dim=1), torch.stack(lse, dim=1)
 
 
 class NaiveModulatedLayerNorm(ModulatedLayerNorm):

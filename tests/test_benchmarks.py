@@ -37,6 +37,7 @@ import targeted_pairs  # noqa: E402
 import texts  # noqa: E402
 import thresholds  # noqa: E402
 import variants  # noqa: E402
+import wrapper_step  # noqa: E402
 from naive import naive  # noqa: E402
 
 
@@ -189,6 +190,15 @@ def test_model_step_has_no_target_for_other_options():
     command = ["--model", "qacg-bert", "--size", "tiny", "--shape", "2x8", "--kind", "forward", *ONE]
     (row,) = model_step.main([*command, "--options", '{"context_heads": "per_head"}'])
     assert row["target"] == "" and "context_heads=per_head" in row["work"]
+
+
+def test_wrapper_step():
+    rows = wrapper_step.main(["--size", "tiny", "--shape", "2x8", *ONE])
+    assert questions(rows) == ["P16"] * 8 and {row["target"] for row in rows} == {"≤ 1.03"}
+    assert [row["work"].split(",")[0] for row in rows[:2]] == [
+        "forward of label-aware over mpnet",
+        "step of label-aware over mpnet",
+    ]
 
 
 def test_reply_generation(monkeypatch):
