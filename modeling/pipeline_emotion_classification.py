@@ -28,6 +28,8 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         max_length (`int`): tokens of a window; default: the tokenizer's `model_max_length`, at most the model's positions.
         stride (`int`): tokens that two windows share; default: a quarter of a window.
         max_windows (`int`): windows of a text at most; the rest is cut. Default: all. `truncation=True` cuts at `max_length`.
+        aggregation_strategy (`"average"` or `"max"`): how windows become one answer: as above (the default), or, of multi-label
+            models, the largest logit of each label: every emotion that occurs somewhere.
 
     Thresholds are those of sigmoid scores: another `function_to_apply` goes with `top_k`.
     """
@@ -41,7 +43,9 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         if self.gate is not None:
             self.gate.save_pretrained(save_directory)
 
-    def _sanitize_parameters(self, threshold=None, top_k="", stride=None, max_windows=None, **kwargs):
+    def _sanitize_parameters(
+        self, threshold=None, top_k="", stride=None, max_windows=None, aggregation_strategy=None, **kwargs
+    ):
         if threshold is not None and not 0 <= threshold <= 1:
             raise ValueError(f"`threshold` is a probability and must lie in [0, 1], got {threshold}.")
         self._check_arguments(threshold, top_k, kwargs)
@@ -50,10 +54,16 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
             postprocess["threshold"] = threshold
         windows = {"stride": stride, "max_windows": max_windows}
         preprocess |= {name: value for name, value in windows.items() if value is not None}
+        if aggregation_strategy is not None:
+            preprocess["aggregation_strategy"] = postprocess["aggregation_strategy"] = aggregation_strategy
         return preprocess, forward, postprocess
 
+    @property
+    def _multi_label(self) -> bool:
+        return self.model.config.problem_type == "multi_label_classification"
+
     def _check_arguments(self, threshold, top_k, others):
-        multi_label = self.model.config.problem_type == "multi_label_classification"
+        multi_label = self._multi_label
         if threshold is not None and not multi_label:
             raise ValueError(
                 f"`threshold` {threshold} is for multi-label models: this one always gives one label, the most probable one."
@@ -75,7 +85,9 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         # The tokenizer would take any other without a word.
         known = {"function_to_apply", *inspect.signature(type(self.tokenizer).__call__).parameters}
         for argument in others.keys() - known:
-            near = get_close_matches(argument, {"threshold", "top_k", "max_windows", *known}, n=1)
+            near = get_close_matches(
+                argument, {"threshold", "top_k", "max_windows", "aggregation_strategy", *known}, n=1
+            )
             hint = f": did you mean `{near[0]}`?" if near else ": it is neither the pipeline's nor the tokenizer's."
             raise TypeError(f"unknown argument `{argument}`{hint}")
 
@@ -84,11 +96,11 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         # The stock class wraps the one result of a string once more where `top_k` is not named.
         return result[0] if isinstance(inputs, str) and "top_k" not in kwargs else result
 
-    def preprocess(self, inputs, stride=None, max_windows=None, **tokenizer_kwargs):
+    def preprocess(self, inputs, stride=None, max_windows=None, aggregation_strategy="average", **tokenizer_kwargs):
         """One window after the other."""
         limit = min(self.tokenizer.model_max_length, usable_positions(self.model.config))
         size = min(tokenizer_kwargs.pop("max_length", None) or limit, limit)
-        shared = check_windows(size, stride, max_windows)
+        shared = check_windows(size, stride, max_windows, aggregation_strategy, self._multi_label)
         if not isinstance(inputs, (dict, list)):  # those of the stock class: a pair of texts
             check_text(inputs)
         if self.gate is not None and not isinstance(inputs, str):
@@ -120,7 +132,15 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         lse = outputs.label_attention_lse if labels_attend else counted.sum(dim=1, keepdim=True).log()
         return {"logits": outputs.logits, "lse": lse, "is_last": is_last}
 
-    def postprocess(self, model_outputs, function_to_apply=None, top_k=None, _legacy=True, threshold=None):
+    def postprocess(
+        self,
+        model_outputs,
+        function_to_apply=None,
+        top_k=None,
+        _legacy=True,
+        threshold=None,
+        aggregation_strategy="average",
+    ):
         logits, lse = (torch.cat([window[name].float() for window in model_outputs]) for name in ("logits", "lse"))
         check_finite(logits)
         # One attention over the tokens of all windows is that within each one times that over windows.

@@ -4,13 +4,25 @@
 from collections.abc import Mapping, Sequence
 
 
-def check_windows(size: int, stride: int | None, max_windows: int | None) -> int:
+STRATEGIES = ("average", "max")  # how the windows of a text become one answer
+
+
+def check_windows(
+    size: int, stride: int | None, max_windows: int | None, aggregation_strategy: str, multi_label: bool
+) -> int:
     """
     The tokens that two windows of `size` tokens share: a quarter, unless `stride` says otherwise.
 
     Raises:
-        ValueError: `stride` is negative or more than half a window; `max_windows` below 1.
+        ValueError: `stride` is negative or more than half a window; `max_windows` below 1; a strategy that is none of `STRATEGIES`,
+            or "max" for a model whose labels exclude each other.
     """
+    if aggregation_strategy not in STRATEGIES:
+        raise ValueError(f"`aggregation_strategy` must be one of {list(STRATEGIES)}, got {aggregation_strategy!r}.")
+    if aggregation_strategy == "max" and not multi_label:
+        raise ValueError(
+            "`aggregation_strategy` 'max' finds the labels of any window, and this model gives a text one label: take 'average'."
+        )
     if stride is not None and not 0 <= stride <= size // 2:
         raise ValueError(
             f"`stride` must lie between 0 and {size // 2}, half a window (`max_length` {size}), got {stride}."
@@ -79,4 +91,4 @@ def split_row(
     return windows, spans[-1][1] < end - before
 
 
-__all__ = ["check_windows", "special_borders", "split_row", "window_spans"]
+__all__ = ["STRATEGIES", "check_windows", "special_borders", "split_row", "window_spans"]

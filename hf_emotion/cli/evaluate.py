@@ -8,6 +8,7 @@ import typer
 
 from ..tasks import labelled_corpora
 from .options import (
+    Aggregation,
     AllFigures,
     AsJson,
     Checkpoint,
@@ -44,6 +45,7 @@ def evaluate(
     max_length: MaxLength = None,
     stride: Stride = None,
     max_windows: MaxWindows = None,
+    aggregation: Aggregation = None,
     dtype: Dtype = None,
     judge: Annotated[
         list[str] | None,

@@ -56,3 +56,11 @@ TrustRemoteCode = Annotated[
 ]
 AllFigures = Annotated[bool, typer.Option("--all", help="Show every figure, not only the four that matter most.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")]
+Aggregation = Annotated[
+    Literal["average", "max"] | None,
+    typer.Option(
+        "--aggregation-strategy",
+        help="Emotions of texts: what windows give together; average: what the text is about; max: every emotion that occurs "
+        "somewhere. Default: average.",
+    ),
+]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .options import Checkpoint, Dtype, MaxLength, MaxWindows, Stride, Taxonomy
+from .options import Aggregation, Checkpoint, Dtype, MaxLength, MaxWindows, Stride, Taxonomy
 from .printing import print_json_lines, quiet, show
 from .reading import given_or_stdin, refuse_files, stdin_lines
 
@@ -58,6 +58,7 @@ def predict(
     max_length: MaxLength = None,
     stride: Stride = None,
     max_windows: MaxWindows = None,
+    aggregation: Aggregation = None,
     dtype: Dtype = None,
     on_bad_rows: Annotated[
         Literal["error", "skip"],
@@ -91,7 +92,9 @@ def predict(
     state = _processes() if input_ is not None else None
     if state is not None and engine == "ray":
         raise typer.BadParameter("--engine ray starts its processes itself: without torchrun or accelerate launch.")
-    predictor = load_predictor(checkpoint, taxonomy, max_length, _device_of(state), dtype, stride, max_windows)
+    predictor = load_predictor(
+        checkpoint, taxonomy, max_length, _device_of(state), dtype, stride, max_windows, aggregation
+    )
     task = predictor.task
     if task.answer is None:
         raise ValueError(

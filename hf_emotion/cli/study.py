@@ -13,7 +13,7 @@ from .reading import refuse_existing
 
 
 app = typer.Typer(
-    help="The reproduction study: ensembles, leakage, transfer, languages, labels by name, gates, tables of a document.",
+    help="The reproduction study: ensembles, leakage, transfer, languages, long texts, labels by name, gates, tables of a document.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -103,6 +103,28 @@ def languages(
     if output:
         write_json(output, found)
     show([table(found)])
+
+
+@app.command()
+def long_texts(
+    checkpoint: Annotated[str, typer.Argument(help="A multi-label classifier of texts.")],
+    dataset: Annotated[str, typer.Option(help="The corpus whose rows the documents are made of.")] = "goemotions",
+    data_dir: DataDir = None,
+    documents: Annotated[int, typer.Option(min=1, help="Number of documents.")] = 200,
+    seed: Annotated[int, typer.Option(help="Random seed for the rows of the documents.")] = 0,
+    output: Output = None,
+) -> None:
+    """Measure a classifier on documents of 5 to 40 rows of its corpus, read by windows and cut."""
+    quiet()
+    from ..io.files import write_json
+    from ..runtime.ready import with_weights
+    from ..study.long_texts import measure_long_texts, table
+
+    refuse_existing(output)
+    result = measure_long_texts(with_weights(checkpoint), dataset, data_dir, documents, seed)
+    if output:
+        write_json(output, result)
+    show([table(result)])
 
 
 @app.command()

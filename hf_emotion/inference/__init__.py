@@ -16,6 +16,7 @@ def load_predictor(
     dtype: str | None = None,
     stride: int | None = None,
     max_windows: int | None = None,
+    aggregation_strategy: str | None = None,
 ) -> Any:
     """
     The predictor of a checkpoint's task: a `Predictor` for emotions of texts, a `TargetedPredictor`, a `DialoguePredictor` or a
@@ -24,7 +25,7 @@ def load_predictor(
     Args:
         checkpoint: a local folder (also an exported one) or a Hub id.
         max_length, device, dtype: see `Predictor`.
-        taxonomy, stride, max_windows: for emotions of texts, see `Predictor`.
+        taxonomy, stride, max_windows, aggregation_strategy: for emotions of texts, see `Predictor`.
 
     Raises:
         OSError: no such checkpoint, or one without a tokenizer.
@@ -34,7 +35,12 @@ def load_predictor(
     task = task_of(model.config)
     if task.predictor_class is None:
         raise ValueError(f"{checkpoint} is a model for {task.name}, which predicts nothing here: use transformers.")
-    given = {"taxonomy": taxonomy, "stride": stride, "max_windows": max_windows}
+    given = {
+        "taxonomy": taxonomy,
+        "stride": stride,
+        "max_windows": max_windows,
+        "aggregation_strategy": aggregation_strategy,
+    }
     options = {name: value for name, value in given.items() if value is not None}
     for name in options.keys() - task.predictor_options:
         raise ValueError(

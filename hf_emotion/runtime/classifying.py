@@ -52,11 +52,13 @@ class Encoded:
         inputs: name of an input -> N rows, as `pad_rows` takes them; where a text needs several windows, W rows.
         unread: what the model cannot read of each text.
         documents: (W,), the text of each window; None where each text has one.
+        strategy: how windows are joined, see `Windowing`.
     """
 
     inputs: dict[str, list]
     unread: Unread
     documents: np.ndarray | None = None
+    strategy: str = "average"
 
     def __len__(self) -> int:
         return len(self.unread.truncated)
@@ -71,7 +73,9 @@ def encode_rows(predictor: Any, rows: TextRows, windows: Windowing | None = None
     inputs = {name: encoded[name] for name in INPUT_NAMES if name in encoded}
     if rows.context_ids is not None:
         inputs["context_ids"] = list(rows.context_ids)
-    return Encoded(inputs, unread, np.array(encoded["documents"]) if "documents" in encoded else None)
+    if windows is None or "documents" not in encoded:
+        return Encoded(inputs, unread)
+    return Encoded(inputs, unread, np.array(encoded["documents"]), windows.strategy)
 
 
 def encoded_probabilities(predictor: Any, encoded: Encoded, bar: Any = None) -> np.ndarray:
@@ -105,7 +109,9 @@ def _document_probabilities(predictor: Any, encoded: Encoded, documents: np.ndar
         logits[rows], lse[rows] = window_logits(predictor.model, inputs)
         if bar is not None:
             bar.update(int(first[rows].sum()))
-    return to_probabilities(join_windows(logits, lse, documents, len(encoded)), predictor.multi_label)
+    return to_probabilities(
+        join_windows(logits, lse, documents, len(encoded), encoded.strategy), predictor.multi_label
+    )
 
 
 def row_probabilities(

@@ -22,16 +22,26 @@ class Windowing:
         size: tokens of a window, special tokens included.
         stride: tokens that a window shares with the next one, as `stride` of a tokenizer.
         most: windows of a text at most, the rest of it is cut; None: as many as it needs.
+        strategy: how the windows become one answer, "average" or "max".
     """
 
     size: int
     stride: int
     most: int | None = None
+    strategy: str = "average"
 
 
-def windowing(max_length: int, stride: int | None = None, max_windows: int | None = None) -> Windowing:
+def windowing(
+    max_length: int,
+    stride: int | None = None,
+    max_windows: int | None = None,
+    aggregation_strategy: str | None = None,
+    multi_label: bool = True,
+) -> Windowing:
     """Windows of `max_length` tokens; ValueError, see `check_windows`."""
-    return Windowing(max_length, text_windows.check_windows(max_length, stride, max_windows), max_windows)
+    strategy = aggregation_strategy or "average"
+    shared = text_windows.check_windows(max_length, stride, max_windows, strategy, multi_label)
+    return Windowing(max_length, shared, max_windows, strategy)
 
 
 def split_windows(
@@ -65,9 +75,12 @@ def split_windows(
     return split, np.array(documents, np.int64), cut
 
 
-def join_windows(logits: np.ndarray, lse: np.ndarray, documents: np.ndarray, count: int) -> np.ndarray:
+def join_windows(
+    logits: np.ndarray, lse: np.ndarray, documents: np.ndarray, count: int, strategy: str = "average"
+) -> np.ndarray:
     """
-    (W, C) logits of windows -> (count, C) of texts; the numpy form of `hf_emotion.modeling.label_attention.join_windows`.
+    (W, C) logits of windows -> (count, C) of texts: their average, the numpy form of
+    `hf_emotion.modeling.label_attention.join_windows`, or the maximum of each label.
 
     Args:
         lse: (W, C) or (W, 1): what a window weighs, as a logarithm: of label attention the logarithm of the sum of its exponentials; of
@@ -75,6 +88,8 @@ def join_windows(logits: np.ndarray, lse: np.ndarray, documents: np.ndarray, cou
         documents: (W,), the text of each window, in ascending order.
     """
     starts = np.searchsorted(documents, np.arange(count))
+    if strategy == "max":
+        return np.maximum.reduceat(logits, starts)
     lse = np.broadcast_to(lse, logits.shape).astype(np.float64)
     weights = np.exp(lse - np.maximum.reduceat(lse, starts)[documents])
     total = np.add.reduceat(weights, starts)

@@ -126,6 +126,19 @@ def test_max_windows_bounds_what_is_read_and_what_is_cut_is_counted(predictor, t
             Predictor(*model, max_length=14, **wrong)
 
 
+def test_the_maximum_finds_what_any_window_holds(predictor):
+    whole = Predictor(predictor.model, predictor.tokenizer, max_length=14, stride=0, aggregation_strategy="max")
+    ids = whole.encode([LONG, SHORT]).inputs["input_ids"]
+    with torch.no_grad():
+        alone = torch.cat([whole.model(torch.tensor([row])).logits.sigmoid() for row in ids[:-1]])
+    np.testing.assert_allclose(whole.probabilities([LONG, SHORT])[0], alone.amax(0).numpy(), rtol=0, atol=1e-6)
+    classify = EmotionClassificationPipeline(model=predictor.model, tokenizer=predictor.tokenizer)
+    items = classify(LONG, top_k=None, max_length=14, stride=0, aggregation_strategy="max")
+    np.testing.assert_allclose(
+        [item["score"] for item in items], np.sort(alone.amax(0).numpy())[::-1], rtol=0, atol=1e-6
+    )
+
+
 def test_files_commands_and_exported_models_read_the_same(predictor, tiny_run, tmp_path):
     expected = predictor.probabilities([LONG, SHORT])
     write_csv(tmp_path / "in.csv", ["text"], [[LONG], [SHORT]])

@@ -56,6 +56,7 @@ class Predictor:
         dtype: str | None = None,
         stride: int | None = None,
         max_windows: int | None = None,
+        aggregation_strategy: str | None = None,
     ):
         """
         Texts of any length are read whole: one that is longer than `max_length` in overlapping windows. A model with label attention
@@ -73,6 +74,8 @@ class Predictor:
                 other probabilities; default: the checkpoint's.
             stride: tokens that two windows share; default: a quarter of `max_length`.
             max_windows: windows of a text at most; what comes after them is cut. 1: texts are cut at `max_length`. Default: all.
+            aggregation_strategy: how windows become one answer. "average" (default): as above, what the text is about. "max", of
+                multi-label models: the largest logit of each label, every emotion that occurs somewhere.
 
         Raises:
             OSError: no such checkpoint, or one without a tokenizer or without the gate that it needs.
@@ -84,10 +87,10 @@ class Predictor:
         self.max_length = check_max_length(
             max_length, usable_positions.usable_positions(config), "model", self.tokenizer.model_max_length
         )
-        self.windows = windowing(self.max_length, stride, max_windows)
         self.gate = gate or tfidf_gate.load_gate(config)
         labels = label_names(config)
         self.multi_label = is_multi_label(config)
+        self.windows = windowing(self.max_length, stride, max_windows, aggregation_strategy, self.multi_label)
         thresholds = list(getattr(config, "thresholds", None) or [0.5] * len(labels))
         if len(thresholds) != len(labels) or not all(0 <= threshold <= 1 for threshold in thresholds):
             raise ValueError(

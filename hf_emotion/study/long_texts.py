@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+How well a classifier reads long texts: documents of several rows of a corpus, whose labels are known, read by windows and cut.
+
+    hf-emotion study long-texts RUN --data-dir DATA --output long_texts.json
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+
+from .. import metrics
+from ..data.splits import label_names, multi_hot
+from ..inference import load_predictor
+from ..metrics.multi_label import tune_thresholds
+from ..tasks.base import Table
+from ..tasks.loading import load_split
+
+
+FEWEST, MOST = 5, 40  # rows of a document
+# The arguments of the predictor; without a length, that of the training.
+WAYS: dict[str, dict[str, Any]] = {
+    "windows": {},
+    "windows, maximum": {"aggregation_strategy": "max"},
+    "windows of 512": {"max_length": 512},
+    "cut": {"max_windows": 1},
+    "cut at 512": {"max_length": 512, "max_windows": 1},
+}
+
+
+def documents(rows: Dataset, count: int, seed: int) -> tuple[list[str], np.ndarray]:
+    """`count` documents of 5 to 40 rows, drawn without replacement within each, and (count, C) bool, the labels that one of its rows has."""
+    generator = np.random.default_rng(seed)
+    gold = multi_hot(rows["labels"], len(label_names(rows))).astype(bool)
+    texts, found, labels = rows["text"], [], []
+    for _ in range(count):
+        chosen = generator.choice(len(texts), generator.integers(FEWEST, MOST + 1), replace=False)
+        found.append(" ".join(texts[int(row)] for row in chosen))
+        labels.append(gold[chosen].any(axis=0))
+    return found, np.array(labels)
+
+
+def measure_long_texts(
+    checkpoint: str | Path,
+    dataset: str = "goemotions",
+    data_dir: str | Path | None = None,
+    count: int = 200,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """
+    A multi-label classifier on `count` documents made of the test part of a corpus. Thresholds are tuned, for each way of reading, on
+    as many documents made of the development part; "macro_f1_stored" is at the model's own thresholds.
+
+    Returns:
+        {"documents", "tokens": (fewest, mean, most), "ways": {way: {"macro_f1", "micro_f1", "macro_average_precision", "macro_f1_stored", "truncated",
+        "seconds_per_1000_tokens"}}}; "truncated": share of the documents that are not read whole.
+
+    Raises:
+        ValueError: a model or a corpus of another kind.
+    """
+    parts = {split: load_split(dataset, split, data_dir) for split in ("validation", "test")}
+    texts, gold = {}, {}
+    for number, (split, rows) in enumerate(parts.items()):
+        texts[split], gold[split] = documents(rows, count, seed + number)
+    ways = {}
+    for way, arguments in WAYS.items():
+        predictor = load_predictor(checkpoint, **arguments)
+        if not getattr(predictor, "multi_label", False) or predictor.labels != label_names(parts["test"]):
+            raise ValueError(
+                f"{checkpoint} has other labels than {dataset}: long texts are measured on those of its own corpus."
+            )
+        tuned = tune_thresholds(
+            gold["validation"].astype(int), predictor.probabilities(texts["validation"], progress=True)
+        )
+        lengths = [len(ids) for ids in predictor.tokenizer(texts["test"], verbose=False)["input_ids"]]
+        start = time.perf_counter()
+        encoded = predictor.encode(texts["test"])
+        probabilities = predictor.probabilities(encoded)
+        seconds = time.perf_counter() - start
+        read = sum(map(len, encoded.inputs["input_ids"]))
+        figures = metrics.goemotions(gold["test"].astype(int), probabilities, tuned, predictor.labels)
+        own = metrics.goemotions(gold["test"].astype(int), probabilities, list(predictor.thresholds), predictor.labels)
+        ways[way] = {
+            "macro_f1_stored": own["macro_f1"],
+            **{name: figures[name] for name in ("macro_f1", "micro_f1", "macro_average_precision")},
+            "truncated": float(encoded.unread.truncated.mean()),
+            "seconds_per_1000_tokens": 1000 * seconds / read,
+        }
+    return {"documents": count, "tokens": [min(lengths), float(np.mean(lengths)), max(lengths)], "ways": ways}
+
+
+def table(result: dict[str, Any]) -> Table:
+    """A row for each way of reading."""
+    header = [
+        "read",
+        "macro-F1",
+        "micro-F1",
+        "average precision",
+        "macro-F1, own thresholds",
+        "not read whole",
+        "s per 1,000 tokens",
+    ]
+    rows = [
+        [
+            way,
+            *(f"{found[name]:.3f}" for name in ("macro_f1", "micro_f1", "macro_average_precision", "macro_f1_stored")),
+            f"{found['truncated']:.0%}",
+            f"{found['seconds_per_1000_tokens']:.3f}",
+        ]
+        for way, found in result["ways"].items()
+    ]
+    return Table(header, rows)
+
+
+__all__ = ["documents", "measure_long_texts", "table"]
