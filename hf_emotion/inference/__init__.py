@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prediction with checkpoints of any task."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..runtime.ready import with_weights
 from ..tasks import task_of
 from ..tasks.checkpoints import load_any
 
@@ -14,6 +16,7 @@ def load_predictor(
     max_length: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    add_labels: Sequence[str] | None = None,
 ) -> Any:
     """
     The predictor of a checkpoint's task: a `Predictor` for emotions of texts, a `TargetedPredictor`, a `DialoguePredictor` or a
@@ -21,20 +24,27 @@ def load_predictor(
 
     Args:
         checkpoint: a local folder (also an exported one) or a Hub id.
-        taxonomy: see `Predictor`.
-        max_length, device, dtype: see `Predictor`.
+        taxonomy, max_length, device, dtype, add_labels: see `Predictor`.
 
     Raises:
         OSError: no such checkpoint, or one without a tokenizer.
-        ValueError: a taxonomy for a model of another task; a model that predicts nothing here.
+        ValueError: a taxonomy or labels for a model of another task; a model that predicts nothing here.
     """
+    if add_labels:
+        checkpoint = with_weights(checkpoint)
     model, tokenizer = load_any(checkpoint, device=device, dtype=dtype)
     task = task_of(model.config)
     if task.predictor_class is None:
         raise ValueError(f"{checkpoint} is a model for {task.name}, which predicts nothing here: use transformers.")
-    options = {} if taxonomy is None else {"taxonomy": taxonomy}
+    options: dict[str, Any] = {} if taxonomy is None else {"taxonomy": taxonomy}
     if not options.keys() <= task.predictor_options:
         raise ValueError(f"`taxonomy` {taxonomy!r} rolls emotions up: {checkpoint} is a model for {task.name}.")
+    if add_labels:
+        options["add_labels"] = add_labels
+    if not options.keys() <= task.predictor_options:
+        raise ValueError(
+            f"`add_labels` (--label) {list(add_labels)} adds emotions of texts: {checkpoint} is a model for {task.name}: leave it out."
+        )
     return task.predictor(model, tokenizer, max_length=max_length, **options)
 
 

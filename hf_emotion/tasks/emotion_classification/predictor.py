@@ -18,10 +18,12 @@ from ...runtime.classifying import (
     row_probabilities,
 )
 from ...runtime.plain import tfidf_gate, usable_positions
+from ...runtime.ready import with_weights
 from ...runtime.unread import Unread, warn_unread
 from ...taxonomies import NO_ROLL_UP, group_index
 from ..checkpoints import load_for
 from . import TASK
+from .added_labels import with_labels
 
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class Predictor:
         taxonomy: str | None = None,
         gate: "tfidf_gate.TfidfGate | None" = None,
         dtype: str | None = None,
+        add_labels: Sequence[str] | None = None,
     ):
         """
         Args:
@@ -65,12 +68,24 @@ class Predictor:
             gate: the TF-IDF gate of a model that has one; default: the one saved with the checkpoint.
             dtype: "bfloat16" and "float16" are faster than "float32" on GPUs, bfloat16 on processors with AMX too, with slightly
                 other probabilities; default: the checkpoint's.
+            add_labels: names of further labels, see the `add_labels` of label-aware models. They come after the model's own, whose
+                probabilities stay as they are. The threshold of each is chosen on packaged texts, so that it is given as often
+                as the model's labels are. A model that is passed as an object stays as it is: the labels go to a copy.
 
         Raises:
             OSError: no such checkpoint, or one without a tokenizer or without the gate that it needs.
-            ValueError: a taxonomy that does not fit the model's labels; a model of another task.
+            ValueError: a taxonomy that does not fit the model's labels; a model of another task; `add_labels` for a model that is exported,
+                single-label or not label-aware, or that has the name already.
         """
+        if add_labels:
+            if taxonomy not in (None, NO_ROLL_UP):
+                raise ValueError(
+                    f"`taxonomy` {taxonomy!r} has no group for the labels of `add_labels` (--label): leave one of the two out."
+                )
+            checkpoint = with_weights(checkpoint)
         self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
+        if add_labels:
+            self.model = with_labels(self.model, self.tokenizer, add_labels, max_length)
         self.model.eval()
         config = self.model.config
         self.max_length = check_max_length(
