@@ -116,7 +116,12 @@ def test_the_command_prints_and_writes_the_table(result, tied_run, tmp_path, mon
 
     monkeypatch.setattr(module, "zero_shot", study)
     options = ["--dataset", "quickstart", "--epochs", 1, "--output", tmp_path / "labels.json"]
-    header, *rows = invoke("study", "zero-shot", tied_run, *options).splitlines()
+    first, second = invoke("study", "zero-shot", tied_run, *options).split("\n\n")
+    header, *rows = first.splitlines()
+    at = {row.split()[0]: row.split()[1:] for row in second.splitlines()[1:]}
+    assert list(at) == ["rate", "packaged", "mean", "half", "tuned"]
+    means = found["over_labels"]["f1"]
+    assert at["rate"] == [f"{means[kind]['rate']:.3f}" for kind in ("added_by_name", "shuffled_name", "cosine")]
     assert (given[0]["run"], given[0]["dataset"], given[0]["epochs"]) == (str(tied_run), "quickstart", 1)
     assert [row.split()[0] for row in rows] == [*GOEMOTIONS, "mean"] and "by name" in header
     assert json.loads((tmp_path / "labels.json").read_text()) == json.loads(json.dumps(found))
