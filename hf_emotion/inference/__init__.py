@@ -43,7 +43,7 @@ def load_predictor(
         options["add_labels"] = add_labels
     if not options.keys() <= task.predictor_options:
         raise ValueError(
-            f"`add_labels` (--label) {list(add_labels)} adds emotions of texts: {checkpoint} is a model for {task.name}: leave it out."
+            f"`add_labels` (--label) {options['add_labels']} adds emotions of texts: {checkpoint} is a model for {task.name}: leave it out."
         )
     return task.predictor(model, tokenizer, max_length=max_length, **options)
 
