@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...data.rows import packaged_rows
+from ...runtime.batching import as_texts
 from ...runtime.classifying import TextRows, is_multi_label, label_names, row_probabilities
 
 
@@ -25,10 +26,13 @@ def with_labels(model: Any, tokenizer: Any, names: Sequence[str], max_length: in
     """
     from .predictor import Predictor  # which imports this file
 
-    if isinstance(names, str) or not all(isinstance(name, str) and name.strip() for name in names):
-        raise ValueError(
-            f"`add_labels` (--label) must be a list of names that are not blank, got {names!r}: write ['nostalgia']."
-        )
+    rule = "`add_labels` (--label) must be a list of names"
+    if isinstance(names, str):
+        raise ValueError(f"{rule}, got the string {names!r}: write [{names!r}].")
+    try:
+        names = as_texts(names)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{rule}, got {names!r}: {error}") from error
     check_takes_labels(model, tokenizer)
     old = label_names(model.config)
     taken = sorted({name for i, name in enumerate(names) if name in old or name in names[:i]})
@@ -39,10 +43,10 @@ def with_labels(model: Any, tokenizer: Any, names: Sequence[str], max_length: in
     model = copy.deepcopy(model)
     thresholds = list(model.config.thresholds or [0.5] * len(old))
     try:
-        model.add_labels(list(names), tokenizer)
+        model.add_labels(names, tokenizer)
     except ValueError as error:
         raise ValueError(
-            f"`add_labels` (--label) {list(names)}: {error} Here the names alone are read: choose others."
+            f"`add_labels` (--label) {names}: {error} Here the names alone are read: choose others."
         ) from error
     model.config.thresholds = [*thresholds, *[0.5] * len(names)]
     scores, _ = row_probabilities(Predictor(model, tokenizer, max_length=max_length), TextRows(development_texts()))

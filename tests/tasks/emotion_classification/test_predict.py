@@ -310,8 +310,9 @@ class TestAddedLabels:
     @pytest.mark.parametrize(
         ("run", "names", "message"),
         [
-            ("tied_run", "sun", r"`add_labels` \(--label\) must be a list of names .*'sun'"),
-            ("tied_run", ["sun", " "], "not blank"),
+            ("tied_run", "sun", r"`add_labels` \(--label\) must be a list of names, got the string 'sun'"),
+            ("tied_run", ["sun", " "], "`add_labels`.*text 2 of 2 is empty or no string"),
+            ("tied_run", ["x\udc80"], "`add_labels`.*half a character"),
             ("tied_run", ["sun", "joy"], r"new names.*\['joy'\]"),
             ("tied_run", ["sun", "sun"], r"each once.*\['sun'\]"),
             ("tied_run", ["xylophone"], "'xylophone'.*choose others"),
