@@ -41,7 +41,7 @@ def with_labels(model: Any, tokenizer: Any, names: Sequence[str], max_length: in
             f"`add_labels` (--label) must be new names, each once; {taken} the model has, or they stand there twice: leave them out."
         )
     model = copy.deepcopy(model)
-    thresholds = list(model.config.thresholds or [0.5] * len(old))
+    thresholds = list(getattr(model.config, "thresholds", None) or [0.5] * len(old))
     try:
         model.add_labels(names, tokenizer)
     except ValueError as error:
