@@ -56,6 +56,15 @@ def tiny_run(tmp_path_factory, tiny_recipe) -> Path:
 
 
 @pytest.fixture(scope="session")
+def tied_run(tmp_path_factory, base_bert) -> Path:
+    """The same with one head for all labels, which labels can be added to."""
+    output = tmp_path_factory.mktemp("tied") / "run"
+    with one_thread():
+        train(recipe_for(base_bert, {"num_train_epochs": 1}, model_config={}), output)
+    return output
+
+
+@pytest.fixture(scope="session")
 def stock_run(tmp_path_factory, base_bert) -> Path:
     """A finished run folder over the same rows: the stock classifier."""
     output = tmp_path_factory.mktemp("stock") / "run"

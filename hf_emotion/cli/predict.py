@@ -52,6 +52,10 @@ def predict(
     target: Annotated[
         list[str] | None, typer.Option(help="Targeted sentiment: ask for this target instead of those in the text.")
     ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(help="A label to add by its name for this call, to a label-aware model; may be repeated."),
+    ] = None,
     top_k: Annotated[
         int | None, typer.Option(min=1, help="The k most probable labels, whatever the thresholds.")
     ] = None,
@@ -83,9 +87,9 @@ def predict(
         raise typer.BadParameter("--workers goes with --engine ray; several processes: torchrun, accelerate launch.")
     refuse_files(texts)
     from ..runtime.exported import is_light
-    from ..runtime.ready import for_prediction
+    from ..runtime.ready import for_prediction, with_weights
 
-    checkpoint = for_prediction(checkpoint, dtype=dtype)
+    checkpoint = with_weights(checkpoint) if label else for_prediction(checkpoint, dtype=dtype)
     quiet(needs_transformers=not is_light(Path(checkpoint)))
     from ..inference import load_predictor
 
@@ -93,7 +97,15 @@ def predict(
     if state is not None and engine == "ray":
         raise typer.BadParameter("--engine ray starts its processes itself: without torchrun or accelerate launch.")
     predictor = load_predictor(
-        checkpoint, taxonomy, max_length, _device_of(state), dtype, stride, max_windows, aggregation
+        checkpoint,
+        taxonomy,
+        max_length,
+        _device_of(state),
+        dtype,
+        stride=stride,
+        max_windows=max_windows,
+        aggregation_strategy=aggregation,
+        add_labels=label,
     )
     task = predictor.task
     if task.answer is None:

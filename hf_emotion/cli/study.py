@@ -140,18 +140,23 @@ def zero_shot(
     seed: Annotated[int, typer.Option(help="Random seed for the order of the rows and the new weights.")] = 0,
     output: Output = None,
 ) -> None:
-    """Leave out each label in turn, add it by its name alone, and measure its logits by AUROC beside two controls."""
+    """Leave out each label in turn, add it by its name alone, and measure it by AUROC and F1 beside two controls."""
     from ..io.files import write_json
     from ..study.zero_shot import zero_shot as measure
 
     result = measure(run, data_dir, dataset, base_encoder, epochs=epochs, seed=seed, train_fraction=train_fraction)
-    print(f"{'label':16}{'by name':>9}{'shuffled':>10}{'cosine':>8}{'trained':>9}{'rows':>6}")
+    kinds = ("added_by_name", "shuffled_name", "cosine", "trained")
+    print(f"{'AUROC':16}{'by name':>9}{'shuffled':>10}{'cosine':>8}{'trained':>9}{'rows':>6}")
     for name, row in result["labels"].items():
-        print(
-            f"{name:16}{row['added_by_name']:9.3f}{row['shuffled_name']:10.3f}{row['cosine']:8.3f}{row['trained']:9.3f}{row['rows']:6d}"
-        )
-    means = [result["over_labels"][kind]["mean"] for kind in ("added_by_name", "shuffled_name", "cosine", "trained")]
+        auroc = [row[kind] for kind in kinds]
+        print(f"{name:16}{auroc[0]:9.3f}{auroc[1]:10.3f}{auroc[2]:8.3f}{auroc[3]:9.3f}{row['rows']:6d}")
+    means = [result["over_labels"][kind]["mean"] for kind in kinds]
     print(f"{'mean':16}{means[0]:9.3f}{means[1]:10.3f}{means[2]:8.3f}{means[3]:9.3f}")
+    f1 = result["over_labels"]["f1"]
+    print(f"\n{'mean F1 at':16}{'by name':>9}{'shuffled':>10}{'cosine':>8}{'trained':>9}")
+    for rule in dict.fromkeys(rule for rules in f1.values() for rule in rules):
+        found = [f"{f1[kind][rule]:.3f}" if rule in f1[kind] else "" for kind in kinds]
+        print(f"{rule:16}{found[0]:>9}{found[1]:>10}{found[2]:>8}{found[3]:>9}".rstrip())
     if output:
         write_json(output, result)
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prediction with checkpoints of any task."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..runtime.ready import with_weights
 from ..tasks import task_of
 from ..tasks.checkpoints import load_any
 
@@ -17,6 +19,7 @@ def load_predictor(
     stride: int | None = None,
     max_windows: int | None = None,
     aggregation_strategy: str | None = None,
+    add_labels: Sequence[str] | None = None,
 ) -> Any:
     """
     The predictor of a checkpoint's task: a `Predictor` for emotions of texts, a `TargetedPredictor`, a `DialoguePredictor` or a
@@ -25,12 +28,14 @@ def load_predictor(
     Args:
         checkpoint: a local folder (also an exported one) or a Hub id.
         max_length, device, dtype: see `Predictor`.
-        taxonomy, stride, max_windows, aggregation_strategy: for emotions of texts, see `Predictor`.
+        taxonomy, stride, max_windows, aggregation_strategy, add_labels: for emotions of texts, see `Predictor`.
 
     Raises:
         OSError: no such checkpoint, or one without a tokenizer.
         ValueError: an argument for models of another task; a model that predicts nothing here.
     """
+    if add_labels:
+        checkpoint = with_weights(checkpoint)
     model, tokenizer = load_any(checkpoint, device=device, dtype=dtype)
     task = task_of(model.config)
     if task.predictor_class is None:
@@ -40,6 +45,7 @@ def load_predictor(
         "stride": stride,
         "max_windows": max_windows,
         "aggregation_strategy": aggregation_strategy,
+        "add_labels": add_labels or None,
     }
     options = {name: value for name, value in given.items() if value is not None}
     for name in options.keys() - task.predictor_options:

@@ -5,64 +5,74 @@
 
 For each label in turn: with the encoder of a trained label-aware model frozen, the label vectors, the bilinear map and the
 head are trained anew without that label and without the rows that have it; then `add_labels` adds it by name, and its
-logits are measured on test by AUROC. The encoder has seen the label in its own training: this measures label vectors and
-head, not the encoder. Two controls: the cosine of text and label name, and another label's name in place of its own.
+scores are measured on test by AUROC, and by F1 at thresholds that the texts of the development part give without its labels. The
+encoder has seen the label in its own training: this measures label vectors and head, not the encoder. Two controls: the cosine of
+text and label name, and another label's name in place of its own.
 """
 
 import copy
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from datasets import Dataset
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import f1_score, roc_auc_score
 from torch.nn import functional as F
 from tqdm.auto import tqdm
-from transformers import AutoModel
+from transformers import AutoModel, PreTrainedModel
 
 from ..data.splits import check_split, label_names
-from ..modeling import BertForLabelAwareClassification
+from ..metrics.multi_label import tune_thresholds
 from ..runtime.base_models import resolve_base_model
 from ..runtime.batching import token_budget_batches
 from ..runtime.loading import read_model, read_tokenizer
+from ..runtime.ready import with_weights
+from ..tasks.emotion_classification.added_labels import check_takes_labels, development_texts, threshold_by_rate
 from ..tasks.emotion_classification.predictor import Predictor
 from ..tasks.loading import load_dataset_for
 from ..tasks.rows import label_matrix
 from .baselines import mean_vectors
 
 
-class FrozenStates:
-    """The last hidden states of a split, computed once, in batches of rows of like length; float16."""
+BY_NAME, SHUFFLED = "added_by_name", "shuffled_name"
+KINDS = (BY_NAME, SHUFFLED, "cosine", "trained")
 
-    def __init__(self, model: BertForLabelAwareClassification, tokenizer, dataset: Dataset, max_length: int):
-        ids = tokenizer(list(dataset["text"]), truncation=True, max_length=max_length)["input_ids"]
+
+class FrozenStates:
+    """What the encoder makes of N texts, computed once, in batches of texts of like length; float16."""
+
+    def __init__(self, model: PreTrainedModel, tokenizer, texts: list[str], max_length: int):
+        ids = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
         self.rows = token_budget_batches([len(row) for row in ids], 2048)
         self.batches = []
         for rows in tqdm(self.rows, desc="encoding", unit="batches", disable=None):
             batch = tokenizer.pad({"input_ids": [ids[row] for row in rows]}, return_tensors="pt").to(model.device)
             with torch.no_grad():
-                states = model.bert(**batch).last_hidden_state.half()
-            self.batches.append((states.cpu(), batch["attention_mask"].bool().cpu()))
+                outputs = model.base_model(**batch)
+            states = outputs.last_hidden_state
+            sentence = outputs.label_representations[:, 0, states.shape[-1] :]  # that of each label ends with it
+            mask = batch["attention_mask"].bool()
+            self.batches.append((states.half().cpu(), sentence.half().cpu(), mask.cpu()))
 
-    def __iter__(self) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
-        """(row numbers, states (b, L, d) float32, mask (b, L)) per batch."""
-        for rows, (states, mask) in zip(self.rows, self.batches, strict=True):
-            yield rows, states.float(), mask
+    def __iter__(self) -> Iterator[tuple[list[int], tuple[torch.Tensor, torch.Tensor, torch.Tensor]]]:
+        """(row numbers, (states (b, L, d), sentences (b, d), mask (b, L))) per batch, float32 and bool."""
+        for rows, (states, sentence, mask) in zip(self.rows, self.batches, strict=True):
+            yield rows, (states.float(), sentence.float(), mask)
 
 
-def logits_of(model: BertForLabelAwareClassification, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """The model above its encoder: (b, L, d) -> (b, C)."""
-    attended, _ = model.bert.score(states, mask)  # (b, C, d)
-    sentence = states[:, 0] if model.bert.pooler is None else model.bert.pooler(states)
+def logits_of(
+    model: PreTrainedModel, states: torch.Tensor, sentence: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """The model above its encoder: states (b, L, d), sentences (b, d), mask (b, L) -> (b, C)."""
+    attended, *_ = model.base_model.score(states, mask)  # (b, C, d)
     return model.classifier(torch.cat([attended, sentence[:, None].expand_as(attended)], dim=-1))
 
 
 def train_head(model, states: FrozenStates, gold: torch.Tensor, keep: np.ndarray, epochs: int, seed: int) -> None:
     """Train everything above the encoder on the rows of `keep`, with binary cross-entropy."""
-    parameters = [*model.bert.score.parameters(), *model.classifier.parameters()]
+    parameters = [*model.base_model.score.parameters(), *model.classifier.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, total_iters=epochs * len(states.rows))
     batches = list(zip(states.rows, states.batches, strict=True))
@@ -70,11 +80,11 @@ def train_head(model, states: FrozenStates, gold: torch.Tensor, keep: np.ndarray
     model.train()
     for _ in range(epochs):
         for number in generator.permutation(len(batches)):
-            rows, (hidden, mask) = batches[number]
+            rows, (hidden, sentence, mask) = batches[number]
             chosen = torch.from_numpy(keep[rows])
             if not chosen.any():
                 continue
-            logits = logits_of(model, hidden[chosen].float(), mask[chosen])
+            logits = logits_of(model, hidden[chosen].float(), sentence[chosen].float(), mask[chosen])
             loss = F.binary_cross_entropy_with_logits(logits, gold[rows][chosen])
             optimizer.zero_grad()
             loss.backward()
@@ -84,35 +94,54 @@ def train_head(model, states: FrozenStates, gold: torch.Tensor, keep: np.ndarray
 
 
 @torch.no_grad()
-def last_label_logits(model, states: FrozenStates, total: int) -> np.ndarray:
-    """Logits of the label that was added last, (N,)."""
-    scores = np.empty(total, dtype=np.float32)
-    for rows, hidden, mask in states:
-        scores[rows] = logits_of(model, hidden, mask)[:, -1].numpy()
+def probabilities(model, states: FrozenStates) -> np.ndarray:
+    """(N, C) float32."""
+    scores = np.empty((sum(map(len, states.rows)), model.config.num_labels), dtype=np.float32)
+    for rows, inputs in states:
+        scores[rows] = logits_of(model, *inputs).sigmoid().numpy()
     return scores
 
 
-def name_cosines(encoder: str, texts: list[str], names: list[str], max_length: int) -> np.ndarray:
-    """Cosine of the mean-pooled vectors of texts and label names, (N, C)."""
+def name_cosines(
+    encoder: str, parts: Mapping[str, list[str]], names: list[str], max_length: int
+) -> dict[str, np.ndarray]:
+    """Cosine of the mean-pooled vectors of texts and label names, (N, C) for each part."""
     tokenizer = read_tokenizer(encoder)
     model = read_model(AutoModel, encoder, dtype=torch.float32).eval()
-    of_texts, of_names = (mean_vectors(items, tokenizer, model, max_length) for items in (texts, names))
-    return of_texts @ of_names.T
+    of_names = mean_vectors(names, tokenizer, model, max_length)
+    return {part: mean_vectors(texts, tokenizer, model, max_length) @ of_names.T for part, texts in parts.items()}
 
 
-def fresh_head(trained: BertForLabelAwareClassification, tokenizer, names: list[str], seed: int):
+def fresh_head(trained: PreTrainedModel, tokenizer, names: list[str], seed: int):
     """The trained encoder (shared, frozen) under a new head for the labels `names`."""
     config = copy.deepcopy(trained.config)
     config.id2label, config.label2id = dict(enumerate(names)), {name: i for i, name in enumerate(names)}
     config.class_counts = config.thresholds = config.class_balanced_beta = None
     torch.manual_seed(seed)
-    model = BertForLabelAwareClassification(config)
-    model.bert.embeddings, model.bert.encoder, model.bert.pooler = (
-        trained.bert.embeddings,
-        trained.bert.encoder,
-        trained.bert.pooler,
-    )
+    model = type(trained)(config)
+    for name, module in trained.base_model.named_children():
+        if name != "score":
+            setattr(model.base_model, name, module)
     return model.init_label_embeddings(tokenizer)
+
+
+def thresholds_of(
+    scores: Mapping[str, np.ndarray], known: Mapping[str, np.ndarray], tuned: list[float]
+) -> dict[str, float]:
+    """
+    The thresholds of a new label by each rule: "rate" and "packaged" (`threshold_by_rate` on the development part, and on the packaged
+    texts, which is what `Predictor` does), "mean" of the known labels' thresholds, "half".
+
+    Args:
+        scores, known: "validation" and "packaged" -> scores of the new label (N,), probabilities of the known ones (N, C).
+        tuned: C thresholds of the known labels.
+    """
+    return {
+        "rate": threshold_by_rate(known["validation"], tuned, scores["validation"]),
+        "packaged": threshold_by_rate(known["packaged"], tuned, scores["packaged"]),
+        "mean": statistics.fmean(tuned),
+        "half": 0.5,
+    }
 
 
 def zero_shot(
@@ -126,10 +155,10 @@ def zero_shot(
     train_fraction: float = 1.0,
 ) -> dict[str, Any]:
     """
-    Leave out each label in turn, add it by name, measure AUROC on test.
+    Leave out each label in turn, add it by name, measure AUROC and F1 on test.
 
     Args:
-        run: folder of a trained bilinear label-aware model.
+        run: folder of a trained model with `add_labels`.
         dataset, data_dir: see `load_dataset_for`.
         base_encoder: encoder of the cosine control.
         epochs: of the head.
@@ -137,20 +166,14 @@ def zero_shot(
         seed: of the head's initialisation, of the batch order, and of the shuffled names.
 
     Returns:
-        {"labels": {name: {"added_by_name", "shuffled_name", "cosine", "trained", "rows"}}, "mean": ...}; AUROC in [0, 1];
-        "trained" is the trained model's own score for the label.
+        {"labels": {name: {"added_by_name", "shuffled_name", "cosine", "trained", "f1", "rows", "wrong_name"}}, "over_labels":
+        {kind: {"mean", "std"}, "f1": {kind: {rule: mean}}}, ...}. Figures lie in [0, 1]. The first four are AUROC; "trained" is the
+        trained model's own score for the label. "f1" holds F1 for each kind and rule, see `thresholds_of`; for "trained", "tuned"
+        is its own threshold.
     """
-    predictor = Predictor(run, max_length=max_length)
+    predictor = Predictor(with_weights(run), max_length=max_length)
     trained, tokenizer = predictor.model, predictor.tokenizer
-    config = trained.config
-    if not (
-        isinstance(trained, BertForLabelAwareClassification)
-        and config.label_attention == "bilinear"
-        and config.tie_head
-    ):
-        raise ValueError(
-            f"{run} is no label-aware model with bilinear attention and a tied head, the only kind that labels can be added to."
-        )
+    check_takes_labels(trained, tokenizer)
     for parameter in trained.parameters():
         parameter.requires_grad_(False)
     splits = load_dataset_for(dataset, data_dir)
@@ -160,10 +183,13 @@ def zero_shot(
         raise ValueError(f"`train_fraction` must lie in (0, 1], got {train_fraction}.")
     splits["train"] = splits["train"].shuffle(seed=seed).select(range(rows))
     names = label_names(splits["train"])
-    gold = {split: label_matrix(splits[split]) for split in ("train", "test")}
-    cosines = name_cosines(resolve_base_model(base_encoder), list(splits["test"]["text"]), names, max_length)
-    own = predictor.probabilities(splits["test"]["text"])[:, [predictor.labels.index(name) for name in names]]
-    states = {split: FrozenStates(trained, tokenizer, splits[split], max_length) for split in ("train", "test")}
+    gold = {split: label_matrix(splits[split]) for split in ("train", "validation", "test")}
+    texts = {split: list(splits[split]["text"]) for split in gold} | {"packaged": development_texts()}
+    read = {part: texts[part] for part in ("validation", "packaged", "test")}
+    cosines = name_cosines(resolve_base_model(base_encoder), read, names, max_length)
+    columns = [predictor.labels.index(name) for name in names]
+    own, own_thresholds = predictor.probabilities(texts["test"])[:, columns], predictor.thresholds[columns]
+    states = {part: FrozenStates(trained, tokenizer, texts[part], max_length) for part in texts}
     # A cyclic shift of a random order: no label keeps its own name.
     order = np.random.default_rng(seed).permutation(len(names))
     wrong = {names[a]: names[b] for a, b in zip(order, np.roll(order, 1), strict=True)}
@@ -174,25 +200,35 @@ def zero_shot(
         model = fresh_head(trained, tokenizer, [names[i] for i in others], seed)
         keep = gold["train"][:, column] == 0
         train_head(model, states["train"], torch.from_numpy(gold["train"][:, others]).float(), keep, epochs, seed)
+        model.add_labels([BY_NAME, SHUFFLED], tokenizer, label_texts=[name, wrong[name]])
+        found = {part: probabilities(model, states[part]) for part in read}
+        known = {part: scores[:, :-2] for part, scores in found.items()}
+        tuned = tune_thresholds(gold["validation"][:, others], known["validation"])
         target = gold["test"][:, column]
-        scores = {}
-        for kind, text in (("added_by_name", name), ("shuffled_name", wrong[name])):
-            extended = copy.deepcopy(model)
-            extended.add_labels([name], tokenizer, label_texts=[text])
-            scores[kind] = float(roc_auc_score(target, last_label_logits(extended, states["test"], len(target))))
-        results[name] = scores | {
-            "cosine": float(roc_auc_score(target, cosines[:, column])),
-            "trained": float(roc_auc_score(target, own[:, column])),
-            "rows": int(target.sum()),
-            "wrong_name": wrong[name],
-        }
-    kinds = ("added_by_name", "shuffled_name", "cosine", "trained")
-    summary = {
+        result: dict[str, Any] = {"f1": {}, "rows": int(target.sum()), "wrong_name": wrong[name]}
+        for kind, of_kind in (
+            (BY_NAME, {part: scores[:, -2] for part, scores in found.items()}),
+            (SHUFFLED, {part: scores[:, -1] for part, scores in found.items()}),
+            ("cosine", {part: scores[:, column] for part, scores in cosines.items()}),
+        ):
+            result[kind] = float(roc_auc_score(target, of_kind["test"]))
+            at = thresholds_of(of_kind, known, tuned)
+            if kind == "cosine":  # no probability
+                at = {rule: at[rule] for rule in ("rate", "packaged")}
+            result["f1"][kind] = {rule: _f1(target, of_kind["test"], threshold) for rule, threshold in at.items()}
+        result["trained"] = float(roc_auc_score(target, own[:, column]))
+        result["f1"]["trained"] = {"tuned": _f1(target, own[:, column], own_thresholds[column])}
+        results[name] = result
+    summary: dict[str, Any] = {
         kind: {"mean": statistics.fmean(values), "std": statistics.stdev(values)}
-        for kind in kinds
+        for kind in KINDS
         for values in [[row[kind] for row in results.values()]]
     }
-    better = sum(row["added_by_name"] > row["cosine"] for row in results.values())
+    summary["f1"] = {
+        kind: {rule: statistics.fmean(row["f1"][kind][rule] for row in results.values()) for rule in rules}
+        for kind, rules in next(iter(results.values()))["f1"].items()
+    }
+    better = sum(row[BY_NAME] > row["cosine"] for row in results.values())
     return {
         "labels": results,
         "over_labels": summary,
@@ -201,3 +237,7 @@ def zero_shot(
         "epochs": epochs,
         "seed": seed,
     }
+
+
+def _f1(target: np.ndarray, scores: np.ndarray, threshold: float) -> float:
+    return float(f1_score(target, scores > threshold, zero_division=0))

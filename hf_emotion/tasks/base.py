@@ -307,7 +307,7 @@ class Task:
         ran: metrics.json of a run of a stock model -> whether that run is of this task (later tasks are asked first).
         file_columns: where the items of a file are; None where `predict` reads no files for it.
         command: the command that answers with its models.
-        predictor_options: what the predictor takes beside the arguments of all predictors ("taxonomy").
+        predictor_options: what the predictor takes beside the arguments of all predictors ("taxonomy", "add_labels").
         options: what `answer` takes ("top_k", "targets").
         settings: what `evaluate` takes.
 

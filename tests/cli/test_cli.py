@@ -389,6 +389,20 @@ class TestPredict:
         (line,) = invoke("predict", tiny_run, self.TEXTS[0], "--top-k", 2, "--json").splitlines()
         assert [item["label"] for item in json.loads(line)["labels"]] == best
 
+    def test_labels_by_name(self, tied_run, tmp_path):
+        """For texts, lines of stdin and files alike."""
+        names, options = ["sun", "the rain"], ["--label", "sun", "--label", "the rain", "--top-k", 30]
+        expected = Predictor(tied_run, device="cpu", add_labels=names)(list(self.TEXTS), top_k=30)
+        labels = [[item["label"] for item in row] for row in expected]
+        assert all(set(row) == {*GOEMOTIONS, *names} for row in labels)
+        for texts, stdin in ((self.TEXTS, None), ((), "\n".join(self.TEXTS))):
+            output = invoke("predict", tied_run, *texts, *options, "--json", stdin=stdin)
+            assert [[i["label"] for i in json.loads(line)["labels"]] for line in output.splitlines()] == labels
+        files = ["--input", write_jsonl(tmp_path / "in.jsonl", [{"text": text} for text in self.TEXTS])]
+        invoke("predict", tied_run, *files, "--output", tmp_path / "out.parquet", *options)
+        rows = pyarrow.parquet.read_table(tmp_path / "out.parquet").to_pylist()
+        assert [row["predicted_labels"] for row in rows] == labels
+
     def test_groups(self, tiny_run):
         (line,) = invoke(
             "predict", tiny_run, self.TEXTS[0], "--taxonomy", "sentiment", "--top-k", 9, "--json"

@@ -91,6 +91,15 @@ class TestNames:
         assert isinstance(load_predictor("goemotions", dtype="float32").model, torch.nn.Module)
 
 
+def test_labels_are_added_to_the_one_with_weights():
+    (line,) = invoke("predict", "goemotions", TEXTS[1], "--label", "stage fright", "--top-k", 2, "--json").splitlines()
+    assert [item["label"] for item in json.loads(line)["labels"]] == ["nervousness", "stage fright"]
+    with pytest.raises(ValueError, match="`add_labels`.*is exported: take the checkpoint"):
+        load_predictor(ready.for_prediction("goemotions"), add_labels=["stage fright"])
+    with pytest.raises(ValueError, match=r"`add_labels`.*\['calm'\].*a model for targeted-sentiment: leave it out"):
+        load_predictor("reviews", add_labels=["calm"])
+
+
 def test_a_run_in_the_users_folder_has_a_name(cache, tiny_run):
     shutil.copytree(tiny_run, cache / "ready" / "mine")
     shutil.copytree(tiny_run, cache / "ready" / "goemotions")  # the package's own comes first

@@ -7,26 +7,18 @@ import json
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import roc_auc_score
-from toolkit_helpers import invoke, one_thread, recipe_for
+from sklearn.metrics import f1_score, roc_auc_score
+from toolkit_helpers import invoke
 from torch.testing import assert_close
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from hf_emotion import Predictor, load_dataset_for, train
+from hf_emotion import Predictor, load_dataset_for
 from hf_emotion.study import zero_shot as module
-from hf_emotion.study.zero_shot import logits_of, zero_shot
+from hf_emotion.study.zero_shot import logits_of, thresholds_of, zero_shot
 from hf_emotion.taxonomies import GOEMOTIONS
 
 
 pytest_plugins = ["toolkit_fixtures"]
-
-
-@pytest.fixture(scope="module")
-def tied_run(tmp_path_factory, base_bert):
-    output = tmp_path_factory.mktemp("tied") / "run"
-    with one_thread():
-        train(recipe_for(base_bert, {"num_train_epochs": 1}, model_config={}), output)
-    return output
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +48,8 @@ def test_the_model_above_the_encoder_is_the_model(tied_run):
     )
     with torch.no_grad():
         states = model.bert(**batch).last_hidden_state
-        assert_close(logits_of(model, states, batch["attention_mask"].bool()), model(**batch).logits)
+        sentences = states[:, 0]
+        assert_close(logits_of(model, states, sentences, batch["attention_mask"].bool()), model(**batch).logits)
 
 
 def test_every_label_is_left_out_with_all_its_rows_under_a_frozen_encoder(result):
@@ -83,13 +76,33 @@ def test_scores_and_controls(result, tied_run):
     wrong = {name: row["wrong_name"] for name, row in found["labels"].items()}
     assert sorted(wrong.values()) == sorted(GOEMOTIONS)
     assert all(name != other for name, other in wrong.items())
+    limits = Predictor(tied_run, max_length=32, device="cpu").thresholds
+    for number, row in enumerate(found["labels"].values()):
+        gold = np.array([number in ids for ids in test["labels"]])
+        f1 = f1_score(gold, scores[:, number] > limits[number], zero_division=0)
+        assert row["f1"]["trained"] == {"tuned": pytest.approx(f1)}
+    assert set(found["over_labels"]["f1"]["added_by_name"]) == {"rate", "packaged", "mean", "half"}
+    by_name = [row["f1"]["added_by_name"]["rate"] for row in found["labels"].values()]
+    assert found["over_labels"]["f1"]["added_by_name"]["rate"] == pytest.approx(np.mean(by_name))
     mean = sum(row["cosine"] for row in found["labels"].values()) / 28
     assert found["over_labels"]["cosine"]["mean"] == pytest.approx(mean)
 
 
+def test_thresholds_come_from_the_texts_of_each_part():
+    """On any scale: 100 texts, of which the known labels are given to 10, 20 and 60."""
+    known = {part: np.linspace(0, 1, 101)[1:, None] - [0.4, 0.3, -0.1] for part in ("validation", "packaged")}
+    scores = {"validation": np.linspace(-2, -1, 100), "packaged": np.linspace(5, 6, 100)}
+    found = thresholds_of(scores, known, [0.5 + 1e-6, 0.5 + 1e-6, 0.5 + 1e-6])
+    assert {
+        part: int((scores[part] > found[rule]).sum())
+        for part, rule in (("validation", "rate"), ("packaged", "packaged"))
+    } == {"validation": 20, "packaged": 20}
+    assert found["half"] == 0.5 and found["mean"] == pytest.approx(0.5, abs=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["tiny_run", "stock_run"])  # untied heads; no label vectors at all
 def test_models_that_labels_cannot_be_added_to(kind, request):
-    with pytest.raises(ValueError, match="bilinear attention and a tied head"):
+    with pytest.raises(ValueError, match="label-aware attention, a tied head"):
         zero_shot(request.getfixturevalue(kind), dataset="quickstart", max_length=32)
 
 
@@ -103,7 +116,12 @@ def test_the_command_prints_and_writes_the_table(result, tied_run, tmp_path, mon
 
     monkeypatch.setattr(module, "zero_shot", study)
     options = ["--dataset", "quickstart", "--epochs", 1, "--output", tmp_path / "labels.json"]
-    header, *rows = invoke("study", "zero-shot", tied_run, *options).splitlines()
+    first, second = invoke("study", "zero-shot", tied_run, *options).split("\n\n")
+    header, *rows = first.splitlines()
+    at = {row.split()[0]: row.split()[1:] for row in second.splitlines()[1:]}
+    assert list(at) == ["rate", "packaged", "mean", "half", "tuned"]
+    means = found["over_labels"]["f1"]
+    assert at["rate"] == [f"{means[kind]['rate']:.3f}" for kind in ("added_by_name", "shuffled_name", "cosine")]
     assert (given[0]["run"], given[0]["dataset"], given[0]["epochs"]) == (str(tied_run), "quickstart", 1)
     assert [row.split()[0] for row in rows] == [*GOEMOTIONS, "mean"] and "by name" in header
     assert json.loads((tmp_path / "labels.json").read_text()) == json.loads(json.dumps(found))

@@ -18,11 +18,13 @@ from ...runtime.classifying import (
     row_probabilities,
 )
 from ...runtime.plain import tfidf_gate, usable_positions
+from ...runtime.ready import with_weights
 from ...runtime.unread import Unread, warn_unread
 from ...runtime.windows import windowing
 from ...taxonomies import NO_ROLL_UP, group_index
 from ..checkpoints import load_for
 from . import TASK
+from .added_labels import with_labels
 
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class Predictor:
         stride: int | None = None,
         max_windows: int | None = None,
         aggregation_strategy: str | None = None,
+        add_labels: Sequence[str] | None = None,
     ):
         """
         Texts of any length are read whole: one that is longer than `max_length` in overlapping windows. A model with label attention
@@ -76,12 +79,24 @@ class Predictor:
             max_windows: windows of a text at most; what comes after them is cut. 1: texts are cut at `max_length`. Default: all.
             aggregation_strategy: how windows become one answer. "average" (default): as above, what the text is about. "max", of
                 multi-label models: the largest logit of each label, every emotion that occurs somewhere.
+            add_labels: names of further labels, see the `add_labels` of label-aware models. They come after the model's own, whose
+                probabilities stay as they are. The threshold of each is chosen on packaged texts, so that it is given as often
+                as the model's labels are. A model that is passed as an object stays as it is: the labels go to a copy.
 
         Raises:
             OSError: no such checkpoint, or one without a tokenizer or without the gate that it needs.
-            ValueError: see `windowing`; a taxonomy that does not fit the model's labels; a model of another task.
+            ValueError: see `windowing`; a taxonomy that does not fit the model's labels; a model of another task; `add_labels` for a model
+                that is exported, single-label or not label-aware, or that has the name already.
         """
+        if add_labels:
+            if taxonomy not in (None, NO_ROLL_UP):
+                raise ValueError(
+                    f"`taxonomy` {taxonomy!r} has no group for the labels of `add_labels` (--label): leave one of the two out."
+                )
+            checkpoint = with_weights(checkpoint)
         self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
+        if add_labels:
+            self.model = with_labels(self.model, self.tokenizer, add_labels, max_length)
         self.model.eval()
         config = self.model.config
         self.max_length = check_max_length(

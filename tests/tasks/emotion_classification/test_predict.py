@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prediction: lists of texts against the plain model, and files of any format with interruptions."""
 
+import copy
 import csv
 import gzip
 import json
@@ -259,6 +260,74 @@ class TestTaxonomies:
     def test_unknown_name(self, middling):
         with pytest.raises(ValueError, match="`taxonomy` must be one of .*'ekman'.* got 'plutchik'"):
             Predictor(middling, taxonomy="plutchik")
+
+
+class TestAddedLabels:
+    NAMES = ("sun", "the rain")
+
+    @pytest.fixture(scope="class")
+    def model(self, tied_run):
+        """Its labels pass their thresholds in 1, 2, ..., 10 (and again 1) of ten texts; the median is 5."""
+        model = AutoModelForSequenceClassification.from_pretrained(tied_run)
+        scores = plain_probabilities(tied_run, load_dataset_for("quickstart")["validation"]["text"])
+        rates = [0.1 * (1 + i % 10) for i in range(27)] + [0.0]
+        model.config.thresholds = [
+            float(np.quantile(column, 1 - rate)) for column, rate in zip(scores.T, rates, strict=True)
+        ]
+        return model
+
+    @pytest.fixture(scope="class")
+    def tokenizer(self, tied_run):
+        return AutoTokenizer.from_pretrained(tied_run)
+
+    def test_they_come_after_the_old_ones_which_stay(self, model, tokenizer, tied_run, texts):
+        config, vectors = model.config.to_dict(), model.bert.score.label_embeddings
+        model.train()
+        predictor = Predictor(model, tokenizer, add_labels=self.NAMES)
+        assert predictor.labels == [*GOEMOTIONS, *self.NAMES]
+        found = predictor.probabilities(texts)
+        np.testing.assert_allclose(found[:, :28], plain_probabilities(tied_run, texts), atol=1e-5)
+        assert found[:, 28:].std(axis=0).min() > 1e-4 and np.abs(found[:, 28] - found[:, 29]).max() > 1e-4
+        assert predictor.thresholds[:28].tolist() == config["thresholds"]
+        # The model of the caller, whom others may share it with, is as it was.
+        assert model.training and model.config.to_dict() == config and model.bert.score.label_embeddings is vectors
+        by_hand = copy.deepcopy(model).eval().add_labels(list(self.NAMES), tokenizer)
+        np.testing.assert_allclose(found, Predictor(by_hand, tokenizer).probabilities(texts), atol=1e-6)
+
+    def test_they_are_given_as_often_as_the_median_label(self, model, tokenizer):
+        predictor = Predictor(model, tokenizer, add_labels=self.NAMES)
+        given = predictor.decide(predictor.probabilities(load_dataset_for("quickstart")["validation"]["text"]))
+        median = np.median(given[:, :28].sum(axis=0))
+        assert 60 < median < 90 and given[:, 28:].sum(axis=0) == pytest.approx([median] * 2, abs=1)
+        # Where the known labels are never given, one text in all.
+        model = copy.deepcopy(model)
+        model.config.thresholds = [1.0] * 28
+        predictor = Predictor(model, tokenizer, add_labels=["sun"])
+        scores = predictor.probabilities(load_dataset_for("quickstart")["validation"]["text"])
+        assert predictor.decide(scores).sum() == 1
+        assert predictor.model.config.thresholds == predictor.thresholds.tolist()  # what saving the model keeps
+
+    @pytest.mark.parametrize(
+        ("run", "names", "message"),
+        [
+            ("tied_run", "sun", r"`add_labels` \(--label\) must be a list of names, got the string 'sun'"),
+            ("tied_run", ["sun", " "], "`add_labels`.*text 2 of 2 is empty or no string"),
+            ("tied_run", ["x\udc80"], "`add_labels`.*half a character"),
+            ("tied_run", ["sun", "joy"], r"new names.*\['joy'\]"),
+            ("tied_run", ["sun", "sun"], r"each once.*\['sun'\]"),
+            ("tied_run", ["xylophone"], "'xylophone'.*choose others"),
+            ("tiny_run", ["sun"], "a tied head.*tie_head=False"),
+            ("stock_run", ["sun"], "this is a BertForSequenceClassification"),
+            ("single_run", ["sun"], "gives each text one label"),
+        ],
+    )
+    def test_what_cannot_be_added(self, run, names, message, request):
+        with pytest.raises(ValueError, match=message):
+            Predictor(request.getfixturevalue(run), device="cpu", add_labels=names)
+
+    def test_no_groups(self, tied_run):
+        with pytest.raises(ValueError, match="`taxonomy` 'ekman' has no group.*leave one"):
+            Predictor(tied_run, taxonomy="ekman", add_labels=["sun"])
 
 
 class TestLongTexts:

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labels that a trained model gets by their names alone, with thresholds. Shapes: N texts, C labels."""
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...data.rows import packaged_rows
+from ...runtime.batching import as_texts
+from ...runtime.classifying import TextRows, is_multi_label, label_names, row_probabilities
+
+
+def with_labels(model: Any, tokenizer: Any, names: Sequence[str], max_length: int | None) -> Any:
+    """
+    A copy of a model with further labels, and a threshold for each, see `threshold_by_rate`.
+
+    Args:
+        model: of torch, with `add_labels`.
+        names: names of the new labels.
+        max_length: see `Predictor`.
+
+    Raises:
+        ValueError: no list of new names that the tokenizer knows; a model that labels cannot be added to.
+    """
+    from .predictor import Predictor  # which imports this file
+
+    rule = "`add_labels` (--label) must be a list of names"
+    if isinstance(names, str):
+        raise ValueError(f"{rule}, got the string {names!r}: write [{names!r}].")
+    try:
+        names = as_texts(names)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{rule}, got {names!r}: {error}") from error
+    check_takes_labels(model, tokenizer)
+    old = label_names(model.config)
+    taken = sorted({name for i, name in enumerate(names) if name in old or name in names[:i]})
+    if taken:
+        raise ValueError(
+            f"`add_labels` (--label) must be new names, each once; {taken} the model has, or they stand there twice: leave them out."
+        )
+    model = copy.deepcopy(model)
+    thresholds = list(getattr(model.config, "thresholds", None) or [0.5] * len(old))
+    try:
+        model.add_labels(names, tokenizer)
+    except ValueError as error:
+        raise ValueError(
+            f"`add_labels` (--label) {names}: {error} Here the names alone are read: choose others."
+        ) from error
+    model.config.thresholds = [*thresholds, *[0.5] * len(names)]
+    scores, _ = row_probabilities(Predictor(model, tokenizer, max_length=max_length), TextRows(development_texts()))
+    known, new = scores[:, : len(old)], scores[:, len(old) :]
+    model.config.thresholds = [*thresholds, *[threshold_by_rate(known, thresholds, column) for column in new.T]]
+    return model
+
+
+def check_takes_labels(model: Any, tokenizer: Any) -> None:
+    """ValueError for a model that labels cannot be added to."""
+    rule = "`add_labels` (--label) needs a multi-label model with label-aware attention, a tied head and its weights"
+    kind = model.config.model_type
+    if getattr(model, "takes_arrays", False):
+        raise ValueError(f"{rule}; this {kind!r} model is exported: take the checkpoint that it was made from.")
+    if not hasattr(model, "add_labels"):
+        raise ValueError(
+            f"{rule}; this is a {type(model).__name__} ({kind!r}): take another checkpoint, the ready model goemotions for one."
+        )
+    if not is_multi_label(model.config):
+        raise ValueError(
+            f"{rule}; this {kind!r} model gives each text one label (`problem_type` {model.config.problem_type!r}), so that a new one "
+            "would take probability from the others: take a multi-label checkpoint."
+        )
+    try:
+        model.add_labels([], tokenizer)  # changes nothing
+    except ValueError as error:
+        raise ValueError(f"{rule}: {error}") from error
+
+
+def development_texts() -> list[str]:
+    """Texts that thresholds are chosen on: the development part of the packaged corpus quickstart."""
+    return [row["text"] for _, row in packaged_rows("quickstart", "validation")]
+
+
+def threshold_by_rate(known: np.ndarray, thresholds: Sequence[float] | np.ndarray, scores: np.ndarray) -> float:
+    """
+    The threshold at which a new label is given as often as the known ones.
+
+    How often the known labels pass their thresholds is counted on unlabelled texts, label by label; the median of these rates, at
+    least one text, is the rate of the new label, and its threshold is the quantile of its own scores that so many texts exceed.
+    The thresholds of known labels would not do: the scores of a label that nothing was trained for are on another scale, and only
+    their order tells something.
+
+    Args:
+        known: (N, C) probabilities of the known labels for N texts.
+        thresholds: C thresholds of the known labels.
+        scores: (N,) scores of the new label for the same texts, on any scale.
+    """
+    rate = float(np.median((known > np.asarray(thresholds)).mean(axis=0)))
+    return float(np.quantile(scores.astype(np.float64), 1 - max(rate, 1 / len(scores))))
+
+
+__all__ = ["check_takes_labels", "development_texts", "threshold_by_rate", "with_labels"]
