@@ -334,6 +334,7 @@ class TestLongTexts:
     def test_cut_with_one_counted_warning(self, predictor, caplog, monkeypatch):
         monkeypatch.setattr(predictor_module, "CHUNK", 4)  # counted over all chunks
         texts = ["sun " * (60 if i % 3 == 0 else 5) for i in range(20)]
+        predictor = Predictor(predictor.model, predictor.tokenizer, max_windows=1)
         predictor(texts)
         messages = [record.getMessage() for record in caplog.records]
         assert messages == ["7 of 20 texts are longer than 32 tokens (`max_length`) and were cut"]
@@ -341,7 +342,7 @@ class TestLongTexts:
     @pytest.mark.parametrize("max_length", [None, 40])
     def test_what_is_cut_is_the_end(self, middling, max_length):
         """By default as in training, at 32 tokens; at most at the model's 40. [CLS] and [SEP] are two of them."""
-        predictor = Predictor(middling, device="cpu", max_length=max_length)
+        predictor = Predictor(middling, device="cpu", max_length=max_length, max_windows=1)
         words = ["sun", "rain", "day"] * 20
         kept = (max_length or 32) - 2
         found = predictor.probabilities([" ".join(words), " ".join(words[:kept])])
@@ -349,7 +350,7 @@ class TestLongTexts:
         assert np.abs(found[0] - predictor.probabilities([" ".join(words[: kept - 1])])[0]).max() > 1e-4
 
     def test_a_length_of_one_s_own(self, middling, caplog):
-        predictor = Predictor(middling, device="cpu", max_length=10)
+        predictor = Predictor(middling, device="cpu", max_length=10, max_windows=1)
         found = predictor.probabilities(["sun rain day " * 5, "sun rain day sun rain day sun rain"])
         np.testing.assert_allclose(found[0], found[1], atol=1e-6)
         assert "1 of 2 texts are longer than 10 tokens" in caplog.text
@@ -549,6 +550,7 @@ class TestFiles:
 
     def test_cut_texts_are_counted_once(self, predictor, tmp_path, caplog):
         write_csv(tmp_path / "in.csv", ["text"], [["sun " * (60 if i % 5 == 0 else 2)] for i in range(25)])
+        predictor = Predictor(predictor.model, predictor.tokenizer, max_windows=1)
         run_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv")
         messages = [record.getMessage() for record in caplog.records]
         assert messages == ["5 of 25 texts are longer than 32 tokens (`max_length`) and were cut"]
