@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Label-aware attention over any encoder: what the shared suite does not ask. Formulas are computed with numpy from the encoder's states."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +11,7 @@ from hf_emotion.modeling import LabelAwareConfig, LabelAwareForSequenceClassific
 from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_, make_tokenizer
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch.testing import assert_close
-from transformers import AutoModel, BertConfig, BertModel, MPNetConfig, MPNetModel
+from transformers import AutoModel, BertConfig, BertModel, MPNetConfig, MPNetModel, TrainingArguments
 
 
 def softmax(scores: np.ndarray, axis: int) -> np.ndarray:
@@ -222,3 +225,29 @@ def test_default_encoder_is_berts_and_a_live_config_stays_as_it_is():
     LabelAwareForSequenceClassification(config)
     assert model.config._attn_implementation == before and config.encoder_config is not model.config
     assert config.hidden_size == TINY_BERT["hidden_size"] and config.get_text_config() is config.encoder_config
+
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "ENCODERS.md"
+
+
+def code_of(document: str, what: str) -> str:
+    """The block of Python with `what` in it."""
+    blocks = re.findall(r"```python\n(.*?)```", document, flags=re.DOTALL)
+    return next(block for block in blocks if what in block)
+
+
+def test_the_documents_code_builds_a_model_and_spares_what_must_not_decay(checkpoints, tmp_path):
+    document, found = DOCUMENT.read_text(encoding="utf-8"), {}
+    code = code_of(document, "from_encoder_pretrained")
+    exec(code.replace("answerdotai/ModernBERT-base", str(checkpoints / "mpnet")), found)
+    model = found["model"]
+    assert model.config.num_labels == 3 and model.config.encoder_config.model_type == "mpnet"
+    exec(code_of(document, "class SparingTrainer"), found)
+    trainer = found["SparingTrainer"](model=model, args=TrainingArguments(tmp_path, use_cpu=True, report_to="none"))
+    decaying = trainer.get_decay_parameter_names(model)
+    assert "model.score.label_embeddings" not in decaying
+    assert {
+        "model.score.weight",
+        "classifier.out_proj.weight",
+        "model.encoder.encoder.layer.0.attention.attn.q.weight",
+    } <= set(decaying)
