@@ -16,12 +16,14 @@ from .. import metrics
 from ..data.splits import label_names, multi_hot
 from ..inference import load_predictor
 from ..metrics.multi_label import tune_thresholds
+from ..modeling.usable_positions import usable_positions
+from ..runtime.loading import read_config
 from ..tasks.base import Table
 from ..tasks.loading import load_split
 
 
 FEWEST, MOST = 5, 40  # rows of a document
-# The arguments of the predictor; without a length, that of the training.
+# The arguments of the predictor; without a length, that of the training. 512 tokens, or the model's positions.
 WAYS: dict[str, dict[str, Any]] = {
     "windows": {},
     "windows, maximum": {"aggregation_strategy": "max"},
@@ -65,9 +67,10 @@ def measure_long_texts(
     texts, gold = {}, {}
     for number, (split, rows) in enumerate(parts.items()):
         texts[split], gold[split] = documents(rows, count, seed + number)
-    ways = {}
+    ways, positions = {}, usable_positions(read_config(checkpoint))
     for way, arguments in WAYS.items():
-        predictor = load_predictor(checkpoint, **arguments)
+        at_once = {name: min(value, positions) for name, value in arguments.items() if name == "max_length"}
+        predictor = load_predictor(checkpoint, **{**arguments, **at_once})
         if not getattr(predictor, "multi_label", False) or predictor.labels != label_names(parts["test"]):
             raise ValueError(
                 f"{checkpoint} has other labels than {dataset}: long texts are measured on those of its own corpus."
