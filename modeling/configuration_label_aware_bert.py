@@ -25,7 +25,7 @@ class LabelAwareBertConfig(LabelAwareFields, BertConfig):
     |---|---|
     | start of W | the identity (`label_attention_init`); of LEAM's convolution, a moving average |
     | start of a label | the mean over its word pieces (`init_label_embeddings`; before that N(0, `initializer_range`²)) |
-    | start of the head's bias | 0 (`head_bias_init`) |
+    | start of the head's bias | the log odds of the labels' frequencies in a training, else 0 (`head_bias_init`) |
     | dropout | of the head's input (`classifier_dropout`, else `hidden_dropout_prob`), none of the attention |
     | tokens that a label attends to | all but padding, [CLS] and [SEP] included |
     | class-balanced weights of several labels | on both terms of a label's cross-entropy; mean over rows and labels |

@@ -28,9 +28,9 @@ class LabelAwareFields(ClassifierFields):
             One feed-forward head for all labels (section 3.3), or one for each.
         head_hidden_size (`int`, *optional*):
             Size of a hidden layer in the head (activation `hidden_act`); `None`: a single linear layer, as in the paper.
-        head_bias_init (`"zeros"` or `"prior"`, defaults to `"zeros"`):
-            Start of the head's bias: 0, or the log odds of the labels' frequencies, for those who know them: the trainings of
-            hf-emotion, and `init_head_bias`.
+        head_bias_init (`"prior"` or `"zeros"`, defaults to `"prior"`):
+            Start of the head's bias: the log odds of how frequent labels are, where a training knows it (those of hf-emotion do, others
+            call `init_head_bias`), or 0.
         class_balanced_beta (`float`, *optional*):
             β of the class-balanced loss (section 3.4), in [0, 1). `None`: no re-weighting.
         class_balanced_normalize (`bool`, defaults to `False`):
@@ -51,7 +51,7 @@ class LabelAwareFields(ClassifierFields):
     leam_radius: int = 2
     tie_head: bool = True
     head_hidden_size: int | None = None
-    head_bias_init: Literal["zeros", "prior"] = "zeros"
+    head_bias_init: Literal["prior", "zeros"] = "prior"
     class_balanced_beta: float | int | None = None
     class_balanced_normalize: bool = False
     class_counts: list[int] | None = None

@@ -264,14 +264,10 @@ def captum_attr() -> Any:
     return captum.attr
 
 
-def _embeddings(model) -> torch.nn.Module:
-    embeddings = getattr(model.base_model, "embeddings", None)
-    if embeddings is None:
-        raise ValueError(
-            f"gradient and integrated-gradients do not fit a {model.config.model_type!r} model, which has no `embeddings`: use "
-            "occlusion."
-        )
-    return embeddings
+def _embeddings(model: PreTrainedModel) -> torch.nn.Module:
+    """What turns token ids into the encoder's input."""
+    encoder = getattr(model, "own_encoder", model.base_model)
+    return getattr(encoder, "embeddings", None) or encoder.get_input_embeddings()
 
 
 def neutral_token(tokenizer: PreTrainedTokenizerBase) -> int:

@@ -14,7 +14,7 @@ import onnx
 import pytest
 import torch
 from hf_emotion.modeling.tfidf_gate import GATE_FILE, TfidfGate
-from model_cases import BY_ID, EMOTIONS, LABELS, TARGETED_TEXTS, make_tokenizer
+from model_cases import ANY_ENCODER_CASES, BY_ID, EMOTIONS, LABELS, TARGETED_TEXTS, make_tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from toolkit_helpers import files_in, one_thread, write_csv
 from transformers import (
@@ -161,6 +161,19 @@ class TestClassifiers:
         expected = probabilities_one_by_one(label_aware, TEXTS)
         np.testing.assert_allclose(found, np.concatenate([expected, expected[::-1]]), atol=1e-5)
         assert np.ptp(expected, axis=0).min() > 0.01  # the texts differ
+
+    @pytest.mark.parametrize(
+        "case_id",
+        [
+            pytest.param(id, marks=[pytest.mark.slow] * (id not in ("any-modernbert", "any-deberta")))
+            for id in ANY_ENCODER_CASES
+        ],
+    )
+    def test_any_encoder(self, root, case_id):
+        folder = save(root / case_id, case_id)
+        export_onnx(folder, root / f"{case_id}-onnx", texts=TEXTS)
+        found = load_predictor(root / f"{case_id}-onnx").probabilities(list(TEXTS))
+        np.testing.assert_allclose(found, probabilities_one_by_one(folder, TEXTS), atol=1e-5)
 
     def test_the_graph_names_no_file_of_the_machine(self, label_aware_onnx):
         """Exported folders are published; torch's exporter notes at each node which lines of which files led to it."""

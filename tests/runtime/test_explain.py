@@ -101,7 +101,9 @@ def only_map(explanation) -> HeatMap:
 def squared_gradients(model, inputs: dict[str, torch.Tensor], label: int) -> np.ndarray:
     """(L,), by autograd: of a logit with respect to what the embedding layer gives."""
     kept = []
-    handle = model.base_model.embeddings.register_forward_hook(lambda module, given, output: kept.append(output))
+    handle = getattr(model, "own_encoder", model.base_model).embeddings.register_forward_hook(
+        lambda module, given, output: kept.append(output)
+    )
     logit = model(**inputs).logits[0, label]
     handle.remove()
     (gradient,) = torch.autograd.grad(logit, kept)
@@ -214,7 +216,7 @@ class TestAttention:
 
 
 class TestGradients:
-    @pytest.mark.parametrize("case", ["label-aware", "esa"])
+    @pytest.mark.parametrize("case", ["label-aware", "esa", "any-mpnet"])
     def test_figure_3(self, predictor, tokenizer, case):
         predictor = predictor(case)
         inputs = tokenizer(TEXT, return_tensors="pt", return_token_type_ids=False)
@@ -237,7 +239,7 @@ class TestGradients:
             np.testing.assert_allclose(heat.values[row], norms / norms.max(), rtol=1e-4)
         assert abs(heat.values[0] - heat.values[1]).max() > 0.01
 
-    @pytest.mark.parametrize("case", ["label-aware", "esa", "qacg", "stock"])
+    @pytest.mark.parametrize("case", ["label-aware", "esa", "qacg", "stock", "any-qwen3"])
     def test_integrated_gradients_are_complete(self, predictor, stock, tokenizer, case):
         predictor = stock if case == "stock" else predictor(case)
         context = {"targets": ["sun"], "aspects": ["fear"]} if case == "qacg" else {}
