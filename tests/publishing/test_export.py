@@ -170,7 +170,9 @@ class TestClassifiers:
         ],
     )
     def test_any_encoder(self, root, case_id):
-        folder = save(root / case_id, case_id)
+        folder = root / case_id
+        BY_ID[case_id].build().save_pretrained(folder)
+        make_tokenizer(folder, model_max_length=32).save_pretrained(folder)
         export_onnx(folder, root / f"{case_id}-onnx", texts=TEXTS)
         found = load_predictor(root / f"{case_id}-onnx").probabilities(list(TEXTS))
         np.testing.assert_allclose(found, probabilities_one_by_one(folder, TEXTS), atol=1e-5)
