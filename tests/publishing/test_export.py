@@ -164,10 +164,7 @@ class TestClassifiers:
 
     @pytest.mark.parametrize(
         "case_id",
-        [
-            pytest.param(id, marks=[pytest.mark.slow] * (id not in ("any-modernbert", "any-deberta")))
-            for id in ANY_ENCODER_CASES
-        ],
+        [pytest.param(id, marks=[pytest.mark.slow] * (id != "any-modernbert")) for id in ANY_ENCODER_CASES],
     )
     def test_any_encoder(self, root, case_id):
         folder = root / case_id
