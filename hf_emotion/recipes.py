@@ -34,9 +34,9 @@ class Recipe:
         dataset_options: arguments of its loader, e.g. {"taxonomy": "ekman"}.
         data_license: of one's own files: an SPDX id or a licence name of the Hub, which the model card names; None: nobody chose one.
         data_terms: of one's own files: their terms in plain words, for the card.
-        model_type: "label-aware-bert", "roberta-esa", "cg-bert", "qacg-bert", "dialogue-bilstm"; "gpt2-mod-ln" or "bert-mod-ln"
-            for replies; "gpt2", a language model, for conversations; or None for the base model's own stock
-            `AutoModelForSequenceClassification`. Classifiers read the replies of a corpus of replies as texts.
+        model_type: "label-aware-bert", "label-aware" (over any text encoder), "roberta-esa", "cg-bert", "qacg-bert",
+            "dialogue-bilstm"; "gpt2-mod-ln" or "bert-mod-ln" for replies; "gpt2", a language model, for conversations; or None for
+            the base model's own stock `AutoModelForSequenceClassification`. Classifiers read the replies of a corpus of replies as texts.
         model_config: fields of the model's configuration that differ from their default. "cg-bert" and "qacg-bert" on one's own
             files get `context_initializer_range` 0.01 where it is not given.
         max_length: tokens per text (context, reply), special tokens included; longer texts are cut.

@@ -37,7 +37,8 @@ def check_input(
     usable = usable_positions(config)
     # With ids the padding counts too, which has the place of none: the table is the bound.
     check_length(
-        given.shape[1], max(usable, getattr(config, "max_position_embeddings", 0)) if inputs_embeds is None else usable
+        given.shape[1],
+        max(usable, getattr(config, "max_position_embeddings", None) or 0) if inputs_embeds is None else usable,
     )
     check_ids("the input ids", input_ids, config.vocab_size)
     return given.shape[:2]

@@ -44,7 +44,10 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
         if self.label_embedding_size is None:
             self.label_embedding_size = self.hidden_size
             if self.label_embedding_init == "words" and self.label_attention != "leam":
-                self.label_embedding_size = getattr(self.encoder_config, "embedding_size", self.hidden_size)
+                words = (
+                    getattr(self.encoder_config, name, None) for name in ("embedding_size", "input_embedding_size")
+                )
+                self.label_embedding_size = next(filter(None, words), self.hidden_size)
         if self.problem_type is None:
             self.problem_type = "multi_label_classification"
         super().__post_init__(**kwargs)

@@ -21,6 +21,7 @@ from transformers.processing_utils import Unpack
 from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple
 
+from .checked_input import can_look
 from .class_balanced_loss import classification_loss
 
 
@@ -69,7 +70,7 @@ class LabelAwareClassifierOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
-START_SPREAD = 3.0  # chosen on the development part of GoEmotions, see docs
+START_SPREAD = 3.0  # a label attends to some tokens more than to others, and to none alone
 
 # These hold their weights themselves: transformers initialises no custom module without parameters of its own, PEFT and
 # quantizers take every nn.Linear for one, and weights that are read outside their module's `forward` cannot be offloaded.
@@ -187,6 +188,17 @@ class LabelAwareHead(nn.Module):
         return self.out_proj(hidden).squeeze(-1)
 
 
+def pooled_tokens(
+    token_mask: torch.Tensor | None, pooling_mask: torch.Tensor | None, shape: tuple[int, int]
+) -> torch.Tensor | None:
+    """The real tokens that labels may attend to, (B, L) of bool, or None for all; ValueError for a mask of another shape."""
+    if pooling_mask is None:
+        return token_mask
+    if tuple(pooling_mask.shape) != tuple(shape):
+        raise ValueError(f"`pooling_mask` must have shape {tuple(shape)}, got {tuple(pooling_mask.shape)}.")
+    return pooling_mask.bool() if token_mask is None else token_mask & pooling_mask.bool()
+
+
 def label_pooling(config) -> nn.Module:
     """The attention that the configuration asks for."""
     return (LeamPooling if config.label_attention == "leam" else LabelAwarePooling)(config)
@@ -239,12 +251,24 @@ def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Te
     Returns:
         (documents, C).
     """
+    exact = exact_dtype(logits)
     index = document_ids[:, None].expand_as(logits)
-    lse = lse.to(logits.dtype).expand_as(logits)
+    lse, given = lse.to(exact).expand_as(logits), logits
+    logits = logits.to(exact)
     largest = lse.new_full((documents, logits.shape[1]), -math.inf).scatter_reduce(0, index, lse, "amax")
     weights = (lse - largest.gather(0, index).detach()).exp()
     empty = torch.zeros_like(largest)
-    return empty.scatter_add(0, index, weights * logits) / empty.scatter_add(0, index, weights)
+    joined = empty.scatter_add(0, index, weights * logits) / empty.scatter_add(0, index, weights)
+    return joined.to(given.dtype)
+
+
+def check_documents(document_ids: torch.Tensor, rows: int) -> None:
+    """ValueError unless they number the documents of `rows` windows from 0 without gaps."""
+    found = document_ids.unique() if can_look(document_ids) else None
+    if document_ids.shape != (rows,) or (found is not None and found.tolist() != list(range(len(found)))):
+        raise ValueError(
+            f"`document_ids` must number the documents of the {rows} rows from 0 without gaps, got {document_ids.tolist()[:10]}."
+        )
 
 
 class LabelVectors(_Model):
@@ -277,9 +301,10 @@ class LabelVectors(_Model):
         else:
             states = self._states_of(tokenizer, texts)
             vectors = torch.stack([state.mean(dim=0) for state in states])
-            vectors -= vectors.mean(dim=0)
-            scores = vectors @ torch.cat(states).T  # (C, tokens)
-            vectors *= START_SPREAD / scores.std(dim=1).mean().clamp(min=1e-6)
+            if len(vectors) > 1:  # one label alone differs from none
+                vectors -= vectors.mean(dim=0)
+                scores = vectors @ torch.cat(states).T  # (C, tokens)
+                vectors *= START_SPREAD / scores.std(dim=1).mean().clamp(min=1e-6)
         self.score.label_embeddings.copy_(vectors)
         return self
 
@@ -292,7 +317,7 @@ class LabelVectors(_Model):
             torch.stack([state.mean(dim=0) for state in self._states_of(tokenizer, texts)])
             for texts in (old_texts, new_texts)
         )
-        centre = old.mean(dim=0)
+        centre = old.mean(dim=0) if len(old) > 1 else torch.zeros_like(old[0])
         # As long as the trained ones are by now.
         length = self.score.label_embeddings.norm(dim=1).mean() / (old - centre).norm(dim=1).mean().clamp(min=1e-6)
         return (new - centre) * length
@@ -395,6 +420,7 @@ class LabelAwareClassifier(_Model):
         )
         logits = self.classifier(outputs.label_representations)  # (B, C)
         if document_ids is not None:
+            check_documents(document_ids, len(logits))
             documents = int(document_ids.max()) + 1
             logits = join_windows(logits, outputs.label_attention_lse, document_ids, documents)
         loss = None if labels is None else classification_loss(logits, labels, self.config)
@@ -445,7 +471,7 @@ class LabelAwareClassifier(_Model):
         self, names: Sequence[str], tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None
     ):
         r"""
-        Add labels after training. The head is shared and labels are vectors, so that a new label has a logit at once; the
+        Add labels after training, placed among the names of the present ones. The head is shared and labels are vectors, so that a new label has a logit at once; the
         logits of the old labels do not change.
 
         The config is extended with the model: `id2label` and `label2id`; `thresholds` by the mean of the present ones
@@ -503,5 +529,6 @@ __all__ = [
     "join_windows",
     "label_classifier",
     "label_pooling",
+    "pooled_tokens",
     "with_sentence",
 ]

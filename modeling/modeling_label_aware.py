@@ -23,10 +23,19 @@ from .label_attention import (
     init_label_weights,
     label_classifier,
     label_pooling,
+    pooled_tokens,
     with_sentence,
 )
 from .nested_encoder import OverAnyEncoder, build_encoder
-from .padding import inverse_order, masked_mean, may_begin_with_padding, places_before_padding, real_tokens, reordered
+from .padding import (
+    first_real,
+    inverse_order,
+    masked_mean,
+    may_begin_with_padding,
+    places_before_padding,
+    real_tokens,
+    reordered,
+)
 
 
 if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
@@ -86,7 +95,7 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
             attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side.
             token_type_ids: (B, L); encoders that do not read them do without.
             position_ids: (B, L), for encoders that read them.
-            pooling_mask: (B, L), 1 for the tokens that labels may attend to, at least one in each row; default: the real ones. Of
+            pooling_mask: (B, L), 1 for the real tokens that labels may attend to, at least one in each row; default: all. Of
                 overlapping windows of a long text it leaves out what another window reads.
 
         Raises:
@@ -99,22 +108,22 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
         inputs = {name: value for name, value in inputs.items() if value is not None}
         if input_ids is not None:
             inputs["input_ids"] = input_ids
+        if (
+            "token_type_ids" not in self._encoder_takes
+        ):  # the tokenizer of another model gives them; of one text they tell nothing
+            inputs.pop("token_type_ids", None)
         for name in inputs.keys() - self._encoder_takes:
-            if (
-                name != "token_type_ids"
-            ):  # which tokenizers of other models give, and which tell nothing of a single text
-                raise ValueError(f"`{name}` is no input of a {encoder.model_type!r} model: leave it out.")
-            inputs.pop(name)
+            raise ValueError(f"`{name}` is no input of a {encoder.model_type!r} model: leave it out.")
         if getattr(encoder, "type_vocab_size", 0):
             check_ids("`token_type_ids`", token_type_ids, encoder.type_vocab_size)
         token_mask = real_tokens(attention_mask, batch_size, length)  # (B, L)
         places = None
-        if attention_mask is not None and token_mask is not None and may_begin_with_padding(token_mask):
+        if token_mask is not None and may_begin_with_padding(token_mask):
             # Padding goes behind the tokens, where it changes the positions of no encoder.
             places = places_before_padding(token_mask)  # (B, L)
             order = inverse_order(places)
             inputs = {name: reordered(value, order) for name, value in inputs.items()}
-            attention_mask = token_mask.gather(1, order).to(attention_mask.dtype)
+            attention_mask = token_mask.gather(1, order).long()
         for name in ("output_attentions", "output_hidden_states"):
             kwargs.setdefault(name, getattr(self.config, name))
         if "use_cache" in self._encoder_takes:  # of decoder-only models; nothing comes after the text
@@ -133,7 +142,7 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
         states = hidden_states
         if token_mask is not None:  # NaN times 0 is NaN: with a local attention padding may see nothing
             states = states.masked_fill(~token_mask[..., None], 0.0)
-        pooled = token_mask if pooling_mask is None else pooling_mask.bool()
+        pooled = pooled_tokens(token_mask, pooling_mask, (batch_size, length))
         representations, label_attentions, lse = self.score(states, pooled)
         if self.config.label_attention == "bilinear":
             representations = with_sentence(representations, self._sentence(states, token_mask))  # (B, C, 2d)
@@ -148,16 +157,13 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
 
     def _sentence(self, hidden_states: torch.Tensor, token_mask: torch.Tensor | None) -> torch.Tensor:
         """(B, L, d), (B, L) or None -> s (B, d)."""
+        if self.config.sentence_representation == "first":
+            return first_real(hidden_states, token_mask)
         if token_mask is None:
             token_mask = torch.ones_like(hidden_states[..., 0], dtype=torch.bool)
         if self.config.sentence_representation == "mean":
             return masked_mean(hidden_states, token_mask)
-        places = torch.arange(token_mask.shape[1], device=token_mask.device)
-        if self.config.sentence_representation == "first":
-            chosen = token_mask.int().argmax(dim=1)  # of equal values the first
-        else:
-            chosen = places.where(token_mask, 0).amax(dim=1)
-        return hidden_states.gather(1, chosen[:, None, None].expand(-1, 1, hidden_states.shape[-1]))[:, 0]
+        return first_real(hidden_states.flip(1), token_mask.flip(1))
 
 
 def _reordered_maps(maps: torch.Tensor, places: torch.Tensor) -> torch.Tensor:

@@ -29,6 +29,7 @@ from .label_attention import (
     init_label_weights,
     label_classifier,
     label_pooling,
+    pooled_tokens,
     with_sentence,
 )
 from .padding import additive_mask, first_real, may_begin_with_padding, positions_from_first_real, real_tokens
@@ -91,7 +92,7 @@ class LabelAwareBertModel(LabelVectors, LabelAwareBertPreTrainedModel):
         Args:
             input_ids, token_type_ids, position_ids, inputs_embeds: as in [`BertModel`]; positions count from the first real token.
             attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side; or of four dimensions, see `real_tokens`.
-            pooling_mask: (B, L), 1 for the tokens that labels may attend to, at least one in each row; default: the real ones. Of
+            pooling_mask: (B, L), 1 for the real tokens that labels may attend to, at least one in each row; default: all. Of
                 overlapping windows of a long text it leaves out what another window reads.
 
         Raises:
@@ -120,9 +121,8 @@ class LabelAwareBertModel(LabelVectors, LabelAwareBertPreTrainedModel):
             **kwargs,
         ).last_hidden_state  # (B, L, d)
 
-        representations, label_attentions, lse = self.score(
-            hidden_states, token_mask if pooling_mask is None else pooling_mask.bool()
-        )
+        pooled = pooled_tokens(token_mask, pooling_mask, (batch_size, length))
+        representations, label_attentions, lse = self.score(hidden_states, pooled)
         if self.config.label_attention == "bilinear":
             sentence = first_real(hidden_states, leading)  # (B, d)
             if self.pooler is not None:

@@ -68,6 +68,11 @@ def build_encoder(config: PreTrainedConfig, reads: str) -> PreTrainedModel:
             f"`encoder_config` is of a {encoder.config.model_type!r} model, which reads `{encoder.main_input_name}`: {reads} need a "
             "text encoder, which reads `input_ids`."
         )
+    if "attention_mask" not in inspect.signature(encoder.forward).parameters:
+        raise ValueError(
+            f"`encoder_config` is of a {encoder.config.model_type!r} model, which reads padding like words: {reads} need an encoder "
+            "that takes an `attention_mask`."
+        )
     return encoder
 
 

@@ -9,7 +9,7 @@ from transformers import TextClassificationPipeline
 from transformers.pipelines.base import ChunkPipeline
 
 from .checked_input import check_finite, check_text
-from .text_windows import check_windows, special_borders, split_row
+from .text_windows import special_borders, split_row, window_overlap
 from .tfidf_gate import TfidfGate, load_gate
 from .usable_positions import usable_positions
 
@@ -100,11 +100,12 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         """One window after the other."""
         limit = min(self.tokenizer.model_max_length, usable_positions(self.model.config))
         size = min(tokenizer_kwargs.pop("max_length", None) or limit, limit)
-        shared = check_windows(size, stride, max_windows, aggregation_strategy, self._multi_label)
+        shared = window_overlap(size, stride, max_windows, aggregation_strategy, self._multi_label)
         if not isinstance(inputs, (dict, list)):  # those of the stock class: a pair of texts
             check_text(inputs)
         if self.gate is not None and not isinstance(inputs, str):
             raise ValueError(f"a model with TF-IDF gating takes texts as strings, got {inputs!r}.")
+        tokenizer_kwargs.pop("padding", None)  # a text alone needs none, and windows must not hold any
         cut = max_windows == 1 or not isinstance(inputs, str)
         tokenizer_kwargs = {"truncation": cut, "verbose": False, **tokenizer_kwargs}
         if tokenizer_kwargs["truncation"]:
@@ -143,13 +144,14 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
     ):
         logits, lse = (torch.cat([window[name].float() for window in model_outputs]) for name in ("logits", "lse"))
         check_finite(logits)
-        # One attention over the tokens of all windows is that within each one times that over windows.
-        joined = (
-            {"logits": (lse.softmax(dim=0) * logits).sum(dim=0, keepdim=True)}
-            if len(logits) > 1
-            else {"logits": logits}
+        if aggregation_strategy == "max":
+            logits = logits.amax(dim=0, keepdim=True)
+        elif len(logits) > 1:
+            # One attention over the tokens of all windows is that within each one times that over windows.
+            logits = (lse.softmax(dim=0) * logits).sum(dim=0, keepdim=True)
+        scores = super().postprocess(
+            {"logits": logits}, function_to_apply=function_to_apply, top_k=None, _legacy=False
         )
-        scores = super().postprocess(joined, function_to_apply=function_to_apply, top_k=None, _legacy=False)
         if not _legacy:  # the caller named `top_k`
             return scores[:top_k]
         config = self.model.config

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 STRATEGIES = ("average", "max")  # how the windows of a text become one answer
 
 
-def check_windows(
+def window_overlap(
     size: int, stride: int | None, max_windows: int | None, aggregation_strategy: str, multi_label: bool
 ) -> int:
     """
@@ -35,12 +35,14 @@ def check_windows(
 def special_borders(tokenizer, encoded, row: int) -> tuple[int, int]:
     """How many special tokens stand before and behind a text of what a tokenizer gave."""
     encodings = getattr(encoded, "encodings", None)
-    if encodings:
-        special = encodings[row].special_tokens_mask
-    else:
-        special = tokenizer.get_special_tokens_mask(encoded["input_ids"][row], already_has_special_tokens=True)
-    own = [place for place, value in enumerate(special) if not value]
-    return (own[0], len(special) - 1 - own[-1]) if own else (len(special), 0)
+    if not encodings:  # a slow tokenizer, whose mask counts unknown tokens too
+        special = tokenizer.build_inputs_with_special_tokens([])
+        pairs = zip(special, encoded["input_ids"][row], strict=False)
+        before = next((place for place, (one, other) in enumerate(pairs) if one != other), len(special))
+        return before, len(special) - before
+    mask = encodings[row].special_tokens_mask
+    own = [place for place, value in enumerate(mask) if not value]
+    return (own[0], len(mask) - 1 - own[-1]) if own else (len(mask), 0)
 
 
 def window_spans(length: int, size: int, shared: int, most: int | None = None) -> list[tuple[int, int, int, int]]:
@@ -91,4 +93,4 @@ def split_row(
     return windows, spans[-1][1] < end - before
 
 
-__all__ = ["STRATEGIES", "check_windows", "special_borders", "split_row", "window_spans"]
+__all__ = ["STRATEGIES", "special_borders", "split_row", "window_overlap", "window_spans"]

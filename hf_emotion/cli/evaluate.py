@@ -73,7 +73,15 @@ def evaluate(
     from ..runs.evaluate import evaluate as run
 
     refuse_existing(replies)
-    predictor = load_predictor(checkpoint, taxonomy, max_length, dtype=dtype, stride=stride, max_windows=max_windows)
+    predictor = load_predictor(
+        checkpoint,
+        taxonomy,
+        max_length,
+        dtype=dtype,
+        stride=stride,
+        max_windows=max_windows,
+        aggregation_strategy=aggregation,
+    )
     takes = predictor.task.settings
     settings: dict[str, Any] = {
         "threshold": threshold,

@@ -103,12 +103,12 @@ def _train(
     recipe: Recipe, output: Path, data_dir: str | Path | None, resume: bool, splits: DatasetDict | None
 ) -> dict[str, Any]:
     recipe = check_parts(recipe)
-    own_task = task_of_type(recipe.model_type)
-    if own_task is not None:
-        recipe = check_parts(own_task.over_base_model(recipe))
     main_process = int(os.environ.get("RANK", "0")) == 0
     if not main_process:  # with several processes, only the first one logs
         logging.getLogger("hf_emotion").setLevel(logging.ERROR)
+    own_task = task_of_type(recipe.model_type)
+    if own_task is not None:
+        recipe = check_parts(own_task.over_base_model(recipe))
     recipe_file = output / "recipe.yaml"
     if splits is not None:
         splits, recipe = splits.copy(), dataclasses.replace(recipe, dataset_options={})  # which are not applied

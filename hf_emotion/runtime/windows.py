@@ -38,9 +38,9 @@ def windowing(
     aggregation_strategy: str | None = None,
     multi_label: bool = True,
 ) -> Windowing:
-    """Windows of `max_length` tokens; ValueError, see `check_windows`."""
+    """Windows of `max_length` tokens; ValueError, see `window_overlap`."""
     strategy = aggregation_strategy or "average"
-    shared = text_windows.check_windows(max_length, stride, max_windows, strategy, multi_label)
+    shared = text_windows.window_overlap(max_length, stride, max_windows, strategy, multi_label)
     return Windowing(max_length, shared, max_windows, strategy)
 
 

@@ -83,7 +83,8 @@ def measure_long_texts(
         encoded = predictor.encode(texts["test"])
         probabilities = predictor.probabilities(encoded)
         seconds = time.perf_counter() - start
-        read = sum(map(len, encoded.inputs["input_ids"]))
+        counted = encoded.inputs.get("pooling_mask", encoded.inputs["input_ids"])
+        read = sum(sum(map(bool, row)) if "pooling_mask" in encoded.inputs else len(row) for row in counted)
         figures = metrics.goemotions(gold["test"].astype(int), probabilities, tuned, predictor.labels)
         own = metrics.goemotions(gold["test"].astype(int), probabilities, list(predictor.thresholds), predictor.labels)
         ways[way] = {

@@ -20,6 +20,7 @@ from ..io.files import write_json, write_text
 from ..metrics.significance import mean_std, over_seeds
 from ..recipes import Recipe, make_recipe, read_yaml
 from ..reports.finished_runs import read_report
+from ..tasks import task_of_type
 from ..tasks.cards import table as markdown_table
 from ..training.recipe_checks import load_recipe
 from .published import GOEMOTIONS_LABELS, TABLES, Figure, Table
@@ -84,6 +85,9 @@ def reproduce(
             written.append(_run_baseline(name, first, recipe, Path(records) / table, data_dir))
             continue
         recipe = load_recipe(name, overrides)
+        task = task_of_type(recipe.model_type)
+        if task is not None:  # the recipe that the run will have, by which its record is named
+            recipe = task.over_base_model(recipe)
         for seed in range(recipe.seeds[0], recipe.seeds[0] + seeds):
             one = dataclasses.replace(recipe, seeds=[seed])
             path = Path(records) / table / record_name(name, one)

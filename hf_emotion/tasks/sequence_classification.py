@@ -2,6 +2,7 @@
 """Classifiers of texts, with or without aspects: from a recipe to a model, and rows as it reads them."""
 
 import difflib
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -33,6 +34,9 @@ from ..runtime.windows import Windowing
 from .base import Prepared
 from .corpus_metrics import single_label
 from .rows import class_counts, label_matrix
+
+
+logger = logging.getLogger(__name__)
 
 
 def build_classifier(
@@ -126,6 +130,11 @@ def _start_labels(
     config = model.config
     if config.label_embedding_size == model.label_start_size:
         model.init_label_embeddings(tokenizer, [label_texts.get(name, name) for name in label_names])
+    else:
+        logger.warning(
+            "the label vectors start at random: `label_embedding_size` is %d, and words (states) have %d dimensions",
+            *(config.label_embedding_size, model.label_start_size),
+        )
     if config.head_bias_init == "prior" and frequencies is not None:
         model.init_head_bias(frequencies)
 

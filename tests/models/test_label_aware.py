@@ -73,6 +73,16 @@ def test_windows_of_a_document_are_read_by_one_attention_over_all_their_tokens(c
     assert_close(outputs.logits[0].detach().numpy(), expected, rtol=1e-9, atol=1e-9)
     alone = model(input_ids=ids[2:], attention_mask=mask[2:])
     assert_close(outputs.logits[1:], alone.logits, rtol=1e-9, atol=1e-9)
+    # Padding stays padding, whatever the pooling mask says.
+    shorter = model(input_ids=ids[2:, :4])
+    mask[2, 4:] = 0
+    everything = model(input_ids=ids[2:], attention_mask=mask[2:], pooling_mask=torch.ones(1, 6))
+    assert_close(everything.logits, shorter.logits, rtol=1e-9, atol=1e-9)
+    for wrong in ([0, 2, 2], [0, 0]):
+        with pytest.raises(ValueError, match="`document_ids` must number the documents of the 3 rows"):
+            model(**given, document_ids=torch.tensor(wrong))
+    with pytest.raises(ValueError, match=r"`pooling_mask` must have shape \(3, 6\), got \(3, 5\)"):
+        model(input_ids=ids, pooling_mask=pooling[:, :5])
 
 
 @pytest.fixture(scope="module")

@@ -128,9 +128,14 @@ def test_max_windows_bounds_what_is_read_and_what_is_cut_is_counted(predictor, t
 
 def test_the_maximum_finds_what_any_window_holds(predictor):
     whole = Predictor(predictor.model, predictor.tokenizer, max_length=14, stride=0, aggregation_strategy="max")
-    ids = whole.encode([LONG, SHORT]).inputs["input_ids"]
+    windows = whole.encode([LONG]).inputs
     with torch.no_grad():
-        alone = torch.cat([whole.model(torch.tensor([row])).logits.sigmoid() for row in ids[:-1]])
+        alone = torch.cat(
+            [
+                whole.model(torch.tensor([ids]), pooling_mask=torch.tensor([mask])).logits.sigmoid()
+                for ids, mask in zip(windows["input_ids"], windows["pooling_mask"], strict=True)
+            ]
+        )
     np.testing.assert_allclose(whole.probabilities([LONG, SHORT])[0], alone.amax(0).numpy(), rtol=0, atol=1e-6)
     classify = EmotionClassificationPipeline(model=predictor.model, tokenizer=predictor.tokenizer)
     items = classify(LONG, top_k=None, max_length=14, stride=0, aggregation_strategy="max")
@@ -140,11 +145,28 @@ def test_the_maximum_finds_what_any_window_holds(predictor):
 
 
 def test_files_commands_and_exported_models_read_the_same(predictor, tiny_run, tmp_path):
-    expected = predictor.probabilities([LONG, SHORT])
+    expected, known = predictor.probabilities([LONG, SHORT]), []
     write_csv(tmp_path / "in.csv", ["text"], [[LONG], [SHORT]])
     predict_file(predictor, tmp_path / "in.csv", tmp_path / "out.jsonl", top_k=3, progress=False)
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [row["truncated"] for row in rows] == [False, False]
+    for strategy in ("average", "max"):
+        shown = invoke(
+            *(
+                "evaluate",
+                tiny_run,
+                "--dataset",
+                "quickstart",
+                "--max-length",
+                8,
+                "--aggregation-strategy",
+                strategy,
+                "--json",
+            )
+        )
+        found = json.loads(shown[shown.index("{") :])
+        known.append(found["metrics"]["fixed"]["macro_average_precision"])
+    assert known[0] != known[1]
     output = invoke("predict", tiny_run, LONG, SHORT, "--json", "--top-k", 3, "--max-length", 14)
     printed = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     export_onnx(tiny_run, tmp_path / "exported", texts=[SHORT, LONG])
@@ -179,6 +201,8 @@ def test_the_pipeline_reads_whole_texts(predictor, batch_size):
     assert [item["label"] for item in classify(LONG, top_k=3, max_length=14)] == [
         item["label"] for item in found[1][:3]
     ]
+    padded = classify(LONG, top_k=None, max_length=14, padding="max_length")
+    assert padded == found[1]  # a text alone needs no padding, and no window must hold any
     cut = classify(LONG, top_k=None, max_length=14, max_windows=1)
     assert cut != found[1]
 

@@ -19,7 +19,7 @@ LAA_CE = {  # the paper's setting (section 4.2), and what GoEmotions' authors do
     "dataset": "goemotions",
     "dataset_options": {"taxonomy": "goemotions"},
     "model_type": "label-aware-bert",
-    "model_config": {"label_attention": "bilinear"},
+    "model_config": {"label_attention": "bilinear", "head_bias_init": "zeros"},
     "max_length": 50,
     "threshold": 0.3,
     "table_row": "LAA + CE",
@@ -45,18 +45,23 @@ DIFFERENCES = {  # from laa_ce, beside name and description
     "laa_cb": {
         "table_row": "LAA + CB",
         "published": {"macro_f1": 0.52},
-        "model_config": {"label_attention": "bilinear", "class_balanced_beta": 0.95},
+        "model_config": {"label_attention": "bilinear", "head_bias_init": "zeros", "class_balanced_beta": 0.95},
     },
     "laa_cb_strong": {
         "table_row": None,
         "published": {},
         "model_config": {
             "label_attention": "bilinear",
+            "head_bias_init": "zeros",
             "class_balanced_beta": 0.999,
             "class_balanced_normalize": True,
         },
     },
-    "leam_ce": {"table_row": "LEAM + CE", "published": {"macro_f1": 0.5}, "model_config": {"label_attention": "leam"}},
+    "leam_ce": {
+        "table_row": "LEAM + CE",
+        "published": {"macro_f1": 0.5},
+        "model_config": {"label_attention": "leam", "head_bias_init": "zeros"},
+    },
 }
 
 CONTEXT_GUIDED = {  # "Experiments": the paper's setting, for both corpora
@@ -349,7 +354,12 @@ class TestOverrides:
             ["dataset_options.taxonomy=ekman", "model_config.tie_head=false", "training_arguments.max_steps=3"],
         )
         assert recipe.dataset_options == {"taxonomy": "ekman"}
-        assert recipe.model_config == {"label_attention": "bilinear", "class_balanced_beta": 0.95, "tie_head": False}
+        assert recipe.model_config == {
+            "label_attention": "bilinear",
+            "head_bias_init": "zeros",
+            "class_balanced_beta": 0.95,
+            "tie_head": False,
+        }
         assert recipe.training_arguments["max_steps"] == 3
         assert recipe.training_arguments["learning_rate"] == 5e-5  # the others stay
 

@@ -55,7 +55,10 @@ def over_base_model(recipe: Recipe) -> Recipe:
     fields = dict(recipe.model_config)
     if fields.get("sentence_representation") == "cls":
         fields["sentence_representation"] = "first"
-    logger.warning("%s is a %r model: its model type is %r", recipe.base_model, encoder.model_type, general)
+    logger.warning(
+        "the base model %s is no BERT but a %r model: the model type becomes %r instead of %r",
+        *(recipe.base_model, encoder.model_type, general, special),
+    )
     return dataclasses.replace(recipe, model_type=general, model_config=fields)
 
 
