@@ -20,7 +20,6 @@ from ..io.files import write_json, write_text
 from ..metrics.significance import mean_std, over_seeds
 from ..recipes import Recipe, make_recipe, read_yaml
 from ..reports.finished_runs import read_report
-from ..tasks import task_of_type
 from ..tasks.cards import table as markdown_table
 from ..training.recipe_checks import load_recipe
 from .published import GOEMOTIONS_LABELS, TABLES, Figure, Table
@@ -85,9 +84,6 @@ def reproduce(
             written.append(_run_baseline(name, first, recipe, Path(records) / table, data_dir))
             continue
         recipe = load_recipe(name, overrides)
-        task = task_of_type(recipe.model_type)
-        if task is not None:  # the recipe that the run will have, by which its record is named
-            recipe = task.over_base_model(recipe)
         for seed in range(recipe.seeds[0], recipe.seeds[0] + seeds):
             one = dataclasses.replace(recipe, seeds=[seed])
             path = Path(records) / table / record_name(name, one)
@@ -199,10 +195,16 @@ def encoder_name(base_model: str) -> str:
     return Path(base_model).name if Path(base_model).is_dir() else base_model
 
 
+# What a run makes of the model type of its recipe where the encoder, which every record names, is no BERT.
+CONVERTED = {"label-aware-bert", "label-aware"}
+
+
 def changed_settings(name: str, recipe: Recipe) -> dict[str, Any]:
     """Settings of a run that differ from the packaged recipe: "training_arguments.learning_rate" -> value."""
     packaged, own = (_flat(dataclasses.asdict(one)) for one in (load_recipe(name), recipe))
     differing = {key for key in packaged.keys() | own.keys() if packaged.get(key) != own.get(key)}
+    if {packaged["model_type"], own["model_type"]} == CONVERTED:
+        differing -= {"model_type", "model_config.sentence_representation"}
     return {key: own.get(key) for key in sorted(differing) if key.split(".")[0] not in SAME_TABLE_ROW}
 
 
