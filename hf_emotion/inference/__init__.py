@@ -50,7 +50,7 @@ def load_predictor(
     options = {name: value for name, value in given.items() if value is not None}
     for name in options.keys() - task.predictor_options:
         raise ValueError(
-            f"`{name}` ({options[name]!r}) does not go with {checkpoint}, a model for {task.name}: leave it out."
+            f"`{name}` {options[name]!r} does not go with {checkpoint}, which is a model for {task.name}: leave it out."
         )
     return task.predictor(model, tokenizer, max_length=max_length, **options)
 

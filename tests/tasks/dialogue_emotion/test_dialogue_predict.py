@@ -753,7 +753,7 @@ class TestCommand:
         ("arguments", "code", "message"),
         [
             (["Ann: a day", " "], 1, "error: turn 2 must be"),
-            (["a day", "--taxonomy", "ekman"], 1, "error: `taxonomy` 'ekman' rolls emotions up"),
+            (["a day", "--taxonomy", "ekman"], 1, "error: `taxonomy` 'ekman' does not go with"),
             (
                 ["a day", "--max-length", "100"],
                 1,
