@@ -56,7 +56,8 @@ def explain(
         merge: how to combine the scores of a word's pieces: "sum" or "max" (the piece of the largest magnitude); "none" shows each
             piece.
         layer, head: for CG-BERT and QACG-BERT, counted from 0, which is the default.
-        max_length: tokens per text, at most the model's positions; default: as many as in training. Longer texts are cut, with a warning.
+        max_length: tokens that are read at once, at most the model's positions; default: as many as in training. The attention of a
+            label-aware model spans longer texts, in windows; for all else they are cut, with a warning.
 
     Raises:
         OSError: no such checkpoint.
