@@ -7,6 +7,7 @@ Shapes: N texts, W windows, C labels.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +66,7 @@ def split_windows(
     cut = np.zeros(rows, bool)
     for row in range(rows):
         whole = {name: values[row] for name, values in inputs.items()}
-        parts = [{**whole, "pooling_mask": [1] * len(whole["input_ids"])}]
+        parts: list[dict[str, Any]] = [{**whole, "pooling_mask": [1] * len(whole["input_ids"])}]
         if row in borders:
             parts, cut[row] = text_windows.split_row(whole, borders[row], windows.size, windows.stride, windows.most)
         documents += [row] * len(parts)

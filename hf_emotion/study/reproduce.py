@@ -195,15 +195,12 @@ def encoder_name(base_model: str) -> str:
     return Path(base_model).name if Path(base_model).is_dir() else base_model
 
 
-# What a run makes of the model type of its recipe where the encoder, which every record names, is no BERT.
-CONVERTED = {"label-aware-bert", "label-aware"}
-
-
 def changed_settings(name: str, recipe: Recipe) -> dict[str, Any]:
     """Settings of a run that differ from the packaged recipe: "training_arguments.learning_rate" -> value."""
     packaged, own = (_flat(dataclasses.asdict(one)) for one in (load_recipe(name), recipe))
     differing = {key for key in packaged.keys() | own.keys() if packaged.get(key) != own.get(key)}
-    if {packaged["model_type"], own["model_type"]} == CONVERTED:
+    # The second is what a run makes of the first where the encoder, which every record names, is no BERT.
+    if {packaged["model_type"], own["model_type"]} == {"label-aware-bert", "label-aware"}:
         differing -= {"model_type", "model_config.sentence_representation"}
     return {key: own.get(key) for key in sorted(differing) if key.split(".")[0] not in SAME_TABLE_ROW}
 
