@@ -57,12 +57,10 @@ test: lint
 test-full: lint
 	$(PYTEST)
 
-# Hours of faults: trainings and jobs killed, a predictor shared by threads, files and arguments of all kinds. One JSON line each.
+# Hours of faults: trainings and jobs killed, a predictor shared by threads, files and arguments of all kinds. Writes
+# benchmarks/dependability.json, from which the book has its figures.
 endurance: .venv/installed
-	$(BIN)/python -m tests.endurance.kill_training --kills 50
-	$(BIN)/python -m tests.endurance.bulk --rows 1000000 --kills 10
-	$(BIN)/python -m tests.endurance.soak --minutes 10 --threads 16
-	$(BIN)/python -m tests.endurance.fuzz --cases 5000
+	$(BIN)/python -m tests.endurance
 
 # What `make test` runs in its smallest form: the faults in full, the oldest supported transformers beside the installed one (fetched once
 # into build/), the record of behaviour, and the benchmarks in their small sizes. benchmarks/RESULTS.md stays as it is.

@@ -4,6 +4,7 @@ What the pages do not say themselves: a line `<!-- generated: KIND [NAME] -->` i
 docstrings and its records, each time the book is built.
 """
 
+import ast
 import dataclasses
 import inspect
 import json
@@ -174,22 +175,34 @@ def included(name: str) -> str:
 
 
 def dependability(name: str) -> str:
-    """What was tried to break the toolkit, from its record."""
+    """What was tried to break the toolkit, from its record: for each fault what it is, and what was found."""
     record = json.loads((ROOT / "benchmarks" / "dependability.json").read_text(encoding="utf-8"))
     parts = []
     for command, measured in record.items():
-        rows = [
-            [f"`{key}`", _escaped(json.dumps(value, ensure_ascii=False))] for key, value in measured["found"].items()
-        ]
-        parts += [
-            f"### `{command}`",
-            "",
-            *_table(["", "found"], rows),
-            "",
-            ", ".join(f"{k} {v}" for k, v in measured["machine"].items()),
-            "",
-        ]
+        script = ROOT / "tests" / "endurance" / f"{command.split()[0]}.py"
+        what = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))).split("\n\n")[0]
+        what = " ".join(what.partition(": `python")[0].split()).rstrip(":.")
+        parts += [f"## `{command}`", "", f"{_escaped(what)}.", ""]
+        parts += [f"{'Passed' if measured['passed'] else '**Failed**'}.", ""]
+        found = measured["found"]
+        if points := found.get("entry points"):
+            rows = [
+                [point, f"{one['cases']:,}", str(one["crashes"]), str(one["seconds"])] for point, one in points.items()
+            ]
+            parts += [*_table(["entry point", "cases", "crashes", "seconds"], rows), ""]
+        else:
+            rows = [[key.replace("_", " "), _shown(value)] for key, value in found.items()]
+            parts += [*_table(["", "found"], rows), ""]
+        parts += [", ".join(f"{key} {value}" for key, value in measured["machine"].items()) + ".", ""]
     return "\n".join(parts)
+
+
+def _shown(value) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return f"{value:,}" if isinstance(value, (int, float)) else str(value)
 
 
 KINDS: dict[str, Callable[[str], str]] = {

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Equations as MathML, which browsers draw by themselves: MathJax would come from the network whenever a page is read."""
 
+import re
+
 from docutils import nodes
 from docutils.utils.math import MathError, latex2mathml, unichar2tex
 from sphinx.application import Sphinx
@@ -12,7 +14,8 @@ logger = logging.getLogger(__name__)
 
 def _visit(tag: str, as_block: bool):
     def visit(self, node):
-        code = node.astext().translate(unichar2tex.uni2tex_table)
+        code = re.sub(r"(\\(?:begin|end)\{)(?:align|equation|gather)\*?\}", r"\1aligned}", node.astext())
+        code = code.translate(unichar2tex.uni2tex_table)
         try:
             drawn = latex2mathml.tex2mathml(code, as_block=as_block)
         except MathError as error:

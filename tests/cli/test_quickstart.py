@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a new user does: `make quickstart`, then every command and every Python example of the README, word for word. The quickstart
-and the first example run as a user runs them, each in a process of its own and with MiniLM; the others in this process, where
-"minilm" is a small encoder with MiniLM's tokenizer.
+What a new user does: `make quickstart`, then every command and every Python example of the README and of the book, word for word. The
+quickstart and the first example run as a user runs them, each in a process of its own and with MiniLM; the others in this process, where
+"minilm" is a small encoder with MiniLM's tokenizer. Each document starts in a folder of its own, with the quickstart's run.
 """
 
 import contextlib
@@ -20,11 +20,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from authors_weights import ABSA_SIZES, absa_weights, save_reference
+from documents import BLOCKS, NEVER, Block, read_blocks
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
@@ -44,21 +46,14 @@ from transformers import BertConfig, BertModel
 
 import hf_emotion
 from hf_emotion import cli
+from hf_emotion.recipes import find_recipe, packaged_recipes, read_yaml, recipe_name
 from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
 from hf_emotion.taxonomies import GOEMOTIONS
 
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for trainings, which other work on the machine slows
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
-
-
-COMMANDS = [line for block in blocks("bash") for line in block.splitlines() if line.strip()]
 LINES = MAKEFILE.replace("\\\n", " ")
 SENTENCES = re.search(r"^SENTENCES := (.*)", LINES, re.MULTILINE).group(1)
 QUICKSTART = [
@@ -143,7 +138,7 @@ def write_reply_corpora(folder: Path, draw: random.Random) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A user's folder after `make quickstart` (with a small encoder), and data of the forms that the README speaks of."""
+    """A user's folder after `make quickstart` (with a small encoder), and data of the forms that the documents speak of."""
     folder = tmp_path_factory.mktemp("user")
 
     # A corpus in GoEmotions' format; the sentences mean nothing.
@@ -199,9 +194,8 @@ def folder(tmp_path_factory):
     ):
         with (folder / name).open("w", newline="") as file:
             csv.writer(file).writerows([header, *rows])
-    for name in ("my_recipe.yaml", "my_aspects.yaml", "my_dialogues.yaml", "my_replies.yaml"):
-        (recipe,) = (block for block in blocks("yaml") if f"# {name}" in block)
-        (folder / name).write_text(recipe)
+    for block in BLOCKS:
+        write_file(block, folder, replace=False)
     # A checkpoint as the papers' own code saves it; the sizes lie beside it.
     weights = absa_weights("per_head", gate_bias=True, dtype=torch.float32)
     save_reference(folder / "qacg_checkpoint.bin", weights, ABSA_SIZES, "bert_config.json")
@@ -260,18 +254,69 @@ def test_the_run_folder_holds_what_the_readme_says(folder):
     }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_of_the_readme_runs(folder, command):
+RECIPES = {
+    read_yaml(path.read_text(encoding="utf-8"))["name"]: recipe_name(path)
+    for path in packaged_recipes()
+    if path.parent.name != "ready"
+}
+
+
+def write_file(block: Block, folder: Path, replace: bool = True) -> None:
+    if block.file is not None and (replace or not (folder / block.file).exists()):
+        (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / block.file).write_text(block.code, encoding="utf-8")
+
+
+def stand_ins(text: str, page: Path, start: Path) -> None:
+    """The runs of packaged recipes that a text speaks of, where its page has trained none: trained here, once, in small."""
+    for name in re.findall(r"\bruns/(\w+)", text):
+        if (page / "runs" / name).exists() or re.search(rf"(-o|--output)[ =]runs/{name}\b", text):
+            continue
+        if not (start / "runs" / name).exists():
+            if name == "minilm_roberta":
+                run_command(["hf-emotion", "convert", "minilm", "runs/minilm_roberta", "--to-roberta"], start)
+            elif name in RECIPES:
+                model_type = read_yaml(find_recipe(RECIPES[name]).read_text(encoding="utf-8")).get("model_type")
+                base = {"roberta-esa": "runs/minilm_roberta", "gpt2-mod-ln": "runs/pretrain_gpt2_small_dialogue"}
+                options = [] if model_type == "gpt2" else ["--base-model", base.get(model_type, "minilm")]
+                stand_ins(" ".join(options), start, start)
+                run_command(["hf-emotion", "train", RECIPES[name], *options, "--set", "num_train_epochs=1"], start)
+        if page != start and (start / "runs" / name).exists():
+            shutil.copytree(start / "runs" / name, page / "runs" / name)
+
+
+@pytest.fixture(scope="module")
+def page(request, folder, tmp_path_factory):
+    """The folder of one document, and the names that its Python has defined."""
+    own = tmp_path_factory.mktemp("page") / "user"
+    shutil.copytree(folder, own)
+    yield SimpleNamespace(folder=own, names={})
+    shutil.rmtree(own)
+
+
+def run_line(line: str, folder: Path, start: Path) -> str:
+    """A line of a bash block: `hf-emotion` in this process, anything else in a shell."""
     stdin = ""
-    if piped := re.fullmatch(r'echo "(.*)" \| (.*)', command):
-        stdin, command = piped.groups()
-    output = run_command(shlex.split(command), folder, stdin)
-    assert output.strip()
+    stand_ins(line, folder, start)
+    if piped := re.fullmatch(r'echo "([^"]*)" \| (hf-emotion .*)', line):
+        stdin, line = piped.groups()
+    words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
+    if words[0] == "hf-emotion" and not any(set(word) <= set("|&;<>()") for word in words):
+        return run_command(shlex.split(line, comments=True), folder, stdin)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "HF_EMOTION_DATA": str(folder / "corpora"), "HF_HUB_OFFLINE": "1"}
+    result = subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, f"{line}\n{result.stdout[-2000:]}\n{result.stderr[-4000:]}"
+    return result.stdout
+
+
+def check_output(command: str, output: str, folder: Path) -> None:
+    """What some commands must have printed or written."""
     if "--output emotions.jsonl" in command:
         rows = [json.loads(line) for line in (folder / "emotions.jsonl").read_text().splitlines()]
         assert [(row["id"], row["comment"]) for row in rows] == [("1", "What a day!"), ("2", 'He said "no", again.')]
         assert all(isinstance(row["predicted_labels"], list) for row in rows)
-    if "predict runs/sentihood" in command:
+    if "predict runs/sentihood" in command and "--" not in command:
         assert all(name in output for name in ("LOCATION1", "general", "price", "safety", "transit-location"))
     if "predict runs/hotels" in command:
         assert "room" in output and "staff" in output
@@ -280,18 +325,59 @@ def test_every_command_of_the_readme_runs(folder, command):
         assert row["id"] == 1 and len(row["predicted_labels"]) == len(row["predicted_scores"]) == 2
     if "predict runs/meld" in command and "Ana" in command:
         assert "Ben" in output and "She left me." in output
-    if "context_guidance" in command:
+    if "context-guidance" in command:
         assert "quasi_attention" in output
 
 
-@pytest.mark.parametrize("number", range(len(blocks("python"))))
-def test_every_python_example_of_the_readme_runs(folder, number):
-    example = blocks("python")[number]
-    output = run_here(folder, lambda: exec(compile(example, f"README, example {number}", "exec"), {}))
-    if number == 0:
-        assert run(["python", "-c", example], folder) == output
-        assert len(output.splitlines()) == 2
-    if "LOCATION1" in example:
-        assert [line.split()[:2] for line in output.splitlines()] == [
-            ["LOCATION1", aspect] for aspect in ("general", "price", "safety", "transit-location")
-        ]
+def cases() -> list:
+    return [
+        pytest.param(
+            block.document,
+            block,
+            id=f"{block.document}:{block.line}",
+            marks=[pytest.mark.skip(f"not run: {block.reason}")] if block.reason else [],
+        )
+        for block in BLOCKS
+        if block.runs or block.file
+    ]
+
+
+@pytest.mark.parametrize("page, block", cases(), indirect=["page"], scope="module")
+def test_every_block_of_the_documents_runs(folder, page, block):
+    if block.file is not None:
+        write_file(block, page.folder)
+    elif block.language == "bash":
+        lines = [line.strip() for line in block.code.replace("\\\n", " ").splitlines()]
+        for line in (line for line in lines if line and not line.startswith("#")):
+            output = run_line(line, page.folder, folder)
+            assert output.strip() or ">" in line, line
+            check_output(line, output, page.folder)
+    else:
+        stand_ins(block.code, page.folder, folder)
+        name = f"{block.document}, line {block.line}"
+        output = run_here(page.folder, lambda: exec(compile(block.code, name, "exec"), page.names))
+        first = next(one for one in BLOCKS if one.language == "python")
+        if block == first:
+            assert run(["python", "-c", block.code], page.folder) == output and output
+        if "LOCATION1" in block.code:
+            assert [line.split()[:2] for line in output.splitlines()] == [
+                ["LOCATION1", aspect] for aspect in ("general", "price", "safety", "transit-location")
+            ]
+
+
+def test_no_block_escapes():
+    assert [f"{block.document}:{block.line}" for block in BLOCKS if block.language in NEVER] == []
+
+
+def test_how_blocks_are_read():
+    text = (
+        "```bash\nls\n```\n<!-- not run: needs a GPU -->\n\n```{code-block} python\n:emphasize-lines: 1\n\nx = 1\n```\n"
+        "````{tab-set}\n  ```yaml\n  # my.yaml: a recipe\n  a: 1\n  ```\n````\n<!-- file: rows.csv -->\n```text\na,b\n```\n```\nout\n```\n"
+    )
+    found = [(block.language, block.code, block.reason, block.file, block.runs) for block in read_blocks("x.md", text)]
+    assert found == [
+        ("bash", "ls\n", None, None, True),
+        ("python", "x = 1\n", "needs a GPU", None, True),
+        ("yaml", "# my.yaml: a recipe\na: 1\n", None, "my.yaml", False),
+        ("text", "a,b\n", None, "rows.csv", False),
+    ]
