@@ -1,64 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The code blocks of README.md and the pages of the book. `bash` and `python` blocks are run; the line `<!-- not run: REASON -->` before one
-keeps it from that. A block that starts with `# NAME.yaml`, or that follows the line `<!-- file: NAME -->`, is the content of a file.
+The code blocks of README.md and of the pages of the book. `python tests/documents.py` counts them.
+
+Before a block may stand `<!-- not run: REASON -->`, or `<!-- file: NAME -->`, which makes it the content of a file.
 """
 
 import re
 import textwrap
-from dataclasses import dataclass
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
 
-from toolkit_helpers import ROOT
 
-
+ROOT = Path(__file__).parents[1]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 RUN = ("bash", "python")
-NEVER = ("sh", "shell", "console", "pycon", "python3", "py", "zsh")  # a block under such a name would escape the tests
+ESCAPING = ("sh", "shell", "console", "zsh", "py", "python3", "pycon")  # nobody would run a block under such a name
 _BLOCK = re.compile(
-    r"(?:^ *<!-- (?P<mark>not run|file): (?P<said>.+?) -->\n\s*?)?"
-    r"^(?P<indent> *)(?P<fence>```+|~~~+|:::+) *(?:\{(?:code-block|code)\} *)?(?P<language>[\w-]+)[^\n{}]*\n"
-    r"(?P<code>.*?)^(?P=indent)(?P=fence) *$",
+    r"(?:^ *<!-- (?P<mark>file|not run): (?P<about>.*?) -->\n\s*?)?"
+    r"^(?P<indent> *)(?P<fence>```+|~~~+) *(?:\{(?:code-block|code)\} *)?(?P<language>\w+)[^\n{}]*\n"
+    r"(?P<text>.*?)^(?P=indent)(?P=fence) *$",
     re.MULTILINE | re.DOTALL,
 )
 
 
-@dataclass(frozen=True)
-class Block:
-    """A fenced block: where it stands, what it says, and why it is not run."""
-
-    document: str
-    line: int
+class Block(NamedTuple):
+    mark: str  # "file", "not run" or ""
+    about: str  # what the mark says: the name of the file, the reason
     language: str
-    code: str
-    reason: str | None = None  # why it is not run
-    file: str | None = None  # whose content it is
-
-    @property
-    def runs(self) -> bool:
-        return self.language in RUN and self.file is None
+    text: str
+    line: int
 
 
-def code_blocks(document: str) -> list[Block]:
-    """The fenced blocks with a language of a document, named from the root of the repository."""
-    return read_blocks(document, (ROOT / document).read_text(encoding="utf-8"))
+def blocks(page: Path) -> list[Block]:
+    """The fenced blocks with a language of a page."""
+    return read_blocks(page.read_text(encoding="utf-8"))
 
 
-def read_blocks(document: str, text: str) -> list[Block]:
+def read_blocks(text: str) -> list[Block]:
     found = []
     for match in _BLOCK.finditer(text):
-        code = re.sub(r"\A(?::[\w-]+:.*\n)+\n?", "", textwrap.dedent(match["code"]))  # options of a directive
-        name = re.match(r"# (\S+\.ya?ml)\b", code)
-        found.append(
-            Block(
-                document=document,
-                line=text.count("\n", 0, match.start("fence")) + 1,
-                language=match["language"],
-                code=code,
-                reason=match["said"] if match["mark"] == "not run" else None,
-                file=match["said"] if match["mark"] == "file" else name and name[1],
-            )
-        )
+        code = re.sub(r"\A(?::[\w-]+:.*\n)+\n?", "", textwrap.dedent(match["text"]))  # options of a directive
+        line = text.count("\n", 0, match.start("fence")) + 1
+        found.append(Block(match["mark"] or "", match["about"] or "", match["language"], code, line))
     return found
 
 
-DOCUMENTS = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md"))]
-BLOCKS = [block for document in DOCUMENTS for block in code_blocks(document)]
+if __name__ == "__main__":
+    found = [block for page in PAGES for block in blocks(page) if block.language in RUN and block.mark != "file"]
+    left = Counter(block.about for block in found if block.mark == "not run")
+    lines = sum(len([line for line in block.text.splitlines() if line.strip()]) for block in found)
+    print(
+        f"{len(PAGES)} pages, {len(found)} blocks of bash and Python ({lines} lines), {len(found) - left.total()} run"
+    )
+    for reason, number in left.most_common():
+        print(f"{number:4d} not run: {reason}")
