@@ -562,7 +562,7 @@ def test_the_record_of_faults(tmp_path, monkeypatch):
     def ran(command, **options):
         return SimpleNamespace(stdout=json.dumps({"words": command[3:]}), returncode=int("soak" in command[2]))
 
-    monkeypatch.setattr(faults.subprocess, "run", ran)
+    monkeypatch.setattr(faults, "subprocess", SimpleNamespace(run=ran, PIPE=subprocess.PIPE))
     output = tmp_path / "record.json"
     with pytest.raises(SystemExit, match="failed: soak --minutes 10 --threads 16$"):
         faults.main(["--output", str(output)])
