@@ -10,7 +10,7 @@ BIN := .venv/bin
 # The default model of each task; RUNS="runs/a runs/b" names others.
 RUNS ?= $(wildcard runs/goemotions_laa_ce runs/emotion6_esa runs/meld_bilstm_attention runs/sentihood_qacg_aux)
 
-.PHONY: quickstart ready test test-full endurance nightly lint format bench bench-full release
+.PHONY: quickstart ready test test-full endurance nightly lint format docs bench bench-full release
 # First the ready model answers; then it is fine-tuned on a small corpus. Figures on that corpus and answers before and after, and where the time went.
 SENTENCES := "Thank you so much for sitting with me at the clinic." \
   "Why on earth would anyone put the light switch behind the wardrobe?" \
@@ -57,12 +57,10 @@ test: lint
 test-full: lint
 	$(PYTEST)
 
-# Hours of faults: trainings and jobs killed, a predictor shared by threads, files and arguments of all kinds. One JSON line each.
+# Hours of faults: trainings and jobs killed, a predictor shared by threads, files and arguments of all kinds. Writes
+# benchmarks/dependability.json, from which the book has its figures.
 endurance: .venv/installed
-	$(BIN)/python -m tests.endurance.kill_training --kills 50
-	$(BIN)/python -m tests.endurance.bulk --rows 1000000 --kills 10
-	$(BIN)/python -m tests.endurance.soak --minutes 10 --threads 16
-	$(BIN)/python -m tests.endurance.fuzz --cases 5000
+	$(BIN)/python -m tests.endurance
 
 # What `make test` runs in its smallest form: the faults in full, the oldest supported transformers beside the installed one (fetched once
 # into build/), the record of behaviour, and the benchmarks in their small sizes. benchmarks/RESULTS.md stays as it is.
@@ -81,6 +79,14 @@ lint: .venv/installed
 format: .venv/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The book, in build/docs; nothing but the first installation asks the network.
+.venv/docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
+
+docs: .venv/docs
+	$(BIN)/sphinx-build -W --keep-going -b html docs build/docs
 
 # Writes benchmarks/RESULTS.md. DATA: the folder with the corpora; CHECKPOINT and TARGETED: trained models of emotions and of aspects.
 bench: .venv/installed

@@ -553,3 +553,22 @@ def test_variants(monkeypatch, tmp_path):
     assert [row["variant"] for row in variants.main([*command, "--variant", "layer-wise rates"])] == [
         "layer-wise rates"
     ]
+
+
+def test_the_record_of_faults(tmp_path, monkeypatch):
+    """Each fault leaves what it printed, failed or not; another size of it takes the place of the first, and the others stay."""
+    from endurance import __main__ as faults
+
+    def ran(command, **options):
+        return SimpleNamespace(stdout=json.dumps({"words": command[3:]}), returncode=int("soak" in command[2]))
+
+    monkeypatch.setattr(faults, "subprocess", SimpleNamespace(run=ran, PIPE=subprocess.PIPE))
+    output = tmp_path / "record.json"
+    with pytest.raises(SystemExit, match="failed: soak --minutes 10 --threads 16$"):
+        faults.main(["--output", str(output)])
+    faults.main(["--small", "--only", "bulk", "--output", str(output)])
+    record = json.loads(output.read_text())
+    others = [command for command in faults.FULL if not command.startswith("bulk")]
+    assert sorted(record) == sorted([*others, *(command for command in faults.SMALL if command.startswith("bulk"))])
+    assert [command for command, one in record.items() if not one["passed"]] == ["soak --minutes 10 --threads 16"]
+    assert record["fuzz --cases 5000"]["found"] == {"words": ["--cases", "5000"]}

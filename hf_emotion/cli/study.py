@@ -13,7 +13,7 @@ from .reading import refuse_existing
 
 
 app = typer.Typer(
-    help="The reproduction study: ensembles, leakage, transfer, languages, long texts, labels by name, gates, tables of a document.",
+    help="The reproduction study: ensembles, leakage, transfer, languages, long texts, labels by name, gates, tables and figures of documents.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -200,6 +200,24 @@ def tables(
     from ..study.reproduce import write_document
 
     print(f"{document}: {write_document(document, records)} tables")
+
+
+@app.command()
+def figures(
+    documents: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Markdown files with NUMBER<!--= RECORD PATH [FORMAT] -->.")
+    ],
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; exit code 1 if a number differs.")] = False,
+) -> None:
+    """Write the numbers of documents anew from the JSON records that they name."""
+    from ..study.figures import renew_figures
+
+    count, differing = renew_figures(documents, check)
+    for line in differing:
+        print(line)
+    print(f"{count} figures, {len(differing)} {'differ' if check else 'changed'}")
+    if check and differing:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a new user does: `make quickstart`, then every command and every Python example of the README, word for word. The quickstart
-and the first example run as a user runs them, each in a process of its own and with MiniLM; the others in this process, where
-"minilm" is a small encoder with MiniLM's tokenizer.
+What a new user does: `make quickstart`, then every command and every Python example of the README and of the pages in `docs/`, word for
+word and page by page. The quickstart and the first example run as a user runs them, each in a process of its own and with MiniLM; the
+others in this process, where "minilm" is a small encoder with MiniLM's tokenizer.
+
+A page writes its own files: a block after `<!-- file: NAME -->`, or with `# NAME.yaml` in its first line. A block of bash or Python after
+`<!-- not run: REASON -->` is not run. The output that stands behind a block must be the real one, wherever a ready model gives it.
 """
 
 import contextlib
@@ -20,11 +23,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from authors_weights import ABSA_SIZES, absa_weights, save_reference
+from documents import ESCAPING, PAGES, RUN, Block, blocks, read_blocks
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
@@ -44,21 +49,21 @@ from transformers import BertConfig, BertModel
 
 import hf_emotion
 from hf_emotion import cli
+from hf_emotion.recipes import find_recipe, packaged_recipes, read_yaml, recipe_name
 from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
 from hf_emotion.taxonomies import GOEMOTIONS
 
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for trainings, which other work on the machine slows
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+def commands(block: Block) -> list[str]:
+    lines = [line.strip() for line in block.text.replace("\\\n", " ").splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
 
 
-COMMANDS = [line for block in blocks("bash") for line in block.splitlines() if line.strip()]
 LINES = MAKEFILE.replace("\\\n", " ")
 SENTENCES = re.search(r"^SENTENCES := (.*)", LINES, re.MULTILINE).group(1)
 QUICKSTART = [
@@ -101,8 +106,8 @@ def small_minilm(folder: Path) -> Iterator[None]:
         yield
 
 
-def run_here(folder: Path, action: Callable[[], None], stdin: str = "") -> str:
-    """What an action prints in the user's folder."""
+def run_here(folder: Path, action: Callable[[], None], stdin: str = "", errors: bool = False) -> str:
+    """What an action prints in the user's folder; with `errors` on standard error, too."""
     printed, noted = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, one_thread():
         patch.chdir(folder)
@@ -113,17 +118,17 @@ def run_here(folder: Path, action: Callable[[], None], stdin: str = "") -> str:
                 action()
             except SystemExit as end:
                 assert not end.code, f"{printed.getvalue()[-2000:]}\n{noted.getvalue()[-4000:]}"
-    return printed.getvalue()
+    return printed.getvalue() + errors * noted.getvalue()
 
 
-def run_command(command: list[str], folder: Path, stdin: str = "") -> str:
+def run_command(command: list[str], folder: Path, stdin: str = "", errors: bool = False) -> str:
     """`hf-emotion ...` in this process; trainings from the ready model start from the small encoder."""
     assert command[0] == "hf-emotion", command
     if "train" in command:
         command = [{"goemotions": "minilm"}.get(word, word) for word in command]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", command)
-        return run_here(folder, cli.main, stdin)
+        return run_here(folder, cli.main, stdin, errors)
 
 
 def write_reply_corpora(folder: Path, draw: random.Random) -> None:
@@ -199,9 +204,6 @@ def folder(tmp_path_factory):
     ):
         with (folder / name).open("w", newline="") as file:
             csv.writer(file).writerows([header, *rows])
-    for name in ("my_recipe.yaml", "my_aspects.yaml", "my_dialogues.yaml", "my_replies.yaml"):
-        (recipe,) = (block for block in blocks("yaml") if f"# {name}" in block)
-        (folder / name).write_text(recipe)
     # A checkpoint as the papers' own code saves it; the sizes lie beside it.
     weights = absa_weights("per_head", gate_bias=True, dtype=torch.float32)
     save_reference(folder / "qacg_checkpoint.bin", weights, ABSA_SIZES, "bert_config.json")
@@ -260,18 +262,91 @@ def test_the_run_folder_holds_what_the_readme_says(folder):
     }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_of_the_readme_runs(folder, command):
-    stdin = ""
-    if piped := re.fullmatch(r'echo "(.*)" \| (.*)', command):
-        stdin, command = piped.groups()
-    output = run_command(shlex.split(command), folder, stdin)
-    assert output.strip()
+@pytest.fixture
+def page_folder(folder, tmp_path):
+    """A user's folder for one page: what a page writes is seen by no other."""
+    for path in folder.iterdir():
+        if path.name == "runs":
+            (tmp_path / "runs").mkdir()
+            for run in path.iterdir():
+                (tmp_path / "runs" / run.name).symlink_to(run)
+        elif path.is_dir() and path.name != "corpora":
+            shutil.copytree(path, tmp_path / path.name)
+        else:
+            (tmp_path / path.name).symlink_to(path)
+    return tmp_path
+
+
+RECIPES = {
+    read_yaml(path.read_text(encoding="utf-8"))["name"]: recipe_name(path)
+    for path in packaged_recipes()
+    if path.parent.name != "ready"
+}
+
+
+def stand_ins(text: str, page_folder: Path, folder: Path) -> None:
+    """Runs of packaged recipes that a page speaks of and has not trained: small ones, trained once in the user's folder."""
+    for name in dict.fromkeys(re.findall(r"\bruns/(\w+)", text)):
+        if (page_folder / "runs" / name).exists() or re.search(rf"(-o|--output)[ =]runs/{name}\b|\bto-roberta", text):
+            continue
+        if not (folder / "runs" / name).exists():
+            if name == "minilm_roberta":
+                run_command("hf-emotion convert minilm runs/minilm_roberta --to-roberta".split(), folder)
+            elif name in RECIPES:
+                model_type = read_yaml(find_recipe(RECIPES[name]).read_text(encoding="utf-8")).get("model_type")
+                bases = {"roberta-esa": "runs/minilm_roberta", "gpt2-mod-ln": "runs/pretrain_gpt2_small_dialogue"}
+                base = bases.get(model_type, "minilm")
+                stand_ins(base, folder, folder)
+                options = [] if model_type == "gpt2" else ["--base-model", base]
+                run_command(["hf-emotion", "train", RECIPES[name], *options, "--set", "num_train_epochs=1"], folder)
+        if (folder / "runs" / name).exists() and folder != page_folder:
+            (page_folder / "runs" / name).symlink_to(folder / "runs" / name)
+
+
+def run_shell(line: str, folder: Path) -> str:
+    """A command that is not `hf-emotion` alone, as a user runs it."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {"PATH": path, "HF_EMOTION_DATA": str(folder / "corpora"), "HF_HUB_OFFLINE": "1"}
+    result = subprocess.run(
+        ["bash", "-c", line], cwd=folder, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert result.returncode == 0, f"{line}\n{result.stdout[-2000:]}\n{result.stderr[-4000:]}"
+    return result.stdout + result.stderr
+
+
+def run_block(block: Block, page: str, page_folder: Path, folder: Path, names: dict[str, Any]) -> str:
+    """What a block prints, on both streams; `names` are those of the page's Python."""
+    if block.language == "python":
+        stand_ins(block.text, page_folder, folder)
+        return run_here(page_folder, lambda: exec(compile(block.text, f"{page}:{block.line}", "exec"), names))
+    printed = []
+    for command in commands(block):
+        # A page that trains a run itself gets no other of that name.
+        trained = re.match(r"hf-emotion train (\S+)(?!.*(?:--resume|--output|-o)\b)", command)
+        run = page_folder / "runs" / trained[1].replace("/", "_") if trained else None
+        if run is not None and run.is_symlink():
+            run.unlink()
+        stand_ins(command, page_folder, folder)
+        stdin, line = "", command
+        if piped := re.fullmatch(r'echo "([^"]*)" \| (hf-emotion .*)', command):
+            stdin, line = piped.groups()
+        words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
+        if words[0] == "hf-emotion" and not any(set(word) <= set("|&;<>()") for word in words):
+            output = run_command(shlex.split(line, comments=True), page_folder, stdin, errors=True)
+        else:
+            output = run_shell(command, page_folder)
+        assert output.strip() or ">" in command, command
+        check_what_is_special(command, output, page_folder)
+        printed.append(output)
+    return "".join(printed)
+
+
+def check_what_is_special(command: str, output: str, folder: Path) -> None:
     if "--output emotions.jsonl" in command:
         rows = [json.loads(line) for line in (folder / "emotions.jsonl").read_text().splitlines()]
         assert [(row["id"], row["comment"]) for row in rows] == [("1", "What a day!"), ("2", 'He said "no", again.')]
         assert all(isinstance(row["predicted_labels"], list) for row in rows)
-    if "predict runs/sentihood" in command:
+    if "predict runs/sentihood" in command and "--" not in command:
         assert all(name in output for name in ("LOCATION1", "general", "price", "safety", "transit-location"))
     if "predict runs/hotels" in command:
         assert "room" in output and "staff" in output
@@ -280,18 +355,68 @@ def test_every_command_of_the_readme_runs(folder, command):
         assert row["id"] == 1 and len(row["predicted_labels"]) == len(row["predicted_scores"]) == 2
     if "predict runs/meld" in command and "Ana" in command:
         assert "Ben" in output and "She left me." in output
-    if "context_guidance" in command:
+    if "context-guidance" in command:
         assert "quasi_attention" in output
 
 
-@pytest.mark.parametrize("number", range(len(blocks("python"))))
-def test_every_python_example_of_the_readme_runs(folder, number):
-    example = blocks("python")[number]
-    output = run_here(folder, lambda: exec(compile(example, f"README, example {number}", "exec"), {}))
-    if number == 0:
-        assert run(["python", "-c", example], folder) == output
-        assert len(output.splitlines()) == 2
-    if "LOCATION1" in example:
-        assert [line.split()[:2] for line in output.splitlines()] == [
-            ["LOCATION1", aspect] for aspect in ("general", "price", "safety", "transit-location")
-        ]
+NUMBER = re.compile(r"-?\d+\.\d+")
+
+
+def same_line(shown: str, printed: str) -> bool:
+    """Equal but for the last digits of numbers, which other processors round otherwise."""
+    numbers = [[float(number) for number in NUMBER.findall(line)] for line in (shown, printed)]
+    return NUMBER.sub("#", shown) == NUMBER.sub("#", printed) and np.allclose(*numbers, atol=0.02)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_block_of_a_page_runs(page_folder, folder, page, caplog):
+    found, names = blocks(page), {}
+    for number, block in enumerate(found):
+        title = re.match(r"# (\S+\.yaml)\n", block.text)
+        if name := block.about if block.mark == "file" else title and title[1]:
+            path = page_folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+        if block.mark or block.language not in ("bash", "python"):
+            continue
+        output = run_block(block, page.name, page_folder, folder, names)
+        shown = found[number + 1] if number + 1 < len(found) else Block("", "", "", "", 0)
+        if shown.language == "text" and not shown.mark and "runs/" not in block.text:
+            printed = [*output.splitlines(), *caplog.messages]
+            for line in shown.text.splitlines():
+                assert any(same_line(line, other) for other in printed), (line, output)
+        if page.name == "README.md" and block.language == "python":
+            assert run(["python", "-c", block.text], page_folder) == output
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(block, id=f"{page.relative_to(ROOT).as_posix()}:{block.line}")
+        for page in PAGES
+        for block in blocks(page)
+        if block.mark == "not run"
+    ],
+)
+def test_what_is_not_run_says_why(block):
+    """One test for each such block: the summary of the tests lists them with their reasons."""
+    assert block.language in RUN and len(block.about) > 10 and block.text
+    pytest.skip(f"not run: {block.about}")
+
+
+def test_no_block_escapes():
+    assert [(page.name, block.line) for page in PAGES for block in blocks(page) if block.language in ESCAPING] == []
+
+
+def test_how_blocks_are_read():
+    text = (
+        "```bash\nls\n```\n<!-- not run: needs a GPU -->\n\n```{code-block} python\n:emphasize-lines: 1\n\nx = 1\n```\n"
+        "````{tab-set}\n  ```yaml\n  a: 1\n  ```\n````\n<!-- file: rows.csv -->\n```text\na,b\n```\n```\nout\n```\n"
+    )
+    assert read_blocks(text) == [
+        ("", "", "bash", "ls\n", 1),
+        ("not run", "needs a GPU", "python", "x = 1\n", 6),
+        ("", "", "yaml", "a: 1\n", 12),
+        ("file", "rows.csv", "text", "a,b\n", 17),
+    ]

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What the pages do not say themselves: a line `<!-- generated: KIND [NAME] -->` in a page becomes Markdown made from the program, its
+docstrings and its records, each time the book is built.
+"""
+
+import ast
+import dataclasses
+import inspect
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+
+logger = logging.getLogger(__name__)
+ROOT = Path(__file__).resolve().parents[2]
+MARK = re.compile(r"^<!-- generated: (\S+)(?: (.+?))? -->$", re.MULTILINE)
+# Files of the repository that are pages of the book.
+PAGES = {
+    "README.md": "/index.md",
+    "REPRODUCTION.md": "/results/study.md",
+    "CONTRIBUTING.md": "/contributing.md",
+    "benchmarks/RESULTS.md": "/results/speed.md",
+}
+
+
+def commands(name: str) -> str:
+    """Every command: help, arguments, options, defaults."""
+    from hf_emotion.cli import app
+
+    root = typer.main.get_command(app)
+    context = root.context_class(root, info_name="hf-emotion")
+    parts = [_escaped(root.help or ""), "", *_parameters(root, context)]
+    for path, command, inner in _walk(root, context):
+        level = "#" * (1 + len(path))
+        usage = " ".join(["hf-emotion", *path, *command.collect_usage_pieces(inner)])
+        parts += [
+            f"{level} {' '.join(path)}",
+            "",
+            "```text",
+            usage,
+            "```",
+            "",
+            _escaped(_paragraphs(command.help)),
+            "",
+        ]
+        parts += _parameters(command, inner)
+    return "\n".join(parts)
+
+
+def _walk(group, context, path=()):
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        inner = command.context_class(command, info_name=name, parent=context)
+        yield (*path, name), command, inner
+        if hasattr(command, "list_commands"):
+            yield from _walk(command, inner, (*path, name))
+
+
+def _parameters(command, context) -> list[str]:
+    rows = []
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record is None or parameter.name == "help":
+            continue
+        names, text = record
+        # "Help. [default: 32; x>=1]": what stands in the brackets has a column of its own.
+        match = re.fullmatch(
+            r"(.*?)\s*(?:\[((?:default: |required|env var: |x[<>]|\d+<=?x)[^\n]*)\])?", text, re.DOTALL
+        )
+        values = [f"`{value.removeprefix('default: ')}`" for value in (match[2] or "").split("; ") if value]
+        rows.append([f"`{names}`", _escaped(match[1]), ", ".join(values).replace("`required`", "required")])
+    return [*_table(["argument or option", "", "default"], rows), ""] if rows else []
+
+
+def recipe_fields(name: str) -> str:
+    """The fields of a recipe: name, type, default, meaning."""
+    from hf_emotion.recipes import Recipe
+
+    _, _, attributes = inspect.getdoc(Recipe).partition("Attributes:\n")
+    meaning = {}
+    for names, text in re.findall(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", attributes, flags=re.MULTILINE):
+        for one in names.split(", "):
+            meaning[one] = " ".join(text.split())
+    rows = []
+    for field in dataclasses.fields(Recipe):
+        default = "required" if field.default is dataclasses.MISSING else f"`{json.dumps(field.default)}`"
+        if field.default_factory is not dataclasses.MISSING:
+            default = f"`{json.dumps(field.default_factory())}`"
+        kind = field.type if isinstance(field.type, str) else inspect.formatannotation(field.type)
+        kind = kind.replace("typing.", "")
+        if field.name not in meaning:
+            logger.warning("the docstring of Recipe says nothing about `%s`", field.name)
+        rows.append([f"`{field.name}`", f"`{kind}`", default, _escaped(meaning.get(field.name, ""))])
+    return "\n".join(_table(["field", "type", "default", "meaning"], rows))
+
+
+def packaged_recipes(name: str) -> str:
+    """The recipes that come with the package."""
+    from hf_emotion.recipes import packaged_recipes, read_yaml, recipe_name
+
+    rows = []
+    for path in packaged_recipes():
+        values = read_yaml(path.read_text(encoding="utf-8"))
+        cells = [
+            values.get("dataset", "goemotions"),
+            values.get("model_type") or "stock",
+            values.get("description", ""),
+        ]
+        rows.append([f"`{recipe_name(path)}`", *map(_escaped, cells)])
+    return "\n".join(_table(["recipe", "corpus", "model", "description"], rows))
+
+
+def public_names(kind: str) -> str:
+    """Autodoc of the public names: predictors and functions, models, pipelines, modules; or the configurations."""
+    import hf_emotion
+
+    groups: dict[str, list[str]] = {"toolkit": [], "configurations": [], "pipelines": [], "models": [], "modules": []}
+    for name in sorted(hf_emotion.__all__):
+        value = getattr(hf_emotion, name)
+        if inspect.ismodule(value):
+            groups["modules"].append(f".. automodule:: hf_emotion.{name}\n   :members:\n   :imported-members:")
+            continue
+        directive = "autofunction" if inspect.isfunction(value) else "autoclass"
+        group = "toolkit"
+        if directive == "autoclass" and ".modeling" in value.__module__:
+            ends = {"Config": "configurations", "Pipeline": "pipelines"}
+            group = next((ends[end] for end in ends if name.endswith(end)), "models")
+        members = (
+            "\n   :members:\n   :special-members: __call__"
+            if group in ("toolkit", "models") and directive == "autoclass"
+            else ""
+        )
+        if name == "Recipe":
+            continue  # has a page of its own
+        groups[group].append(f".. {directive}:: hf_emotion.{name}{members}")
+    if kind == "configurations":
+        shared = [".. autoclass:: hf_emotion.modeling.label_aware_fields.LabelAwareFields"]
+        shared.append(".. autoclass:: hf_emotion.modeling.classifier_fields.ClassifierFields")
+        groups["configurations"] += shared
+    return "\n".join(["```{eval-rst}", "\n\n".join(groups[kind]), "```"])
+
+
+def study_table(name: str) -> str:
+    """A table of the study."""
+    from hf_emotion.study.reproduce import markdown
+
+    return markdown(name, ROOT / "benchmarks" / "reproduction")
+
+
+def included(name: str) -> str:
+    """A Markdown file of the repository, with links that lead to pages of the book, or else name the file."""
+    path = ROOT / name
+    text = path.read_text(encoding="utf-8")
+
+    def link(match: re.Match) -> str:
+        image, shown, target = match.groups()
+        if re.match(r"\w+:|#", target):
+            return match[0]
+        file, _, anchor = target.partition("#")
+        place = (path.parent / file).resolve().relative_to(ROOT).as_posix()
+        if image:
+            return f"![{shown}](/../{place})"
+        page = PAGES.get(place) or (f"/{place.removeprefix('docs/')}" if place.startswith("docs/") else None)
+        if page is None:
+            return shown if "`" in shown else f"`{place}`" if shown == file else f"{shown} (`{place}`)"
+        return f"[{shown}]({page})"
+
+    return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", link, text)
+
+
+def dependability(name: str) -> str:
+    """What was tried to break the toolkit, from its record: for each fault what it is, and what was found."""
+    record = json.loads((ROOT / "benchmarks" / "dependability.json").read_text(encoding="utf-8"))
+    parts = []
+    for command, measured in record.items():
+        script = ROOT / "tests" / "endurance" / f"{command.split()[0]}.py"
+        what = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))).split("\n\n")[0]
+        what = " ".join(what.partition(": `python")[0].split()).rstrip(":.")
+        parts += [f"## `{command}`", "", f"{_escaped(what)}.", ""]
+        parts += [f"{'Passed' if measured['passed'] else '**Failed**'}.", ""]
+        found = measured["found"]
+        if points := found.get("entry points"):
+            rows = [
+                [point, f"{one['cases']:,}", str(one["crashes"]), str(one["seconds"])] for point, one in points.items()
+            ]
+            parts += [*_table(["entry point", "cases", "crashes", "seconds"], rows), ""]
+        else:
+            rows = [[key.replace("_", " "), _shown(value)] for key, value in found.items()]
+            parts += [*_table(["", "found"], rows), ""]
+        parts += [", ".join(f"{key} {value}" for key, value in measured["machine"].items()) + ".", ""]
+    return "\n".join(parts)
+
+
+def _shown(value) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return f"{value:,}" if isinstance(value, (int, float)) else str(value)
+
+
+KINDS: dict[str, Callable[[str], str]] = {
+    "commands": commands,
+    "dependability": dependability,
+    "file": included,
+    "packaged-recipes": packaged_recipes,
+    "public-names": public_names,
+    "recipe-fields": recipe_fields,
+    "study-table": study_table,
+}
+
+
+def _table(header: list[str], rows: list[list[str]]) -> list[str]:
+    rows = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in [header, *rows]]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return [lines[0], "|" + "---|" * len(header), *lines[1:]]
+
+
+def _paragraphs(text: str | None) -> str:
+    return inspect.cleandoc(text or "")
+
+
+def _escaped(text: str) -> str:
+    """Help texts are plain: no Markdown but `code`."""
+    parts = re.split(r"(`[^`]+`)", text)
+    return "".join(part if i % 2 else re.sub(r"([*_$<>\[\]{}])", r"\\\1", part) for i, part in enumerate(parts))
+
+
+def _fill(app: Sphinx, docname: str, source: list[str]) -> None:
+    def made(match: re.Match) -> str:
+        if match[1] not in KINDS:
+            logger.warning("%s: nothing is generated under the name %r: %s", docname, match[1], sorted(KINDS))
+            return ""
+        return KINDS[match[1]](match[2] or "")
+
+    source[0] = MARK.sub(made, source[0])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("source-read", _fill)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Numbers in documents, written from JSON records. A number is followed by a comment that says where it comes from:
+
+    macro-F1 0.538<!--= benchmarks/reproduction/goemotions/laa_ce-minilm-e18770-seed-42.json metrics.validation.fixed.macro_f1 -->
+
+`hf-emotion study figures FILE...` writes the numbers anew.
+"""
+
+import difflib
+import glob
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..io.files import write_text
+from ..metrics.significance import mean_std, over_seeds
+
+
+# Code with a language and inline code show the mark; they have no number to write.
+_CODE = r"^ *(?P<fence>```+|~~~+)[a-z].*?^ *(?P=fence) *$|(?P<ticks>`+)(?!`)[^\n]*?[^`\n](?P=ticks)(?!`)"
+_NUMBER = r"(?:(?<!\w)[-+−])?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?%?"
+_FIGURE = re.compile(
+    rf"{_CODE}|(?P<number>{_NUMBER}(?: ± {_NUMBER})?)?(?P<mark><!--=(?P<source>.*?)-->)", re.MULTILINE | re.DOTALL
+)
+_SOURCE = re.compile(
+    r"\s*(?P<record>\S+)\s+(?P<path>.*?)(?:\s+(?P<form>(?:mean)?[+,]*(?:\.\d+)?[defg%]|mean))?\s*", re.DOTALL
+)
+
+
+def renew_figures(documents: Sequence[str | Path], check: bool = False) -> tuple[int, list[str]]:
+    """
+    Write the numbers of documents anew from their records. Paths of records count from the current folder.
+
+    A mark is `<!--= RECORD PATH [FORMAT] -->`. RECORD is a JSON file; with `*` in it, several, whose values make a list. PATH is
+    keys with points between them; in a list a key is an index. In `benchmarks/results.json` the `work` of a row stands for the row.
+    FORMAT is a Python format (default: `.3f`, and `,d` for whole numbers), or `mean`: mean ± standard deviation (n-1) of a list;
+    `mean.1f` has one digit.
+
+    Args:
+        documents: Markdown files.
+        check: change nothing.
+
+    Returns:
+        the number of figures, and a line for each that differs.
+
+    Raises:
+        ValueError: a mark that stands behind no number, an unknown record or key, a value that does not fit its format; all of them
+            at once. No document is changed then.
+    """
+    records: dict[str, Any] = {}
+    written, differing, wrong = {}, [], []
+    count = 0
+    for document in map(Path, documents):
+        text = document.read_text(encoding="utf-8")
+        pieces, end = [], 0
+        for match in _FIGURE.finditer(text):
+            if match["mark"] is None:
+                continue
+            count += 1
+            place = f"{document}:{text.count(chr(10), 0, match.start('mark')) + 1}"
+            try:
+                if match["number"] is None:
+                    raise ValueError(f"`{match['mark']}` must follow a number, without a space between them.")
+                number = _figure(match["source"], records)
+            except ValueError as error:
+                wrong.append(f"{place}: {error}")
+                continue
+            if number != match["number"]:
+                differing.append(
+                    f"{place}: {match['number']} should be {number} ({' '.join(match['source'].split())})"
+                )
+            pieces += [text[end : match.start()], number]
+            end = match.start("mark")
+        written[document] = "".join([*pieces, text[end:]])
+    if wrong:
+        raise ValueError("\n".join(wrong))
+    if not check:
+        for document, text in written.items():
+            if text != document.read_text(encoding="utf-8"):
+                write_text(document, text)
+    return count, differing
+
+
+def _figure(source: str, records: dict[str, Any]) -> str:
+    match = _SOURCE.fullmatch(source)
+    if match is None or not match["path"]:
+        raise ValueError(f"a figure is written `<!--= RECORD PATH [FORMAT] -->`, got `<!--={source}-->`.")
+    record, path, form = match["record"], " ".join(match["path"].split()), match["form"]
+    files = sorted(glob.glob(record)) if "*" in record else [record]
+    if not files:
+        raise ValueError(f"no record {record}: no file has such a name.")
+    found = [_look_up(_read(file, records), path, file) for file in files]
+    value = found if "*" in record else found[0]
+    if form is not None and form.startswith("mean"):
+        digits = re.fullmatch(r"mean(?:\.(\d+)f)?", form)
+        if digits is None:
+            raise ValueError(f"the format of a mean is `mean` or `mean.2f`, got `{form}`.")
+        if not isinstance(value, list) or not value or not all(map(_is_number, value)):
+            raise ValueError(f"`{form}` needs a list of numbers, and {path} in {record} is {_shown(value)}.")
+        return mean_std(over_seeds(value), int(digits[1] or 3))
+    if not _is_number(value):
+        hint = ": use the format `mean`" if isinstance(value, list) else ""
+        raise ValueError(f"{path} in {record} is {_shown(value)}, not a number{hint}.")
+    try:
+        return format(value, form or (",d" if isinstance(value, int) else ".3f"))
+    except ValueError as error:
+        raise ValueError(f"the format `{form}` does not fit {value} ({path} in {record}): {error}.") from error
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) < 60 else text[:57] + "..."
+
+
+def _read(file: str, records: dict[str, Any]) -> Any:
+    if file not in records:
+        try:
+            content = json.loads(Path(file).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ValueError(f"no record {file}.") from None
+        except (OSError, ValueError) as error:
+            raise ValueError(f"the record {file} is not readable JSON: {error}") from error
+        if isinstance(content, dict):
+            content = {**_rows_by_work(content), **content}
+        records[file] = content
+    return records[file]
+
+
+def _rows_by_work(benchmarks: dict[str, Any]) -> dict[str, Any]:
+    """The rows of `benchmarks/results.json` by what was measured: its own keys are long commands. Ambiguous ones are left out."""
+    rows = [
+        row
+        for measured in benchmarks.values()
+        if isinstance(measured, dict) and isinstance(measured.get("rows"), list)
+        for row in measured["rows"]
+        if isinstance(row, dict) and "work" in row
+    ]
+    works = [row["work"] for row in rows]
+    return {row["work"]: row for row in rows if works.count(row["work"]) == 1}
+
+
+def _look_up(value: Any, path: str, file: str) -> Any:
+    rest = path
+    while rest:
+        known = {str(i): item for i, item in enumerate(value)} if isinstance(value, list) else value
+        if not isinstance(known, dict):
+            raise ValueError(f"{file} has no `{path}`: `{path.removesuffix(rest).rstrip('.')}` is {_shown(value)}.")
+        # Keys may have points themselves: the longest that fits.
+        key = max((key for key in known if f"{rest}.".startswith(f"{key}.")), key=len, default=None)
+        if key is None:
+            names = difflib.get_close_matches(rest, known, n=3, cutoff=0.4) or list(known)[:20]
+            raise ValueError(f"{file} has no `{path}`: `{rest}` is none of its keys there; try one of {names}.")
+        value, rest = known[key], rest[len(key) + 1 :]
+    return value

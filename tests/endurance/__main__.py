@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Every fault in turn, each in a process of its own, and benchmarks/dependability.json from what they found:
+
+    python -m tests.endurance                  # full size: hours
+    python -m tests.endurance --small          # minutes
+
+The record names the commands, and so the size. The page of the book is made from it.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from measuring import machine  # noqa: E402
+
+from hf_emotion.io.files import write_json  # noqa: E402
+
+
+FULL = (
+    "kill_training --kills 50",
+    "bulk --rows 1000000 --kills 10",
+    "bulk --rows 100000 --kills 3 --processes 2",
+    "soak --minutes 10 --threads 16",
+    "fuzz --cases 5000",
+)
+SMALL = (
+    "kill_training --kills 5",
+    "bulk --rows 20000 --kills 3",
+    "bulk --rows 20000 --kills 1 --processes 2",
+    "soak --minutes 1 --threads 8",
+    "fuzz --cases 100",
+)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--small", action="store_true", help="small sizes")
+    parser.add_argument(
+        "--only", default="", help="the faults whose command starts so; the findings of others are kept"
+    )
+    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "dependability.json")
+    options = parser.parse_args(argv)
+    record = {}
+    if options.only and options.output.is_file():
+        record = json.loads(options.output.read_text(encoding="utf-8"))
+    failed = []
+    for command in SMALL if options.small else FULL:
+        if not command.startswith(options.only):
+            continue
+        print(f"python -m tests.endurance.{command}", flush=True)
+        script, *words = command.split()
+        done = subprocess.run(
+            [sys.executable, "-m", f"tests.endurance.{script}", *words], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        if done.returncode:
+            failed.append(command)
+        try:
+            found = json.loads(done.stdout)
+        except ValueError:
+            print(done.stdout, file=sys.stderr)
+            continue
+        # Of one script the record holds one size.
+        same = {
+            old for old in record if old.split()[0] == script and ("--processes" in old) == ("--processes" in command)
+        }
+        record = {old: kept for old, kept in record.items() if old not in same}
+        record[command] = {"passed": not done.returncode, "machine": machine(1), "found": found}
+        write_json(options.output, record)
+    if failed:
+        sys.exit(f"failed: {'; '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
