@@ -331,7 +331,7 @@ def same_line(shown: str, printed: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_block_of_a_page_runs(page_folder, page):
+def test_every_block_of_a_page_runs(page_folder, page, caplog):
     found = blocks(page)
     for number, block in enumerate(found):
         title = re.match(r"# (\S+\.yaml)\n", block.text)
@@ -345,8 +345,9 @@ def test_every_block_of_a_page_runs(page_folder, page):
         output = run_block(block, page.name, page_folder)
         shown = found[number + 1] if number + 1 < len(found) else Block("", "", "", "")
         if shown.language == "text" and not shown.mark and "runs/" not in block.text:
+            printed = [*output.splitlines(), *caplog.messages]
             for line in shown.text.splitlines():
-                assert any(same_line(line, other) for other in output.splitlines()), (line, output)
+                assert any(same_line(line, other) for other in printed), (line, output)
         if page.name == "README.md" and block.language == "python":
             assert run(["python", "-c", block.text], page_folder) == output
 
