@@ -126,10 +126,10 @@ def built_models() -> list[Path]:
 
 def find_ready(name: Any) -> ReadyModel | Path | None:
     """
-    The ready model of a name: one of the package, or else the folder of one that the user has built. None for a folder that exists and
-    for whatever is no name of one.
+    The ready model of a name: one of the package, or else the folder of one that the user has built. None for a folder that holds a
+    checkpoint (a folder with data may have the name of a ready model), and for whatever is no name of one.
     """
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9_-]+", name) or Path(name).is_dir():
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9_-]+", name) or (Path(name) / "config.json").is_file():
         return None
     if (PLACE / name / FACTS).is_file():
         return ReadyModel(PLACE / name)

@@ -237,7 +237,7 @@ def test_default_encoder_is_berts_and_a_live_config_stays_as_it_is():
     assert config.hidden_size == TINY_BERT["hidden_size"] and config.get_text_config() is config.encoder_config
 
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "ENCODERS.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "how_to" / "encoders.md"
 
 
 def code_of(document: str, what: str) -> str:

@@ -81,6 +81,8 @@ class TestNames:
     def test_a_folder_of_that_name_comes_first(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         Path("goemotions").mkdir()
+        assert ready.find_ready("goemotions") is not None  # a folder with data
+        Path("goemotions/config.json").touch()
         assert ready.find_ready("goemotions") is None
 
     @pytest.mark.parametrize("name", ["google/goemotions", "../ready/goemotions", "nosuch", Path("goemotions"), None])

@@ -269,7 +269,7 @@ class TestRemote:
 
 @pytest.mark.slow
 def test_torchrun(checkpoint, predictor, texts, tmp_path):
-    """The command that the README gives."""
+    """The command that docs/how_to/bulk.md gives."""
     source = endurance.write_source(tmp_path / "in.csv", texts, 9000)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = ["-m", "hf_emotion", "predict", checkpoint, "--input", source, "--output", tmp_path / "two.csv"]
