@@ -22,9 +22,15 @@ LABELS = ["amusement", "sadness", "grief"]
 if __name__ == "__main__":
     figure, all_axes = plt.subplots(2, 1, figsize=(9, 4.4))
     # Transparent where a word counts for nothing, so that the page shows through.
-    colours = LinearSegmentedColormap.from_list(
-        "signed", [(0, THEIRS), (0.5, THEIRS + "00"), (0.5, OURS + "00"), (1, OURS)]
-    )
+    steps = [
+        (0, THEIRS),
+        (0.32, THEIRS + "D8"),
+        (0.5, THEIRS + "00"),
+        (0.5, OURS + "00"),
+        (0.68, OURS + "D8"),
+        (1, OURS),
+    ]
+    colours = LinearSegmentedColormap.from_list("signed", steps)
     for axes, (method, title) in zip(all_axes, METHODS.items(), strict=True):
         explanation = explain("goemotions", TEXT, method=method, labels=LABELS)
         rows = {name: row for heat in explanation.maps for name, row in zip(heat.rows, heat.values, strict=True)}
@@ -41,6 +47,6 @@ if __name__ == "__main__":
         for y in range(len(rows)):
             for x in range(len(words)):
                 if abs(values[y, x]) > 0.08 * largest:
-                    ink = "white" if abs(values[y, x]) > 0.6 * largest else INK
+                    ink = "white" if abs(values[y, x]) > 0.3 * largest else INK
                     axes.text(x, y, f"{values[y, x]:.2f}", ha="center", va="center", fontsize=9, color=ink)
     save(figure, "heat_map")
