@@ -368,7 +368,7 @@ BALANCED = {"model_type": "label-aware-bert", "model_config": {"class_balanced_b
             {**BALANCED, "training_arguments": {"label_smoothing_factor": 0.1}},  # which takes the place of the loss
             "`label_smoothing_factor`.*`class_balanced_beta`",
         ),
-        ({"label_texts": {"joy": "happiness"}}, "`label_texts`.*'label-aware-bert'.*None"),  # which no model reads
+        ({"label_texts": {"joy": "happiness"}}, "`label_texts`.*'label-aware'.*None"),  # which no model reads
         *(({"early_stopping_patience": value}, f"`early_stopping_patience`.*{value}") for value in (0, -1)),
     ],
 )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of `hf-emotion demo`: what is behind it, how it is served, and, where there is a browser, how it behaves in one."""
 
+import gc
 import html
 import os
 import re
@@ -94,6 +95,13 @@ def page(demo, folders):
         return made[names]
 
     return build
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left_behind():
+    """Gradio leaves event loops open; the warnings of the garbage collector would reach tests that allow none."""
+    yield
+    gc.collect()
 
 
 def ask(page, *inputs):
