@@ -26,13 +26,14 @@ extensions = [
     "markdown_docstrings",
     "mathml",
 ]
-exclude_patterns = ["_ext", "pictures", "ready", "DISTRIBUTED.md", "ENCODERS.md", "TRACKING.md"]
+exclude_patterns = ["_ext", "pictures", "ready"]
 
 smartquotes = False  # `--option` is no dash
 
 html_theme = "furo"
 html_title = f"hf-emotion {release}"
 html_static_path = ["_static"]
+html_css_files = ["book.css"]
 html_theme_options = {"navigation_with_keys": True}
 
 myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
