@@ -2,7 +2,7 @@
 """
 Where label-aware models start: each start trained on the same rows and measured on the development part, which chooses the defaults.
 
-    python benchmarks/starts.py --base-model minilm --data-dir DATA --output benchmarks/starts_minilm.json
+    python benchmarks/starts.py --base-model minilm --data-dir DATA --output benchmarks/starts.json
 """
 
 import argparse

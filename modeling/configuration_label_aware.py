@@ -48,8 +48,6 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
                     getattr(self.encoder_config, name, None) for name in ("embedding_size", "input_embedding_size")
                 )
                 self.label_embedding_size = next(filter(None, words), self.hidden_size)
-        if self.problem_type is None:
-            self.problem_type = "multi_label_classification"
         super().__post_init__(**kwargs)
         # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
         # the repository they came from and would tie a fine-tuned copy to it.
@@ -57,12 +55,6 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
             "AutoConfig": "configuration_label_aware.LabelAwareConfig",
             "AutoModel": "modeling_label_aware.LabelAwareModel",
             "AutoModelForSequenceClassification": "modeling_label_aware.LabelAwareForSequenceClassification",
-        }
-        self.custom_pipelines = {
-            "emotion-classification": {
-                "impl": "pipeline_emotion_classification.EmotionClassificationPipeline",
-                "pt": ["AutoModelForSequenceClassification"],
-            }
         }
 
     @property

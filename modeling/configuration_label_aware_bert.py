@@ -37,8 +37,6 @@ class LabelAwareBertConfig(LabelAwareFields, BertConfig):
     def __post_init__(self, **kwargs):
         if self.label_embedding_size is None:
             self.label_embedding_size = self.hidden_size
-        if self.problem_type is None:
-            self.problem_type = "multi_label_classification"
         super().__post_init__(**kwargs)
         # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
         # the repository they came from and would tie a fine-tuned copy to it.
@@ -46,12 +44,6 @@ class LabelAwareBertConfig(LabelAwareFields, BertConfig):
             "AutoConfig": "configuration_label_aware_bert.LabelAwareBertConfig",
             "AutoModel": "modeling_label_aware_bert.LabelAwareBertModel",
             "AutoModelForSequenceClassification": "modeling_label_aware_bert.BertForLabelAwareClassification",
-        }
-        self.custom_pipelines = {
-            "emotion-classification": {
-                "impl": "pipeline_emotion_classification.EmotionClassificationPipeline",
-                "pt": ["AutoModelForSequenceClassification"],
-            }
         }
 
     @classmethod

@@ -216,25 +216,32 @@ def with_sentence(attended: torch.Tensor, sentence: torch.Tensor) -> torch.Tenso
     return torch.cat([attended, sentence[:, None].expand_as(attended)], dim=-1)
 
 
-def init_label_weights(module: nn.Module, config) -> None:
-    """The starts of the modules of this file, for `_init_weights`."""
-    if isinstance(module, LabelWiseLinear):
-        init.normal_(module.weight, mean=0.0, std=config.initializer_range)
-        init.zeros_(module.bias)
-    elif isinstance(module, LabelAwarePooling):
-        init.normal_(module.label_embeddings, mean=0.0, std=config.initializer_range)
-        # The paper does not say. With N(0, 0.02) every label attends alike and, the head being shared, all logits
-        # start equal: small corpora stay there for epochs. The identity lets a label's word look for its like.
-        if config.label_attention_init == "identity":
-            init.eye_(module.weight)
-        else:
-            init.normal_(module.weight, mean=0.0, std=config.initializer_range)
-    elif isinstance(module, LeamPooling):
-        init.normal_(module.label_embeddings, mean=0.0, std=config.initializer_range)
-        # A moving average: with N(0, 0.02) the ReLU would often start, and stay, dead.
-        init.constant_(module.weight, 1 / module.weight.numel())
-        init.zeros_(module.bias)
-        init.ones_(module.scale)
+class LabelAwareWeights(_Model):
+    """For base models and heads, before their other bases: how the weights of this file start, and which of them must not decay."""
+
+    # Parameters that weight decay would pull towards the origin although their place there means nothing.
+    _no_weight_decay_parameters = ("score.label_embeddings", "score.scale")
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        if isinstance(module, LabelWiseLinear):
+            init.normal_(module.weight, mean=0.0, std=self.config.initializer_range)
+            init.zeros_(module.bias)
+        elif isinstance(module, LabelAwarePooling):
+            init.normal_(module.label_embeddings, mean=0.0, std=self.config.initializer_range)
+            # The paper does not say. With N(0, 0.02) every label attends alike and, the head being shared, all logits
+            # start equal: small corpora stay there for epochs. The identity lets a label's word look for its like.
+            if self.config.label_attention_init == "identity":
+                init.eye_(module.weight)
+            else:
+                init.normal_(module.weight, mean=0.0, std=self.config.initializer_range)
+        elif isinstance(module, LeamPooling):
+            init.normal_(module.label_embeddings, mean=0.0, std=self.config.initializer_range)
+            # A moving average: with N(0, 0.02) the ReLU would often start, and stay, dead.
+            init.constant_(module.weight, 1 / module.weight.numel())
+            init.zeros_(module.bias)
+            init.ones_(module.scale)
 
 
 def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Tensor, documents: int) -> torch.Tensor:
@@ -522,10 +529,10 @@ __all__ = [
     "LabelAwareHead",
     "LabelAwareModelOutput",
     "LabelAwarePooling",
+    "LabelAwareWeights",
     "LabelVectors",
     "LabelWiseLinear",
     "LeamPooling",
-    "init_label_weights",
     "join_windows",
     "label_classifier",
     "label_pooling",

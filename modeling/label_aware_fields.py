@@ -57,6 +57,17 @@ class LabelAwareFields(ClassifierFields):
     class_counts: list[int] | None = None
     thresholds: list[float | int] | None = None
 
+    def __post_init__(self, **kwargs):
+        if self.problem_type is None:
+            self.problem_type = "multi_label_classification"
+        super().__post_init__(**kwargs)
+        self.custom_pipelines = {
+            "emotion-classification": {
+                "impl": "pipeline_emotion_classification.EmotionClassificationPipeline",
+                "pt": ["AutoModelForSequenceClassification"],
+            }
+        }
+
     def validate_sizes(self):
         for name in ("label_embedding_size", "head_hidden_size"):
             value = getattr(self, name)

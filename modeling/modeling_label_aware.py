@@ -19,8 +19,8 @@ from .fitting_checkpoints import OverEncoder
 from .label_attention import (
     LabelAwareClassifier,
     LabelAwareModelOutput,
+    LabelAwareWeights,
     LabelVectors,
-    init_label_weights,
     label_classifier,
     label_pooling,
     pooled_tokens,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are i
     from .pipeline_emotion_classification import EmotionClassificationPipeline  # noqa: F401
 
 
-class LabelAwarePreTrainedModel(OverAnyEncoder, OverEncoder, PreTrainedModel):
+class LabelAwarePreTrainedModel(LabelAwareWeights, OverAnyEncoder, OverEncoder, PreTrainedModel):
     config: LabelAwareConfig
     config_class = LabelAwareConfig
     base_model_prefix = "model"
@@ -51,13 +51,6 @@ class LabelAwarePreTrainedModel(OverAnyEncoder, OverEncoder, PreTrainedModel):
     _supports_flash_attn = True
     _supports_flex_attn = True
     _supports_attention_backend = True
-    # Parameters that weight decay would pull towards the origin although their place there means nothing.
-    _no_weight_decay_parameters = ("score.label_embeddings", "score.scale")
-
-    @torch.no_grad()
-    def _init_weights(self, module):
-        super()._init_weights(module)
-        init_label_weights(module, self.config)
 
 
 class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):

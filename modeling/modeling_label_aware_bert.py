@@ -25,8 +25,8 @@ from .fitting_checkpoints import OverEncoder
 from .label_attention import (
     LabelAwareClassifier,
     LabelAwareModelOutput,
+    LabelAwareWeights,
     LabelVectors,
-    init_label_weights,
     label_classifier,
     label_pooling,
     pooled_tokens,
@@ -40,22 +40,15 @@ if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are i
     from .pipeline_emotion_classification import EmotionClassificationPipeline  # noqa: F401
 
 
-class LabelAwareBertPreTrainedModel(OverEncoder, RenamedWeights, BertPreTrainedModel):
+class LabelAwareBertPreTrainedModel(LabelAwareWeights, OverEncoder, RenamedWeights, BertPreTrainedModel):
     config: LabelAwareBertConfig
     config_class = LabelAwareBertConfig
     base_model_prefix = "bert"
     _no_split_modules = ["BertEmbeddings", "BertLayer"]
-    # Parameters that weight decay would pull towards the origin although their place there means nothing.
-    _no_weight_decay_parameters = ("score.label_embeddings", "score.scale")
     _renamed_weights = {
         "label_embeddings.weight": "score.label_embeddings",
         **{f"label_attention.{name}": f"score.{name}" for name in ("weight", "bias", "scale")},
     }
-
-    @torch.no_grad()
-    def _init_weights(self, module):
-        super()._init_weights(module)
-        init_label_weights(module, self.config)
 
 
 class LabelAwareBertModel(LabelVectors, LabelAwareBertPreTrainedModel):

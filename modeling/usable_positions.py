@@ -7,7 +7,6 @@ _LIKE_ROBERTA = (
     "xmod",
 )
 
-
 UNBOUNDED = 1_000_000  # of encoders whose positions are relative and have no end
 
 
@@ -16,9 +15,7 @@ def usable_positions(config) -> int:
     `max_position_embeddings`; for RoBERTa and its kin less the rows up to the padding index, where their positions begin. Of a model
     over an encoder (`encoder_config`) those of the encoder.
     """
-    encoder = getattr(config, "encoder_config", None)
-    if encoder is not None:
-        config = encoder
+    config = getattr(config, "encoder_config", None) or config
     if (getattr(config, "max_position_embeddings", None) or 0) < 1:
         return UNBOUNDED
     if "roberta" not in config.model_type and config.model_type not in _LIKE_ROBERTA:
