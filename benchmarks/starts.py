@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Where label-aware models start: each start trained on the same rows and measured on the development part, which chooses the defaults.
+"stock head" is the classifier of transformers over the same encoder, for comparison.
 
     python benchmarks/starts.py --base-model minilm --data-dir DATA --output benchmarks/starts.json
 """
@@ -17,11 +18,13 @@ from hf_emotion import load_recipe, train
 from hf_emotion.io.files import write_json
 
 
+PRIOR = {"model_config.head_bias_init": "prior"}
 STARTS = {
-    "words, bias 0": {"head_bias_init": "zeros"},
-    "words, prior": {"head_bias_init": "prior"},
-    "contextual, prior": {"head_bias_init": "prior", "label_embedding_init": "contextual"},
-    "words, W normal, prior": {"head_bias_init": "prior", "label_attention_init": "normal"},
+    "words, bias 0": {"model_config.head_bias_init": "zeros"},
+    "words, prior": PRIOR,
+    "contextual, prior": {**PRIOR, "model_config.label_embedding_init": "contextual"},
+    "words, W normal, prior": {**PRIOR, "model_config.label_attention_init": "normal"},
+    "stock head": {"model_type": "null", "model_config": "{}"},
 }
 # What is trained: recipe, and what differs from it.
 WORKS = {
@@ -40,7 +43,7 @@ def measure(work: str, fields: dict[str, str], seed: int, arguments: argparse.Na
     changes = [*changes, f"seeds=[{seed}]", f"base_model={arguments.base_model}", *arguments.set]
     if work != "quickstart":
         changes.append(f"learning_rate={arguments.learning_rate}")
-    recipe = load_recipe(name, [*changes, *(f"model_config.{key}={value}" for key, value in fields.items())])
+    recipe = load_recipe(name, [*changes, *(f"{key}={value}" for key, value in fields.items())])
     start = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         run = train(dataclasses.replace(recipe, name="start"), Path(folder, "run"), arguments.data_dir)["runs"][0]
@@ -68,13 +71,14 @@ def main(argv: Sequence[str] | None = None) -> dict:
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--output", type=Path, help="JSON file; what it holds already stays")
     arguments = parser.parse_args(argv)
+    name = Path(arguments.base_model).name
     rows: dict = {}
     if arguments.output and arguments.output.is_file():
         rows = json.loads(arguments.output.read_text(encoding="utf-8"))
     for seed in arguments.seeds:
         for work in arguments.work or WORKS:
             for start in arguments.start or list(STARTS)[:3]:
-                known = rows.setdefault(arguments.base_model, {}).setdefault(work, {}).setdefault(start, [])
+                known = rows.setdefault(name, {}).setdefault(work, {}).setdefault(start, [])
                 if any(row["seed"] == seed for row in known):
                     continue
                 known.append(measure(work, STARTS[start], seed, arguments))
