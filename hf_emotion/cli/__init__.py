@@ -27,6 +27,7 @@ from . import (
     recipes,
     release,
     reproduce,
+    serve,
     study,
     train,
 )
@@ -35,7 +36,7 @@ from . import (
 # The commands import everything heavier inside their functions: `--help` must not wait for torch.
 
 app = typer.Typer(
-    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, explain, analyze, compare, convert, export, publish.",
+    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, explain, serve, analyze, compare, convert, export, publish.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -69,6 +70,7 @@ for command in (  # in the order of `--help`
     generate.generate,
     explain.explain,
     demo.demo,
+    serve.serve,
     faithfulness.faithfulness,
     compare.compare,
     analyze.analyze,

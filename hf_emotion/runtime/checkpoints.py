@@ -118,7 +118,16 @@ def model_probabilities(model: Any, inputs: dict[str, np.ndarray], multi_label: 
         from .torch_models import torch_probabilities
 
         return torch_probabilities(model, inputs, multi_label)
-    return to_probabilities(_finite(model(**inputs).logits), multi_label)
+    return to_probabilities(model_logits(model, inputs), multi_label)
+
+
+def model_logits(model: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
+    """Logits of a batch, float32; the arguments of `model_probabilities`."""
+    if not getattr(model, "takes_arrays", False):
+        from .torch_models import torch_logits
+
+        return torch_logits(model, inputs)
+    return _finite(model(**inputs).logits)
 
 
 def window_logits(model: Any, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -161,6 +170,7 @@ def to_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarray:
 __all__ = [
     "DTYPES",
     "load_checkpoint",
+    "model_logits",
     "model_probabilities",
     "to_probabilities",
     "window_logits",

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..io.progress import progress_bar
 from .batching import CHUNK, INPUT_NAMES, TOKENS_PER_BATCH, encode_texts, pad_rows, token_budget_batches
-from .checkpoints import model_probabilities, to_probabilities, window_logits
+from .checkpoints import model_logits, model_probabilities, to_probabilities, window_logits
 from .unread import Unread
 from .windows import Windowing, join_windows
 
@@ -83,12 +83,23 @@ def encoded_probabilities(predictor: Any, encoded: Encoded, bar: Any = None) -> 
     model = predictor.model
     model.eval()  # it may be in training
     if encoded.documents is not None:
-        return _document_probabilities(predictor, encoded, encoded.documents, bar)
+        return to_probabilities(_document_logits(predictor, encoded, encoded.documents, bar), predictor.multi_label)
     output = np.empty((len(encoded), model.config.num_labels), dtype=np.float32)
     for rows, inputs in _batches(predictor, encoded):
         output[rows] = model_probabilities(model, inputs, predictor.multi_label)
         if bar is not None:
             bar.update(len(rows))
+    return output
+
+
+def encoded_logits(predictor: Any, encoded: Encoded) -> np.ndarray:
+    """(N, C) float32, before the sigmoid or the softmax."""
+    predictor.model.eval()
+    if encoded.documents is not None:
+        return _document_logits(predictor, encoded, encoded.documents, None)
+    output = np.empty((len(encoded), predictor.model.config.num_labels), dtype=np.float32)
+    for rows, inputs in _batches(predictor, encoded):
+        output[rows] = model_logits(predictor.model, inputs)
     return output
 
 
@@ -100,7 +111,7 @@ def _batches(predictor: Any, encoded: Encoded) -> Iterator[tuple[list[int], dict
         yield rows, pad_rows(predictor.tokenizer, batch)
 
 
-def _document_probabilities(predictor: Any, encoded: Encoded, documents: np.ndarray, bar: Any) -> np.ndarray:
+def _document_logits(predictor: Any, encoded: Encoded, documents: np.ndarray, bar: Any) -> np.ndarray:
     """(N, C) float32 of texts in windows."""
     shape = len(documents), predictor.model.config.num_labels
     logits, lse = np.empty(shape, np.float32), np.empty(shape, np.float32)
@@ -109,9 +120,7 @@ def _document_probabilities(predictor: Any, encoded: Encoded, documents: np.ndar
         logits[rows], lse[rows] = window_logits(predictor.model, inputs)
         if bar is not None:
             bar.update(int(first[rows].sum()))
-    return to_probabilities(
-        join_windows(logits, lse, documents, len(encoded), encoded.strategy), predictor.multi_label
-    )
+    return join_windows(logits, lse, documents, len(encoded), encoded.strategy)
 
 
 def row_probabilities(
@@ -154,6 +163,7 @@ __all__ = [
     "Encoded",
     "TextRows",
     "encode_rows",
+    "encoded_logits",
     "encoded_probabilities",
     "is_multi_label",
     "label_names",

@@ -64,10 +64,21 @@ def load_weights(
 @torch.inference_mode()
 def torch_probabilities(model: PreTrainedModel, inputs: dict[str, np.ndarray], multi_label: bool) -> np.ndarray:
     """See `model_probabilities`."""
+    logits = _logits(model, inputs)
+    return (logits.sigmoid() if multi_label else logits.softmax(dim=-1)).cpu().numpy()
+
+
+@torch.inference_mode()
+def torch_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> np.ndarray:
+    """See `model_logits`."""
+    return _logits(model, inputs).cpu().numpy()
+
+
+def _logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> torch.Tensor:
     use_one_thread_after_fork()
     logits = model(**to_tensors(inputs, model)).logits.float()
     check_finite(logits)
-    return (logits.sigmoid() if multi_label else logits.softmax(dim=-1)).cpu().numpy()
+    return logits
 
 
 @torch.inference_mode()
@@ -107,6 +118,7 @@ def to_tensors(inputs: dict[str, np.ndarray], model: PreTrainedModel) -> dict[st
 __all__ = [
     "load_weights",
     "to_tensors",
+    "torch_logits",
     "torch_probabilities",
     "torch_utterance_encoder",
     "torch_window_logits",

@@ -30,6 +30,7 @@ except ModuleNotFoundError as error:
 
 from ..inference.explain import explain
 from ..reports.explain_views import MAP_STYLE, maps_to_html
+from .settings import names_of
 
 
 MAX_CHARACTERS = 5000
@@ -164,13 +165,8 @@ class _OwnFilesOnly:
 
 def _load(checkpoints: Sequence[str | Path]) -> dict[str, Any]:
     """{name on the page: predictor}"""
-    given = [str(checkpoint) for checkpoint in checkpoints]
-    if not given or len(set(given)) < len(given):
-        raise ValueError(f"`checkpoints` must name at least one checkpoint, and each once; got {given}.")
-    names = [Path(name).resolve().name for name in given]
-    if len(set(names)) < len(names):
-        names = given
-    predictors = {name: load_predictor(with_weights(path)) for name, path in zip(names, given, strict=True)}
+    names = names_of(checkpoints)
+    predictors = {name: load_predictor(with_weights(path)) for name, path in zip(names, checkpoints, strict=True)}
     tasks = {name: predictor.task for name, predictor in predictors.items()}
     if len({task.name for task in tasks.values()}) > 1:
         found = "; ".join(f"{name} is a model for {task.name}" for name, task in tasks.items())

@@ -117,6 +117,11 @@ class BatchingPredictor:
             self._changed.notify()
         return call.future
 
+    @property
+    def waiting(self) -> int:
+        """Inputs that wait."""
+        return self._size
+
     def close(self, cancel_futures: bool = False) -> None:
         """Take no more calls, answer those that wait (or cancel them: `CancelledError`), and end the thread."""
         with self._changed:

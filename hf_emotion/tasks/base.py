@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..runtime.unread import Unread
     from .cards import Card
     from .exporting import Exporter
+    from .service import Service
 
 
 class later:
@@ -352,6 +353,7 @@ class Task:
         guidance: metrics.json of a run -> a function, (run, split, data_dir) -> "context_guidance" of its analysis; None: contexts
             do not guide its model.
         page: predictor -> `Page`; None: `demo` does not show its models.
+        service: predictor -> `hf_emotion.tasks.service.Service`; None: `serve` does not serve its models.
 
     Publishing (`exporting.py`, `space.py`):
         exporter: () -> the `Exporter` of its checkpoints; None: they are not exported.
@@ -412,6 +414,7 @@ class Task:
     word_scores: Callable[..., np.ndarray] | None = None
     guidance: Callable[..., Callable[..., dict[str, Any]] | None] = _none
     page: Callable[..., Page] | None = None
+    service: Callable[..., Service] | None = None
     exporter: Callable[[], Exporter] | None = None
     ask: Callable[..., list[dict[str, Any]]] | None = None
     choices: Callable[..., dict[str, list[str]]] = later(__package__, "space.choices")

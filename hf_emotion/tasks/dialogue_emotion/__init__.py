@@ -32,6 +32,7 @@ TASK = Task(
     explains=frozenset({"labels", "method"}),
     explain=later(__name__, "explaining.explain"),
     page=later(__name__, "page.page"),
+    service=later(__name__, "service.service"),
     exporter=later(__name__, "exporting.exporter"),
     ask=later(__name__, "space.ask"),
 )

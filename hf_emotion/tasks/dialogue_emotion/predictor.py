@@ -102,9 +102,16 @@ class DialoguePredictor:
         self, dialogues: Sequence[Sequence[Any]], progress: bool = False
     ) -> tuple[list[list[dict[str, Any]]], Unread]:
         """As a call, and what the model cannot read of each utterance, one dialogue after the other."""
+        results, unread = self.predict_quietly(dialogues, progress)
+        self.warn_unread(*unread.counts)
+        return results, unread
+
+    def predict_quietly(
+        self, dialogues: Sequence[Sequence[Any]], progress: bool = False
+    ) -> tuple[list[list[dict[str, Any]]], Unread]:
+        """As `predict`, without warnings."""
         turns = read_dialogues(dialogues)
         probabilities, unread = self._probabilities(turns, progress)
-        self.warn_unread(*unread.counts)
         return self.present(probabilities, turns), unread
 
     def encode(self, dialogues: Sequence[Sequence[Any]]) -> "EncodedDialogues":

@@ -41,6 +41,7 @@ TASK = Task(
     row_questions=later(__name__, "explaining.row_questions"),
     word_scores=later(__name__, "explaining.word_scores"),
     page=later(__name__, "page.page"),
+    service=later(__name__, "service.service"),
     exporter=later(__name__, "exporting.exporter"),
     ask=later(__name__, "space.ask"),
 )

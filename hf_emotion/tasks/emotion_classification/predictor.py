@@ -103,21 +103,27 @@ class Predictor:
             max_length, usable_positions.usable_positions(config), "model", self.tokenizer.model_max_length
         )
         self.gate = gate or tfidf_gate.load_gate(config)
-        labels = label_names(config)
+        self.labels: list[str] = label_names(config)
         self.multi_label = is_multi_label(config)
         self.windows = windowing(self.max_length, stride, max_windows, aggregation_strategy, self.multi_label)
-        thresholds = list(getattr(config, "thresholds", None) or [0.5] * len(labels))
-        if len(thresholds) != len(labels) or not all(0 <= threshold <= 1 for threshold in thresholds):
-            raise ValueError(
-                f"`config.thresholds` must be {len(labels)} probabilities in [0, 1], one for each label, got {thresholds}."
-            )
-        self._groups = None
+        self._groups: list[list[int]] | None = None
+        self.use_thresholds(getattr(config, "thresholds", None) or [0.5] * len(self.labels), "`config.thresholds`")
         if taxonomy not in (None, NO_ROLL_UP):
-            groups = group_index(taxonomy, labels)
-            self._groups = list(groups.values())
-            labels = list(groups)
-        self.labels: list[str] = labels
+            self.use_taxonomy(taxonomy)
+
+    def use_thresholds(self, thresholds: Sequence[float], what: str = "`thresholds`") -> None:
+        """Decide by other thresholds, one for each label of the model; ValueError, which begins with `what`, for others."""
+        count = self.model.config.num_labels
+        if len(thresholds) != count or not all(0 <= threshold <= 1 for threshold in thresholds):
+            raise ValueError(
+                f"{what} must be {count} probabilities in [0, 1], one for each label, got {list(thresholds)}."
+            )
         self.thresholds = np.asarray(thresholds)
+
+    def use_taxonomy(self, taxonomy: str) -> None:
+        """Roll the model's labels up into the groups of a taxonomy; ValueError where they are not those of GoEmotions."""
+        groups = group_index(taxonomy, label_names(self.model.config))
+        self._groups, self.labels = list(groups.values()), list(groups)
 
     def __call__(
         self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False

@@ -35,6 +35,7 @@ TASK = Task(
     explains=frozenset({"emotions", "reply"}),
     explain=later(__name__, "explaining.explain"),
     page=later(__name__, "page.page"),
+    service=later(__name__, "service.service"),
     exporter=later(__name__, "exporting.exporter"),
     ask=later(__name__, "space.ask"),
     choices=later(__name__, "space.choices"),

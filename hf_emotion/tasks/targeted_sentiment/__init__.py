@@ -54,6 +54,7 @@ TASK = Task(
     word_scores=later(__name__, "explaining.word_scores"),
     guidance=later(__name__, "guidance.of_run"),
     page=later(__name__, "page.page"),
+    service=later(__name__, "service.service"),
     exporter=later(__name__, "exporting.exporter"),
     ask=later(__name__, "space.ask"),
 )

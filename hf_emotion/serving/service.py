@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+`hf-emotion serve`: models behind HTTP.
+
+What a request asks for is read and presented in the event loop; what the model computes runs in one thread for each model, which takes all
+requests that wait together (`BatchingPredictor`).
+"""
+
+import asyncio
+import json
+import logging
+import queue
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Annotated, Any, Literal
+
+
+try:
+    from fastapi import Body, FastAPI, Request
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import HTMLResponse, Response
+    from starlette.exceptions import HTTPException
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("the service needs fastapi: pip install 'hf-emotion[serve]'") from error
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from .. import __version__
+from ..inference import load_predictor
+from ..runtime.ready import for_prediction
+from ..tasks import TASKS
+from ..tasks.service import Name, Score, Service, Text, Texts
+from .settings import Settings, names_of
+from .threads import BatchingPredictor
+from .web import Counters, Guard
+
+
+logger = logging.getLogger(__name__)
+
+
+class Model:
+    """A loaded model, and the thread that computes with it."""
+
+    def __init__(self, name: str, checkpoint: str, settings: Settings, counters: Counters):
+        """Raises what `load_predictor` raises; ValueError for a model that is not served."""
+        self.name = name
+        checkpoint = for_prediction(checkpoint, dtype=settings.loading.get("dtype"))
+        self.predictor = load_predictor(checkpoint, **settings.loading)
+        self.task = self.predictor.task
+        if self.task.service is None:
+            served = ", ".join(task.name for task in TASKS if task.service is not None)
+            raise ValueError(
+                f"{checkpoint} is a model for {self.task.name}, which is not served: give one for {served}."
+            )
+        self.service: Service = self.task.service(self.predictor)
+        self.page = self.task.page(self.predictor)
+        self.exported = bool(getattr(self.predictor.model, "takes_arrays", False))
+        self.batching = BatchingPredictor(
+            counters.batches(name, self._run),
+            settings.max_batch_size,
+            settings.batch_wait_timeout,
+            settings.max_queue_size,
+        )
+        counters.watch_queue(name, self.batching)
+
+    def _run(self, inputs: list[Any], call: bool = False, **options: Any) -> Sequence[Any]:
+        """What the thread does: the model's work for inputs, or functions that need the model for themselves."""
+        return [function() for function in inputs] if call else self.service.compute(inputs, **options)
+
+    def about(self) -> dict[str, Any]:
+        """What `/v1/models` says."""
+        return {
+            "name": self.name,
+            "task": self.task.name,
+            "route": f"/v1/{self.task.name}",
+            "engine": "onnxruntime" if self.exported else "torch",
+            "max_length": self.predictor.max_length,
+            **self.service.about,
+            "page": {
+                "box": self.page.box,
+                "lines": self.page.lines,
+                "examples": list(self.page.examples),
+                "button": self.page.button,
+                "emotions": None if self.page.emotions is None else list(self.page.emotions),
+                "methods": [] if self.exported else list(self.page.methods),
+            },
+        }
+
+
+class PageRequest(BaseModel):
+    """What the page asks for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: Name
+    text: Text
+    emotions: list[Name] = []
+    seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
+    method: Name | None = Field(None, description="For `/page/heat-map`: how to find what the model looked at.")
+
+
+class TextEmbeddingsRequest(BaseModel):
+    """A request as text-embeddings-inference takes it."""
+
+    inputs: Text | Annotated[list[Text | list[Text]], Field(min_length=1)] = Field(
+        description='A text, or a batch of texts: [["a text"], ["another one"]].'
+    )
+    raw_scores: bool = Field(False, description="Logits instead of probabilities.")
+    truncate: bool | None = Field(
+        None, description="Cut long texts at the model's length. Default: they are read whole, in windows."
+    )
+    truncation_direction: Literal["right", "Right"] = "right"
+
+
+class InferenceParameters(BaseModel):
+    """Parameters of the Inference API."""
+
+    top_k: Annotated[int, Field(ge=1)] | None = None
+    function_to_apply: Literal["sigmoid", "softmax", "none"] | None = None
+
+
+class InferenceRequest(BaseModel):
+    """A request as the Inference API takes it."""
+
+    inputs: Texts
+    parameters: InferenceParameters = InferenceParameters()
+
+
+Scores = list[Score]
+
+
+def build(settings: Settings) -> FastAPI:
+    """
+    The service of some models, an ASGI application. `app.state.models` holds them by name.
+
+    Raises:
+        OSError, ValueError: as `load_predictor`; a model that is not served; a checkpoint that is named twice.
+    """
+    counters = Counters()
+    models = {
+        name: Model(name, checkpoint, settings, counters)
+        for name, checkpoint in zip(names_of(settings.checkpoints), settings.checkpoints, strict=True)
+    }
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI):
+        yield
+        app.state.ready = False
+        await asyncio.to_thread(lambda: [model.batching.close() for model in models.values()])
+
+    app = FastAPI(
+        title="hf-emotion",
+        version=__version__,
+        description="Emotions of texts, of dialogues and of replies, and sentiment towards aspects.",
+        docs_url=None,  # that page loads scripts from another site; ours is at /
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.ready, app.state.models, app.state.counters = True, models, counters
+    _answer_errors(app)
+    _routes_of_the_process(app, models, counters)
+    _routes_of_tasks(app, models, settings, counters)
+    _routes_of_others(app, models, settings, counters)
+    _routes_of_the_page(app, models, settings)
+    app.add_middleware(Guard, settings=settings, counters=counters)
+    if settings.cors_origins:
+        from fastapi.middleware.cors import CORSMiddleware
+
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.cors_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
+    return app
+
+
+class Problem(BaseModel):
+    """An error: what is wrong, where, and what to do."""
+
+    error: str
+    detail: list[dict[str, Any]] = []
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    401: {"model": Problem, "description": "No key, or a wrong one"},
+    413: {"model": Problem, "description": "The body is too large"},
+    422: {"model": Problem, "description": "A field is wrong"},
+    429: {"model": Problem, "description": "Too many requests wait: try again later"},
+    503: {"model": Problem, "description": "The service is ending"},
+    504: {"model": Problem, "description": "No answer in time"},
+}
+
+
+def problem(status: int, message: str, where: Sequence[str | int] = (), **headers: str) -> Response:
+    """An answer that tells an error."""
+    detail = [{"loc": list(where), "msg": message}] if where else []
+    # In ASCII: a message may quote what is no Unicode text.
+    return Response(json.dumps({"error": message, "detail": detail}), status, headers or None, "application/json")
+
+
+def _answer_errors(app: FastAPI) -> None:
+    @app.exception_handler(RequestValidationError)
+    async def wrong_field(request: Request, error: RequestValidationError) -> Response:
+        # Without the input itself, which may be long and is known to who sent it.
+        detail = [{"loc": list(one["loc"]), "msg": one["msg"], "type": one["type"]} for one in error.errors()[:20]]
+        first = detail[0]
+        message = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return Response(json.dumps({"error": message, "detail": detail}), 422, media_type="application/json")
+
+    @app.exception_handler(HTTPException)
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        return problem(error.status_code, str(error.detail), **(dict(error.headers) if error.headers else {}))
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        return problem(500, "the service failed; its log says why")
+
+
+def _routes_of_the_process(app: FastAPI, models: dict[str, Model], counters: Counters) -> None:
+    @app.get("/health", tags=["process"], summary="Whether the process lives")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/ready", tags=["process"], summary="Whether requests are welcome", responses={503: PROBLEMS[503]})
+    async def ready() -> Any:
+        return {"status": "ready"} if app.state.ready else problem(503, "the service is ending")
+
+    @app.get("/metrics", tags=["process"], summary="Counters for Prometheus", response_class=Response)
+    async def metrics() -> Response:
+        return Response(counters.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/v1/models", tags=["models"], summary="The models and what they answer")
+    async def list_models() -> dict[str, list[dict[str, Any]]]:
+        return {"models": [model.about() for model in models.values()]}
+
+
+def _routes_of_tasks(app: FastAPI, models: dict[str, Model], settings: Settings, counters: Counters) -> None:
+    for task in {model.task.name: model.task for model in models.values()}.values():
+        own = {name: model for name, model in models.items() if model.task.name == task.name}
+        service = next(iter(own.values())).service
+        answer = create_model(
+            service.result.__name__.replace("Result", "Response"),
+            __doc__="The model that answered, and a result for each input.",
+            model=(str, ...),
+            results=(list[service.result], ...),  # type: ignore[name-defined]
+        )
+        app.post(
+            f"/v1/{task.name}",
+            tags=["models"],
+            summary=(service.request.__doc__ or "").strip(),
+            response_model=answer,
+            responses=PROBLEMS,
+        )(_asking(own, service, settings, counters))
+
+
+def _asking(models: dict[str, Model], first: Service, settings: Settings, counters: Counters) -> Callable[..., Any]:
+    """The function behind the route of a task."""
+
+    async def ask(request: Request, body: Any) -> Response:
+        name = body.model or next(iter(models))
+        if name not in models:
+            return problem(422, f"`model` must be one of {', '.join(models)}, got {name!r}.", ("body", "model"))
+        model = models[name]
+
+        def present(found: Sequence[Any]) -> dict[str, Any]:
+            return {"model": name, "results": model.service.present(found, body)}
+
+        return await _computed(request, model, settings, lambda: model.service.read(body), present, counters)
+
+    example = {"example": {"value": first.example}}
+    ask.__annotations__["body"] = Annotated[first.request, Body(openapi_examples=example)]
+    return ask
+
+
+async def _computed(
+    request: Request,
+    model: Model,
+    settings: Settings,
+    read: Callable[[], tuple[list[Any], dict[str, Any]]],
+    present: Callable[[Sequence[Any]], Any],
+    counters: Counters | None = None,
+) -> Response:
+    """The answer to a request, as soon as the model's thread has computed it; nothing is computed for a client that has gone."""
+    try:
+        inputs, options = read()
+        if len(inputs) > settings.max_inputs:
+            raise ValueError(
+                f"`inputs` may hold {settings.max_inputs} at most, got {len(inputs)}: send several requests."
+            )
+        future = model.batching.submit(inputs, settings.timeout, **options)
+    except (ValueError, TypeError) as error:
+        return problem(422, str(error), ("body", "inputs"))
+    except queue.Full as error:
+        return problem(429, str(error), **{"Retry-After": "1"})
+    except RuntimeError:
+        return problem(503, "the service is ending")
+    waiting, gone = asyncio.wrap_future(future), asyncio.ensure_future(request.receive())
+    waiting.add_done_callback(lambda done: done.cancelled() or done.exception())  # which nobody may ask for any more
+    try:
+        await asyncio.wait((waiting, gone), timeout=settings.timeout, return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            future.cancel()
+            return problem(
+                504, f"no answer within {settings.timeout:g} s"
+            )  # nobody reads it where the client has gone
+        found = waiting.result()
+    except (ValueError, TypeError) as error:
+        return problem(422, str(error), ("body", "inputs"))
+    except TimeoutError:
+        return problem(504, f"no answer within {settings.timeout:g} s")
+    except (CancelledError, asyncio.CancelledError):
+        return problem(503, "the service is ending")
+    finally:
+        gone.cancel()
+    answer = present(found)
+    if counters is not None:
+        counters.count_results(model.name, answer["results"])
+    return Response(json.dumps(answer, ensure_ascii=False, separators=(",", ":")), media_type="application/json")
+
+
+def _routes_of_others(app: FastAPI, models: dict[str, Model], settings: Settings, counters: Counters) -> None:
+    """The routes of text-embeddings-inference and of the Inference API, for models that give texts labels."""
+    own = {name: model for name, model in models.items() if model.service.classify is not None}
+    if not own:
+        return
+    first = next(iter(own.values()))
+
+    @app.post(
+        "/predict",
+        tags=["as others have it"],
+        summary="As text-embeddings-inference",
+        response_model=Scores | list[Scores],
+    )
+    async def predict(request: Request, body: TextEmbeddingsRequest) -> Response:
+        texts = [body.inputs]
+        several = isinstance(body.inputs, list) and isinstance(body.inputs[0], list)
+        if isinstance(body.inputs, list):
+            texts = [one[0] if isinstance(one, list) and len(one) == 1 else one for one in body.inputs]
+        if not all(isinstance(text, str) for text in texts) or (len(texts) > 1 and not several):
+            message = 'the model reads single texts and no pairs: write a batch as [["a text"], ["another one"]].'
+            return problem(422, message, ("body", "inputs"))
+        function = "none" if body.raw_scores else None
+
+        def present(found: Sequence[Any]) -> Any:
+            scores = [first.service.scores(one, function) for one in found]
+            return scores if several else scores[0]
+
+        return await _computed(
+            request, first, settings, lambda: first.service.classify(texts, bool(body.truncate)), present
+        )
+
+    async def classify(request: Request, body: InferenceRequest, model: Model) -> Response:
+        asked = body.parameters
+
+        def present(found: Sequence[Any]) -> Any:
+            return [model.service.scores(one, asked.function_to_apply)[: asked.top_k] for one in found]
+
+        return await _computed(request, model, settings, lambda: model.service.classify(body.inputs, False), present)
+
+    @app.post("/", tags=["as others have it"], summary="As the Inference API", response_model=list[Scores])
+    async def root(request: Request, body: InferenceRequest) -> Response:
+        return await classify(request, body, first)
+
+    @app.post(
+        "/models/{name}",
+        tags=["as others have it"],
+        summary="As the Inference API",
+        response_model=list[Scores],
+        responses={404: {"model": Problem}},
+    )
+    async def of_model(name: str, request: Request, body: InferenceRequest) -> Response:
+        if name not in own:
+            return problem(404, f"there is no model {name!r} for texts here, but {', '.join(own)}.")
+        return await classify(request, body, own[name])
+
+
+def _routes_of_the_page(app: FastAPI, models: dict[str, Model], settings: Settings) -> None:
+    html = files("hf_emotion.serving").joinpath("page.html").read_text(encoding="utf-8")
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> HTMLResponse:
+        return HTMLResponse(html)
+
+    async def of_page(request: Request, body: PageRequest, work: Callable[[Model], dict[str, Any]]) -> Response:
+        if body.model not in models:
+            return problem(422, f"`model` must be one of {', '.join(models)}, got {body.model!r}.", ("body", "model"))
+        model = models[body.model]
+        return await _computed(
+            request, model, settings, lambda: ([lambda: work(model)], {"call": True}), lambda found: found[0]
+        )
+
+    @app.post("/page/table", include_in_schema=False)
+    async def table(request: Request, body: PageRequest) -> Response:
+        def work(model: Model) -> dict[str, Any]:
+            found = model.page.table(body.text, body.emotions, body.seed)
+            asked = {"model": model.name, **model.service.from_page(body.text, body.emotions, body.seed)}
+            return {
+                "header": found.header,
+                "rows": found.rows,
+                "request": {"route": f"/v1/{model.task.name}", "body": asked},
+            }
+
+        return await of_page(request, body, work)
+
+    @app.post("/page/heat-map", include_in_schema=False)
+    async def heat_map(request: Request, body: PageRequest) -> Response:
+        from ..inference.explain import explain
+
+        def work(model: Model) -> dict[str, Any]:
+            text, arguments = model.page.question(body.text, body.method or model.page.method, body.emotions)
+            found = explain(model.predictor, text, **arguments).to_dict()
+            return {"maps": found["maps"], "notes": found["notes"]}
+
+        return await of_page(request, body, work)
+
+
+__all__ = ["Settings", "build"]

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a service is told when it starts. Needs no web framework."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """
+    Attributes:
+        checkpoints: run folders, local folders, Hub ids or ready models.
+        loading: arguments of `load_predictor` for all of them.
+        max_batch_size, batch_wait_timeout, max_queue_size: see `BatchingPredictor`.
+        timeout: seconds after which a request gets 504.
+        max_body_bytes: a larger body gets 413.
+        max_inputs: a request with more texts (dialogues, replies) gets 422.
+        api_key: what a request must bring as `Authorization: Bearer KEY`; None: nothing.
+        cors_origins: origins whose pages may ask the service; "*": all.
+        log: "errors", "requests" (one line per request, without texts) or "texts".
+    """
+
+    checkpoints: Sequence[str]
+    loading: dict[str, Any] = field(default_factory=dict)
+    max_batch_size: int = 64
+    batch_wait_timeout: float = 0.0
+    max_queue_size: int = 1024
+    timeout: float = 30.0
+    max_body_bytes: int = 2**18
+    max_inputs: int = 256
+    api_key: str | None = field(default=None, repr=False)
+    cors_origins: Sequence[str] = ()
+    log: str = "requests"
+
+
+def names_of(checkpoints: Sequence[str | Path]) -> list[str]:
+    """Short names of checkpoints: the names of their folders, or what was given where two are equal. ValueError for a name given twice."""
+    given = [str(checkpoint) for checkpoint in checkpoints]
+    if not given or len(set(given)) < len(given):
+        raise ValueError(f"`checkpoints` must name at least one checkpoint, and each once; got {given}.")
+    names = [Path(name).resolve().name for name in given]
+    return names if len(set(names)) == len(names) else given
+
+
+def read_key(path: Path) -> str:
+    """The key in a file; ValueError unless it is one line that a header can hold."""
+    key = path.read_text(encoding="utf-8").strip()
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError(f"{path} must hold one key: printable ASCII characters without spaces.")
+    return key
+
+
+__all__ = ["Settings", "names_of", "read_key"]

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands between HTTP and the routes: the key, the size of bodies, counters, the log, and how the server ends."""
+
+import asyncio
+import hmac
+import json
+import logging
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import uvicorn
+from fastapi import HTTPException
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from .settings import Settings
+from .threads import BatchingPredictor
+
+
+logger = logging.getLogger("hf_emotion.serve")
+
+OPEN = frozenset({"/", "/health", "/ready"})  # GET without a key: a page without data, and what a load balancer asks
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'"
+)
+
+
+class Counters:
+    """What `/metrics` tells."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        kept: dict[str, Any] = {"registry": self.registry, "namespace": "hf_emotion"}
+        self.requests = Counter("requests", "Requests", ["route", "status"], **kept)
+        self.seconds = Histogram(
+            "request_seconds", "Seconds from request to answer", ["route"], buckets=SECONDS, **kept
+        )
+        self.queue = Gauge("queue_inputs", "Inputs that wait for the model", ["model"], **kept)
+        self.sizes = Histogram(
+            "batch_inputs", "Inputs that the model read together", ["model"], buckets=[2**n for n in range(11)], **kept
+        )
+        self.batch_seconds = Histogram("batch_seconds", "Seconds per batch", ["model"], buckets=SECONDS, **kept)
+        self.truncated = Counter("truncated_texts", "Texts whose end was cut", ["model"], **kept)
+
+    def batches(self, model: str, run: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
+        """`run`, with its calls counted."""
+        sizes, seconds = self.sizes.labels(model), self.batch_seconds.labels(model)
+
+        def counted(inputs: list[Any], **options: Any) -> Sequence[Any]:
+            sizes.observe(len(inputs))
+            with seconds.time():
+                return run(inputs, **options)
+
+        return counted
+
+    def watch_queue(self, model: str, batching: BatchingPredictor) -> None:
+        self.queue.labels(model).set_function(lambda: batching.waiting)
+
+    def count_results(self, model: str, results: Sequence[dict[str, Any]]) -> None:
+        """Count the texts (turns) that were cut."""
+        cut = sum(bool(one.get("truncated")) for result in results for one in (result, *result.get("turns", ())))
+        if cut:
+            self.truncated.labels(model).inc(cut)
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+class Guard:
+    """Refuses requests without the key and bodies that are too large; counts and logs the others, too."""
+
+    def __init__(self, app: Any, settings: Settings, counters: Counters):
+        self.app, self.settings, self.counters = app, settings, counters
+        self.key = None if settings.api_key is None else f"Bearer {settings.api_key}".encode()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        start, status, read = time.perf_counter(), 500, bytearray()
+        most, got = self.settings.max_body_bytes, 0
+        too_large = f"the body is larger than {most} bytes: send several requests"
+
+        async def limited() -> Any:
+            nonlocal got
+            message = await receive()
+            body = message.get("body", b"")
+            got += len(body)
+            if got > most:
+                raise HTTPException(413, too_large)
+            if self.settings.log == "texts":
+                read.extend(body)
+            return message
+
+        async def counted(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"content-security-policy", POLICY.encode())]
+                if not scope["app"].state.ready:  # let go of this connection, so that none is cut when the server ends
+                    message["headers"].append((b"connection", b"close"))
+            await send(message)
+
+        headers = dict(scope["headers"])
+        try:
+            if not self._allowed(scope, headers):
+                await _refuse(counted, 401, "the key is missing or wrong: send the header Authorization: Bearer KEY")
+            elif int(headers.get(b"content-length", b"0")) > most:
+                await _refuse(counted, 413, too_large)
+            else:
+                await self.app(scope, limited, counted)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            seconds = time.perf_counter() - start
+            self.counters.requests.labels(route, status).inc()
+            self.counters.seconds.labels(route).observe(seconds)
+            if self.settings.log != "errors":
+                shown = f" {bytes(read).decode(errors='replace')!r}" if read else ""
+                logger.info("%s %s %d %.1f ms%s", scope["method"], route, status, seconds * 1000, shown)
+
+    def _allowed(self, scope: Any, headers: dict[bytes, bytes]) -> bool:
+        if self.key is None or (scope["method"] in ("GET", "HEAD") and scope["path"] in OPEN):
+            return True
+        return hmac.compare_digest(headers.get(b"authorization", b""), self.key)
+
+
+async def _refuse(send: Any, status: int, message: str) -> None:
+    """Answer without reading the body; the connection ends, since the rest of the body may still come."""
+    content = json.dumps({"error": message, "detail": []}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(content)).encode()),
+        (b"connection", b"close"),
+    ]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+class Server(uvicorn.Server):
+    """Ends without losing a request: for `GRACE` seconds after SIGTERM every answer closes its connection; only then the rest is closed."""
+
+    GRACE = 1.0
+
+    async def shutdown(self, sockets: list[Any] | None = None) -> None:
+        self.config.app.state.ready = False  # type: ignore[union-attr]
+        end = time.monotonic() + self.GRACE
+        while self.server_state.connections and time.monotonic() < end and not self.force_exit:
+            await asyncio.sleep(0.02)
+        await super().shutdown(sockets)
+
+
+def run(app: Any, host: str, port: int, timeout: float) -> None:
+    """Serve an application until SIGINT or SIGTERM; requests in flight get their answers. OSError: the port is not free."""
+    try:
+        listening = socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
+        )
+    except OSError as error:
+        raise OSError(
+            f"{host}:{port} cannot be served ({error.strerror}): choose another --host or --port."
+        ) from error
+    shown = f"[{host}]" if ":" in host else host
+    print(f"http://{shown}:{listening.getsockname()[1]} (Ctrl+C ends it)", flush=True)
+    settings = {"log_level": "warning", "access_log": False, "server_header": False}
+    config = uvicorn.Config(app, timeout_graceful_shutdown=int(timeout) + 1, **settings)
+    Server(config).run([listening])
+
+
+__all__ = ["Counters", "Guard", "Server", "run"]

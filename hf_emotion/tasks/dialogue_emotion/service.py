@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emotions of the turns of dialogues over HTTP."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from ..service import Answer, Request, Service, Text
+from .page import EXAMPLES
+from .page import turns as turns_of
+from .predictor import DialoguePredictor
+
+
+class Turn(BaseModel):
+    """What one speaker says."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    speaker: Text | None = None
+    utterance: Text
+
+
+def _turn(turn: Any) -> Any:
+    return {"utterance": turn} if isinstance(turn, str) else turn
+
+
+Dialogue = Annotated[
+    list[Annotated[Turn, BeforeValidator(_turn, json_schema_input_type=Turn | str)]], Field(min_length=1)
+]
+
+
+class DialogueRequest(Request):
+    """Dialogues."""
+
+    inputs: Annotated[list[Dialogue], Field(min_length=1)] = Field(
+        description="Dialogues; a turn has a speaker and an utterance, or is an utterance alone."
+    )
+    all_scores: bool = Field(False, description="Give the probability of every emotion, too.")
+
+
+class TurnResult(Answer):
+    """The most probable emotion of a turn."""
+
+    speaker: str | None
+    utterance: str
+    label: str
+    score: float
+    scores: dict[str, float] | None = Field(None, description="The probability of every emotion, for `all_scores`.")
+
+
+class DialogueResult(BaseModel):
+    """The turns of a dialogue with their emotions."""
+
+    turns: list[TurnResult]
+
+
+def service(predictor: DialoguePredictor) -> Service:
+    return Service(
+        request=DialogueRequest,
+        result=DialogueResult,
+        example=from_page(EXAMPLES[0], (), None),
+        about={"labels": predictor.labels, "num_speakers": predictor.model.config.num_speakers},
+        read=read,
+        compute=partial(compute, predictor),
+        present=present,
+        from_page=from_page,
+    )
+
+
+def read(request: DialogueRequest) -> tuple[list[list[tuple[str | None, str]]], dict[str, Any]]:
+    return [[(turn.speaker, turn.utterance) for turn in dialogue] for dialogue in request.inputs], {}
+
+
+def compute(predictor: DialoguePredictor, dialogues: list[list[tuple[str | None, str]]]) -> list[list[dict[str, Any]]]:
+    """The turns of each dialogue, as `TurnResult` has them, with all scores."""
+    results, unread = predictor.predict_quietly(dialogues)
+    truncated, unknown = (iter(values.tolist()) for values in unread)  # one dialogue after the other
+    return [[dict(turn, truncated=next(truncated), unknown=next(unknown)) for turn in turns] for turns in results]
+
+
+def present(found: Sequence[list[dict[str, Any]]], request: DialogueRequest) -> list[dict[str, Any]]:
+    if request.all_scores:
+        return [{"turns": turns} for turns in found]
+    return [
+        {"turns": [{name: value for name, value in turn.items() if name != "scores"} for turn in turns]}
+        for turns in found
+    ]
+
+
+def from_page(text: str, emotions: Sequence[str], seed: int | None) -> dict[str, Any]:
+    return {"inputs": [[{"speaker": speaker, "utterance": utterance} for speaker, utterance in turns_of(text)]]}

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emotions of texts over HTTP."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from ...runtime.checkpoints import to_probabilities
+from ...runtime.classifying import TextRows, encode_rows, encoded_logits
+from ...taxonomies import TAXONOMIES, Taxonomy
+from ..service import Answer, Name, Request, Score, Service, Texts
+from .page import EXAMPLES
+from .predictor import Predictor
+
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+class EmotionRequest(Request):
+    """Texts, and which of their emotions the answer has."""
+
+    inputs: Texts = Field(description="A text, or a list of texts.")
+    top_k: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="The k most probable labels. Default: the labels above their thresholds."
+    )
+    taxonomy: Taxonomy | None = Field(None, description="Roll the 28 GoEmotions labels up into these groups.")
+    thresholds: Probability | dict[Name, Probability] | None = Field(
+        None, description="One threshold for all labels, or one for each label named. Default: those of the model."
+    )
+    all_scores: bool = Field(False, description="Give the probability of every label, too.")
+
+
+class EmotionResult(Answer):
+    """The emotions of a text, the most probable first."""
+
+    labels: list[Score]
+    scores: dict[str, float] | None = Field(None, description="The probability of every label, for `all_scores`.")
+
+
+class Found(NamedTuple):
+    """The model's logits (C,) for a text, and what it could not read."""
+
+    logits: np.ndarray
+    truncated: bool
+    unknown: float
+
+
+def service(predictor: Predictor) -> Service:
+    taxonomies = list(TAXONOMIES) if set(predictor.labels) == set(TAXONOMIES["goemotions"]) else []
+    return Service(
+        request=EmotionRequest,
+        result=EmotionResult,
+        example={"inputs": ["I got the job!", EXAMPLES[1]], "top_k": 3},
+        about={
+            "labels": predictor.labels,
+            "multi_label": predictor.multi_label,
+            "thresholds": dict(zip(predictor.labels, predictor.thresholds.tolist(), strict=True))
+            if predictor.multi_label
+            else None,
+            "taxonomies": taxonomies,
+        },
+        read=partial(read, predictor),
+        compute=partial(compute, predictor),
+        present=partial(present, predictor),
+        from_page=from_page,
+        classify=lambda texts, truncate: (texts, {"truncate": True} if truncate else {}),
+        scores=partial(scores, predictor),
+    )
+
+
+def read(predictor: Predictor, request: EmotionRequest) -> tuple[list[str], dict[str, Any]]:
+    _as_asked(predictor, request)  # before the request waits
+    return request.inputs, {}
+
+
+def compute(predictor: Predictor, texts: list[str], truncate: bool = False) -> list[Found]:
+    """Long texts are read whole, in windows; with `truncate` only their first window."""
+    windows = replace(predictor.windows, most=1) if truncate else predictor.windows
+    encoded = encode_rows(predictor, TextRows(texts), windows)
+    logits = encoded_logits(predictor, encoded)
+    return [Found(*row) for row in zip(logits, *(values.tolist() for values in encoded.unread), strict=True)]
+
+
+def present(predictor: Predictor, found: Sequence[Found], request: EmotionRequest) -> list[dict[str, Any]]:
+    view = _as_asked(predictor, request)
+    probabilities = to_probabilities(np.stack([one.logits for one in found]), predictor.multi_label)
+    results = [
+        {"labels": labels, "truncated": one.truncated, "unknown": one.unknown}
+        for labels, one in zip(view.present(probabilities, request.top_k), found, strict=True)
+    ]
+    if request.all_scores:
+        for result, row in zip(results, view.roll_up(probabilities).tolist(), strict=True):
+            result["scores"] = dict(zip(view.labels, row, strict=True))
+    return results
+
+
+def _as_asked(predictor: Predictor, request: EmotionRequest) -> Predictor:
+    """The predictor with the taxonomy and the thresholds of a request."""
+    if request.taxonomy is None and request.thresholds is None:
+        return predictor
+    view = copy.copy(predictor)  # the model is shared
+    if isinstance(request.thresholds, dict):
+        own = dict(zip(predictor.labels, predictor.thresholds.tolist(), strict=True))
+        if unknown := sorted(request.thresholds.keys() - own.keys()):
+            raise ValueError(f"`thresholds` names {unknown}, and the model's labels are {predictor.labels}.")
+        view.use_thresholds(list((own | request.thresholds).values()))
+    elif request.thresholds is not None:
+        view.use_thresholds([request.thresholds] * len(predictor.labels))
+    if request.taxonomy is not None:
+        view.use_taxonomy(request.taxonomy)
+    return view
+
+
+def scores(
+    predictor: Predictor, found: Found, function: Literal["sigmoid", "softmax", "none"] | None
+) -> list[dict[str, Any]]:
+    values = found.logits
+    if function != "none":
+        values = to_probabilities(values, predictor.multi_label if function is None else function == "sigmoid")
+    order = np.argsort(-values, kind="stable")
+    return [{"label": predictor.labels[i], "score": float(values[i])} for i in order]
+
+
+def from_page(text: str, emotions: Sequence[str], seed: int | None) -> dict[str, Any]:
+    return {"inputs": text}

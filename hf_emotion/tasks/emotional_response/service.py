@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replies in chosen emotions over HTTP."""
+
+import itertools
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from ..service import Answer, Name, Request, Service, Texts
+from .page import EXAMPLES
+from .predictor import ReplyGenerator
+
+
+Mixture = Annotated[dict[Name, Annotated[float, Field(ge=0)]], Field(min_length=1)]
+Small = Annotated[int, Field(ge=1, le=1024)]
+
+_alone = itertools.count()  # a request with a seed shares no batch: what is drawn depends on the batch
+
+
+class ReplyRequest(Request):
+    """Contexts, emotions to reply in, and how to generate."""
+
+    inputs: Texts = Field(description="A context, or a list of contexts.")
+    emotions: Annotated[list[Name | Mixture], Field(min_length=1)] | None = Field(
+        None, description="Emotions, or mixtures {name: weight}; a reply in each of them. Default: all of the model."
+    )
+    do_sample: bool | None = Field(None, description="Draw each token, or take the most probable one.")
+    top_k: Annotated[int, Field(ge=0, le=100_000)] | None = Field(
+        None, description="Draw from the k most probable tokens."
+    )
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        None, description="Draw from the most probable tokens that together have this probability."
+    )
+    num_beams: Annotated[int, Field(ge=1, le=16)] | None = Field(None, description="Beams of beam search.")
+    max_new_tokens: Small | None = Field(None, description="Tokens of a reply at most.")
+    seed: Annotated[int, Field(ge=0, lt=2**32)] | None = Field(
+        None, description="Seed for the sampling; such a request is computed alone."
+    )
+
+
+class Reply(BaseModel):
+    """A reply, and the emotion or the mixture that was asked for."""
+
+    emotion: str | dict[str, float]
+    reply: str
+
+
+class ReplyResult(Answer):
+    """The replies to a context, in the order of the emotions."""
+
+    replies: list[Reply]
+
+
+def service(predictor: ReplyGenerator) -> Service:
+    return Service(
+        request=ReplyRequest,
+        result=ReplyResult,
+        example={"inputs": EXAMPLES[0], "emotions": predictor.emotions[:2], "do_sample": False},
+        about={"emotions": predictor.emotions},
+        read=partial(read, predictor),
+        compute=partial(compute, predictor),
+        present=partial(present, predictor),
+        from_page=from_page,
+    )
+
+
+def read(predictor: ReplyGenerator, request: ReplyRequest) -> tuple[list[tuple[str, Any]], dict[str, Any]]:
+    options = {
+        name: value
+        for name in ("do_sample", "top_k", "top_p", "num_beams", "max_new_tokens", "seed")
+        if (value := getattr(request, name)) is not None
+    }
+    if "top_p" in options:
+        options.setdefault("top_k", 0)  # else the checkpoint's would cut first
+    if "seed" in options:
+        options["alone"] = next(_alone)
+    emotions = request.emotions or predictor.emotions
+    return [(context, emotion) for context in request.inputs for emotion in emotions], options
+
+
+def compute(
+    predictor: ReplyGenerator, pairs: list[tuple[str, Any]], alone: int | None = None, **options: Any
+) -> list[tuple[str, bool, float]]:
+    """(reply, truncated, unknown) of each context with its emotion."""
+    contexts, emotions = (list(values) for values in zip(*pairs, strict=True))
+    replies, unread = predictor.predict(contexts, emotions, **options)
+    return list(zip(replies, *(values.tolist() for values in unread), strict=True))
+
+
+def present(
+    predictor: ReplyGenerator, found: Sequence[tuple[str, bool, float]], request: ReplyRequest
+) -> list[dict[str, Any]]:
+    emotions = request.emotions or predictor.emotions
+    results = []
+    for start in range(0, len(found), len(emotions)):
+        own = found[start : start + len(emotions)]
+        replies = [{"emotion": emotion, "reply": one[0]} for emotion, one in zip(emotions, own, strict=True)]
+        results.append({"replies": replies, "truncated": own[0][1], "unknown": own[0][2]})
+    return results
+
+
+def from_page(text: str, emotions: Sequence[str], seed: int | None) -> dict[str, Any]:
+    body: dict[str, Any] = {"inputs": text}
+    if emotions:
+        body["emotions"] = list(emotions)
+    if seed is not None:
+        body["seed"] = seed
+    return body

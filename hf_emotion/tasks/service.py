@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a task says about itself to the service: what a request and an answer look like, and what the model does between them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from ..runtime.plain import readable
+
+
+def _readable(text: str) -> str:
+    try:
+        readable.check_text(text)
+    except ValueError as error:
+        raise PydanticCustomError("unreadable", "{message}", {"message": str(error)}) from None
+    return text
+
+
+def _several(texts: Any) -> Any:
+    return [texts] if isinstance(texts, str) else texts
+
+
+Text = Annotated[str, AfterValidator(_readable)]
+# A list in Python; in JSON a text alone will do.
+Texts = Annotated[
+    list[Text],
+    Field(min_length=1),
+    BeforeValidator(_several, json_schema_input_type=str | Annotated[list[str], Field(min_length=1)]),
+]
+Name = Annotated[str, Field(max_length=200)]
+
+
+class Request(BaseModel):
+    """What all requests have."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    model: Name | None = Field(
+        None, description="Name of a model in `/v1/models`. Default: the first one that this route can ask."
+    )
+
+
+class Score(BaseModel):
+    """A label and its probability in [0, 1]."""
+
+    label: str
+    score: float
+
+
+class Answer(BaseModel):
+    """What all results have."""
+
+    truncated: bool = Field(description="Whether the end was cut: the model has not read all of it.")
+    unknown: float = Field(description="Share of the text that the tokenizer does not know, in [0, 1].")
+
+
+@dataclass(frozen=True)
+class Service:
+    """
+    How the service answers with a model.
+
+    Attributes:
+        request: the body of a request.
+        result: one of the `results` of an answer.
+        example: a body for the documentation.
+        about: what `/v1/models` says of the model.
+        read: request -> (inputs of `compute`, its options). ValueError for what no field's type can say.
+        compute: (inputs, **options) -> what was found for each input. One thread calls it, with the inputs of all requests that wait and
+            have the same options.
+        present: (what was found for the request's inputs, request) -> its results, as `result` has them.
+        from_page: (text, emotions, seed) of the page -> the body of a request that asks the same.
+        classify: (texts, truncate) -> (inputs of `compute`, its options), for the routes of text-embeddings-inference and of the Inference
+            API; None: the model gives a text no labels.
+        scores: (what was found for one input, function) -> the score of every label, the largest first. The function is "sigmoid", "softmax",
+            "none" (the logits) or None, that of the model.
+    """
+
+    request: type[Request]
+    result: type[BaseModel]
+    example: dict[str, Any]
+    about: dict[str, Any]
+    read: Callable[[Any], tuple[list[Any], dict[str, Any]]]
+    compute: Callable[..., Sequence[Any]]
+    present: Callable[[Sequence[Any], Any], list[dict[str, Any]]]
+    from_page: Callable[[str, Sequence[str], int | None], dict[str, Any]]
+    classify: Callable[[list[str], bool], tuple[list[Any], dict[str, Any]]] | None = None
+    scores: Callable[[Any, str | None], list[dict[str, Any]]] | None = None
+
+
+__all__ = ["Answer", "Name", "Request", "Score", "Service", "Text", "Texts"]

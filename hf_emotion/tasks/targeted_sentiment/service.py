@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentiment towards the aspects of targets over HTTP."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from ..service import Answer, Name, Request, Service, Texts
+from .page import EXAMPLES, EXAMPLES_OF_TARGETS
+from .predictor import TargetedPredictor
+
+
+class SentimentRequest(Request):
+    """Texts, and the targets to ask about."""
+
+    inputs: Texts = Field(description="A text, or a list of texts.")
+    targets: Annotated[list[Name], Field(min_length=1)] | None = Field(
+        None, description="Targets to ask about in every text. Default: those that each text names."
+    )
+    all_scores: bool = Field(False, description="Give the probability of every label, too.")
+
+
+class Sentiment(BaseModel):
+    """The most probable label for an aspect, of a target where the model knows targets."""
+
+    target: str | None = None
+    aspect: str
+    label: str
+    score: float
+    scores: dict[str, float] | None = Field(None, description="The probability of every label, for `all_scores`.")
+
+
+class SentimentResult(Answer):
+    """The sentiment of a text towards every aspect."""
+
+    sentiments: list[Sentiment]
+
+
+def service(predictor: TargetedPredictor) -> Service:
+    config = predictor.model.config
+    text = EXAMPLES[0]
+    if config.targets is not None:
+        text = EXAMPLES_OF_TARGETS[0].format(first=config.targets[0], last=config.targets[-1])
+    return Service(
+        request=SentimentRequest,
+        result=SentimentResult,
+        example={"inputs": text},
+        about={"labels": predictor.labels, "targets": config.targets, "aspects": config.aspects},
+        read=read,
+        compute=partial(compute, predictor),
+        present=present,
+        from_page=from_page,
+    )
+
+
+def read(request: SentimentRequest) -> tuple[list[str], dict[str, Any]]:
+    return request.inputs, {} if request.targets is None else {"targets": request.targets}
+
+
+def compute(predictor: TargetedPredictor, texts: list[str], targets: Sequence[str] | None = None) -> list[tuple]:
+    """(sentiments, truncated, unknown) of each text."""
+    results, unread = predictor.predict_quietly(texts, targets)
+    return list(zip(results, *(values.tolist() for values in unread), strict=True))
+
+
+def present(found: Sequence[tuple], request: SentimentRequest) -> list[dict[str, Any]]:
+    kept = None if request.all_scores else {"scores"}
+    return [
+        {
+            "sentiments": [
+                {name: value for name, value in item.items() if kept is None or name not in kept} for item in items
+            ],
+            "truncated": truncated,
+            "unknown": unknown,
+        }
+        for items, truncated, unknown in found
+    ]
+
+
+def from_page(text: str, emotions: Sequence[str], seed: int | None) -> dict[str, Any]:
+    return {"inputs": text}
