@@ -147,7 +147,8 @@ def build(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI):
         yield
         app.state.ready = False
-        await asyncio.to_thread(lambda: [model.batching.close() for model in models.values()])
+        for model in models.values():
+            await asyncio.to_thread(model.batching.close)
 
     app = FastAPI(
         title="hf-emotion",
@@ -161,7 +162,7 @@ def build(settings: Settings) -> FastAPI:
     _answer_errors(app)
     _routes_of_the_process(app, models, counters)
     _routes_of_tasks(app, models, settings, counters)
-    _routes_of_others(app, models, settings, counters)
+    _routes_of_others(app, models, settings)
     _routes_of_the_page(app, models, settings)
     app.add_middleware(Guard, settings=settings, counters=counters)
     if settings.cors_origins:
@@ -269,7 +270,7 @@ def _asking(models: dict[str, Model], first: Service, settings: Settings, counte
 
         return await _computed(request, model, settings, lambda: model.service.read(body), present, counters)
 
-    example = {"example": {"value": first.example}}
+    example: Any = {"example": {"value": first.example}}
     ask.__annotations__["body"] = Annotated[first.request, Body(openapi_examples=example)]
     return ask
 
@@ -320,60 +321,51 @@ async def _computed(
     return Response(json.dumps(answer, ensure_ascii=False, separators=(",", ":")), media_type="application/json")
 
 
-def _routes_of_others(app: FastAPI, models: dict[str, Model], settings: Settings, counters: Counters) -> None:
+def _routes_of_others(app: FastAPI, models: dict[str, Model], settings: Settings) -> None:
     """The routes of text-embeddings-inference and of the Inference API, for models that give texts labels."""
-    own = {name: model for name, model in models.items() if model.service.classify is not None}
+    own = {name: (model, model.service.scoring) for name, model in models.items() if model.service.scoring is not None}
     if not own:
         return
-    first = next(iter(own.values()))
+    first = next(iter(own))
+    kept: dict[str, Any] = {"tags": ["as others have it"], "responses": PROBLEMS}
 
-    @app.post(
-        "/predict",
-        tags=["as others have it"],
-        summary="As text-embeddings-inference",
-        response_model=Scores | list[Scores],
-    )
+    @app.post("/predict", summary="As text-embeddings-inference", response_model=Scores | list[Scores], **kept)
     async def predict(request: Request, body: TextEmbeddingsRequest) -> Response:
-        texts = [body.inputs]
+        model, scoring = own[first]
         several = isinstance(body.inputs, list) and isinstance(body.inputs[0], list)
-        if isinstance(body.inputs, list):
-            texts = [one[0] if isinstance(one, list) and len(one) == 1 else one for one in body.inputs]
-        if not all(isinstance(text, str) for text in texts) or (len(texts) > 1 and not several):
+        given = body.inputs if isinstance(body.inputs, list) else [body.inputs]
+        texts = [one[0] if isinstance(one, list) and len(one) == 1 else one for one in given]
+        single = [text for text in texts if isinstance(text, str)]
+        if len(single) < len(texts) or (len(texts) > 1 and not several):
             message = 'the model reads single texts and no pairs: write a batch as [["a text"], ["another one"]].'
             return problem(422, message, ("body", "inputs"))
-        function = "none" if body.raw_scores else None
 
         def present(found: Sequence[Any]) -> Any:
-            scores = [first.service.scores(one, function) for one in found]
+            scores = [scoring.scores(one, "none" if body.raw_scores else None) for one in found]
             return scores if several else scores[0]
 
-        return await _computed(
-            request, first, settings, lambda: first.service.classify(texts, bool(body.truncate)), present
-        )
+        return await _computed(request, model, settings, lambda: scoring.read(single, bool(body.truncate)), present)
 
-    async def classify(request: Request, body: InferenceRequest, model: Model) -> Response:
+    async def classify(request: Request, body: InferenceRequest, name: str) -> Response:
+        model, scoring = own[name]
         asked = body.parameters
 
         def present(found: Sequence[Any]) -> Any:
-            return [model.service.scores(one, asked.function_to_apply)[: asked.top_k] for one in found]
+            return [scoring.scores(one, asked.function_to_apply)[: asked.top_k] for one in found]
 
-        return await _computed(request, model, settings, lambda: model.service.classify(body.inputs, False), present)
+        return await _computed(request, model, settings, lambda: scoring.read(body.inputs, False), present)
 
-    @app.post("/", tags=["as others have it"], summary="As the Inference API", response_model=list[Scores])
+    @app.post("/", summary="As the Inference API", response_model=list[Scores], **kept)
     async def root(request: Request, body: InferenceRequest) -> Response:
         return await classify(request, body, first)
 
-    @app.post(
-        "/models/{name}",
-        tags=["as others have it"],
-        summary="As the Inference API",
-        response_model=list[Scores],
-        responses={404: {"model": Problem}},
-    )
+    kept["responses"] = {404: {"model": Problem, "description": "No such model"}, **PROBLEMS}
+
+    @app.post("/models/{name}", summary="As the Inference API, for a model", response_model=list[Scores], **kept)
     async def of_model(name: str, request: Request, body: InferenceRequest) -> Response:
         if name not in own:
             return problem(404, f"there is no model {name!r} for texts here, but {', '.join(own)}.")
-        return await classify(request, body, own[name])
+        return await classify(request, body, name)
 
 
 def _routes_of_the_page(app: FastAPI, models: dict[str, Model], settings: Settings) -> None:

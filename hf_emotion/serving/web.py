@@ -165,7 +165,7 @@ def run(app: Any, host: str, port: int, timeout: float) -> None:
         ) from error
     shown = f"[{host}]" if ":" in host else host
     print(f"http://{shown}:{listening.getsockname()[1]} (Ctrl+C ends it)", flush=True)
-    settings = {"log_level": "warning", "access_log": False, "server_header": False}
+    settings: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
     config = uvicorn.Config(app, timeout_graceful_shutdown=int(timeout) + 1, **settings)
     Server(config).run([listening])
 

@@ -58,6 +58,21 @@ class Answer(BaseModel):
 
 
 @dataclass(frozen=True)
+class Scoring:
+    """
+    How texts get a score for every label.
+
+    Attributes:
+        read: (texts, truncate) -> (inputs of `Service.compute`, its options).
+        scores: (what was found for one input, function) -> the score of every label, the largest first. The function is "sigmoid", "softmax",
+            "none" (the logits) or None, that of the model.
+    """
+
+    read: Callable[[list[str], bool], tuple[list[Any], dict[str, Any]]]
+    scores: Callable[[Any, Any], list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
 class Service:
     """
     How the service answers with a model.
@@ -72,10 +87,7 @@ class Service:
             have the same options.
         present: (what was found for the request's inputs, request) -> its results, as `result` has them.
         from_page: (text, emotions, seed) of the page -> the body of a request that asks the same.
-        classify: (texts, truncate) -> (inputs of `compute`, its options), for the routes of text-embeddings-inference and of the Inference
-            API; None: the model gives a text no labels.
-        scores: (what was found for one input, function) -> the score of every label, the largest first. The function is "sigmoid", "softmax",
-            "none" (the logits) or None, that of the model.
+        scoring: for the routes of text-embeddings-inference and of the Inference API; None: the model gives a text no labels.
     """
 
     request: type[Request]
@@ -86,8 +98,7 @@ class Service:
     compute: Callable[..., Sequence[Any]]
     present: Callable[[Sequence[Any], Any], list[dict[str, Any]]]
     from_page: Callable[[str, Sequence[str], int | None], dict[str, Any]]
-    classify: Callable[[list[str], bool], tuple[list[Any], dict[str, Any]]] | None = None
-    scores: Callable[[Any, str | None], list[dict[str, Any]]] | None = None
+    scoring: Scoring | None = None
 
 
-__all__ = ["Answer", "Name", "Request", "Score", "Service", "Text", "Texts"]
+__all__ = ["Answer", "Name", "Request", "Score", "Scoring", "Service", "Text", "Texts"]

@@ -13,7 +13,7 @@ from pydantic import Field
 from ...runtime.checkpoints import to_probabilities
 from ...runtime.classifying import TextRows, encode_rows, encoded_logits
 from ...taxonomies import TAXONOMIES, Taxonomy
-from ..service import Answer, Name, Request, Score, Service, Texts
+from ..service import Answer, Name, Request, Score, Scoring, Service, Texts
 from .page import EXAMPLES
 from .predictor import Predictor
 
@@ -68,8 +68,10 @@ def service(predictor: Predictor) -> Service:
         compute=partial(compute, predictor),
         present=partial(present, predictor),
         from_page=from_page,
-        classify=lambda texts, truncate: (texts, {"truncate": True} if truncate else {}),
-        scores=partial(scores, predictor),
+        scoring=Scoring(
+            read=lambda texts, truncate: (texts, {"truncate": True} if truncate else {}),
+            scores=partial(scores, predictor),
+        ),
     )
 
 
