@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .options import Aggregation, Checkpoint, Dtype, MaxLength, MaxWindows, Stride, Taxonomy
+from .options import Aggregation, Dtype, MaxLength, MaxWindows, Stride, Taxonomy, checked
 from .printing import print_json_lines, quiet, show
 from .reading import given_or_stdin, refuse_files, stdin_lines
 
@@ -20,7 +20,10 @@ OPTIONS = {"top_k": "--top-k", "targets": "--target"}
 
 
 def predict(
-    checkpoint: Checkpoint,
+    checkpoint: Annotated[
+        str,
+        typer.Argument(help="Run folder, local folder, Hub id or ready model; with --url the name of a model there."),
+    ],
     texts: Annotated[
         list[str] | None, typer.Argument(help="Texts; without any, and without --input: lines of stdin.")
     ] = None,
@@ -56,6 +59,12 @@ def predict(
         list[str] | None,
         typer.Option(help="A label to add by its name for this call, to a label-aware model; may be repeated."),
     ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="Ask this service (`hf-emotion serve`), http://HOST:PORT, instead of loading a model; its key: $HF_EMOTION_API_KEY."
+        ),
+    ] = None,
     top_k: Annotated[
         int | None, typer.Option(min=1, help="The k most probable labels, whatever the thresholds.")
     ] = None,
@@ -86,27 +95,26 @@ def predict(
     if workers is not None and engine != "ray":
         raise typer.BadParameter("--workers goes with --engine ray; several processes: torchrun, accelerate launch.")
     refuse_files(texts)
-    from ..runtime.exported import is_light
-    from ..runtime.ready import for_prediction, with_weights
-
-    checkpoint = with_weights(checkpoint) if label else for_prediction(checkpoint, dtype=dtype)
-    quiet(needs_transformers=not is_light(Path(checkpoint)))
-    from ..inference import load_predictor
-
     state = _processes() if input_ is not None else None
     if state is not None and engine == "ray":
         raise typer.BadParameter("--engine ray starts its processes itself: without torchrun or accelerate launch.")
-    predictor = load_predictor(
-        checkpoint,
-        taxonomy,
-        max_length,
-        _device_of(state),
-        dtype,
-        stride=stride,
-        max_windows=max_windows,
-        aggregation_strategy=aggregation,
-        add_labels=label,
-    )
+    reading = {
+        "--max-length": max_length,
+        "--stride": stride,
+        "--max-windows": max_windows,
+        "--aggregation-strategy": aggregation,
+        "--dtype": dtype,
+        "--label": label,
+        "--workers": workers,
+    }
+    if url is not None:
+        if given := [name for name, value in reading.items() if value is not None]:
+            raise typer.BadParameter(
+                f"{', '.join(given)}: the service decides that, when it starts. Leave it out with --url."
+            )
+        predictor = _behind(url, checkpoint, taxonomy)
+    else:
+        predictor = _loaded(checkpoint, taxonomy, max_length, stride, max_windows, aggregation, dtype, label, state)
     task = predictor.task
     if task.answer is None:
         raise ValueError(
@@ -139,6 +147,54 @@ def predict(
         _answer_as_lines_come(predictor, asked, as_json)
         return
     _print(task.answer(predictor, given_or_stdin(texts, "text"), **asked), as_json)
+
+
+def _behind(url: str, model: str, taxonomy: str | None) -> Any:
+    """What stands for a predictor where a service has the model."""
+    from ..runtime.remote import Client
+    from ..tasks import task_of_pipeline
+
+    client = Client(url, model, os.environ.get("HF_EMOTION_API_KEY"))
+    task = task_of_pipeline(client.about["task"])
+    if task.remote is None:
+        raise ValueError(
+            f"{model} at {url} is a model for {task.name}, and --url asks for labels alone: use its route."
+        )
+    if taxonomy is not None and "taxonomy" not in task.predictor_options:
+        raise typer.BadParameter(f"--taxonomy does not go with a model for {task.name}: leave it out.")
+    return task.remote(client) if taxonomy is None else task.remote(client, taxonomy=taxonomy)
+
+
+def _loaded(
+    checkpoint: str,
+    taxonomy: str | None,
+    max_length: int | None,
+    stride: int | None,
+    max_windows: int | None,
+    aggregation: str | None,
+    dtype: str | None,
+    label: list[str] | None,
+    state: Any,
+) -> Any:
+    """The predictor of a checkpoint."""
+    from ..runtime.exported import is_light
+    from ..runtime.ready import for_prediction, with_weights
+
+    checkpoint = with_weights(checked(checkpoint)) if label else for_prediction(checked(checkpoint), dtype=dtype)
+    quiet(needs_transformers=not is_light(Path(checkpoint)))
+    from ..inference import load_predictor
+
+    return load_predictor(
+        checkpoint,
+        taxonomy,
+        max_length,
+        _device_of(state),
+        dtype,
+        stride=stride,
+        max_windows=max_windows,
+        aggregation_strategy=aggregation,
+        add_labels=label,
+    )
 
 
 def _print(answer: "Answer", as_json: bool) -> None:

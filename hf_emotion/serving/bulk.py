@@ -334,6 +334,8 @@ def _identity(source: str | Path) -> dict[str, Any]:
 
 def _fingerprint(predictor: AnyPredictor) -> str:
     """Tells models apart: configuration, TF-IDF gate, and the sum of every parameter or the files of an exported model."""
+    if hasattr(predictor, "identity"):  # behind a service
+        return hashlib.sha256(json.dumps(predictor.identity, sort_keys=True).encode()).hexdigest()
     digest = hashlib.sha256(predictor.model.config.to_json_string().encode())
     gate = getattr(predictor, "gate", None)
     if gate is not None:

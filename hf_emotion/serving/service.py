@@ -55,6 +55,7 @@ class Model:
             )
         self.service: Service = self.task.service(self.predictor)
         self.page = self.task.page(self.predictor)
+        self.max_inputs = settings.max_inputs
         self.exported = bool(getattr(self.predictor.model, "takes_arrays", False))
         self.batching = BatchingPredictor(
             counters.batches(name, self._run),
@@ -76,6 +77,7 @@ class Model:
             "route": f"/v1/{self.task.name}",
             "engine": "onnxruntime" if self.exported else "torch",
             "max_length": self.predictor.max_length,
+            "max_inputs": self.max_inputs,
             **self.service.about,
             "page": {
                 "box": self.page.box,

@@ -353,6 +353,8 @@ class Task:
         guidance: metrics.json of a run -> a function, (run, split, data_dir) -> "context_guidance" of its analysis; None: contexts
             do not guide its model.
         page: predictor -> `Page`; None: `demo` does not show its models.
+        remote: (`hf_emotion.runtime.remote.Client`, taxonomy=...) -> what `predict` asks in the place of a predictor; `taxonomy` only where
+            `predictor_options` has it. None: no command asks a service for it.
         service: predictor -> `hf_emotion.tasks.service.Service`; None: `serve` does not serve its models.
 
     Publishing (`exporting.py`, `space.py`):
@@ -414,6 +416,7 @@ class Task:
     word_scores: Callable[..., np.ndarray] | None = None
     guidance: Callable[..., Callable[..., dict[str, Any]] | None] = _none
     page: Callable[..., Page] | None = None
+    remote: Callable[..., Any] | None = None
     service: Callable[..., Service] | None = None
     exporter: Callable[[], Exporter] | None = None
     ask: Callable[..., list[dict[str, Any]]] | None = None

@@ -33,6 +33,7 @@ TASK = Task(
     explain=later(__name__, "explaining.explain"),
     page=later(__name__, "page.page"),
     service=later(__name__, "service.service"),
+    remote=later(__name__, "remote.RemotePredictor"),
     exporter=later(__name__, "exporting.exporter"),
     ask=later(__name__, "space.ask"),
 )

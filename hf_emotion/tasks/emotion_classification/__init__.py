@@ -42,6 +42,7 @@ TASK = Task(
     word_scores=later(__name__, "explaining.word_scores"),
     page=later(__name__, "page.page"),
     service=later(__name__, "service.service"),
+    remote=later(__name__, "remote.RemotePredictor"),
     exporter=later(__name__, "exporting.exporter"),
     ask=later(__name__, "space.ask"),
 )

@@ -55,6 +55,7 @@ TASK = Task(
     guidance=later(__name__, "guidance.of_run"),
     page=later(__name__, "page.page"),
     service=later(__name__, "service.service"),
+    remote=later(__name__, "remote.RemotePredictor"),
     exporter=later(__name__, "exporting.exporter"),
     ask=later(__name__, "space.ask"),
 )

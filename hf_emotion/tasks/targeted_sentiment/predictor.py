@@ -180,17 +180,7 @@ class TargetedPredictor:
             [[None] if config.targets is None else target_texts.targets_in(config, text) for text in texts]
         )
         probabilities, found = row_probabilities(self, self._rows(texts, pairs))
-        results = [
-            [
-                {
-                    "label": "/".join(item[part] for part in ("target", "aspect", "label") if part in item),
-                    "score": item["score"],
-                }
-                for item in items
-                if item["label"].casefold() != "none"
-            ]
-            for items in self.present(probabilities, pairs, len(texts))
-        ]
+        results = [as_labels(items) for items in self.present(probabilities, pairs, len(texts))]
         return results, _by_text(found, pairs, len(texts))
 
     @staticmethod
@@ -210,6 +200,18 @@ class TargetedPredictor:
             [auxiliary for _, auxiliary, _ in inputs if auxiliary is not None] or None,
             [context_id for _, _, context_id in inputs] if hasattr(config, "num_contexts") else None,
         )
+
+
+def as_labels(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The sentiments of a text but "none", as {"label": "TARGET/ASPECT/LABEL", "score"}."""
+    return [
+        {
+            "label": "/".join(item[part] for part in ("target", "aspect", "label") if part in item),
+            "score": item["score"],
+        }
+        for item in items
+        if item["label"].casefold() != "none"
+    ]
 
 
 def _by_text(found: Unread, pairs: Sequence[Pair], texts: int) -> Unread:

@@ -47,7 +47,12 @@ def service(predictor: TargetedPredictor) -> Service:
         request=SentimentRequest,
         result=SentimentResult,
         example={"inputs": text},
-        about={"labels": predictor.labels, "targets": config.targets, "aspects": config.aspects},
+        about={
+            "labels": predictor.labels,
+            "targets": config.targets,
+            "target_texts": config.target_texts,
+            "aspects": config.aspects,
+        },
         read=read,
         compute=partial(compute, predictor),
         present=present,

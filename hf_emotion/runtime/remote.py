@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model behind a service (`hf-emotion serve`), asked over HTTP. Needs neither torch nor transformers."""
+
+import http.client
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from ..io.progress import progress_bar
+from .unread import Unread
+
+
+AT_ONCE = 64  # inputs of a request
+CONNECTIONS = 4  # requests at the same time: the service reads them together
+PATIENCE = 60.0  # seconds during which a busy service is asked again
+
+
+class Client:
+    """
+    Asks one model of a service.
+
+    Attributes:
+        url: where the service is.
+        about: what the service says of the model: `name`, `task`, `route`, `max_length` and what its task adds.
+    """
+
+    def __init__(self, url: str, model: str | None = None, key: str | None = None, timeout: float = 60.0):
+        """
+        Args:
+            url: "http://HOST:PORT".
+            model: name of a model there; None: the first one.
+            key: what the service asks for, if it asks for one.
+            timeout: seconds to wait for an answer.
+
+        Raises:
+            OSError: there is no such service, or it wants another key.
+            ValueError: it has no such model.
+        """
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"`url` must begin with http:// or https://, got {url!r}.")
+        self.url, self.timeout, self._key = url.rstrip("/"), timeout, key
+        models = {entry["name"]: entry for entry in self._send("/v1/models", None)["models"]}
+        if model is None:
+            model = next(iter(models))
+        if model not in models:
+            raise ValueError(f"{self.url} has no model {model!r}: it has {', '.join(models)}.")
+        self.about: dict[str, Any] = models[model]
+
+    def ask(self, inputs: Sequence[Any], progress: bool = False, **fields: Any) -> list[dict[str, Any]]:
+        """The result of each input; `fields` are the other fields of the request. Raises OSError, and ValueError for what it refuses."""
+        size = min(AT_ONCE, self.about["max_inputs"])
+        parts = [list(inputs[start : start + size]) for start in range(0, len(inputs), size)]
+        results: list[dict[str, Any]] = []
+        with (
+            ThreadPoolExecutor(CONNECTIONS) as pool,
+            progress_bar(progress, total=len(inputs), unit="texts") as bar,
+        ):
+            for part, found in zip(parts, pool.map(lambda part: self._ask_part(part, fields), parts), strict=True):
+                results += found
+                if bar is not None:
+                    bar.update(len(part))
+        return results
+
+    def _ask_part(self, inputs: list[Any], fields: dict[str, Any]) -> list[dict[str, Any]]:
+        given = {name: value for name, value in fields.items() if value is not None}
+        try:
+            return self._send(self.about["route"], {"model": self.about["name"], "inputs": inputs, **given})["results"]
+        except _TooLarge as error:
+            if len(inputs) == 1:
+                raise ValueError(f"{error}. It is one text: shorten it, or start the service with more.") from error
+            middle = len(inputs) // 2
+            return [*self._ask_part(inputs[:middle], fields), *self._ask_part(inputs[middle:], fields)]
+
+    def _send(self, route: str, body: Any) -> Any:
+        """The answer of a route, asked again while the service is busy."""
+        headers = {"Content-Type": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        data = None if body is None else json.dumps(body).encode()
+        end, pause = time.monotonic() + PATIENCE, 0.05
+        while True:
+            try:
+                request = urllib.request.Request(self.url + route, data, headers)
+                with urllib.request.urlopen(request, timeout=self.timeout) as answer:
+                    return json.load(answer)
+            except urllib.error.HTTPError as error:
+                if error.code not in (429, 503) or time.monotonic() > end:
+                    raise _failure(self.url, error) from error
+            except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
+                # One that answered before may be starting again; else nobody is there.
+                if not hasattr(self, "about") or time.monotonic() > end:
+                    reason = getattr(error, "reason", None) or str(error) or type(error).__name__
+                    raise OSError(
+                        f"no answer from {self.url} ({reason}): is the service running? hf-emotion serve MODEL starts one."
+                    ) from error
+            except ValueError as error:
+                raise OSError(f"{self.url} answers, but not as `hf-emotion serve` does: check --url.") from error
+            time.sleep(pause)
+            pause = min(2 * pause, 2.0)
+
+
+class _TooLarge(ValueError):
+    pass
+
+
+def _failure(url: str, error: urllib.error.HTTPError) -> Exception:
+    """The exception for an answer that tells an error."""
+    try:
+        message = json.load(error)["error"]
+    except (ValueError, KeyError, TypeError):
+        message = error.reason
+    if error.code == 401:
+        return OSError(f"{url}: {message}. Set HF_EMOTION_API_KEY to the key of the service.")
+    if error.code == 404:
+        return OSError(f"{url} answers, but not as `hf-emotion serve` does: check --url.")
+    kinds = {413: _TooLarge, 422: ValueError}
+    return kinds.get(error.code, OSError)(f"{url}: {message}")
+
+
+def unread_of(results: Sequence[dict[str, Any]]) -> Unread:
+    """What the models could not read of the texts of results."""
+    return Unread(
+        np.array([result["truncated"] for result in results], bool),
+        np.array([result["unknown"] for result in results], float),
+    )
+
+
+__all__ = ["Client", "unread_of"]

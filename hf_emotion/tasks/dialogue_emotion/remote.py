@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emotions of the turns of dialogues from a service."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...runtime.batching import check_top_k
+from ...runtime.remote import Client, unread_of
+from ...runtime.unread import Unread, warn_unread
+from . import TASK
+from .predictor import read_dialogues
+
+
+class RemotePredictor:
+    """A model behind a service, with the methods of `DialoguePredictor` that `predict` calls."""
+
+    task = TASK
+    multi_label = False
+
+    def __init__(self, client: Client):
+        self.client = client
+        self.labels: list[str] = client.about["labels"]
+        self.max_length: int = client.about["max_length"]
+        self.identity = {**client.about, "url": client.url}
+
+    def predict(
+        self, dialogues: Sequence[Sequence[Any]], progress: bool = False
+    ) -> tuple[list[list[dict[str, Any]]], Unread]:
+        turns = [
+            [{"speaker": speaker, "utterance": utterance} for speaker, utterance in dialogue]
+            for dialogue in read_dialogues(dialogues)
+        ]
+        found = [result["turns"] for result in self.client.ask(turns, progress, all_scores=True)]
+        unread = unread_of([turn for turns in found for turn in turns])
+        self.warn_unread(*unread.counts)
+        own = ("speaker", "utterance", "label", "score", "scores")
+        return [[{name: turn[name] for name in own} for turn in turns] for turns in found], unread
+
+    def of_items(
+        self, dialogues: Sequence[Sequence[tuple[str | None, str]]], top_k: int | None = None
+    ) -> tuple[list[list[dict]], Unread]:
+        """The most probable label of each turn, one dialogue after the other, or its `top_k` most probable ones."""
+        self.check_top_k(top_k)
+        turns = [[{"speaker": speaker, "utterance": text} for speaker, text in dialogue] for dialogue in dialogues]
+        found = [turn for result in self.client.ask(turns, all_scores=True) for turn in result["turns"]]
+        best = [sorted(turn["scores"].items(), key=lambda item: -item[1])[: top_k or 1] for turn in found]
+        return [[{"label": label, "score": score} for label, score in own] for own in best], unread_of(found)
+
+    check_top_k = staticmethod(check_top_k)
+
+    def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
+        warn_unread(truncated, unknown, total, "what the service reads", "utterances")

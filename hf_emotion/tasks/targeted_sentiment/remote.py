@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentiment towards the aspects of targets from a service."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from ...runtime.batching import as_texts
+from ...runtime.plain import target_texts
+from ...runtime.remote import Client, unread_of
+from ...runtime.unread import Unread, warn_unread
+from . import TASK
+from .predictor import TargetedPredictor, as_labels
+
+
+class RemotePredictor:
+    """A model behind a service, with the methods of `TargetedPredictor` that `predict` calls."""
+
+    task = TASK
+
+    def __init__(self, client: Client):
+        self.client = client
+        self.labels: list[str] = client.about["labels"]
+        self.multi_label = False
+        self.max_length: int = client.about["max_length"]
+        self.identity = {**client.about, "url": client.url}
+
+    def predict(
+        self, texts: Sequence[str] | str, targets: Sequence[str] | None = None, progress: bool = False
+    ) -> tuple[list[list[dict[str, Any]]], Unread]:
+        results, unread = self.predict_quietly(texts, targets, progress)
+        self.warn_unread(*unread.counts)
+        return results, unread
+
+    def predict_quietly(
+        self, texts: Sequence[str] | str, targets: Sequence[str] | None = None, progress: bool = False
+    ) -> tuple[list[list[dict[str, Any]]], Unread]:
+        found = self.client.ask(as_texts(texts), progress, targets=targets, all_scores=True)
+        return [result["sentiments"] for result in found], unread_of(found)
+
+    def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[dict]], Unread]:
+        self.check_top_k(top_k)
+        known = SimpleNamespace(**{name: self.client.about[name] for name in ("targets", "target_texts")})
+        asked = [
+            row for row, text in enumerate(texts) if known.targets is None or target_texts.targets_in(known, text)
+        ]
+        found = self.client.ask([texts[row] for row in asked])
+        unread, own = Unread.nothing(len(texts)), unread_of(found)
+        results: list[list[dict]] = [[] for _ in texts]
+        for number, row in enumerate(asked):
+            results[row] = as_labels(found[number]["sentiments"])
+            unread.truncated[row], unread.unknown[row] = own.truncated[number], own.unknown[number]
+        return results, unread
+
+    check_top_k = staticmethod(TargetedPredictor.check_top_k)
+
+    def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
+        warn_unread(truncated, unknown, total, "what the service reads")
