@@ -5,6 +5,7 @@ import asyncio
 import hmac
 import json
 import logging
+import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -167,6 +168,11 @@ def run(app: Any, host: str, port: int, timeout: float) -> None:
     print(f"http://{shown}:{listening.getsockname()[1]} (Ctrl+C ends it)", flush=True)
     settings: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
     config = uvicorn.Config(app, timeout_graceful_shutdown=int(timeout) + 1, **settings)
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # uvicorn sends itself again what it got, once all is done: that is no failure
+        signal.signal(number, signal.SIG_IGN)
     Server(config).run([listening])
 
 

@@ -1,0 +1,550 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion serve` and `predict --url`: answers, refusals, what happens under load and at the end."""
+
+import json
+import math
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from model_cases import ASPECTS, BY_ID, EMOTIONS, LABELS
+from toolkit_helpers import one_thread
+
+from hf_emotion import DialoguePredictor, Predictor, ReplyGenerator, TargetedPredictor
+from hf_emotion.publishing.export import export_onnx
+from hf_emotion.runtime.remote import Client
+from hf_emotion.tasks import TASKS, task_of_pipeline
+
+
+pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'hf-emotion[serve]'")
+pytest.importorskip("prometheus_client", reason="prometheus-client is not installed: pip install 'hf-emotion[serve]'")
+from hf_emotion.serving.service import build
+from hf_emotion.serving.settings import Settings
+from hf_emotion.serving.web import Server
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+CHECKPOINTS = {  # folder: case
+    "text": "label-aware-pooler-hidden-balanced",
+    "single": "label-aware-single-label",
+    "targeted": "qacg-per-head-context-gate-bias",
+    "aspects": "cg",
+    "dialogue": "dialogue-model",
+    "replies": "gpt2-mod-ln",
+}
+TEXTS = ["I am so happy today", "not sad !", "so sad today , not happy", "I am not sad"]
+TURNS = [("Ana", "I am so happy today"), ("Ben", "not sad !")]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory, tokenizer) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("served")
+    for name, case in CHECKPOINTS.items():
+        model = BY_ID[case].build(seed=2)
+        if name == "text":
+            model.config.thresholds = [0.5] * len(LABELS)
+        if name == "replies":  # samples, as trained generators do
+            model.generation_config.update(do_sample=True, top_k=10)
+        model.save_pretrained(root / name)
+        tokenizer.save_pretrained(root / name)
+    export_onnx(root / "text", root / "exported")
+    return {name: root / name for name in (*CHECKPOINTS, "exported")}
+
+
+@contextmanager
+def running(checkpoints, **options):
+    """The service of some checkpoints in a thread: its address, and the application."""
+    import uvicorn
+
+    with one_thread():
+        app = build(Settings(checkpoints=[str(checkpoint) for checkpoint in checkpoints], **options))
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = Server(uvicorn.Config(app, log_level="warning", access_log=False))
+    server.GRACE = 0.1
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", app
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def service(folders):
+    with running(folders.values()) as found:
+        yield found[0]
+
+
+def send(address: str, path: str, body=None, method: str | None = None, **headers):
+    """(status, what the JSON says or the text, headers)"""
+    connection = HTTPConnection(address.removeprefix("http://"), timeout=60)
+    content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    method = method or ("GET" if body is None else "POST")
+    connection.request(method, path, content, {"Content-Type": "application/json", **headers})
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    kind = answer.headers.get("Content-Type", "")
+    connection.close()
+    return answer.status, json.loads(text) if kind.startswith("application/json") else text, answer.headers
+
+
+def results(address: str, task: str, **body):
+    status, found, _ = send(address, f"/v1/{task}", body)
+    assert status == 200, found
+    return found["results"]
+
+
+def scores_of(items) -> dict[str, float]:
+    return {item["label"]: item["score"] for item in items}
+
+
+class TestAnswers:
+    """Those of the predictor alone."""
+
+    @pytest.mark.parametrize("name", ["text", "single", "exported"])
+    def test_emotions(self, service, folders, name):
+        predictor = Predictor(folders[name])
+        expected = predictor.probabilities(TEXTS)
+        found = results(service, "emotion-classification", model=name, inputs=TEXTS, all_scores=True)
+        for row, labels, one in zip(expected, predictor(TEXTS), found, strict=True):
+            assert list(one["scores"]) == predictor.labels
+            assert list(one["scores"].values()) == pytest.approx(row.tolist(), abs=1e-6)
+            assert scores_of(one["labels"]) == pytest.approx(scores_of(labels), abs=1e-6)
+            assert [item["label"] for item in one["labels"]] == [item["label"] for item in labels]
+            assert one["truncated"] is False
+
+    def test_a_text_alone_top_k_and_thresholds(self, service, folders):
+        ask = {"model": "text", "inputs": TEXTS[0]}
+        best = results(service, "emotion-classification", **ask, top_k=2)[0]["labels"]
+        assert scores_of(best) == pytest.approx(scores_of(Predictor(folders["text"])(TEXTS[0], top_k=2)[0]), abs=1e-6)
+        every = results(service, "emotion-classification", **ask, thresholds=0.0)[0]["labels"]
+        assert {item["label"] for item in every} == set(LABELS)
+        one = results(
+            service, "emotion-classification", **ask, thresholds=dict.fromkeys(LABELS[1:], 1.0) | {LABELS[0]: 0}
+        )
+        assert [item["label"] for item in one[0]["labels"]] == [LABELS[0]]
+        assert "scores" not in one[0]
+
+    def test_long_texts_are_read_whole_unless_truncate(self, service, folders):
+        predictor = Predictor(folders["text"])
+        text = " ".join(TEXTS * 40)
+        assert results(service, "emotion-classification", model="text", inputs=text)[0]["truncated"] is False
+        whole, cut = (
+            {item["label"]: item["score"] for item in send(service, "/predict", {"inputs": text, "truncate": on})[1]}
+            for on in (False, True)
+        )
+        assert list(whole.values()) != pytest.approx(list(cut.values()), abs=1e-4)
+        of_whole = dict(zip(predictor.labels, predictor.probabilities(text)[0].tolist(), strict=True))
+        of_cut = Predictor(folders["text"], max_windows=1).probabilities(text)[0].tolist()
+        assert whole == pytest.approx(of_whole, abs=1e-6)
+        assert cut == pytest.approx(dict(zip(predictor.labels, of_cut, strict=True)), abs=1e-6)
+
+    def test_sentiment(self, service, folders):
+        for name in ("targeted", "aspects"):
+            predictor = TargetedPredictor(folders[name])
+            targets = predictor.model.config.targets
+            texts = TEXTS if targets is None else [f"{targets[0]} {text}" for text in TEXTS]
+            found = results(service, "targeted-sentiment", model=name, inputs=texts, all_scores=True)
+            for items, one in zip(predictor(texts), found, strict=True):
+                assert [item["aspect"] for item in one["sentiments"]] == list(ASPECTS)
+                for expected, item in zip(items, one["sentiments"], strict=True):
+                    assert item.get("target") == expected.get("target")
+                    assert item["scores"] == pytest.approx(expected["scores"], abs=1e-6)
+        asked = results(
+            service, "targeted-sentiment", model="targeted", inputs="so happy", targets=[targets_of(folders)[1]]
+        )
+        assert {item["target"] for item in asked[0]["sentiments"]} == {targets_of(folders)[1]}
+        assert "scores" not in asked[0]["sentiments"][0]
+
+    def test_dialogues(self, service, folders):
+        dialogues = [TURNS, TURNS[::-1] * 3]
+        body = [[{"speaker": name, "utterance": text} for name, text in turns] for turns in dialogues]
+        found = results(service, "dialogue-emotion", inputs=body, all_scores=True)
+        for expected, one in zip(DialoguePredictor(folders["dialogue"])(dialogues), found, strict=True):
+            for turn, answer in zip(expected, one["turns"], strict=True):
+                assert answer["scores"] == pytest.approx(turn["scores"], abs=1e-6)
+                assert (answer["speaker"], answer["utterance"]) == (turn["speaker"], turn["utterance"])
+        alone = results(service, "dialogue-emotion", inputs=[["I am so happy today"]])
+        assert alone[0]["turns"][0]["speaker"] is None
+
+    def test_replies(self, service, folders):
+        generator = ReplyGenerator(folders["replies"])
+        ask = {
+            "inputs": TEXTS[:2],
+            "emotions": [EMOTIONS[1], {EMOTIONS[0]: 0.5, EMOTIONS[2]: 0.5}],
+            "do_sample": False,
+        }
+        found = results(service, "emotional-response", **ask)
+        pairs = [(text, emotion) for text in TEXTS[:2] for emotion in ask["emotions"]]
+        expected = generator(*zip(*pairs, strict=True), do_sample=False)
+        assert [reply["reply"] for one in found for reply in one["replies"]] == expected
+        assert [reply["emotion"] for reply in found[0]["replies"]] == ask["emotions"]
+        assert len(results(service, "emotional-response", inputs=TEXTS[0])[0]["replies"]) == len(EMOTIONS)
+
+    def test_a_seed_gives_the_same_replies_beside_others(self, service, folders):
+        ask = {"inputs": TEXTS, "emotions": [EMOTIONS[0]], "seed": 7, "max_new_tokens": 8}
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda _: results(service, "emotional-response", **ask), range(8)))
+        expected = ReplyGenerator(folders["replies"])(TEXTS, EMOTIONS[0], seed=7, max_new_tokens=8)
+        assert [[one["replies"][0]["reply"] for one in own] for own in found] == [expected] * 8
+
+    def test_many_at_once_get_their_own_answers_in_common_batches(self, folders):
+        texts = [" ".join(TEXTS[i % 4].split()[: 1 + i % 5]) + f" {'so ' * (i % 7)}" for i in range(200)]
+        expected = Predictor(folders["text"]).probabilities(texts)
+        with running([folders["text"]]) as (address, _), ThreadPoolExecutor(32) as pool:
+            ask = {"all_scores": True}
+            found = list(
+                pool.map(lambda text: results(address, "emotion-classification", inputs=text, **ask)[0], texts)
+            )
+            counters = send(address, "/metrics")[1]
+        for row, one in zip(expected, found, strict=True):
+            assert list(one["scores"].values()) == pytest.approx(row.tolist(), abs=1e-5)
+        batches = float(re.search(r"hf_emotion_batch_inputs_count\S* (\S+)", counters)[1])
+        read = float(re.search(r"hf_emotion_batch_inputs_sum\S* (\S+)", counters)[1])
+        assert read == 200 and batches < 200
+
+
+def targets_of(folders) -> list[str]:
+    return TargetedPredictor(folders["targeted"]).model.config.targets
+
+
+class TestOthersRoutes:
+    def test_text_embeddings_inference(self, service, folders):
+        expected = dict(zip(LABELS, Predictor(folders["text"]).probabilities(TEXTS[0])[0].tolist(), strict=True))
+        status, alone, _ = send(service, "/predict", {"inputs": TEXTS[0]})
+        assert status == 200 and scores_of(alone) == pytest.approx(expected, abs=1e-6)
+        assert [item["label"] for item in alone] == sorted(expected, key=expected.get, reverse=True)
+        assert send(service, "/predict", {"inputs": [TEXTS[0]]})[1] == alone
+        several = send(service, "/predict", {"inputs": [[TEXTS[0]], [TEXTS[1]]]})[1]
+        assert scores_of(several[0]) == pytest.approx(expected, abs=1e-6) and len(several) == 2
+        raw = send(service, "/predict", {"inputs": TEXTS[0], "raw_scores": True})[1]
+        assert {item["label"]: 1 / (1 + math.exp(-item["score"])) for item in raw} == pytest.approx(expected, abs=1e-6)
+        for pair in ([TEXTS[0], TEXTS[1]], [[TEXTS[0], TEXTS[1]]]):
+            status, answer, _ = send(service, "/predict", {"inputs": pair})
+            assert status == 422 and "pairs" in answer["error"]
+
+    def test_the_inference_client(self, service, folders, monkeypatch):
+        import huggingface_hub
+
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+        huggingface_hub.close_session()
+        try:
+            client = huggingface_hub.InferenceClient(model=service)
+            best = client.text_classification(TEXTS[0], top_k=2)
+            expected = scores_of(Predictor(folders["text"])(TEXTS[0], top_k=2)[0])
+            assert {item.label: item.score for item in best} == pytest.approx(expected, abs=1e-6)
+            single = huggingface_hub.InferenceClient(model=f"{service}/models/single").text_classification(TEXTS[0])
+            assert sum(item.score for item in single) == pytest.approx(1, abs=1e-5)
+            softmax = client.text_classification(TEXTS[0], function_to_apply="softmax")
+            assert sum(item.score for item in softmax) == pytest.approx(1, abs=1e-5)
+        finally:
+            huggingface_hub.close_session()
+        assert send(service, "/models/replies", {"inputs": "hm"})[0] == 404
+
+    def test_openapi_describes_every_route_and_its_examples_are_right(self, service, folders):
+        document = send(service, "/openapi.json")[1]
+        for task in TASKS:
+            if task.service is None:
+                continue
+            body = document["paths"][f"/v1/{task.name}"]["post"]["requestBody"]["content"]["application/json"]
+            example = body["examples"]["example"]["value"]
+            assert send(service, f"/v1/{task.name}", example)[0] == 200
+        text = json.dumps(document)
+        for name in re.findall(r"#/components/schemas/(\w+)", text):
+            assert name in document["components"]["schemas"]
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("body", "field"),
+        [
+            ({"inputs": " "}, "inputs"),
+            ({"inputs": []}, "inputs"),
+            ({"inputs": ["so happy", "\ud800"]}, "inputs"),
+            ({}, "inputs"),
+            ({"inputs": "so happy", "top_k": 0}, "top_k"),
+            ({"inputs": "so happy", "topk": 1}, "topk"),
+            ({"inputs": "so happy", "thresholds": 1.5}, "thresholds"),
+            ({"inputs": "so happy", "thresholds": {"hunger": 0.5}}, "thresholds"),
+            ({"inputs": "so happy", "taxonomy": "ekman"}, "taxonomy"),
+            ({"inputs": "so happy", "model": "nobody"}, "model"),
+            ({"inputs": ["so happy"] * 257}, "inputs"),
+        ],
+    )
+    def test_a_field(self, service, body, field):
+        status, answer, _ = send(service, "/v1/emotion-classification", body)
+        assert status == 422 and field in json.dumps(answer)
+        assert answer["error"] and answer["detail"]
+
+    def test_of_other_tasks(self, service):
+        assert send(service, "/v1/targeted-sentiment", {"model": "targeted", "inputs": "so happy"})[0] == 422
+        assert send(service, "/v1/targeted-sentiment", {"inputs": "so happy", "targets": ["nobody"]})[0] == 422
+        assert send(service, "/v1/dialogue-emotion", {"inputs": [[]]})[0] == 422
+        assert send(service, "/v1/emotional-response", {"inputs": "so", "emotions": ["hunger"]})[0] == 422
+        assert send(service, "/v1/emotional-response", {"inputs": "so", "max_new_tokens": 1000})[0] == 422
+
+    def test_bodies_that_are_no_json(self, service):
+        for body in (b"", b"{", b"\xff\xfe", b'{"inputs":' + b"[" * 20000):
+            status, answer, _ = send(service, "/v1/emotion-classification", body, "POST")
+            assert 400 <= status < 500 and answer["error"]
+
+    @given(
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+            lambda inner: (
+                st.lists(inner, max_size=3)
+                | st.dictionaries(
+                    st.sampled_from(
+                        ["inputs", "top_k", "emotions", "targets", "parameters", "speaker", "utterance", "x"]
+                    ),
+                    inner,
+                    max_size=4,
+                )
+            ),
+        ),
+        st.sampled_from([*(f"/v1/{task.name}" for task in TASKS if task.service), "/predict", "/", "/page/table"]),
+    )
+    @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    def test_no_body_breaks_it(self, service, body, path):
+        status, _, _ = send(service, path, json.dumps(body).encode(), "POST")
+        assert status in (200, 400, 422)
+
+    def test_the_key(self, folders):
+        with running([folders["text"]], api_key="s3cret") as (address, app):
+            for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer s3cre"}):
+                status, answer, found = send(address, "/predict", {"inputs": "so happy"}, **headers)
+                assert status == 401 and found["WWW-Authenticate"] == "Bearer" and "s3cret" not in json.dumps(answer)
+            assert send(address, "/v1/models")[0] == send(address, "/metrics")[0] == 401
+            assert [send(address, path)[0] for path in ("/health", "/ready", "/")] == [200] * 3
+            key = {"Authorization": "Bearer s3cret"}
+            assert send(address, "/predict", {"inputs": "so happy"}, **key)[0] == 200
+            assert "s3cret" not in repr(app.user_middleware) + send(address, "/metrics", **key)[1]
+
+    def test_large_bodies(self, folders):
+        with running([folders["text"]], max_body_bytes=1000) as (address, _):
+            assert send(address, "/predict", {"inputs": "so " * 200})[0] == 200
+            assert send(address, "/predict", {"inputs": "so " * 400})[0] == 413
+            pieces = (b'{"inputs": "', *[b"so " * 100] * 5, b'"}')
+            connection = HTTPConnection(address.removeprefix("http://"), timeout=60)
+            connection.request(
+                "POST", "/predict", iter(pieces), {"Content-Type": "application/json"}, encode_chunked=True
+            )
+            assert connection.getresponse().status == 413
+
+    def test_other_sites_only_where_they_are_named(self, folders):
+        origin = {"Origin": "https://example.org"}
+        with running([folders["text"]], cors_origins=["https://example.org"], api_key="k") as (address, _):
+            asked = {
+                **origin,
+                "Access-Control-Request-Method": "POST",
+                "Access-Control-Request-Headers": "authorization",
+            }
+            status, _, headers = send(address, "/predict", method="OPTIONS", **asked)
+            assert status == 200 and headers["Access-Control-Allow-Origin"] == "https://example.org"
+            assert (
+                send(address, "/health", **{"Origin": "https://a.org"})[2].get("Access-Control-Allow-Origin") is None
+            )
+
+    def test_names_and_tasks_of_checkpoints(self, folders, tmp_path):
+        with pytest.raises(ValueError, match="each once"):
+            build(Settings(checkpoints=[str(folders["text"])] * 2))
+        with pytest.raises(ValueError, match="`max_windows`"):
+            build(Settings(checkpoints=[str(folders["replies"])], loading={"max_windows": 2}))
+
+
+class Held:
+    """Keeps a model's thread busy until `go`."""
+
+    def __init__(self, app):
+        (model,) = app.state.models.values()
+        self.batching, self.started, self.go, self.seen = model.batching, threading.Event(), threading.Event(), []
+        inner = self.batching.predictor
+
+        def run(inputs, **options):
+            self.seen += inputs
+            self.started.set()
+            assert self.go.wait(60)
+            return inner(inputs, **options)
+
+        self.batching.predictor = run
+
+
+class TestUnderLoad:
+    def test_a_full_queue(self, folders):
+        with running([folders["text"]], max_queue_size=2) as (address, app), ThreadPoolExecutor(3) as pool:
+            held = Held(app)
+            first = pool.submit(send, address, "/predict", {"inputs": TEXTS[0]})
+            assert held.started.wait(60)
+            waiting = pool.submit(send, address, "/predict", {"inputs": [[text] for text in TEXTS[:2]]})
+            while held.batching.waiting < 2:
+                time.sleep(0.01)
+            status, answer, headers = send(address, "/predict", {"inputs": TEXTS[3]})
+            assert status == 429 and headers["Retry-After"] and answer["error"]
+            assert 'hf_emotion_queue_inputs{model="text"} 2.0' in send(address, "/metrics")[1]
+            held.go.set()
+            assert first.result()[0] == waiting.result()[0] == 200
+
+    def test_a_client_that_has_gone_costs_nothing(self, folders):
+        with running([folders["text"]]) as (address, app), ThreadPoolExecutor(1) as pool:
+            held = Held(app)
+            first = pool.submit(send, address, "/predict", {"inputs": TEXTS[0]})
+            assert held.started.wait(60)
+            connection = HTTPConnection(address.removeprefix("http://"), timeout=60)
+            connection.request(
+                "POST", "/predict", json.dumps({"inputs": TEXTS[1]}), {"Content-Type": "application/json"}
+            )
+            while held.batching.waiting < 1:
+                time.sleep(0.01)
+            connection.close()
+            time.sleep(0.3)
+            held.go.set()
+            assert first.result()[0] == 200
+            assert send(address, "/predict", {"inputs": TEXTS[2]})[0] == 200
+            assert held.seen == [TEXTS[0], TEXTS[2]]
+
+    def test_no_answer_in_time(self, folders):
+        with running([folders["text"]], timeout=0.2) as (address, app):
+            held = Held(app)
+            status, answer, _ = send(address, "/predict", {"inputs": TEXTS[0]})
+            assert status == 504 and "0.2 s" in answer["error"]
+            held.go.set()
+
+    def test_a_failure_of_the_model_ends_one_request_only(self, folders, caplog):
+        with running([folders["text"]]) as (address, app):
+            (model,) = app.state.models.values()
+            inner = model.batching.predictor
+
+            def run(inputs, **options):
+                if TEXTS[0] in inputs:
+                    raise RuntimeError("out of luck")
+                return inner(inputs, **options)
+
+            model.batching.predictor = run
+            status, answer, _ = send(address, "/predict", {"inputs": TEXTS[0]})
+            assert status == 500 and "luck" not in json.dumps(answer)
+            assert send(address, "/predict", {"inputs": TEXTS[1]})[0] == 200
+
+    def test_what_the_log_holds(self, folders, caplog):
+        caplog.set_level("INFO", logger="hf_emotion.serve")
+        for log, line, text in (("errors", False, False), ("requests", True, False), ("texts", True, True)):
+            caplog.clear()
+            with running([folders["text"]], log=log) as (address, _):
+                send(address, "/predict", {"inputs": TEXTS[0]})
+            assert ("POST /predict 200" in caplog.text, TEXTS[0] in caplog.text) == (line, text)
+
+    def test_sigterm_loses_no_request(self, folders, tmp_path):
+        command = [sys.executable, "-m", "hf_emotion", "serve", folders["exported"], "--port", "0", "--log", "errors"]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        try:
+            address = process.stdout.readline().split()[0]
+            found: Counter = Counter()
+            ended = threading.Event()
+
+            def ask() -> None:
+                connection = HTTPConnection(address.removeprefix("http://"), timeout=60)
+                while not ended.is_set():
+                    try:
+                        connection.request(
+                            "POST", "/predict", json.dumps({"inputs": TEXTS[0]}), {"Content-Type": "application/json"}
+                        )
+                    except ConnectionRefusedError:
+                        return
+                    try:
+                        found[connection.getresponse().read()[:20]] += 1
+                    except OSError as error:
+                        found[repr(error)] += 1
+
+            threads = [threading.Thread(target=ask) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            time.sleep(1)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+            ended.set()
+            for thread in threads:
+                thread.join()
+        finally:
+            process.kill()
+        assert len(found) == 1 and found.total() > 20, found
+
+
+class TestPredictUrl:
+    def test_as_without_a_service(self, service, folders, argv, tmp_path):
+        for name, texts in (
+            ("text", TEXTS),
+            ("dialogue", [f"{who}: {what}" for who, what in TURNS]),
+            ("aspects", TEXTS[:2]),
+        ):
+            alone, asked = (
+                argv("predict", *more, "--json")
+                for more in ((folders[name], *texts), (name, *texts, "--url", service))
+            )
+            assert asked.code == 0, asked.err
+            for one, other in zip(alone.out.splitlines(), asked.out.splitlines(), strict=True):
+                assert rounded(json.loads(one)) == rounded(json.loads(other))
+
+    def test_files(self, service, folders, argv, tmp_path):
+        source = tmp_path / "in.jsonl"
+        source.write_text("".join(json.dumps({"id": i, "text": TEXTS[i % 4]}) + "\n" for i in range(300)))
+        written = []
+        for number, more in enumerate(([folders["text"]], ["text", "--url", service])):
+            output = tmp_path / f"out{number}.jsonl"
+            done = argv("predict", *more, "--input", source, "--output", output, "--top-k", 2)
+            assert done.code == 0, done.err
+            written.append([rounded(json.loads(line)) for line in output.read_text().splitlines()])
+        assert written[0] == written[1] and len(written[0]) == 300
+
+    def test_targets_that_no_text_names(self, service, folders):
+        texts = ["so happy", f"{targets_of(folders)[0]} so happy"]
+        remote = task_of_pipeline("targeted-sentiment").remote(Client(service, "targeted"))
+        found, expected = remote.of_items(texts)[0], TargetedPredictor(folders["targeted"]).of_items(texts)[0]
+        assert [[item["label"] for item in own] for own in found] == [
+            [item["label"] for item in own] for own in expected
+        ]
+
+    def test_a_busy_service_and_small_bodies(self, folders):
+        with running([folders["text"]], max_queue_size=1, max_body_bytes=400, max_inputs=50) as (address, _):
+            client = Client(address)
+            found = client.ask(TEXTS * 20, top_k=1)
+        expected = [own[0]["label"] for own in Predictor(folders["text"])(TEXTS, top_k=1)] * 20
+        assert [one["labels"][0]["label"] for one in found] == expected
+
+    def test_mistakes(self, service, folders, argv, monkeypatch):
+        for arguments, said in (
+            (["nobody", "hm", "--url", service], "text"),
+            (["text", "hm", "--url", "localhost:8000"], "http://"),
+            (["text", "hm", "--url", "http://127.0.0.1:9"], "hf-emotion serve"),
+            (["replies", "hm", "--url", service], "emotional-response"),
+        ):
+            done = argv("predict", *arguments)
+            assert done.code == 1 and said in done.err
+        assert argv("predict", "text", "hm", "--url", service, "--max-length", 8).code == 2
+        with running([folders["text"]], api_key="s3cret") as (address, _):
+            done = argv("predict", "text", "hm", "--url", address)
+            assert done.code == 1 and "HF_EMOTION_API_KEY" in done.err
+            monkeypatch.setenv("HF_EMOTION_API_KEY", "s3cret")
+            assert argv("predict", "text", TEXTS[0], "--url", address).code == 0
+
+
+def rounded(value):
+    if isinstance(value, dict):
+        return {name: rounded(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [rounded(inner) for inner in value]
+    return round(value, 5) if isinstance(value, float) else value
