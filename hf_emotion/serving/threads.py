@@ -84,7 +84,7 @@ class BatchingPredictor:
 
         Raises:
             TimeoutError: no answer within `timeout`.
-            queue.Full: too many inputs wait already; try again later (in HTTP: 503).
+            queue.Full: too many inputs wait already; try again later (in HTTP: 429).
             RuntimeError: it is closed.
             ValueError: whatever the predictor refuses.
         """

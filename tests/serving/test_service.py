@@ -542,9 +542,19 @@ class TestPredictUrl:
             assert argv("predict", "text", TEXTS[0], "--url", address).code == 0
 
 
-def rounded(value):
+def rounded(value, digits: int = 5):
     if isinstance(value, dict):
-        return {name: rounded(inner) for name, inner in value.items()}
+        return {name: rounded(inner, digits) for name, inner in value.items()}
     if isinstance(value, list):
-        return [rounded(inner) for inner in value]
-    return round(value, 5) if isinstance(value, float) else value
+        return [rounded(inner, digits) for inner in value]
+    return round(value, digits) if isinstance(value, float) else value
+
+
+def test_the_example_of_the_documents():
+    """Its request, sent to the ready model, gives the answer that stands there."""
+    page = (Path(__file__).parents[2] / "docs" / "how_to" / "serve.md").read_text(encoding="utf-8")
+    request = json.loads(re.search(r"-d '(\{.*?\})'", page)[1])
+    shown = json.loads(re.search(r"```json\n(.*?)```", page, re.DOTALL)[1])
+    with running(["goemotions"]) as (address, _):
+        found = send(address, "/v1/emotion-classification", request)[1]
+    assert {**found, "results": [rounded(one, 3) for one in found["results"]]} == shown
