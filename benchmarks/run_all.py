@@ -36,6 +36,7 @@ SMALL = [  # meant for 10 minutes on two cores
     "bulk_memory.py --rows 2000 50000",
     "startup.py --pairs 7",
     "first_answer.py --pairs 3",
+    "service.py --pairs 1 --seconds 5",
     "gpu.py",
 ]
 FULL = [
@@ -53,6 +54,7 @@ FULL = [
     "bulk_memory.py --rows 10000 1000000",
     "startup.py --pairs 15",
     "first_answer.py",
+    "service.py",
     "gpu.py",
     "growth.py",
 ]
@@ -64,6 +66,7 @@ def commands(arguments: argparse.Namespace) -> list[str]:
     own = {
         "epoch.py": data,
         "bulk_prediction.py": (" CHECKPOINT" if arguments.checkpoint else "") + data,
+        "service.py": (" --checkpoint CHECKPOINT" if arguments.checkpoint else "") + data,
         "targeted_pairs.py": f" TARGETED{data}" if arguments.targeted else "",
     }
     chosen = [command + own.get(command.split()[0], "") for command in FULL] if arguments.full else SMALL

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmarks: what they compare has one result, what they report is what they measured, and each of them runs."""
 
+import asyncio
 import importlib
 import json
 import subprocess
@@ -32,6 +33,7 @@ import model_step  # noqa: E402
 import published_sizes  # noqa: E402
 import reply_generation  # noqa: E402
 import run_all  # noqa: E402
+import service  # noqa: E402
 import startup  # noqa: E402
 import targeted_pairs  # noqa: E402
 import texts  # noqa: E402
@@ -311,6 +313,53 @@ def test_modules_of_a_command():
     assert first_answer.heavy_modules(["-m", "platform"]) == []
     with pytest.raises(subprocess.CalledProcessError):
         first_answer.heavy_modules(["-c", "raise SystemExit(1)"])
+
+
+def test_the_clients_of_the_service():
+    """Each sends the next text when it has its answer; what fails is counted; the seconds are those of the requests."""
+    seen = []
+
+    async def answer(reader, writer):
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            length = int(head.lower().split(b"content-length: ")[1].split()[0])
+            seen.append(json.loads(await reader.readexactly(length))["inputs"])
+            await asyncio.sleep(0.02)
+            status = b"500 No" if seen[-1] == "b" else b"200 OK"
+            writer.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 2\r\n\r\n{}")
+
+    async def both():
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        found = await service.load(server.sockets[0].getsockname()[1], ["a", "b"], clients=3, seconds=0.3)
+        server.close()
+        return found
+
+    latencies, failures, wall = asyncio.run(both())
+    assert len(latencies) == len(seen) and failures == seen.count("b") > 0
+    assert min(latencies) >= 0.02 and 0.3 <= wall < 5
+    assert abs(seen.count("a") - seen.count("b")) <= 1
+
+
+def test_the_service_against_the_stock_pipeline(monkeypatch, folders_of_frozen):
+    checkpoint, exported = folders_of_frozen
+    found = service.sides(checkpoint, exported, None)
+    for name, side in found.items():
+        stock = name == "the stock pipeline"
+        side.per_request = [0.02] if stock else [0.01] if "without" in name else [0.005]
+        side.median, side.slow = ([100.0], [200.0]) if stock else ([20.0], [50.0])
+    monkeypatch.setattr(service.Side, "memory", lambda self: 300.0)
+    monkeypatch.setattr(service, "distance", lambda side, texts, expected: 2e-7 + 0 * len(expected[0]))
+    rows = {row["work"]: row for row in service.compare(found, checkpoint, ["so happy"])}
+    assert rows["requests per second, the service, ONNX"]["median"] == 200
+    ours = rows["seconds per request, the service, torch, to those of the stock pipeline"]
+    assert (ours["median"], ours["target"], ours["met"]) == (4.0, "≥ 3", True)
+    assert rows["95th percentile, the service, torch, to that of the stock pipeline"]["median"] == 0.25
+    assert rows["largest difference to the predictor alone, the service, ONNX"]["met"]
+
+
+@pytest.fixture
+def folders_of_frozen() -> tuple[str, str]:
+    frozen = TESTS / "data" / "checkpoints-0.1"
+    return str(frozen / "stock"), str(frozen / "label-aware-onnx")
 
 
 def test_growth_draws_a_sweep(base, tmp_path):
