@@ -146,7 +146,7 @@ def test_bars_and_what_is_predicted(page, url):
         weight = row.locator("th").evaluate("(cell) => getComputedStyle(cell).fontWeight")
         assert weight == ("700" if predicted else "400")
     names = [row[0] for row in expected if row[3]]
-    assert tab.get_by_role("status").inner_text() == f"Predicted: {', '.join(names)}"
+    assert tab.locator("#status").inner_text() == f"Predicted: {', '.join(names)}"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -262,7 +262,7 @@ def test_copying(page, url):
     ask(tab, "it's")
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=url)
     tab.get_by_role("button", name="Copy").click()
-    tab.get_by_text("The command is copied.").wait_for()
+    tab.get_by_text("It is copied.").wait_for()
     assert tab.evaluate("navigator.clipboard.readText()") == tab.locator("#curl").inner_text()
 
 
@@ -316,7 +316,7 @@ def test_an_answer_that_comes_too_late_is_not_shown(page):
     tab.get_by_label("Model").select_option("aspects")
     waiting[0].continue_()
     tab.wait_for_timeout(300)
-    assert not tab.locator("#results").is_visible() and tab.get_by_role("status").inner_text() == ""
+    assert not tab.locator("#results").is_visible() and tab.locator("#status").inner_text() == ""
 
 
 def test_on_a_phone_and_with_the_keyboard(page):
