@@ -116,7 +116,7 @@ def ask(tab, text: str) -> list[list[str]]:
 def look(tab, method: str) -> None:
     tab.get_by_label("Method").select_option(method)
     tab.get_by_role("button", name="Heat map").click()
-    tab.locator("#maps article, #problem:not([hidden])").first.wait_for()
+    tab.locator("[aria-busy=false] article, [aria-busy=false] [role=alert]:not([hidden])").first.wait_for()
     assert not tab.get_by_role("alert").is_visible(), tab.get_by_role("alert").inner_text()
 
 
@@ -317,6 +317,7 @@ def test_an_answer_that_comes_too_late_is_not_shown(page):
     waiting[0].continue_()
     tab.wait_for_timeout(300)
     assert not tab.locator("#results").is_visible() and tab.locator("#status").inner_text() == ""
+    assert not tab.get_by_role("alert").is_visible()
 
 
 def test_on_a_phone_and_with_the_keyboard(page):
