@@ -420,9 +420,9 @@ def cells(tab) -> list[list[str]]:
     return list(rows.values())
 
 
-def toast(tab) -> str:
-    tab.locator(".toast-body").first.wait_for()
-    return tab.locator(".toast-body").first.inner_text()
+def wait_for_toast(tab, text: str) -> None:
+    """There may be others, such as that the tokenizer does not know a text."""
+    tab.locator(".toast-body", has_text=text).first.wait_for()
 
 
 class TestInBrowser:
@@ -439,7 +439,7 @@ class TestInBrowser:
         seen.tab.locator("dd", has_text="script").first.wait_for()
         assert seen.tab.evaluate("typeof window.hacked") == "undefined"
         click(seen.tab, "")
-        assert "The text is empty: type one, or choose an example." in toast(seen.tab)
+        wait_for_toast(seen.tab, "The text is empty: type one, or choose an example.")
         assert [address for address in seen.asked if not address.startswith((url, "data:", "blob:"))] == []
         assert seen.complaints == []
 
@@ -453,7 +453,7 @@ class TestInBrowser:
         heat = seen.tab.locator("dt").first
         heat.wait_for()
         assert f"<b>Ann</b>: {HOSTILE}" in heat.inner_text()
-        assert "were cut" in toast(seen.tab)
+        wait_for_toast(seen.tab, "were cut")
         assert seen.tab.locator("img[src=x]").count() == 0
         assert seen.tab.evaluate("typeof window.hacked") == "undefined"
 
@@ -495,7 +495,7 @@ def test_the_app_of_a_space(demo, folders, tmp_path, visit):
         click(seen.tab, f"PLACE1 is happy {HOSTILE}")
         assert [row[:2] for row in cells(seen.tab)] == [["PLACE1", aspect] for aspect in ASPECTS]
         click(seen.tab, f"<b>nowhere</b> {HOSTILE}")
-        assert f"<b>nowhere</b> {HOSTILE}" in toast(seen.tab)
+        wait_for_toast(seen.tab, f"<b>nowhere</b> {HOSTILE}")
         assert seen.tab.evaluate("typeof window.hacked") == "undefined"
     finally:
         program.kill()
