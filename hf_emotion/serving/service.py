@@ -13,7 +13,6 @@ import queue
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
-from importlib.resources import files
 from typing import Annotated, Any, Literal
 
 
@@ -33,7 +32,7 @@ from ..tasks import TASKS
 from ..tasks.service import Name, Score, Service, Text, Texts
 from .settings import Settings, names_of
 from .threads import BatchingPredictor
-from .web import Counters, Guard
+from .web import PAGE, Counters, Guard
 
 
 logger = logging.getLogger(__name__)
@@ -86,6 +85,7 @@ class Model:
                 "button": self.page.button,
                 "emotions": None if self.page.emotions is None else list(self.page.emotions),
                 "methods": [] if self.exported else list(self.page.methods),
+                "method": None if self.exported else self.page.method,
             },
         }
 
@@ -371,11 +371,9 @@ def _routes_of_others(app: FastAPI, models: dict[str, Model], settings: Settings
 
 
 def _routes_of_the_page(app: FastAPI, models: dict[str, Model], settings: Settings) -> None:
-    html = files("hf_emotion.serving").joinpath("page.html").read_text(encoding="utf-8")
-
     @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:
-        return HTMLResponse(html)
+        return HTMLResponse(PAGE)
 
     async def of_page(request: Request, body: PageRequest, work: Callable[[Model], dict[str, Any]]) -> Response:
         if body.model not in models:

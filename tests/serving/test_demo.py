@@ -13,10 +13,9 @@ import time
 import urllib.error
 import urllib.request
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pytest
 import torch
@@ -407,44 +406,6 @@ class TestServing:
             demo.start(page("single"), "127.0.0.1", port)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: pip install playwright"
-    )
-    installed = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
-    with playwright.sync_playwright() as start:
-        try:
-            found = start.chromium.launch(executable_path=next(filter(None, installed), None), args=["--no-sandbox"])
-        except playwright.Error as error:
-            pytest.skip(
-                f"no Chromium: apt-get install chromium, or playwright install chromium ({error.message[:80]!r})"
-            )
-        yield found
-        found.close()
-
-
-@pytest.fixture
-def visit(browser):
-    """visit(url): a tab at this address, with `asked`, the addresses that it loaded, and `complaints` of the console."""
-    tabs = []
-
-    def open_tab(url: str) -> SimpleNamespace:
-        tab = browser.new_page()
-        tab.set_default_timeout(60_000)  # other work may slow the machine
-        tabs.append(tab)
-        asked, complaints = [], []
-        tab.on("request", lambda request: asked.append(request.url))
-        tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.goto(url)
-        return SimpleNamespace(tab=tab, asked=asked, complaints=complaints)
-
-    yield open_tab
-    for tab in tabs:
-        tab.close()
-
-
 def click(tab, text: str) -> None:
     tab.locator("textarea").first.fill(text)
     tab.locator("button.primary").click()
@@ -459,9 +420,9 @@ def cells(tab) -> list[list[str]]:
     return list(rows.values())
 
 
-def toast(tab) -> str:
-    tab.locator(".toast-body").first.wait_for()
-    return tab.locator(".toast-body").first.inner_text()
+def wait_for_toast(tab, text: str) -> None:
+    """There may be others, such as that the tokenizer does not know a text."""
+    tab.locator(".toast-body", has_text=text).first.wait_for()
 
 
 class TestInBrowser:
@@ -478,7 +439,7 @@ class TestInBrowser:
         seen.tab.locator("dd", has_text="script").first.wait_for()
         assert seen.tab.evaluate("typeof window.hacked") == "undefined"
         click(seen.tab, "")
-        assert "The text is empty: type one, or choose an example." in toast(seen.tab)
+        wait_for_toast(seen.tab, "The text is empty: type one, or choose an example.")
         assert [address for address in seen.asked if not address.startswith((url, "data:", "blob:"))] == []
         assert seen.complaints == []
 
@@ -492,7 +453,7 @@ class TestInBrowser:
         heat = seen.tab.locator("dt").first
         heat.wait_for()
         assert f"<b>Ann</b>: {HOSTILE}" in heat.inner_text()
-        assert "were cut" in toast(seen.tab)
+        wait_for_toast(seen.tab, "were cut")
         assert seen.tab.locator("img[src=x]").count() == 0
         assert seen.tab.evaluate("typeof window.hacked") == "undefined"
 
@@ -534,7 +495,7 @@ def test_the_app_of_a_space(demo, folders, tmp_path, visit):
         click(seen.tab, f"PLACE1 is happy {HOSTILE}")
         assert [row[:2] for row in cells(seen.tab)] == [["PLACE1", aspect] for aspect in ASPECTS]
         click(seen.tab, f"<b>nowhere</b> {HOSTILE}")
-        assert f"<b>nowhere</b> {HOSTILE}" in toast(seen.tab)
+        wait_for_toast(seen.tab, f"<b>nowhere</b> {HOSTILE}")
         assert seen.tab.evaluate("typeof window.hacked") == "undefined"
     finally:
         program.kill()

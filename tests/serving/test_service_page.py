@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of `hf-emotion serve` in a browser."""
+
+import json
+import re
+import shlex
+import socket
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from model_cases import ASPECTS, BY_ID, EMOTIONS
+from toolkit_helpers import one_thread
+
+
+pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'hf-emotion[serve]'")
+pytest.importorskip("prometheus_client", reason="prometheus-client is not installed: pip install 'hf-emotion[serve]'")
+import uvicorn
+
+from hf_emotion.serving.service import build
+from hf_emotion.serving.settings import Settings
+from hf_emotion.serving.web import PAGE, POLICY, Server
+
+
+HOSTILE = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
+TEXT = "I am so happy today , not sad !"
+CHECKPOINTS = {  # folder: case
+    "text": "label-aware-pooler-hidden-balanced",
+    "aspects": "cg",
+    "dialogue": "dialogue-model",
+    "replies": "gpt2-mod-ln",
+}
+KEY = "kept-to-itself"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory, tokenizer) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("served")
+    for name, case in CHECKPOINTS.items():
+        model = BY_ID[case].build(seed=2)
+        if name == "text":  # every other label passes its threshold
+            with torch.no_grad():
+                scores = model(**tokenizer(TEXT, return_tensors="pt")).logits[0].sigmoid().tolist()
+            model.config.thresholds = [score + (0.05, -0.05)[i % 2] for i, score in enumerate(scores)]
+        model.save_pretrained(root / name)
+        tokenizer.save_pretrained(root / name)
+    return {name: root / name for name in CHECKPOINTS}
+
+
+@contextmanager
+def running(checkpoints, **options):
+    with one_thread():
+        app = build(Settings(checkpoints=[str(path) for path in checkpoints], **options))
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = Server(uvicorn.Config(app, log_level="warning", access_log=False))
+    server.GRACE = 0.1
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def url(folders):
+    with running(folders.values()) as found:
+        yield found
+
+
+@pytest.fixture
+def page(url, visit):
+    """page("dialogue"): the page, with this model chosen. What it asks stays with the service, and the console is quiet."""
+    opened = []
+
+    def choose(name: str, **options) -> SimpleNamespace:
+        seen = visit(url, **options)
+        opened.append(seen)
+        seen.tab.get_by_label("Model").select_option(name)
+        return seen.tab
+
+    yield choose
+    for seen in opened:
+        assert [address for address in seen.asked if not address.startswith((url, "data:"))] == []
+        # The browser itself complains of a status such as 422.
+        assert [one for one in seen.complaints if not one.startswith("Failed to load resource")] == []
+        assert seen.tab.evaluate("[typeof window.hacked, localStorage.length, sessionStorage.length]") == [
+            *("undefined", 0, 0)
+        ]
+
+
+def post(address: str, body: dict, **headers: str) -> dict:
+    request = urllib.request.Request(
+        address, json.dumps(body).encode(), {"Content-Type": "application/json", **headers}
+    )
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
+
+
+def ask(tab, text: str) -> list[list[str]]:
+    """The rows of the answer to what is typed."""
+    tab.locator("#text").fill(text)
+    with tab.expect_response("**/page/table"):
+        tab.locator("#text").press("Control+Enter")
+    tab.locator("[aria-busy=false] tbody tr").first.wait_for()
+    return [[cell.inner_text() for cell in row.locator("th, td").all()] for row in tab.locator("tbody tr").all()]
+
+
+def look(tab, method: str) -> None:
+    tab.get_by_label("Method").select_option(method)
+    tab.get_by_role("button", name="Heat map").click()
+    tab.locator("[aria-busy=false] article, [aria-busy=false] [role=alert]:not([hidden])").first.wait_for()
+    assert not tab.get_by_role("alert").is_visible(), tab.get_by_role("alert").inner_text()
+
+
+def colours(locator) -> list[tuple[float, ...]]:
+    """Red, green, blue and opacity of the backgrounds."""
+    found = locator.evaluate_all("(all) => all.map((one) => getComputedStyle(one).backgroundColor)")
+    values = [[float(value) for value in re.findall(r"[\d.]+", colour)] for colour in found]
+    return [(*value, 1.0) if len(value) == 3 else tuple(value) for value in values]
+
+
+def command(tab, **variables: str) -> list[str]:
+    """What a shell makes of the command on the page."""
+    script = 'curl() { printf "%s\\0" "$@"; }\n' + tab.locator("#curl").inner_text()
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, env=variables)
+    assert done.stderr == ""
+    return done.stdout.split("\0")[:-1]
+
+
+def test_bars_and_what_is_predicted(page, url):
+    tab = page("text")
+    expected = post(f"{url}page/table", {"model": "text", "text": TEXT})["rows"]
+    assert ask(tab, TEXT) == expected and {row[3] for row in expected} == {"", "✓"}
+    for row, (_, probability, threshold, predicted) in zip(tab.locator("tbody tr").all(), expected, strict=True):
+        bar, fill, tick = (row.locator(part).bounding_box() for part in (".bar", ".fill", ".tick"))
+        assert fill["width"] / bar["width"] == pytest.approx(float(probability), abs=0.02)
+        assert (tick["x"] + 1 - bar["x"]) / bar["width"] == pytest.approx(float(threshold), abs=0.02)
+        weight = row.locator("th").evaluate("(cell) => getComputedStyle(cell).fontWeight")
+        assert weight == ("700" if predicted else "400")
+    names = [row[0] for row in expected if row[3]]
+    assert tab.locator("#status").inner_text() == f"Predicted: {', '.join(names)}"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_heat_map(page, url, scheme):
+    tab = page("text", color_scheme=scheme)
+    ask(tab, TEXT)
+    look(tab, "occlusion")
+    (heat,) = post(f"{url}page/heat-map", {"model": "text", "text": TEXT, "method": "occlusion"})["maps"]
+    words = tab.locator("#maps .word")
+    values = [value for row in heat["values"] for value in row]
+    largest = max(map(abs, values))
+    assert min(values) < 0 < max(values)
+    ink, paper = (
+        colours(tab.locator("body"))[0]
+        if what == "backgroundColor"
+        else tuple(
+            map(float, re.findall(r"\d+", tab.locator("body").evaluate("(one) => getComputedStyle(one).color")))
+        )
+        for what in ("color", "backgroundColor")
+    )
+    shown = zip(words.all(), values, heat["columns"] * len(heat["rows"]), colours(words), strict=True)
+    for word, value, name, (*colour, opacity) in shown:
+        assert word.evaluate("(one) => one.firstChild.data") == name
+        assert float(word.get_attribute("title")) == pytest.approx(value, abs=0.0051)  # two digits
+        assert opacity == pytest.approx(0.6 * abs(value) / largest, abs=0.01)
+        if value:
+            assert (colour[2] > colour[0]) == (value > 0)  # purple above 0, orange below
+        seen = [opacity * one + (1 - opacity) * behind for one, behind in zip(colour, paper[:3], strict=True)]
+        assert contrast(ink[:3], seen) > 4.5
+    assert (brightness(paper[:3]) < 0.1) == (scheme == "dark")
+    assert not words.locator("small").first.is_visible()
+    tab.get_by_label("numbers").check()
+    assert words.locator("small").first.inner_text() == words.first.get_attribute("title")
+
+
+def brightness(colour) -> float:
+    """As the Web Content Accessibility Guidelines have it."""
+    parts = [part / 255 for part in colour]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other) -> float:
+    dark, light = sorted((brightness(one), brightness(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_other_kinds_of_answers(page):
+    tab = page("dialogue")
+    tab.locator("#examples button").first.click()
+    turns = tab.locator("#text").input_value().splitlines()
+    rows = ask(tab, tab.locator("#text").input_value())
+    assert [f"{row[0]}: {row[3]}" for row in rows] == turns
+    tab.get_by_label("Model").select_option("aspects")
+    assert not tab.locator("#results").is_visible()  # they were another model's
+    assert [row[0] for row in ask(tab, TEXT)] == list(ASPECTS)
+    tab.get_by_label("Model").select_option("replies")
+    for chosen in ([EMOTIONS[1], EMOTIONS[0]], []):
+        for emotion in EMOTIONS:
+            tab.get_by_label(emotion, exact=True).set_checked(emotion in chosen)
+        rows = ask(tab, TEXT)
+        assert [row[0] for row in rows] == [emotion for emotion in EMOTIONS if emotion in chosen or not chosen]
+        assert ask(tab, TEXT) == rows  # the same seed
+    assert json.loads(command(tab)[-1]) == {"model": "replies", "inputs": TEXT, "seed": 0}
+    tab.get_by_label("fear", exact=True).check()  # in which this model says something
+    ask(tab, TEXT)
+    look(tab, "likelihood")
+
+
+@pytest.mark.filterwarnings("ignore:1 of 1")
+def test_what_comes_from_outside_is_text(page):
+    tab = page("dialogue")
+    rows = ask(tab, f"<b>Ann</b>: {HOSTILE}\nBo: **no**")
+    assert [(row[0], row[3]) for row in rows] == [("<b>Ann</b>", HOSTILE), ("Bo", "**no**")]
+    look(tab, "occlusion")
+    assert HOSTILE in tab.locator("#maps").inner_text() and HOSTILE in tab.locator("#curl").inner_text()
+    text = dict.fromkeys(("title", "unit", "score_name"), HOSTILE)
+    names = {"axes": [HOSTILE] * 2, "rows": [HOSTILE], "columns": [HOSTILE], "values": [[0]], "scores": [0.5]}
+    maps = [{**text, **names}]
+    tab.route("**/page/heat-map", lambda route: route.fulfill(json={"maps": maps, "notes": [HOSTILE]}))
+    look(tab, "occlusion")
+    assert tab.locator("#maps").inner_text().count(HOSTILE) == 8
+    assert tab.locator("#results script, #results img").count() == 0
+
+
+def test_the_policy_lets_no_other_script_run(url, visit):
+    seen = visit(url)
+    seen.tab.evaluate(
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'hacked = 1'}))"
+    )
+    assert seen.tab.evaluate("typeof hacked") == "undefined"
+    assert any("Content Security Policy" in complaint for complaint in seen.complaints)
+    with urllib.request.urlopen(url) as answer:
+        assert answer.headers["Content-Security-Policy"] == POLICY and "unsafe" not in POLICY
+
+
+@pytest.mark.parametrize(
+    "text", ["it's 'so' good", "a \"b\" $HOME `id` $(id) \\ \\n !! %d\nsecond 'line'\t;", "'", "naïve 😀 'ß'"]
+)
+def test_the_command_is_quoted(page, url, text):
+    tab = page("text")
+    ask(tab, text)
+    arguments = command(tab, HOME="wrong")
+    assert arguments == shlex.split(tab.locator("#curl").inner_text().replace("\\\n", " "))[1:]
+    assert arguments[:-1] == [f"{url}v1/emotion-classification", "-H", "Content-Type: application/json", "-d"]
+    body = json.loads(arguments[-1])
+    assert body == {"model": "text", "inputs": text}
+    assert post(arguments[0], body)["model"] == "text"
+
+
+def test_copying(page, url):
+    tab = page("text")
+    ask(tab, "it's")
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=url)
+    tab.get_by_role("button", name="Copy").click()
+    tab.get_by_text("It is copied.").wait_for()
+    assert tab.evaluate("navigator.clipboard.readText()") == tab.locator("#curl").inner_text()
+
+
+def test_a_key(folders, visit):
+    with running([folders["text"]], api_key=KEY) as address:
+        tab = visit(address).tab
+        field = tab.get_by_label("Key of the service")
+        for value, message in (("wrong", "The key is wrong."), (KEY, None)):
+            field.wait_for()
+            assert field.get_attribute("type") == "password" and not tab.locator("#question").is_visible()
+            field.fill(value)
+            field.press("Enter")
+            tab.get_by_text(message).wait_for() if message else tab.locator("#question").wait_for()
+        assert not field.is_visible() and field.input_value() == ""
+        assert ask(tab, TEXT)
+        assert "-H" in command(tab, KEY="mine") and "Authorization: Bearer mine" in command(tab, KEY="mine")
+        assert KEY not in tab.content()
+        assert tab.evaluate("[document.cookie, localStorage.length, sessionStorage.length]") == ["", 0, 0]
+        tab.reload()
+        field.wait_for()
+
+
+def test_what_goes_wrong_is_told(page):
+    tab = page("text")
+    problem = tab.get_by_role("alert")
+    tab.locator("#text").fill(" \n")
+    tab.locator("#ask").click()
+    assert problem.inner_text() == "The text is empty: type one, or choose an example."
+    tab.locator("#text").fill(TEXT)
+    broken = {"status": 502, "body": "<h1>Bad gateway</h1>"}
+    for answer, told in (
+        ({"status": 422, "json": {"error": HOSTILE}}, HOSTILE),
+        (broken, "The service answered with status 502."),
+        (None, "The service did not answer"),
+    ):
+        tab.route("**/page/table", lambda route: route.fulfill(**answer) if answer else route.abort())  # noqa: B023
+        tab.locator("#ask").click()
+        problem.filter(has_text=told).wait_for()
+        tab.unroute_all()
+    ask(tab, TEXT)
+    assert not problem.is_visible()
+
+
+def test_an_answer_that_comes_too_late_is_not_shown(page):
+    tab = page("text")
+    waiting = []
+    tab.route("**/page/table", lambda route: waiting.append(route))
+    tab.locator("#text").fill(TEXT)
+    with tab.expect_request("**/page/table"):
+        tab.locator("#ask").click()
+    tab.get_by_label("Model").select_option("aspects")
+    waiting[0].continue_()
+    tab.wait_for_timeout(300)
+    assert not tab.locator("#results").is_visible() and tab.locator("#status").inner_text() == ""
+    assert not tab.get_by_role("alert").is_visible()
+
+
+def test_on_a_phone_and_with_the_keyboard(page):
+    tab = page("text", viewport={"width": 360, "height": 740}, color_scheme="dark")
+    for name in CHECKPOINTS:
+        tab.get_by_label("Model").select_option(name)
+        tab.locator("#examples button").first.click()
+        ask(tab, tab.locator("#text").input_value())
+        if name != "replies":  # these have few words
+            look(tab, "occlusion")
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+        unnamed = "(all) => all.filter((one) => one.offsetParent && !one.labels.length).map((one) => one.id)"
+        assert tab.locator("input, select, textarea").evaluate_all(unnamed) == []
+
+
+def test_the_page_needs_nothing_from_elsewhere():
+    assert re.findall(r'(?:src|href)="(?!data:|openapi\.json")', PAGE) == []
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|localStorage|sessionStorage|cookie", PAGE
+    )
