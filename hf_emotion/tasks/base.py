@@ -192,6 +192,9 @@ class FileColumns:
     nested: str = "turns"
 
 
+METHODS = ("attention", "gradient", "integrated-gradients", "occlusion")  # of `explain`
+
+
 @dataclass(frozen=True)
 class Page:
     """
@@ -421,6 +424,7 @@ class Task:
 
 
 __all__ = [
+    "METHODS",
     "OWN_TERMS",
     "Answer",
     "AnyPredictor",
