@@ -57,4 +57,5 @@ TASK = Task(
     service=later(__name__, "service.service"),
     exporter=later(__name__, "exporting.exporter"),
     ask=later(__name__, "space.ask"),
+    respond=later(__name__, "endpoint.respond"),
 )
