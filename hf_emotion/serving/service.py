@@ -312,6 +312,7 @@ async def _computed(
     except TimeoutError:
         return problem(504, f"no answer within {settings.timeout:g} s")
     except (CancelledError, asyncio.CancelledError):
+        future.cancel()  # Ray cancels what nobody waits for
         return problem(503, "the service is ending")
     finally:
         gone.cancel()

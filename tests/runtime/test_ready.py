@@ -171,6 +171,30 @@ def test_the_command_needs_no_torch(cache):
     assert json.loads(done.stdout)["labels"]
 
 
+def test_the_service_needs_no_torch(cache):
+    """What docker/requirements.txt leaves out."""
+    program = (
+        "import sys\n"
+        "from fastapi.testclient import TestClient\n"
+        "from hf_emotion import cli\n"
+        "from hf_emotion.serving import web\n"
+        "def run(app, *rest):\n"
+        "    with TestClient(app) as client:\n"
+        "        for route in ('/v1/emotion-classification', '/v1/targeted-sentiment', '/'):\n"
+        "            print(client.post(route, json={'inputs': 'The food was great!'}).raise_for_status().text)\n"
+        "        for route in ('table', 'heat-map'):\n"
+        "            print(client.post(f'/page/{route}', json={'model': 'reviews', 'text': 'The food was great!'}).text)\n"
+        "        print(client.get('/').text, client.get('/v1/models').text, client.get('/openapi.json').text)\n"
+        "web.run, sys.argv = run, ['hf-emotion', 'serve', 'goemotions', 'reviews']\n"
+        "cli.app(standalone_mode=False)\n"
+        "heavy = {'torch', 'transformers', 'datasets', 'sklearn', 'pandas', 'huggingface_hub', 'scipy', 'yaml'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+    assert "no heat map" in done.stdout and "onnxruntime" in done.stdout
+
+
 def test_a_written_model_is_not_written_over(tmp_path):
     (tmp_path / "mine").write_text("kept")
     with pytest.raises(FileExistsError):

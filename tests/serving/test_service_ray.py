@@ -18,6 +18,8 @@ from hf_emotion.inference import load_predictor
 from hf_emotion.runtime.ready import for_prediction
 
 
+pytest_plugins = ["toolkit_fixtures"]
+
 TEXTS = [
     f"I got the job{end}, {rest}" for end in ("!", "?", "") for rest in ("finally", "and I am scared", "they say")
 ]
@@ -118,3 +120,16 @@ def test_a_replica_is_killed(cluster):
     assert len(before) == 2 and counts["wrong"] == 0
     assert counts["errors"] <= 16  # those in flight at the replica that was killed
     assert "hf-emotion" not in serve.status().applications  # after SIGTERM
+
+
+def test_options_of_replicas(argv, monkeypatch):
+    for options in (
+        ("--num-replicas", "2"),
+        ("--engine", "ray", "--num-replicas", "2", "--max-replicas", "3"),
+        ("--engine", "ray", "--min-replicas", "2"),
+        ("--engine", "ray", "--min-replicas", "3", "--max-replicas", "2"),
+    ):
+        assert argv("serve", "goemotions", *options).code == 2, options
+    monkeypatch.setitem(sys.modules, "ray", None)
+    done = argv("serve", "goemotions", "--engine", "ray")
+    assert done.code == 1 and "pip install 'hf-emotion[ray,serve]'" in done.err
