@@ -73,7 +73,10 @@ def run(
         try:
             serve.run(deployment.bind(), name=NAME, route_prefix="/", logging_config=quiet)
         except RuntimeError as error:
-            raise ValueError(f"the replicas do not start: {error}") from error
+            *_, reason = serve.status().applications[NAME].deployments["models"].message.strip().splitlines() or [
+                error
+            ]
+            raise ValueError(f"the replicas do not start: {reason}") from error
         print(f"{url_of(host, port)} (Ctrl+C ends it)", flush=True)
         threading.Event().wait()
     except KeyboardInterrupt:
