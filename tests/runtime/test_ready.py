@@ -158,7 +158,8 @@ class TestDamage:
         assert Path(ready.for_prediction("goemotions"), "model.onnx").is_file() and "HF_EMOTION_CACHE" in caplog.text
 
 
-def test_the_command_needs_no_torch(cache):
+def test_the_command_needs_no_torch_and_leaves_nothing_behind(cache, tmp_path):
+    (tmp_path / "home").mkdir()
     program = (
         "import runpy, sys; sys.argv[0] = 'hf-emotion'\n"
         "try: runpy.run_module('hf_emotion', run_name='__main__')\n"
@@ -166,9 +167,11 @@ def test_the_command_needs_no_torch(cache):
         "print(sorted({'torch', 'transformers', 'datasets', 'sklearn', 'pandas'} & set(sys.modules)), file=sys.stderr)"
     )
     command = [sys.executable, "-c", program, "predict", "goemotions", "I got the job!", "--json"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    variables = {**os.environ, "HOME": str(tmp_path / "home")}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=variables)
     assert done.stderr.splitlines()[-1] == "[]"
     assert json.loads(done.stdout)["labels"]
+    assert not list((tmp_path / "home").iterdir())  # onnxruntime's identifier of the machine and its record of events
 
 
 def test_the_service_needs_no_torch(cache):
