@@ -8,6 +8,7 @@ writes the outputs beside them. See `fresh_process` in conftest.py.
 
 import importlib
 import json
+import runpy
 import sys
 from pathlib import Path
 
@@ -66,6 +67,15 @@ def main(jobs_file: str) -> None:
             "task": classify.task,
             "results": classify(job["texts"], **job.get("options", {})),
         }
+
+    for job in jobs.get("handlers", ()):  # {"folder": ..., "asked": [...]}
+        handler = runpy.run_path(str(Path(job["folder"], "handler.py")))["EndpointHandler"](job["folder"])
+        answers = report.setdefault("handlers", {})[Path(job["folder"]).name] = []
+        for data in job["asked"]:
+            try:
+                answers.append(handler(data))
+            except ValueError as error:
+                answers.append({"error": str(error)})
 
     for job in jobs["fine_tune"]:  # {"repository": ..., "auto_class": ..., "cache_dir": ..., "save_to": ...}
         cache = {"cache_dir": job["cache_dir"], "local_files_only": True}

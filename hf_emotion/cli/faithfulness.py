@@ -28,8 +28,8 @@ def faithfulness(
 ) -> None:
     """Comprehensiveness and sufficiency (ERASER) of the methods of `explain`, against random rankings of the words."""
     quiet()
-    from ..runtime.attribution import METHODS
     from ..study.faithfulness import faithfulness as run
+    from ..tasks.base import METHODS
 
     result = run(
         checkpoint,

@@ -22,13 +22,18 @@ def push(
     space: Annotated[
         Path | None, typer.Option(help="Also write the files of a Gradio Space for the model into this new folder.")
     ] = None,
+    handler: Annotated[
+        bool, typer.Option("--handler", help="Also publish handler.py, with which Inference Endpoints answer.")
+    ] = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Publish a run on the Hub: model, code, card, metrics and plots, once they load without hf-emotion."""
     from ..publishing.hub import push as run_push
 
     done = run_push(
-        run, repo_id, private, revision, create_pr, tag, dry_run, space, trust_remote_code=trust_remote_code
+        *(run, repo_id, private, revision, create_pr, tag, dry_run, space),
+        trust_remote_code=trust_remote_code,
+        handler=handler,
     )
     _print_sizes(done["files"])
     if space is not None:

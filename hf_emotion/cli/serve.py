@@ -53,11 +53,35 @@ def serve(
         Literal["errors", "requests", "texts"],
         typer.Option(help="What the log holds: errors, a line per request without its texts, or with them."),
     ] = "requests",
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option(help="What runs the service: this process, or replicas under Ray Serve.")
+    ] = "local",
+    num_replicas: Annotated[int | None, typer.Option(min=1, help="With --engine ray: replicas; default: 1.")] = None,
+    min_replicas: Annotated[
+        int | None, typer.Option(min=1, help="With --engine ray and --max-replicas: as many stay; default: 1.")
+    ] = None,
+    max_replicas: Annotated[
+        int | None, typer.Option(min=1, help="With --engine ray: Ray starts up to so many replicas as the load grows.")
+    ] = None,
+    max_ongoing_requests: Annotated[
+        int | None, typer.Option(min=1, help="With --engine ray: requests that a replica gets at once; default: 128.")
+    ] = None,
 ) -> None:
     """Answer over HTTP: emotions of texts and dialogues, sentiment, replies. A page at / tries it; /openapi.json describes it."""
+    if engine != "ray" and {num_replicas, min_replicas, max_replicas, max_ongoing_requests} != {None}:
+        raise typer.BadParameter("options of replicas go with --engine ray.")
+    if (num_replicas is not None and max_replicas is not None) or (min_replicas is not None and max_replicas is None):
+        raise typer.BadParameter("give --num-replicas, or --max-replicas and maybe --min-replicas.")
+    least = num_replicas or min_replicas or 1
+    most = max_replicas or least
+    if most < least:
+        raise typer.BadParameter(f"--max-replicas must be at least --min-replicas, got {most} and {least}.")
     for checkpoint in checkpoints:
         checked(checkpoint)
-    quiet()
+    from ..runtime.exported import is_light
+    from ..runtime.ready import for_prediction
+
+    quiet(needs_transformers=not all(is_light(Path(for_prediction(name, dtype=dtype))) for name in checkpoints))
     from ..serving.settings import Settings, read_key
 
     key = read_key(api_key_file) if api_key_file else os.environ.get(KEY) or None
@@ -86,6 +110,11 @@ def serve(
         cors_origins=tuple(cors_origin or ()),
         log=log,
     )
+    if engine == "ray":
+        from ..serving.ray_service import run as run_with_ray
+
+        run_with_ray(settings, host, port, least, most, max_ongoing_requests or 128)
+        return
     from ..serving.service import build
     from ..serving.web import run
 

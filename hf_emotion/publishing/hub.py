@@ -21,6 +21,7 @@ from .release import (
     files_in,
     matches,
     stage,
+    write_handler,
     write_space,
 )
 
@@ -43,6 +44,7 @@ def push(
     space: str | Path | None = None,
     api: HfApi | None = None,
     trust_remote_code: bool = False,
+    handler: bool = False,
 ) -> dict[str, Any]:
     """
     Publish a finished run, or a folder that `release` built, as a model repository.
@@ -59,6 +61,7 @@ def push(
         api: the client; default: that of the environment (`HF_ENDPOINT`, `HF_TOKEN`, `hf auth login`).
         trust_remote_code: run the code beside the weights and the example of the card in the check, though they are not
             hf-emotion's.
+        handler: also publish `handler.py`, with which Inference Endpoints answer, and `requirements.txt`.
 
     Returns:
         `files` (path in the repository -> bytes), and unless `dry_run`: `url`, that of the commit or pull request, `commit`,
@@ -85,6 +88,8 @@ def push(
         folder = Path(temporary) / PurePath(repo_id).name
         stage(Path(run), folder, repo_id)
         check([(folder, repo_id)], trust_remote_code)
+        if handler:
+            write_handler(folder)
         files = {path: (folder / path).stat().st_size for path in files_in(folder)}
         if space is not None:
             write_space(Path(space), repo_id, folder)

@@ -372,25 +372,24 @@ def _check_secrets(folder: Path) -> None:
                 raise ValueError(f"{path} names a folder of this machine, {match[0]}...: remove it.")
 
 
-# A Space that shows the model
+# Programs for a model: a Space that shows it, and the handler of an Inference Endpoint
 
-FUNCTIONS, PAGE = "# The functions of the model's task", "# The page.\n"  # lines of space_app.py
+REQUIREMENTS = "transformers>=5.17,<6\n"
+SPACE = "space_app.py", "# The functions of the model's task", "# The page.\n"  # the file, and lines of it
+HANDLER = "endpoint_handler.py", "# The function of the model's task", "# The class.\n"
 
 
 def write_space(folder: Path, repo_id: str, model: Path) -> None:
     """Write the files of a Gradio Space into a new folder: a text box for the model `repo_id`, whose files lie in `model`."""
-    if not (model / "config.json").is_file():
-        raise ValueError(
-            "a Space shows one model, and this run has one for each target and aspect: leave out --space."
-        )
+    name = _pipeline_of(model, "a Space shows", "--space")
     if is_taken(folder):
         raise FileExistsError(
             f"the folder of the Space, {folder}, exists and is not empty: choose another with --space."
         )
-    name = next(iter(_read_json(model / "config.json").get("custom_pipelines") or {}), "text-classification")
-    if not re.fullmatch("[a-z0-9-]+", name):  # it becomes part of a program
+    task = task_of_pipeline(name)
+    if task.ask is None:
         raise ValueError(
-            f'config.json names the pipeline {name!r}: its name must be of small letters, digits and "-".'
+            f"a Space shows what a model answers, and one for {task.name} answers nothing: leave out --space."
         )
     metadata = {
         "title": PurePath(repo_id).name,
@@ -400,22 +399,42 @@ def write_space(folder: Path, repo_id: str, model: Path) -> None:
         "models": [repo_id],
     }
     with filling(folder) as temporary:
-        write_text(temporary / "app.py", _app(name).replace(MODEL, repo_id))
-        write_text(temporary / "requirements.txt", "gradio>=6\ntorch\ntransformers>=5.17,<6\n")
+        write_text(temporary / "app.py", _program(SPACE, name, task.ask, task.choices).replace(MODEL, repo_id))
+        write_text(temporary / "requirements.txt", f"gradio>=6\ntorch\n{REQUIREMENTS}")
         write_text(
             temporary / "README.md",
             f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n\nShows [{repo_id}](https://huggingface.co/{repo_id}).\n",
         )
 
 
-def _app(name: str) -> str:
-    """The program of a Space for the pipeline of this name: the page, and in it the functions of the task."""
+def write_handler(model: Path) -> None:
+    """Write the handler of an Inference Endpoint beside a model, and what it needs."""
+    name = _pipeline_of(model, "an endpoint has", "--handler")
     task = task_of_pipeline(name)
-    if task.ask is None:
+    if task.respond is None:
         raise ValueError(
-            f"a Space shows what a model answers, and one for {task.name} answers nothing: leave out --space."
+            f"an endpoint tells what a model answers, and one for {task.name} answers nothing: leave out --handler."
         )
-    page = Path(__file__).with_name("space_app.py").read_text(encoding="utf-8")
-    before, _, rest = page.replace("PIPELINE", name).partition(FUNCTIONS)
-    _, _, after = rest.partition(PAGE)
-    return "\n\n".join([before.rstrip() + "\n", *map(inspect.getsource, (task.ask, task.choices)), after.lstrip()])
+    write_text(model / "handler.py", _program(HANDLER, name, task.respond))
+    write_text(model / "requirements.txt", REQUIREMENTS)
+
+
+def _pipeline_of(model: Path, what: str, option: str) -> str:
+    """The name of the pipeline of the model in a folder."""
+    if not (model / "config.json").is_file():
+        raise ValueError(f"{what} one model, and this run has one for each target and aspect: leave out {option}.")
+    name = next(iter(_read_json(model / "config.json").get("custom_pipelines") or {}), "text-classification")
+    if not re.fullmatch("[a-z0-9-]+", name):  # it becomes part of a program
+        raise ValueError(
+            f'config.json names the pipeline {name!r}: its name must be of small letters, digits and "-".'
+        )
+    return name
+
+
+def _program(template: tuple[str, str, str], pipeline: str, *functions: Any) -> str:
+    """A program for the pipeline of this name: that of the template, and in it the functions of the task."""
+    file, start, end = template
+    program = Path(__file__).with_name(file).read_text(encoding="utf-8").replace("PIPELINE", pipeline)
+    before, _, rest = program.partition(start)
+    _, _, after = rest.partition(end)
+    return "\n\n".join([before.rstrip() + "\n", *map(inspect.getsource, functions), after.lstrip()])

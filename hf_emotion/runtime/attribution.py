@@ -19,7 +19,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from .batching import as_texts
 
 
-METHODS = ("attention", "gradient", "integrated-gradients", "occlusion")
 Merge = Literal["sum", "max", "none"]
 # Steps of the integral, by Gauss-Legendre quadrature. The gap that is left is part of the result.
 STEPS = 64
@@ -70,7 +69,7 @@ class Explanation:
         checkpoint: what was explained.
         model_type: the model type in its configuration.
         text: what the model read; for dialogues the turns, one per line.
-        method: one of `METHODS`, "likelihood" for generators.
+        method: one of `hf_emotion.tasks.base.METHODS`, "likelihood" for generators.
         maps: the heat maps.
         notes: how to read them: what was merged, left out, replaced.
         seconds: computing time without loading.

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import onnxruntime
 
 
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime would report the use to its makers
+
 # A classifier is one graph; one for dialogues has another graph before it, which encodes utterances; a generator has two.
 MODEL, ENCODER, DECODER = "model.onnx", "encoder.onnx", "decoder.onnx"
 

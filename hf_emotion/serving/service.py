@@ -314,6 +314,7 @@ async def _computed(
     except TimeoutError:
         return problem(504, f"no answer within {settings.timeout:g} s")
     except (CancelledError, asyncio.CancelledError):
+        future.cancel()  # Ray cancels what nobody waits for
         return problem(503, "the service is ending")
     finally:
         gone.cancel()
@@ -398,9 +399,11 @@ def _routes_of_the_page(app: FastAPI, models: dict[str, Model], settings: Settin
 
     @app.post("/page/heat-map", include_in_schema=False)
     async def heat_map(request: Request, body: PageRequest) -> Response:
-        from ..inference.explain import explain
-
         def work(model: Model) -> dict[str, Any]:
+            if model.exported:
+                raise ValueError("an exported model has no heat map: serve the checkpoint that it was exported from.")
+            from ..inference.explain import explain  # it needs torch
+
             text, arguments = model.page.question(body.text, body.method or model.page.method, body.emotions)
             found = explain(model.predictor, text, **arguments).to_dict()
             return {"maps": found["maps"], "notes": found["notes"]}

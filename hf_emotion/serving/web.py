@@ -172,26 +172,32 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def run(app: Any, host: str, port: int, timeout: float) -> None:
-    """Serve an application until SIGINT or SIGTERM; requests in flight get their answers. OSError: the port is not free."""
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens. OSError: the port is not free."""
     try:
-        listening = socket.create_server(
+        return socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
         )
     except OSError as error:
         raise OSError(
             f"{host}:{port} cannot be served ({error.strerror}): choose another --host or --port."
         ) from error
-    shown = f"[{host}]" if ":" in host else host
-    print(f"http://{shown}:{listening.getsockname()[1]} (Ctrl+C ends it)", flush=True)
+
+
+def url_of(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def run(app: Any, host: str, port: int, timeout: float) -> None:
+    """Serve an application until SIGINT or SIGTERM; requests in flight get their answers. OSError: the port is not free."""
+    listening = listen(host, port)
+    print(f"{url_of(host, listening.getsockname()[1])} (Ctrl+C ends it)", flush=True)
     settings: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
     config = uvicorn.Config(app, timeout_graceful_shutdown=int(timeout) + 1, **settings)
-    for number in (
-        signal.SIGINT,
-        signal.SIGTERM,
-    ):  # uvicorn sends itself again what it got, once all is done: that is no failure
+    # Once all is done, uvicorn sends itself again what it got: that is no failure.
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     Server(config).run([listening])
 
 
-__all__ = ["PAGE", "Counters", "Guard", "Server", "run"]
+__all__ = ["PAGE", "Counters", "Guard", "Server", "listen", "run", "url_of"]

@@ -192,6 +192,9 @@ class FileColumns:
     nested: str = "turns"
 
 
+METHODS = ("attention", "gradient", "integrated-gradients", "occlusion")  # of `explain`
+
+
 @dataclass(frozen=True)
 class Page:
     """
@@ -357,11 +360,13 @@ class Task:
             `predictor_options` has it. None: no command asks a service for it.
         service: predictor -> `hf_emotion.tasks.service.Service`; None: `serve` does not serve its models.
 
-    Publishing (`exporting.py`, `space.py`):
+    Publishing (`exporting.py`, `space.py`, `endpoint.py`):
         exporter: () -> the `Exporter` of its checkpoints; None: they are not exported.
         ask: (pipeline, text, what was chosen) -> dictionaries, what a Space shows of a text. The source of this function and of the next
             one becomes part of the Space's program. None: there is no Space for its models.
         choices: pipeline -> {label: names}, what a user of the Space chooses beside a text.
+        respond: (pipeline, inputs, parameters) -> what an Inference Endpoint answers to JSON. The source of this function becomes part of
+            the handler of its repository. None: there is no endpoint for its models.
     """
 
     name: str
@@ -421,9 +426,11 @@ class Task:
     exporter: Callable[[], Exporter] | None = None
     ask: Callable[..., list[dict[str, Any]]] | None = None
     choices: Callable[..., dict[str, list[str]]] = later(__package__, "space.choices")
+    respond: Callable[..., list[Any]] | None = None
 
 
 __all__ = [
+    "METHODS",
     "OWN_TERMS",
     "Answer",
     "AnyPredictor",

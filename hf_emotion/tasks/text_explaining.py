@@ -18,7 +18,6 @@ from ..modeling.text_windows import special_borders
 from ..runtime.attribution import (
     GRADIENT_TITLE,
     GRADIENT_UNIT,
-    METHODS,
     STEPS,
     HeatMap,
     Merge,
@@ -39,6 +38,7 @@ from ..runtime.classifying import label_names
 from ..runtime.torch_models import to_tensors
 from ..runtime.unread import Unread
 from ..runtime.windows import Windowing, split_windows
+from .base import METHODS
 
 
 MATTERS = 0.2  # a label below a fifth of the best one's probability has no say

@@ -3,6 +3,7 @@
 
 import base64
 import contextlib
+import copy
 import io
 import json
 import os
@@ -21,7 +22,7 @@ import transformers
 from conftest import run_without_library
 from hub_server import HubServer
 from huggingface_hub import HfApi, ModelCard
-from model_cases import BY_ID, HUB_CASES, leaves
+from model_cases import BY_ID, HUB_CASES, TINY_BERT, leaves
 from safetensors.torch import load_file, save_file
 from toolkit_helpers import EXAMPLE, NAME, ROOT, files_in, invoke, write_run
 from torch.testing import assert_close
@@ -34,6 +35,7 @@ from hf_emotion.publishing.release import (
     check,
     release,
     stage,
+    write_handler,
 )
 from hf_emotion.tasks import corpora
 from hf_emotion.tasks.base import OWN_TERMS
@@ -724,6 +726,79 @@ def test_what_a_space_shows(run, unchecked, tmp_path, monkeypatch, task, text, f
     kinds = {type(part).__name__ for arguments, _ in made for part in arguments if isinstance(part, Component)}
     assert kinds == {"Dataframe"} and ((), {"label": "Result", "datatype": "str", "interactive": False}) in made
     assert "gr.HTML" not in program.read_text() and "hf_emotion" not in program.read_text()
+
+
+# The handler of an endpoint
+
+
+HAPPY, LONG = "so happy in PLACE1 and PLACE2", "fear " * 200
+TURNS = [{"speaker": "Ann", "utterance": HAPPY}, "anger"]
+# case -> inputs and parameters, as JSON has them, and what the pipeline is asked for the same
+ASKED = {
+    "stock": [
+        (HAPPY, {"top_k": 2}, lambda run: run(HAPPY, top_k=2)),
+        (LONG, {}, lambda run: run(LONG, truncation=True)),
+    ],
+    "label-aware-pooler-hidden-balanced": [
+        (HAPPY, {"top_k": 2}, lambda run: run(HAPPY, top_k=2)),
+        ([HAPPY, LONG], {}, lambda run: run([HAPPY, LONG])),
+    ],
+    "qacg-per-head-context-gate-bias": [
+        (HAPPY, {}, lambda run: run(HAPPY)),
+        ([HAPPY, "rain"], {"targets": ["PLACE1"]}, lambda run: run([HAPPY, "rain"], targets=["PLACE1"])),
+    ],
+    "dialogue-model": [
+        (HAPPY, {}, lambda run: run([HAPPY])),
+        (TURNS, {}, lambda run: run(TURNS)),
+        ([TURNS, [HAPPY]], {}, lambda run: run([TURNS, [HAPPY]])),
+    ],
+    "bert-mod-ln": [
+        (
+            HAPPY,
+            {"emotions": ["joy", {"calm": 0.5}], "num_beams": 2},
+            lambda run: run((HAPPY, "joy"), num_beams=2) + run((HAPPY, {"calm": 0.5}), num_beams=2),
+        ),
+        ([HAPPY, "rain"], {"emotions": "joy"}, lambda run: [run((HAPPY, "joy")), run(("rain", "joy"))]),
+        ("rain", {}, lambda run: [reply for name in run.model.config.emotions for reply in run(("rain", name))]),
+    ],
+}
+
+
+def test_a_handler_answers_where_the_library_is_missing(tmp_path, tokenizer):
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.model_max_length = TINY_BERT["max_position_embeddings"]
+    jobs, expected = [], {}
+    for case_id, asked in ASKED.items():
+        folder = tmp_path / case_id
+        stock = case_id == "stock"
+        model = BertForSequenceClassification(BertConfig(**TINY_BERT)) if stock else BY_ID[case_id].build()
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        write_handler(folder)
+        data = [{"inputs": inputs, "parameters": parameters} for inputs, parameters, _ in asked]
+        jobs.append({"folder": str(folder), "asked": [*data, {"inputs": []}, {"inputs": "joy", "parameters": [1]}]})
+        task = "text-classification" if stock else BY_ID[case_id].task
+        run = pipeline(task, model=model, tokenizer=tokenizer, device="cpu")
+        expected[case_id] = [ask(run) for _, _, ask in asked]
+    report = run_without_library(tmp_path, {"load": [], "pipelines": [], "fine_tune": [], "handlers": jobs})
+    assert report["imported"] == []
+    for case_id, found in expected.items():
+        *answers, no_inputs, no_parameters = report["handlers"][case_id]
+        assert "`inputs`" in no_inputs["error"] and "`parameters`" in no_parameters["error"]
+        assert list(map(len, answers)) == list(map(len, found)), case_id
+        values = [pytest.approx(leaf, rel=1e-5) if isinstance(leaf, float) else leaf for leaf in leaves(found)]
+        assert leaves(answers) == values, case_id
+
+
+def test_a_handler_is_pushed_beside_the_model(hub, api, run):
+    handler = {"handler.py", "requirements.txt"}
+    assert set(push(run, NAME, handler=True, dry_run=True)["files"]) == PUBLISHED | handler
+    push(run, NAME, handler=True, api=api)
+    files = hub.repository(NAME).files()
+    assert handler < set(files) and b'pipeline("text-classification"' in files["handler.py"]
+    (run / "config.json").rename(run / "other.json")
+    with pytest.raises(ValueError, match="leave out --handler"):
+        write_handler(run)
 
 
 # Other versions

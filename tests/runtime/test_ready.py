@@ -158,7 +158,8 @@ class TestDamage:
         assert Path(ready.for_prediction("goemotions"), "model.onnx").is_file() and "HF_EMOTION_CACHE" in caplog.text
 
 
-def test_the_command_needs_no_torch(cache):
+def test_the_command_needs_no_torch_and_leaves_nothing_behind(cache, tmp_path):
+    (tmp_path / "home").mkdir()
     program = (
         "import runpy, sys; sys.argv[0] = 'hf-emotion'\n"
         "try: runpy.run_module('hf_emotion', run_name='__main__')\n"
@@ -166,9 +167,35 @@ def test_the_command_needs_no_torch(cache):
         "print(sorted({'torch', 'transformers', 'datasets', 'sklearn', 'pandas'} & set(sys.modules)), file=sys.stderr)"
     )
     command = [sys.executable, "-c", program, "predict", "goemotions", "I got the job!", "--json"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    variables = {**os.environ, "HOME": str(tmp_path / "home")}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=variables)
     assert done.stderr.splitlines()[-1] == "[]"
     assert json.loads(done.stdout)["labels"]
+    assert not list((tmp_path / "home").iterdir())  # onnxruntime's identifier of the machine and its record of events
+
+
+def test_the_service_needs_no_torch(cache):
+    """What docker/requirements.txt leaves out."""
+    program = (
+        "import sys\n"
+        "from fastapi.testclient import TestClient\n"
+        "from hf_emotion import cli\n"
+        "from hf_emotion.serving import web\n"
+        "def run(app, *rest):\n"
+        "    with TestClient(app) as client:\n"
+        "        for route in ('/v1/emotion-classification', '/v1/targeted-sentiment', '/'):\n"
+        "            print(client.post(route, json={'inputs': 'The food was great!'}).raise_for_status().text)\n"
+        "        for route in ('table', 'heat-map'):\n"
+        "            print(client.post(f'/page/{route}', json={'model': 'reviews', 'text': 'The food was great!'}).text)\n"
+        "        print(client.get('/').text, client.get('/v1/models').text, client.get('/openapi.json').text)\n"
+        "web.run, sys.argv = run, ['hf-emotion', 'serve', 'goemotions', 'reviews']\n"
+        "cli.app(standalone_mode=False)\n"
+        "heavy = {'torch', 'transformers', 'datasets', 'sklearn', 'pandas', 'huggingface_hub', 'scipy', 'yaml'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+    assert "no heat map" in done.stdout and "onnxruntime" in done.stdout
 
 
 def test_a_written_model_is_not_written_over(tmp_path):

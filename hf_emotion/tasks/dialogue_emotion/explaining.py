@@ -11,7 +11,6 @@ from ...modeling.dialogue_turns import number_speakers, read_turn
 from ...runtime.attribution import (
     GRADIENT_TITLE,
     GRADIENT_UNIT,
-    METHODS,
     STEPS,
     Explained,
     HeatMap,
@@ -22,6 +21,7 @@ from ...runtime.attribution import (
     to_numpy,
 )
 from ...runtime.batching import as_texts
+from ..base import METHODS
 from .predictor import DialoguePredictor, speaker_and_utterance, utterance_vectors
 
 

@@ -45,4 +45,5 @@ TASK = Task(
     remote=later(__name__, "remote.RemotePredictor"),
     exporter=later(__name__, "exporting.exporter"),
     ask=later(__name__, "space.ask"),
+    respond=later(__name__, "endpoint.respond"),
 )

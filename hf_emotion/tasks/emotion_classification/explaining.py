@@ -12,7 +12,6 @@ from datasets import Dataset
 from transformers import PreTrainedModel
 
 from ...runtime.attribution import (
-    METHODS,
     Explained,
     HeatMap,
     Merge,
@@ -25,6 +24,7 @@ from ...runtime.attribution import (
     to_numpy,
 )
 from ...runtime.classifying import label_names
+from ..base import METHODS
 from ..text_explaining import (
     Question,
     attention_note,

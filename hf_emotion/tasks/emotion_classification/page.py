@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.attribution import METHODS
-from ..base import Page, Table
+from ..base import METHODS, Page, Table
 from .predictor import Predictor
 
 

@@ -39,4 +39,5 @@ TASK = Task(
     exporter=later(__name__, "exporting.exporter"),
     ask=later(__name__, "space.ask"),
     choices=later(__name__, "space.choices"),
+    respond=later(__name__, "endpoint.respond"),
 )

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from ...runtime.attribution import METHODS
 from ...runtime.plain import target_texts
-from ..base import Page, Table
+from ..base import METHODS, Page, Table
 from .predictor import TargetedPredictor
 
 

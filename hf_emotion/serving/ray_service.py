@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The service past one machine: replicas of it under Ray Serve, which spreads requests, starts lost replicas again and scales."""
+
+import logging
+import os
+import signal
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .settings import Settings
+from .web import listen, url_of
+
+
+NAME = "hf-emotion"
+
+
+def run(
+    settings: Settings, host: str, port: int, min_replicas: int, max_replicas: int, max_ongoing_requests: int
+) -> None:
+    """
+    Serve on the Ray cluster that RAY_ADDRESS names, or on one that is started on this machine, until SIGINT or SIGTERM. Each replica holds
+    all models, which every machine must be able to read.
+
+    Args:
+        settings: of each replica.
+        host, port: where Ray's proxy listens.
+        min_replicas, max_replicas: how many there are; Ray chooses by the load where they differ.
+        max_ongoing_requests: that a replica gets at once; then requests wait in the proxy, `settings.max_queue_size` of them, and others get 503.
+
+    Raises:
+        ModuleNotFoundError: Ray Serve is not installed.
+        OSError: the port is not free.
+        ValueError: the replicas do not start.
+    """
+    try:
+        import ray
+        from ray import serve
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("`--engine ray` needs Ray Serve: pip install 'hf-emotion[ray,serve]'") from error
+    with listen(host, port) as free:  # Ray would try again for ever
+        port = free.getsockname()[1]
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report the use to its makers
+    ray.init(logging_level=logging.ERROR, include_dashboard=False)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # after Ray has set its own
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
+    try:
+        resources = ray.cluster_resources()
+        share = {name: min(1.0, resources.get(name, 0) / max_replicas) for name in ("CPU", "GPU")}
+        scaling: dict[str, Any] = {"num_replicas": min_replicas}
+        if min_replicas < max_replicas:
+            scaling = {
+                "autoscaling_config": {
+                    "min_replicas": min_replicas,
+                    "max_replicas": max_replicas,
+                    "target_ongoing_requests": max(1, max_ongoing_requests // 2),
+                }
+            }
+        deployment = serve.deployment(
+            serve.ingress(_builder(settings))(),
+            name="models",
+            ray_actor_options={"num_cpus": share["CPU"], "num_gpus": share["GPU"]},
+            max_ongoing_requests=max_ongoing_requests,
+            max_queued_requests=settings.max_queue_size,
+            health_check_period_s=2,  # so late is a lost replica started again
+            graceful_shutdown_timeout_s=settings.timeout + 1,
+            **scaling,
+        )
+        quiet = {"log_level": "WARNING", "enable_access_log": False}  # the service writes its own log
+        http = {"host": host, "port": port, "request_timeout_s": settings.timeout + 1}
+        serve.start(http_options=http, logging_config=quiet)
+        try:
+            serve.run(deployment.bind(), name=NAME, route_prefix="/", logging_config=quiet)
+        except RuntimeError as error:
+            *_, reason = serve.status().applications[NAME].deployments["models"].message.strip().splitlines() or [
+                error
+            ]
+            raise ValueError(f"the replicas do not start: {reason}") from error
+        print(f"{url_of(host, port)} (Ctrl+C ends it)", flush=True)
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        serve.delete(NAME)  # which waits for requests in flight, and leaves what others serve on the cluster
+    finally:
+        ray.shutdown()
+
+
+def _builder(settings: Settings) -> Any:
+    """What a replica calls for its application: a function, which Ray tells from an application."""
+    # Another process, maybe in another folder.
+    found = [str(Path(name).resolve()) if Path(name).exists() else name for name in settings.checkpoints]
+    settings = replace(settings, checkpoints=found)
+
+    def application() -> Any:
+        from .service import build
+
+        logging.basicConfig(level=logging.WARNING, format="%(message)s")
+        logging.getLogger("hf_emotion.serve").setLevel(logging.INFO)
+        return build(settings)
+
+    return application
+
+
+__all__ = ["run"]

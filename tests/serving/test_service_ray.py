@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The service under Ray Serve: two replicas, of which one is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+
+import pytest
+
+from hf_emotion.inference import load_predictor
+from hf_emotion.runtime.ready import for_prediction
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+TEXTS = [
+    f"I got the job{end}, {rest}" for end in ("!", "?", "") for rest in ("finally", "and I am scared", "they say")
+]
+KEY = "a-key-of-the-test"
+
+
+def ask(url, body):
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}
+    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers), timeout=30) as answer:
+        return json.load(answer)
+
+
+def wait_until(true, seconds=60):
+    begin = time.monotonic()
+    while not true():
+        assert time.monotonic() - begin < seconds
+        time.sleep(0.1)
+    return time.monotonic() - begin
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """The address of a Ray cluster, and a function that lists the processes of its replicas."""
+    pytest.importorskip("ray.serve", reason="Ray Serve is not installed: pip install 'hf-emotion[ray,serve]'")
+    import ray
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    address = ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False).address_info["gcs_address"]
+
+    def replicas():
+        lines = subprocess.check_output(["ps", "-ww", "-eo", "pid=,ppid=,args="], text=True).splitlines()
+        rows = [line.split(None, 2) for line in lines]
+        (raylet,) = [pid for pid, parent, name in rows if parent == str(os.getpid()) and "raylet/raylet" in name]
+        return [int(pid) for pid, parent, name in rows if parent == raylet and name.startswith("ray::ServeReplica")]
+
+    yield address, replicas
+    ray.shutdown()
+
+
+@contextmanager
+def served(address, *options):
+    command = [sys.executable, "-m", "hf_emotion", "serve", "goemotions", "--engine", "ray", "--port", "0", *options]
+    variables = {"RAY_ADDRESS": address, "HF_EMOTION_API_KEY": KEY}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | variables) as process:
+        try:
+            yield process, process.stdout.readline().split()[0]
+            process.terminate()
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+def test_a_replica_is_killed(cluster):
+    address, replicas = cluster
+    from ray import serve
+
+    def running():
+        return serve.status().applications["hf-emotion"].deployments["models"].replica_states.get("RUNNING", 0)
+
+    expected = load_predictor(for_prediction("goemotions")).predict(TEXTS, top_k=28)[0]
+    counts = {"requests": 0, "wrong": 0, "errors": 0}
+    end, lock = threading.Event(), threading.Lock()
+    with served(address, "--num-replicas", "2") as (_, url):
+        route = f"{url}/v1/emotion-classification"
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"{url}/v1/models")
+
+        def client(number):
+            while not end.is_set():
+                which = number = (number + 1) % len(TEXTS)
+                try:
+                    (result,) = ask(route, {"inputs": TEXTS[which], "top_k": 28})["results"]
+                except OSError:  # of the connection, and answers of 500 and more
+                    with lock:
+                        counts["errors"] += 1
+                    time.sleep(0.05)
+                    continue
+                right = {item["label"]: item["score"] for item in expected[which]}
+                found = {item["label"]: item["score"] for item in result["labels"]}
+                with lock:
+                    counts["requests"] += 1
+                    counts["wrong"] += found != pytest.approx(right, abs=1e-5)
+
+        threads = [threading.Thread(target=client, args=(number,), daemon=True) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: counts["requests"] > 100)
+        before = replicas()
+        os.kill(before[0], signal.SIGKILL)
+        back = wait_until(lambda: running() == 2 and len(after := replicas()) == 2 and before[0] not in after)
+        again = counts["requests"]
+        wait_until(lambda: counts["requests"] > again + 100)
+        end.set()
+        for thread in threads:
+            thread.join()
+    print(f"\n{counts}, two replicas again after {back:.1f} s")
+    assert len(before) == 2 and counts["wrong"] == 0
+    assert counts["errors"] <= 16  # those in flight at the replica that was killed
+    assert "hf-emotion" not in serve.status().applications  # after SIGTERM
+
+
+def test_options_of_replicas(argv, monkeypatch):
+    for options in (
+        ("--num-replicas", "2"),
+        ("--engine", "ray", "--num-replicas", "2", "--max-replicas", "3"),
+        ("--engine", "ray", "--min-replicas", "2"),
+        ("--engine", "ray", "--min-replicas", "3", "--max-replicas", "2"),
+    ):
+        assert argv("serve", "goemotions", *options).code == 2, options
+    monkeypatch.setitem(sys.modules, "ray", None)
+    done = argv("serve", "goemotions", "--engine", "ray")
+    assert done.code == 1 and "pip install 'hf-emotion[ray,serve]'" in done.err
