@@ -32,6 +32,7 @@ smartquotes = False  # `--option` is no dash
 
 html_theme = "furo"
 html_title = f"hf-emotion {release}"
+html_show_copyright = False
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
 html_theme_options = {"navigation_with_keys": True}

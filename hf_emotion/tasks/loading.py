@@ -43,7 +43,7 @@ def load_dataset_for(
         `labels`; for conversations `id` and `turns`.
 
     Raises:
-        ValueError: unknown name or option; malformed rows.
+        ValueError: unknown name or option; malformed rows; `dedupe` leaves no training row.
         FileNotFoundError, OSError: no such folder or file; a download fails.
     """
     check_dataset(name, options)
@@ -56,6 +56,11 @@ def load_dataset_for(
         check_split(splits, "train", name)
     if dedupe:
         splits = remove_duplicates(splits)
+        if not len(splits["train"]):
+            raise ValueError(
+                f"`dedupe` leaves no training row of {name}: all stand in the validation or test part, too. Leave it out, or add "
+                "rows that differ."
+            )
     if oversample:
         splits["train"] = oversample_minorities(splits["train"])
     shared = {pair: count for pair, count in duplicates_between_splits(splits).items() if "&" in pair and count}

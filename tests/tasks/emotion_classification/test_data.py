@@ -573,6 +573,13 @@ class TestLanguages:
             baseline("tfidf", recipe)
 
 
+def test_dedupe_that_leaves_no_training_row_says_so(tmp_path):
+    for part in ("train", "validation"):
+        write_csv(tmp_path / f"{part}.csv", ["text", "label"], [["the same", "joy"], ["again", "fear"]])
+    with pytest.raises(ValueError, match="`dedupe` leaves no training row of files"):
+        load_dataset_for("files", tmp_path, dedupe=True, oversample=True)
+
+
 @pytest.mark.real_data
 @pytest.mark.skipif("HF_EMOTION_DATA" not in os.environ, reason="HF_EMOTION_DATA names no folder with the corpora")
 class TestRealGoEmotions:
