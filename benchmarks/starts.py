@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Where label-aware models start: each start trained on the same rows and measured on the development part, which chooses the defaults.
+Compares how label-aware models are initialised: each start is trained on the same rows and measured on the development part, by which
+the defaults were chosen.
 
     python benchmarks/starts.py --base-model minilm --data-dir DATA --output benchmarks/starts.json
 """
@@ -23,7 +24,7 @@ STARTS = {
     "contextual, prior": {"head_bias_init": "prior", "label_embedding_init": "contextual"},
     "words, W normal, prior": {"head_bias_init": "prior", "label_attention_init": "normal"},
 }
-# What is trained: recipe, and what differs from it.
+# name -> the recipe, and what differs from it
 WORKS = {
     "quickstart": ("quickstart", []),
     "goemotions": (
@@ -35,7 +36,7 @@ ENOUGH = 0.5  # average precision on the development part
 
 
 def measure(work: str, fields: dict[str, str], seed: int, arguments: argparse.Namespace) -> dict:
-    """One training: average precision on the development part after each epoch, and the figures of the best one."""
+    """Train once; returns average precision on the development part after each epoch, and the figures of the best epoch."""
     name, changes = WORKS[work]
     changes = [*changes, f"seeds=[{seed}]", f"base_model={arguments.base_model}", *arguments.set]
     if work != "quickstart":
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> dict:
     parser.add_argument("--learning-rate", type=float, default=1e-4, help="of GoEmotions")
     parser.add_argument("--set", action="append", default=[], help="key=value, as in `hf-emotion train`")
     parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--output", type=Path, help="JSON file; what it holds already stays")
+    parser.add_argument("--output", type=Path, help="JSON file; results that it already holds are kept")
     arguments = parser.parse_args(argv)
     rows: dict = {}
     if arguments.output and arguments.output.is_file():

@@ -12,7 +12,7 @@ from .printing import figure_or_dash, print_json, print_table, quiet
 
 def analyze(
     runs: Annotated[
-        list[Path], typer.Argument(help="A run folder; or two over the same rows, of which the first is the baseline.")
+        list[Path], typer.Argument(help="A run folder, or two over the same rows; the first is then the baseline.")
     ],
     split: Annotated[
         Literal["validation", "test"] | None, typer.Option(help="Part of the corpus; default: test, if there is one.")
@@ -24,7 +24,7 @@ def analyze(
     as_json: AsJson = False,
 ) -> None:
     """
-    Write confusions, calibration, threshold curves, label correlations and errors of a run into its report.html; for two runs, the
+    Write confusions, calibration, threshold curves, label correlations and errors of a run into its report.html. For two runs, write the
     rows that only one gets right.
     """
     if len(runs) > 2:

@@ -32,14 +32,14 @@ def explain(
     Methods, over the words of the text, or the utterances of a dialogue:
 
     - "attention" (default): label-aware BERT: each label's attention over the words. RoBERTa with ESA: the weight of each word in
-      the pooled sentence, and the dimensions whose scale S lies farthest from 1. CG-BERT and QACG-BERT: that of `layer` and
+      the pooled sentence, and the dimensions whose scale S lies farthest from 1. CG-BERT and QACG-BERT: the attention of `layer` and
       `head`, summed over the queries and, for QACG-BERT, divided by the largest magnitude of a context (figure 5 of the paper),
-      and the gates. Dialogues: each utterance's attention over the others, mean over heads. Others: that of the first token in
+      and the gates. Dialogues: each utterance's attention over the others, mean over heads. Other models: the attention of the first token in
       the last layer.
     - "gradient": the gradient of a label's logit with respect to the embedding output, squared norm per token, divided by the
       sentence's maximum (figure 3 of the paper of QACG-BERT).
-    - "integrated-gradients" (Sundararajan et al. 2017): those of the logit, from the text with every token masked.
-    - "occlusion": what the logit loses when a word is masked.
+    - "integrated-gradients" (Sundararajan et al. 2017): gradients of the logit, integrated from the text with every token masked.
+    - "occlusion": how much the logit falls when a word is masked.
 
     Generators have none of these methods: they show ln P of each word of a reply under each emotion, as its difference from the
     mean over the emotions, and as −ln P.
@@ -61,7 +61,7 @@ def explain(
 
     Raises:
         OSError: no such checkpoint.
-        ModuleNotFoundError: a method that needs captum, where that is not installed.
+        ModuleNotFoundError: the method needs captum, which is not installed.
         ValueError: an unknown name (with the nearest ones); an argument or method that does not fit the model.
     """
     predictor: Any = checkpoint

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of emotion in dialogues, over the utterances of all dialogues together."""
+"""Metrics of emotion in dialogues, counted over the utterances of all dialogues."""
 
 from collections.abc import Sequence
 

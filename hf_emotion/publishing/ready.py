@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ready models as ordinary checkpoints."""
+"""Writes ready models as ordinary checkpoints."""
 
 import difflib
 from pathlib import Path

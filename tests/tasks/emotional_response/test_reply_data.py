@@ -278,7 +278,7 @@ class TestMojitalk:
         rows = [row for row in POSTS if part_of(row[0]) != "judge_b"]
         folder = mojitalk_folder(tmp_path, dev=rows)
         load_mojitalk(folder, train_part="judge_a")
-        with pytest.raises(ValueError, match=rf"dev.ori: of {len(rows)} rows none falls to 'judge_b'"):
+        with pytest.raises(ValueError, match=rf"dev.ori: none of {len(rows)} rows falls to 'judge_b'"):
             load_mojitalk(folder, train_part="judge_b")
 
     @pytest.mark.parametrize(

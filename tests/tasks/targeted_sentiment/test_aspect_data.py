@@ -320,7 +320,7 @@ class TestSemEval2014:
         ),
         "an encoding that nobody knows": (b'<?xml version="1.0" encoding="none-such"?><sentences/>', "no valid XML"),
         "another root": (b'<reviews><sentence id="1"/></reviews>', "must hold <sentences>, got <reviews>"),
-        "another child": (b'<sentences><review id="1"/></sentences>', "must hold <sentence> alone, got <review>"),
+        "another child": (b'<sentences><review id="1"/></sentences>', "must hold only <sentence>, got <review>"),
         "nothing": (b"<sentences/>", "has no rows"),
         "a doctype": (b"<!DOCTYPE sentences><sentences/>", "a DOCTYPE, .* is not allowed"),
         "an entity": (f"{DOCTYPE}<sentences>&name;</sentences>".encode(), "a DOCTYPE, .* is not allowed"),
