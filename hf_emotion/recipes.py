@@ -51,7 +51,7 @@ class Recipe:
         inverse_frequency_sampling: draw training rows with replacement, each with a probability inverse to the number of
             rows of its class (single-label data).
         one_model_per_context: targeted sentiment: one model for each target and aspect, each on its own rows.
-        emotion_tokens: replies: a special token for each emotion stands in front of the context.
+        emotion_tokens: replies: put a special token for the emotion in front of the context.
         adapter: fields of `peft.LoraConfig`, e.g. {"r": 16}: a LoRA adapter and what is new over the base model are trained, and the
             base model's own weights stay as they are. The checkpoint is the merged model; the adapter lies beside it in `adapter/`.
             {"start_from": RUN} starts it from what a training of all weights of the same model changed.
@@ -257,7 +257,7 @@ def read_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     try:
         values = read_yaml(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is no valid YAML: {error}") from error
+        raise ValueError(f"{path} is not valid YAML: {error}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold `key: value` lines, got {type(values).__name__}.")
     corpus = copy.deepcopy((values.get("dataset"), values.get("dataset_options")))

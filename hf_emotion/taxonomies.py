@@ -53,7 +53,7 @@ def group_index(taxonomy: str, labels: list[str]) -> dict[str, list[int]]:
     For each group of the taxonomy the positions of its labels in `labels`.
 
     Raises:
-        ValueError: `labels` are not the 28 GoEmotions labels, in whatever order.
+        ValueError: `labels` are not the 28 GoEmotions labels, in any order.
     """
     groups = groups_of(taxonomy)
     if set(labels) != set(GOEMOTIONS):

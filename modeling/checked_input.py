@@ -71,7 +71,7 @@ def can_look(values: torch.Tensor) -> bool:
 
 
 def check_labels(labels: torch.Tensor, num_labels: int, multi_label: bool = False) -> None:
-    """ValueError unless all labels are class ids in [0, num_labels), or -100 for none; for multi-label data probabilities."""
+    """ValueError unless all labels are class ids in [0, num_labels), or -100 for none; with `multi_label`, values in [0, 1]."""
     if not multi_label and labels.is_floating_point():
         raise ValueError(f"`labels` must be whole numbers, the class ids, got {labels.dtype}.")
     if not can_look(labels):

@@ -23,7 +23,7 @@ class CGBertConfig(ClassifierFields, BertConfig):
         aspects (`list[str]`, *optional*):
             Names of the aspects, e.g. `["price", "safety"]`. Context id = target index · number of aspects + aspect index.
         targets (`list[str]`, *optional*):
-            Names of the targets, as they stand in a text. `None`: the context is only the aspect.
+            Names of the targets, as a text writes them. `None`: the context is only the aspect.
         target_texts (`list[str]`, *optional*):
             The text that the model reads for each target, in its text and in the auxiliary sentence; defaults to the names.
         auxiliary_sentence (`bool`, defaults to `False`):

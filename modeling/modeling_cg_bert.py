@@ -149,7 +149,7 @@ class CGBertSelfAttention(BertSelfAttention):
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
         """
         Hidden states (B, L, d), mask of the attention implementation, E_c (B, d), additive mask of the keys (B, 1, L) or
-        (B, L, L) or None, and a list for (attention, gates), which needs the explicit computation -> (B, L, d), attention or None.
+        (B, L, L) or None, and a list that receives (attention, gates), for which both are computed explicitly -> (B, L, d), attention or None.
         """
         input_shape = hidden_states.shape[:-1]
         hidden_shape = (*input_shape, -1, self.attention_head_size)

@@ -106,7 +106,7 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
         ):  # another model's tokenizer may give them; for a single text they carry no information
             inputs.pop("token_type_ids", None)
         for name in inputs.keys() - self._encoder_takes:
-            raise ValueError(f"`{name}` is no input of a {encoder.model_type!r} model: leave it out.")
+            raise ValueError(f"`{name}` is not an input of a {encoder.model_type!r} model: leave it out.")
         if getattr(encoder, "type_vocab_size", 0):
             check_ids("`token_type_ids`", token_type_ids, encoder.type_vocab_size)
         token_mask = real_tokens(attention_mask, batch_size, length)  # (B, L)

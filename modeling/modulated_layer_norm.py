@@ -23,7 +23,7 @@ class ModulatedLayerNorm(nn.LayerNorm):
         MLP_γ(c) = W₂ SiLU(W₁ c)         MLP_β(c) = W₂' SiLU(W₁' c + b)
 
     with W₁ (d/2, E), W₂ (d, d/2). The paper divides by σ + ε; √(var + ε) keeps the meaning of pretrained weights. The bias b
-    stands in β, as eq. 3 has it (the text beside it says γ).
+    is in β, as in eq. 3 (the text beside it says γ).
 
     `modulation="residual"`: γ = weight + MLP_γ(c), β = bias + MLP_β(c). W₂ and W₂' start at 0: the layer is then
     `nn.LayerNorm` with the same `weight` and `bias`.

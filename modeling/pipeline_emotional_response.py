@@ -15,9 +15,8 @@ from .checked_input import is_readable
 
 logger = logging.getLogger(__name__)
 
-PERCENT = (
-    20  # weights that add up to this are likely meant as percent; a few times the emotion is a wanted exaggeration
-)
+# weights that add up to this are likely meant as percent; a few times the emotion is a wanted exaggeration
+PERCENT = 20
 DEFAULT_NEW_TOKENS = 40  # tokens of a reply, if neither the call nor the checkpoint sets a length
 
 
@@ -120,7 +119,7 @@ class EmotionalResponsePipeline(Pipeline):
     An input is a pair (context, emotion) or a dictionary with the keys `context` and `emotion`. An emotion is a name or an
     emoji of the model, or a mixture such as `{"joy": 0.7, "surprise": 0.3}`; weights that sum to more than 1 make it stronger.
 
-    Other arguments are those of `generate`; without a length, a reply has at most 40 new tokens. Inputs run one by one;
+    Other arguments go to `generate`; without a length, a reply has at most 40 new tokens. Inputs run one by one;
     `batch_size` has no effect.
     """
 

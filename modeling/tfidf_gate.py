@@ -137,7 +137,9 @@ def _read_gate(path: Path) -> TfidfGate:
         if type(values.get("min_words", 0)) is not int or values.get("min_words", 0) < 0:
             raise ValueError(f"`min_words` must be a whole number from 0, got {values['min_words']!r}")
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no TF-IDF gate: {error}. Copy {GATE_FILE} from the run folder anew.") from error
+        raise ValueError(
+            f"{path} is not a TF-IDF gate: {error}. Copy {GATE_FILE} from the run folder anew."
+        ) from error
     return TfidfGate(**values)
 
 

@@ -82,12 +82,12 @@ def _print_pair(result: dict[str, Any]) -> None:
         (*reversed(names), result["only_first"]),
     ):
         pairs = [[pair["gold"], pair["predicted"], str(pair["rows"])] for pair in found["pairs"][:10]]
-        print(f"right in {right} alone: {found['rows']} rows, {found['several_labels']} of them with several labels")
+        print(f"right only in {right}: {found['rows']} rows, {found['several_labels']} of them with several labels")
         if pairs:
             print_table(["gold", f"{wrong} predicted", "rows"], pairs)
     test = result["mcnemar"]
     print(
-        f"{result['rows']} rows; right in one run alone: {test['only_second']} vs {test['only_first']}, McNemar p = "
+        f"{result['rows']} rows; right in only one run: {test['only_second']} vs {test['only_first']}, McNemar p = "
         f"{test['p_value']:.3g}"
     )
     _print_background(

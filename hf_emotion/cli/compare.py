@@ -39,7 +39,7 @@ def compare(
         )
         if row["mcnemar_p_value"] is not None:
             line += (
-                f"; rows wholly right in one run alone: {row['only_second']} vs {row['only_first']}, McNemar p = "
+                f"; rows fully right in only one run: {row['only_second']} vs {row['only_first']}, McNemar p = "
                 f"{row['mcnemar_p_value']:.3g}"
             )
         print(line)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hf-emotion study`: what the reproduction study measures beside its tables."""
+"""`hf-emotion study`: what the reproduction study measures besides its tables."""
 
 import json
 from pathlib import Path

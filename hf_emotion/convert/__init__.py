@@ -72,7 +72,7 @@ def convert_checkpoint(
     """
     reference, output = Path(reference), Path(output)
     if is_taken(output):
-        raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
+        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
     state_dict = without_prefix(_load(reference))
     settings = {**_read_config(reference, config), **overrides}
     if "label_embds" in state_dict:
@@ -82,7 +82,7 @@ def convert_checkpoint(
         sizes = {"num_labels": "classifier.weight", "num_contexts": "bert.context_embeddings.weight"}
     else:
         raise ValueError(
-            f"{reference} is no checkpoint of a known family: it holds neither `label_embds` (label-aware attention) nor "
+            f"{reference} is not a checkpoint of a known family: it holds neither `label_embds` (label-aware attention) nor "
             "`encoder.context_layer` (CG-BERT, QACG-BERT)."
         )
     for size, name in sizes.items():
@@ -127,7 +127,7 @@ def _read_config(reference: Path, config: str | Path | None) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is no valid JSON: {error}") from error
+        raise ValueError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold a JSON object, got {type(values).__name__}.")
     return values

@@ -43,7 +43,7 @@ def bert_to_roberta(checkpoint: str | Path, output: str | Path | None = None) ->
         OSError: no such checkpoint; `output` is not empty.
     """
     if output is not None and is_taken(Path(output)):
-        raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
+        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
     path = resolve_base_model(str(checkpoint))
     try:
         bert = read_model(AutoModel, path, dtype=torch.float32)

@@ -51,12 +51,12 @@ def _reading(path: str) -> Iterator[None]:
     except csv.Error as error:
         raise ValueError(f"{path}: malformed CSV: {error}") from error
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise ValueError(f"{path} is no whole gzip file ({error}): copy it anew.") from error
+        raise ValueError(f"{path} is not a whole gzip file ({error}): copy it anew.") from error
     except (pyarrow.ArrowException, OSError) as error:
         if not isinstance(error, pyarrow.ArrowException) and error.errno is not None:  # of the file system
             raise
         reason = " ".join(str(error).split())
-        raise ValueError(f"{path} is no whole Parquet file, or one that cannot be read: {reason}.") from error
+        raise ValueError(f"{path} is not a whole Parquet file, or one that cannot be read: {reason}.") from error
 
 
 def default_separator(path: str | Path) -> str:

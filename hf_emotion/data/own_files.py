@@ -66,7 +66,7 @@ def with_validation(
 
 def known_names(parsed: Mapping[str, Rows], column: str, given: Sequence[str] | None) -> list[str]:
     """
-    The names that a column ("labels", "aspect", "target") may hold: the given ones, or else those of the training part, sorted.
+    The names that a column ("labels", "aspect", "target") may hold: the given ones, or else the names in the training part, sorted.
     Rows with another name are rejected, in all parts: a model would not know it, or would have a class that it never learnt.
     """
     of_row = lambda row: row[column] if isinstance(row[column], list) else [row[column]]  # noqa: E731
@@ -160,7 +160,7 @@ def is_number(text: str) -> bool:
 
 
 def unknown_name(kind: str, name: str, known: Sequence[str], given: bool) -> str:
-    """Why a row with a name that is not among the known ones is rejected, with the nearest of them."""
+    """The message for a row with an unknown name: it lists the known names and suggests the nearest."""
     of_folded = {_folded(other): other for other in known}
     near = difflib.get_close_matches(_folded(name), of_folded, n=1)
     return (

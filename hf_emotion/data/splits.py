@@ -49,7 +49,7 @@ def oversample_minorities(dataset: datasets.Dataset, seed: int = 0) -> datasets.
     times. Give only a training split: oversampling before splitting puts copies of training rows into the test part.
 
     Raises:
-        ValueError: a row may have several labels, or none.
+        ValueError: the data are multi-label, or have no labels.
     """
     if not isinstance(dataset.features.get("labels"), datasets.ClassLabel):
         raise ValueError(

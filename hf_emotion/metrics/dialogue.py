@@ -43,7 +43,7 @@ def dialogue(labels: Sequence[int] | np.ndarray, probabilities: np.ndarray, labe
         )
     labels, probabilities = labels[known], probabilities[known]
     if not np.isfinite(probabilities).all():
-        raise ValueError("`probabilities` must be finite where there is a label, got NaN or infinity.")
+        raise ValueError("`probabilities` must be finite for labelled utterances, got NaN or infinity.")
     result = classification(labels, probabilities, label_names)
     if "neutral" in label_names:
         others = [number for number, name in enumerate(label_names) if name != "neutral"]

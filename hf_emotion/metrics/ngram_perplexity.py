@@ -55,7 +55,7 @@ class NgramPerplexity:
 
         Raises:
             ValueError: a value outside its range.
-            ImportError: backend "kenlm" where it is not installed.
+            ImportError: the backend is "kenlm", which is not installed.
         """
         if order < 2:
             raise ValueError(f"`order` must be at least 2, got {order}.")

@@ -208,7 +208,7 @@ def over_seeds(values: Sequence[float | None]) -> dict[str, float | None]:
 
 
 def mean_std(value: dict[str, float | None] | None, digits: int = 4) -> str:
-    """A figure over seeds for a table: "0.5213 ± 0.0042", without a spread for one seed, "-" where there is none."""
+    """A figure over seeds for a table: "0.5213 ± 0.0042", without a spread for one seed, "-" for no figure."""
     if value is None or value["mean"] is None or value["mean"] != value["mean"]:
         return "-"
     return f"{value['mean']:.{digits}f}" + ("" if value["std"] is None else f" ± {value['std']:.{digits}f}")

@@ -81,7 +81,7 @@ def export_onnx(
         raise ValueError(f"`quantize` must be None, 'int8' or 'uint8', got {quantize!r}.")
     output, checkpoint = Path(output), with_weights(checkpoint)
     if is_taken(output):
-        raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
+        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
     if is_exported(checkpoint) or (Path(checkpoint) / DECODER).is_file():
         raise ValueError(f"{checkpoint} is exported already: export the checkpoint that it was made from.")
     if texts is not None and not texts:

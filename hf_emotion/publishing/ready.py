@@ -26,7 +26,7 @@ def write_ready(name: str, output: str | Path) -> None:
         )
     output = Path(output)
     if is_taken(output):
-        raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
+        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
     with creating(output) as folder:
         write_checkpoint(ReadyModel(PLACE / name), folder)
 

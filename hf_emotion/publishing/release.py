@@ -138,7 +138,7 @@ def _inside(run: Path, name: str | Path) -> Path:
 
 def _report_of(run: Path) -> dict[str, Any]:
     if not run.is_dir():
-        raise ValueError(f"{run} is no folder: give the folder of a finished run.")
+        raise ValueError(f"{run} is not a folder: give the folder of a finished run.")
     if not (run / "metrics.json").is_file():
         raise ValueError(
             f"{run} is not the folder of a finished run: it has no metrics.json. Continue it with `train --resume`."
@@ -152,7 +152,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no valid JSON ({error}): take the file of the finished run.") from error
+        raise ValueError(f"{path} is not valid JSON ({error}): take the file of the finished run.") from error
     if not isinstance(value, dict):
         raise ValueError(
             f"{path} must hold a JSON object, got {type(value).__name__}: take the file of the finished run."
@@ -205,7 +205,7 @@ def _code_files(folder: Path) -> list[str]:
             tree = ast.parse((folder / name).read_text(encoding="utf-8"))
         except (SyntaxError, ValueError, RecursionError) as error:
             raise ValueError(
-                f"{folder / name} is no Python program ({error}): take the file of the finished run."
+                f"{folder / name} is not a Python program ({error}): take the file of the finished run."
             ) from error
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
@@ -317,7 +317,7 @@ def _check_example(folder: Path, model: str) -> None:
             nodes = list(ast.walk(ast.parse(code)))
         except (SyntaxError, ValueError, RecursionError) as error:
             raise ValueError(
-                f"the example of the card of {folder.name}, README.md, is no Python program ({error}): mend it."
+                f"the example of the card of {folder.name}, README.md, is not a Python program ({error}): mend it."
             ) from error
         for node in nodes:
             if not isinstance(node, HARMLESS) or not _is_harmless(node, model):

@@ -182,7 +182,7 @@ def _seed_folders(run: Path, report: dict[str, Any], left_out: dict[str, str]) -
     folders, missing = seed_folders(run, report)
     if missing:
         left_out["spread over the seeds"] = (
-            f"{run} lacks predictions.parquet of {', '.join(missing)}: figures from predictions are those of the best seed only."
+            f"{run} lacks predictions.parquet of {', '.join(missing)}: figures from predictions are from the best seed only."
         )
         return [run]
     return folders

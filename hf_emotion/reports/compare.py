@@ -47,7 +47,7 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
     notes = []
     lacking = [str(run) for run, report in zip(runs, reports, strict=True) if "test" not in report["summary"]]
     if split is None and lacking:
-        notes.append(f"no test part in {', '.join(lacking)}: all figures are those of the validation part")
+        notes.append(f"no test part in {', '.join(lacking)}: all figures are from the validation part")
     split = choose_split(runs, reports, split)
     columns = list(
         dict.fromkeys(

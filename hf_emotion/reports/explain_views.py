@@ -31,7 +31,7 @@ def write_explanation(explanation: Explanation, path: Path) -> None:
 
     Raises:
         ModuleNotFoundError: a PNG needs matplotlib, which is not installed.
-        ValueError: another ending.
+        ValueError: the path has another ending.
     """
     kind = path.suffix.lower()
     if kind not in (".png", ".html", ".json"):
@@ -78,9 +78,8 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
             words = Text()
             for word, value in zip(heat.columns, heat.values[row], strict=True):
                 words.append(word, style=_background(value / heat.largest))
-                words.append(
-                    f":{number(value)}  ", style="dim"
-                )  # no blank, so that no line breaks between word and value
+                # no blank, so that no line breaks between word and value
+                words.append(f":{number(value)}  ", style="dim")
             table.add_row(Text(_row_name(heat, row)), words)
         console.print(table)
     for note in explanation.notes:

@@ -50,7 +50,7 @@ def read_report(run: Path) -> dict[str, Any]:
     path = run / "metrics.json"
     if not path.is_file():
         raise FileNotFoundError(
-            f"{run} is no finished run folder: it has no metrics.json. `hf-emotion train RECIPE --output {run}` writes it, with "
+            f"{run} is not a finished run folder: it has no metrics.json. `hf-emotion train RECIPE --output {run}` writes it, with "
             "--resume if it was interrupted."
         )
     return json.loads(path.read_text(encoding="utf-8"))

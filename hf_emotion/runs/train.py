@@ -150,9 +150,8 @@ def _train(
             _write_classification_report(recipe, seed, folder, held_out)
         if main_process and len(recipe.seeds) > 1:
             write_json(finished, _report(recipe, splits, runs[-1:]))
-            shutil.rmtree(
-                folder / "checkpoints", ignore_errors=True
-            )  # with one model for each context, each model writes its own
+            # with one model for each context, each model writes its own
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     report = _report(recipe, splits, runs)
     if main_process:
         _finish(recipe, output, folders, report, splits)

@@ -271,11 +271,11 @@ def _embeddings(model: PreTrainedModel) -> torch.nn.Module:
 
 
 def neutral_token(tokenizer: PreTrainedTokenizerBase) -> int:
-    """The token that stands for nothing: the mask. Positions stay as they are."""
+    """The id of the token that replaces a word: the mask, else the unknown or the padding token. Positions do not change."""
     for token in (tokenizer.mask_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id):
         if token is not None:
             return token
-    raise ValueError("the tokenizer has no token that stands for nothing: give it a mask, unknown or padding token.")
+    raise ValueError("the tokenizer has no token to replace a word with: give it a mask, unknown or padding token.")
 
 
 @contextlib.contextmanager

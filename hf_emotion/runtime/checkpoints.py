@@ -69,7 +69,7 @@ def load_checkpoint(
         found = [path.parent for pattern in ("*", "*/*") for path in Path(checkpoint).glob(f"{pattern}/config.json")]
         inner = sorted(path.relative_to(checkpoint).as_posix() for path in found)
         hint = f" Its folders {inner} are checkpoints." if inner else ""
-        raise OSError(f"{checkpoint} is no checkpoint: it has no config.json.{hint}")
+        raise OSError(f"{checkpoint} is not a checkpoint: it has no config.json.{hint}")
     if is_exported(checkpoint):
         if str(device or "cpu").partition(":")[0] != "cpu":
             raise ValueError(f"`device` must be 'cpu' for {checkpoint}, an exported model; got {str(device)!r}.")

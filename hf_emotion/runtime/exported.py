@@ -11,9 +11,8 @@ from typing import Any
 from ..io.files import write_text
 
 
-TOKENIZER_FACTS = (
-    "prediction.json"  # what tokenizer.json does not say; folders exported by older versions lack this file
-)
+# what tokenizer.json does not say; folders exported by older versions lack this file
+TOKENIZER_FACTS = "prediction.json"
 FACTS = ("model_max_length", "padding_side", "pad_token_id", "pad_token_type_id", "unk_token_id")
 
 

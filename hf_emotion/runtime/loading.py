@@ -100,7 +100,9 @@ def reading(checkpoint: str | Path, what: str) -> Iterator[None]:
         yield
     except (OSError, ImportError):  # the callers say what to do if there is no such checkpoint
         raise
-    except Exception as error:  # transformers, tokenizers and safetensors raise whatever a damaged file leads to
+    except (
+        Exception
+    ) as error:  # on a damaged file transformers, tokenizers and safetensors raise errors of many classes
         reason = " ".join(str(error).split())[:500]
         start = f"the checkpoint {str(checkpoint)!r} cannot be loaded"
         if "trust_remote_code" in reason or "contains custom code" in reason:

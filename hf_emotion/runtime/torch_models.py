@@ -46,7 +46,7 @@ def load_weights(
         ) from error
     if loading["missing_keys"]:
         raise ValueError(
-            f"{checkpoint} is no trained model: it lacks {sorted(loading['missing_keys'])}. Train it first."
+            f"{checkpoint} is not a trained model: it lacks {sorted(loading['missing_keys'])}. Train it first."
         )
     if tokenizer is None:
         if Path(checkpoint).is_dir() and not (Path(checkpoint) / "tokenizer_config.json").is_file():

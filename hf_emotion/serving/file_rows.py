@@ -216,7 +216,7 @@ def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
     if columns.nested:
         rule = "`turns` must be a list of {'speaker', 'utterance'}, at least one, without empty utterances"
     elif isinstance(text, str) and not is_unicode(text):
-        rule = "the text holds half a surrogate pair, which is no Unicode text"
+        rule = "the text holds half a surrogate pair, which is not Unicode text"
     return ValueError(f"{where}: {rule}: {text!r} {remedy}")
 
 

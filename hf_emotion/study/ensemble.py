@@ -39,7 +39,7 @@ def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:
     reports = [read_report(folder) for folder in folders]
     if not task_of_run(reports[0]).selects_labels or reports[0]["contexts"] is not None:
         raise ValueError(
-            f"{folders[0]} is no run of a classifier of texts or dialogues: only those can be averaged here."
+            f"{folders[0]} is not a run of a classifier of texts or dialogues: only those can be averaged here."
         )
     multi_label, tuned, result = "thresholds" in reports[0]["runs"][0], None, {}
     for split in ("validation", "test"):

@@ -34,7 +34,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def documents(rows: Dataset, count: int, seed: int) -> tuple[list[str], np.ndarray]:
-    """`count` documents of 5 to 40 rows, drawn without replacement within each, and (count, C) bool, the labels that at least one of its rows has."""
+    """Make `count` documents of 5 to 40 rows (no row twice in one), and (count, C) bool: the labels that at least one row of each has."""
     generator = np.random.default_rng(seed)
     gold = multi_hot(rows["labels"], len(label_names(rows))).astype(bool)
     texts, found, labels = rows["text"], [], []

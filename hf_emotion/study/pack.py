@@ -50,7 +50,7 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
     """
     run, output = Path(run), Path(output)
     if is_taken(output):
-        raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
+        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
     adapter = run / FOLDER
     if not (adapter / ADAPTER).is_file():
         raise OSError(f"{run} has no adapter: train it from a recipe with `adapter`.")
@@ -141,7 +141,9 @@ def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, boo
         if len(content) <= LARGEST_IN_GRAPH or value.dtype != np.float32:
             continue
         if content not in by_bytes:
-            raise ValueError(f"the graph has a constant {tensor.name} of {len(content)} bytes that is no parameter.")
+            raise ValueError(
+                f"the graph has a constant {tensor.name} of {len(content)} bytes that is not a parameter."
+            )
         found.append(by_bytes[content])
         external_data_helper.set_external_data(tensor, WEIGHTS, offset, len(content))
         tensor.ClearField("raw_data")

@@ -141,7 +141,7 @@ def collect(
     recipe = make_recipe(read_yaml((run / "recipe.yaml").read_text(encoding="utf-8")), str(run / "recipe.yaml"))
     names = {load_recipe(name).name: name for name in _recipes_of(table, None) if not name.startswith("baseline/")}
     if recipe.name not in names:
-        raise ValueError(f"{run} has the recipe {recipe.name!r}, and the table {table!r} those of {list(names)}.")
+        raise ValueError(f"{run} has the recipe {recipe.name!r}, but the table {table!r} has {list(names)}.")
     name = names[recipe.name]
     if encoder is not None:
         recipe = dataclasses.replace(recipe, base_model=encoder)

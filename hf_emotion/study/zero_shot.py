@@ -52,9 +52,8 @@ class FrozenStates:
             with torch.no_grad():
                 outputs = model.base_model(**batch)
             states = outputs.last_hidden_state
-            sentence = outputs.label_representations[
-                :, 0, states.shape[-1] :
-            ]  # each label's representation ends with s
+            # each label's representation ends with s
+            sentence = outputs.label_representations[:, 0, states.shape[-1] :]
             mask = batch["attention_mask"].bool()
             self.batches.append((states.half().cpu(), sentence.half().cpu(), mask.cpu()))
 

@@ -101,8 +101,8 @@ class Prepared:
         model, tokenizer: the ones that the recipe asks for; the model in float32.
         train, validation: encoded rows.
         collate: rows -> a batch.
-        measure: (predictions, labels) of the development part, in its order -> figures. Predictions are the logits, or what
-            `reduce_logits` makes of them.
+        measure: (predictions, labels) of the development part, in its order -> figures. Predictions are the logits, or the
+            result of `reduce_logits`.
         reduce_logits: (logits, labels) of a batch -> what to keep of the logits.
         rest: anything that `finish` needs from `prepare`.
     """

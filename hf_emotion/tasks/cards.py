@@ -55,7 +55,7 @@ def measured_split(report: dict[str, Any]) -> str:
 
 
 def best_run(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The seed that was best on the development split, whose weights stand for the run; generators are compared by perplexity."""
+    """The entry of the seed that was best on the development split (generators: by perplexity). Its weights stand for the run."""
     if "teacher_forcing" in runs[0].get("validation", {}):
         return min(runs, key=lambda run: run["validation"]["teacher_forcing"]["perplexity"])
     sign = -1 if str(runs[0].get("selected_by")).endswith(LOWER_IS_BETTER) else 1

@@ -30,9 +30,8 @@ def load_for(
     """As `load_any`, for one task; ValueError for a checkpoint of another task."""
     model, tokenizer = load_any(checkpoint, tokenizer, device, dtype)
     config = copy.copy(model.config)
-    config.architectures = [
-        type(model).__name__
-    ]  # the config of a new model names the class of the weights that it started from
+    # the config of a new model names the class of the weights that it started from
+    config.architectures = [type(model).__name__]
     found = task_of(config)
     if found is not task:
         name = checkpoint if isinstance(checkpoint, str | Path) else f"the {model.config.model_type!r} model"

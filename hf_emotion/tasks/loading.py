@@ -26,7 +26,7 @@ def load_dataset_for(
     name: str, data_dir: str | Path | None = None, dedupe: bool = False, oversample: bool = False, **options
 ) -> datasets.DatasetDict:
     """
-    Load a corpus by name and report the texts that stand in more than one split.
+    Load a corpus by name and report the texts that occur in more than one split.
 
     Args:
         name: one of the names in `hf_emotion.tasks.corpora()`; "files" ("dialogue_files", "reply_files") for one's own texts (dialogues, pairs of

@@ -205,7 +205,7 @@ def score_map(
     method: str,
     merge: Merge,
 ) -> tuple[list[HeatMap], list[str]]:
-    """Heat map and notes. Rows are labels: for each question those that are named, or else those that `chosen_labels` gives."""
+    """Heat map and notes. Rows are labels: for each question the named labels, or else the result of `chosen_labels`."""
     model, tokenizer = predictor.model, predictor.tokenizer
     words, names = shared_words(readings), label_names(model.config)
     rows, scores, values, gaps = [], [], [], []

@@ -85,7 +85,7 @@ def check_data(task: Task, splits: DatasetDict) -> None:
 
 
 def _labelled(task: Task, rows: Dataset) -> Any:
-    """The gold labels, without those of unlabelled utterances; None if the rows have no labels."""
+    """The gold labels of all labelled rows (utterances); None if the rows have no labels."""
     gold = task.gold(rows)
     return gold if gold is None or gold.ndim == 2 else gold[gold >= 0]
 

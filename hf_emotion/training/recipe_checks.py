@@ -36,10 +36,8 @@ def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
     """
     try:
         check_dataset(recipe.dataset, recipe.dataset_options)
-        names = [
-            recipe.dataset,
-            *recipe.dataset_options.get("corpora", ()),
-        ]  # the corpora that the conversations come from
+        # the corpora that the conversations come from
+        names = [recipe.dataset, *recipe.dataset_options.get("corpora", ())]
         if (recipe.data_license or recipe.data_terms) and not any(corpus_of(name).own_files for name in names):
             key = "data_license" if recipe.data_license else "data_terms"
             raise ValueError(f"`{key}` is for one's own files; the terms of {recipe.dataset} are known: leave it out.")

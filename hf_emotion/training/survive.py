@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lets a training survive: it tells whole checkpoints from half-written ones, answers a SIGTERM with a checkpoint, and says
+"""Lets a training survive interruptions: tells whole checkpoints from half-written ones, answers a SIGTERM with a checkpoint, and says
 what to do about an error."""
 
 import errno
@@ -247,7 +247,7 @@ def check_same_data(before: str | None, now: str, what: Path) -> None:
 
 
 def stopped_at(checkpoint: Path) -> TrainerState | None:
-    """The state in a checkpoint after which the training was to stop, early or not; None if it was to go on."""
+    """The Trainer's state in a checkpoint, if the training was to stop after it (early or at its end); None if it was to go on."""
     state = TrainerState.load_from_json(str(checkpoint / STATE))
     control = state.stateful_callbacks.get("TrainerControl", {})
     return state if control.get("args", {}).get("should_training_stop", False) else None

@@ -415,7 +415,7 @@ def test_the_task_of_a_space_is_no_program(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["metrics.json", "config.json"])
 def test_damaged_files_of_a_run(run, tmp_path, name, content):
     (run / name).write_bytes(content)
-    with pytest.raises(ValueError, match=rf"{name} (is no valid JSON|must hold a JSON object)"):
+    with pytest.raises(ValueError, match=rf"{name} (is not valid JSON|must hold a JSON object)"):
         stage(run, tmp_path / "staged", NAME)
 
 

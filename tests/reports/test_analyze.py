@@ -521,7 +521,7 @@ class TestTwoRuns:
 
     def test_printed(self, pair):
         output = invoke("analyze", pair[0], pair[1])
-        assert "right in ours alone: 2 rows, 0 of them" in output and "2 vs 2, McNemar p = 1" in output
+        assert "right only in ours: 2 rows, 0 of them" in output and "2 vs 2, McNemar p = 1" in output
         assert "left out, texts: they need the corpus, files" in output
 
 
@@ -682,7 +682,7 @@ class TestCommand:
         run = write_run(tmp_path / "run", {"validation": dev_rows()})
         (tmp_path / "empty").mkdir()
         for arguments, message in (
-            ([tmp_path / "empty"], "is no finished run folder: it has no metrics.json.*hf-emotion train"),
+            ([tmp_path / "empty"], "is not a finished run folder: it has no metrics.json.*hf-emotion train"),
             ([run, "--split", "test"], "no figures for the split 'test': it has .'validation'"),
             ([run], "has no predictions.parquet: `hf-emotion train"),
         ):

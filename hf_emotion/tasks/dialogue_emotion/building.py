@@ -182,9 +182,8 @@ def cached_vectors(
     As `utterance_vectors` for a frozen encoder, computed once for these texts, encoder and `max_length`, and kept in the cache of
     `datasets`.
     """
-    digest = hashlib.sha256(
-        f"vector, truncated, unknown\n{max_length}\n{len(texts)}\n".encode()
-    )  # the names of the columns come first
+    # the names of the columns come first
+    digest = hashlib.sha256(f"vector, truncated, unknown\n{max_length}\n{len(texts)}\n".encode())
     digest.update(model.config.encoder_config.to_json_string().encode())
     for name, tensor in sorted(model.dialogue.utterance_encoder.state_dict().items()):
         digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())

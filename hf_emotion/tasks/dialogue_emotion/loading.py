@@ -296,7 +296,9 @@ def _members(archive: Path, address: str, sums: Mapping[str, str]) -> list[tuple
             wanted = [name for name in file.namelist() if PurePosixPath(name).name in sums]
             contents = [(PurePosixPath(name).name, file.read(name)) for name in wanted]
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise OSError(f"{address} is no whole ZIP file ({error}): delete {archive}, or {DOWNLOAD_REMEDY}") from error
+        raise OSError(
+            f"{address} is not a whole ZIP file ({error}): delete {archive}, or {DOWNLOAD_REMEDY}"
+        ) from error
     found = {name: text for name, text in contents if hashlib.sha256(text).hexdigest() == sums[name]}
     for name, sha256 in sums.items():
         if name not in found:

@@ -79,9 +79,8 @@ class DialoguePredictor:
             max_length, dialogue_turns.encoder_positions(config), "encoder", self.tokenizer.model_max_length
         )
         self.labels = [config.id2label[i] for i in range(config.num_labels)]
-        self.vectors_of: Callable[..., tuple[np.ndarray, Unread]] = (
-            utterance_vectors  # a cache of the same vectors may replace it
-        )
+        # a cache of the same vectors may replace it
+        self.vectors_of: Callable[..., tuple[np.ndarray, Unread]] = utterance_vectors
         self._said = False  # the warning that turns name no speaker is given once
 
     def __call__(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> list[list[dict[str, Any]]]:

@@ -56,7 +56,7 @@ def over_base_model(recipe: Recipe) -> Recipe:
     if fields.get("sentence_representation") == "cls":
         fields["sentence_representation"] = "first"
     logger.warning(
-        "the base model %s is no BERT but a %r model: the model type becomes %r instead of %r",
+        "the base model %s is not a BERT but a %r model: the model type becomes %r instead of %r",
         *(recipe.base_model, encoder.model_type, general, special),
     )
     return dataclasses.replace(recipe, model_type=general, model_config=fields)

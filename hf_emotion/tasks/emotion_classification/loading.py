@@ -31,7 +31,7 @@ def load_goemotions(
             header, no quoting). None: from the Hub, `google-research-datasets/go_emotions`, configuration "simplified".
         taxonomy: "goemotions" (28 labels), "ekman" (6 and neutral) or "sentiment" (3 and neutral).
         on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
-        everyday_copies: how often the training sentences of the packaged corpora quickstart and everyday stand in the training part, too.
+        everyday_copies: how many copies of the training sentences of the packaged corpora quickstart and everyday to add to the training part.
             GoEmotions itself has only Reddit comments.
     """
     if type(everyday_copies) is not int or everyday_copies < 0:

@@ -58,7 +58,7 @@ def evaluate_replies(
         contexts: size of the sample; the whole split if that is smaller.
         bertscore_model: encoder for BERTScore (a Hub id, folder or "minilm"), of which the last layer is used; None: no BERTScore.
         seed: seed for the sampling of replies.
-        intensity: weight of the emotion in the model's replies and in their `token_perplexity`; training knows 1.
+        intensity: weight of the emotion in the model's replies and in their `token_perplexity`; training uses 1.
 
     Returns:
         {"contexts", "emotions", "settings", "rows", "published", "replies"}. `rows` has the entries "human", "always NAME" (the

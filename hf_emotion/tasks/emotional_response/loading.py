@@ -40,12 +40,8 @@ MOJITALK_EMOJIS = list(
 )
 
 
-PERCENT_OF_PART = {
-    "generator": 60,
-    "judge_a": 15,
-    "judge_b": 15,
-    "validation": 10,
-}  # shares of MojiTalk's dev part, in percent
+# shares of MojiTalk's dev part, in percent
+PERCENT_OF_PART = {"generator": 60, "judge_a": 15, "judge_b": 15, "validation": 10}
 
 
 EMPATHETIC_EMOTIONS = (  # in the order of the ids
@@ -329,7 +325,7 @@ def _member(archive: Path, name: str) -> tuple[str, bytes]:
                     return f"{EMPATHETIC_ARCHIVE}/{name}", content.read()
     except (tarfile.TarError, zlib.error, EOFError) as error:
         raise OSError(
-            f"{EMPATHETIC_ARCHIVE} is no whole TAR file ({error}): delete {archive}, or {DOWNLOAD_REMEDY}"
+            f"{EMPATHETIC_ARCHIVE} is not a whole TAR file ({error}): delete {archive}, or {DOWNLOAD_REMEDY}"
         ) from error
     raise OSError(f"{EMPATHETIC_ARCHIVE} holds no {name}: delete {archive}, or {DOWNLOAD_REMEDY}")
 

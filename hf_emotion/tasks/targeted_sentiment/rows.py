@@ -18,10 +18,8 @@ from ...runtime.plain import target_texts
 logger = logging.getLogger(__name__)
 
 
-TARGET_TEXTS = {
-    "LOCATION1": "location - 1",
-    "LOCATION2": "location - 2",
-}  # placeholder -> the text that a model reads instead
+# placeholder -> the text that a model reads instead
+TARGET_TEXTS = {"LOCATION1": "location - 1", "LOCATION2": "location - 2"}
 
 
 def replace_targets(text: str) -> str:

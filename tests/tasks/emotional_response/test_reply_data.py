@@ -533,7 +533,7 @@ class TestEmpatheticDialogues:
             load_empathetic_replies()
         for content in (b"", b"no archive", path.read_bytes()[:100]):
             path.write_bytes(content)
-            with pytest.raises(OSError, match="(?s)is no whole TAR file .*delete .*HF_EMOTION_DATA"):
+            with pytest.raises(OSError, match="(?s)is not a whole TAR file .*delete .*HF_EMOTION_DATA"):
                 load_empathetic_replies()
 
 
