@@ -59,17 +59,17 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
 
     @property
     def hidden_size(self) -> int:
-        """That of the encoder."""
+        """The encoder's."""
         return self.get_text_config().hidden_size
 
     @property
     def num_hidden_layers(self) -> int:
-        """That of the encoder."""
+        """The encoder's."""
         return self.get_text_config().num_hidden_layers
 
     @property
     def num_attention_heads(self) -> int:
-        """That of the encoder."""
+        """The encoder's."""
         return self.get_text_config().num_attention_heads
 
     @classmethod

@@ -70,7 +70,7 @@ class LabelAwareClassifierOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
-START_SPREAD = 3.0  # so that a label prefers some tokens, but does not attend to a single one
+START_SPREAD = 3.0  # with this spread a label prefers some tokens, but does not attend to a single one
 
 # These modules hold their weights themselves, for three reasons: transformers does not initialise a custom module without own
 # parameters; PEFT and quantizers replace every nn.Linear; weights that are read outside their module's `forward` cannot be offloaded.

@@ -14,7 +14,7 @@ def compare(
     runs: Annotated[list[Path], typer.Argument(help="Run folders of one corpus; the first is the baseline.")],
     split: Annotated[
         Literal["validation", "test"] | None,
-        typer.Option(help="Part of the corpus; default: test, or validation where a run has no test part."),
+        typer.Option(help="Part of the corpus; default: test, or validation if a run has no test part."),
     ] = None,
     all_figures: AllFigures = False,
     as_json: AsJson = False,

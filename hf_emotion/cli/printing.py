@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several commands print with: tables, figures, JSON."""
+"""Prints tables, figures and JSON for the commands."""
 
 import json
 import os

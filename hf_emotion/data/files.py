@@ -53,7 +53,7 @@ def _reading(path: str) -> Iterator[None]:
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise ValueError(f"{path} is not a whole gzip file ({error}): copy it anew.") from error
     except (pyarrow.ArrowException, OSError) as error:
-        if not isinstance(error, pyarrow.ArrowException) and error.errno is not None:  # of the file system
+        if not isinstance(error, pyarrow.ArrowException) and error.errno is not None:  # errors of the file system
             raise
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} is not a whole Parquet file, or one that cannot be read: {reason}.") from error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a checkpoint looked at: attention, gradients, integrated gradients and occlusion, as heat maps over words."""
+"""Shows what a checkpoint looked at: attention, gradients, integrated gradients and occlusion, as heat maps over words."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ def explain(
     max_length: int | None = None,
 ) -> Explanation:
     """
-    What a checkpoint looked at when it read a text.
+    Show what a checkpoint looked at when it read a text.
 
     Methods, over the words of the text, or the utterances of a dialogue:
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well probabilities agree with accuracy, and one temperature that corrects them (Guo et al. 2017)."""
+"""Measures how well probabilities agree with accuracy, and fits one temperature that corrects them (Guo et al. 2017)."""
 
 from typing import Any
 

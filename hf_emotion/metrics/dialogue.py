@@ -19,7 +19,7 @@ def dialogue(labels: Sequence[int] | np.ndarray, probabilities: np.ndarray, labe
         label_names: C names.
 
     Returns:
-        What `classification` returns; and where a label is named "neutral", `micro_f1_without_neutral`,
+        The figures of `classification`; and, if a label is named "neutral", `micro_f1_without_neutral`,
         `macro_f1_without_neutral` and `weighted_f1_without_neutral`: F1 of the other labels, with the neutral utterances that
         get one of them counted as wrong (the convention of DailyDialog). NaN where no utterance has one of the other labels.
 

@@ -30,7 +30,7 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
 
     Args:
         runs: run folders.
-        split: "validation" or "test"; default: the test part, or the validation part where a run has no test part.
+        split: "validation" or "test"; default: the test part, or the validation part if a run has no test part.
         all_figures: whether the table has all figures, or only those that matter most.
 
     Returns:

@@ -58,7 +58,7 @@ def read_report(run: Path) -> dict[str, Any]:
 
 def choose_split(runs: Sequence[str | Path], reports: Sequence[dict[str, Any]], split: str | None = None) -> str:
     """
-    The given split, or else "test", or "validation" where a run has no test part.
+    The given split, or else "test", or "validation" if a run has no test part.
 
     Raises:
         ValueError: a run has no figures for the split.

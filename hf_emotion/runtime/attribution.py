@@ -188,7 +188,7 @@ def merge_note(merge: str, method: str) -> str:
 
 
 def column_axis(merge: str) -> str:
-    """What the columns are."""
+    """The name of the columns' axis."""
     return "word piece" if merge == "none" else "word"
 
 

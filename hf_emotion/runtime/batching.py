@@ -31,7 +31,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 def as_texts(texts: Sequence[str] | str) -> list[str]:
-    """A list of texts (a string counts as one text); TypeError for anything else, ValueError where a text is empty or no string."""
+    """A list of texts (a string counts as one text); TypeError for anything else, ValueError if a text is empty or no string."""
     # Iterating over a table gives the names of its columns, and a set has no order.
     wrong = isinstance(texts, Mapping | Set | bytes) or not isinstance(texts, Iterable) or hasattr(texts, "columns")
     if wrong:

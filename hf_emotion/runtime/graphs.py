@@ -166,7 +166,7 @@ def quantize_graph(path: Path, quantize: Literal["int8", "uint8"]) -> None:
     del graph.value_info[:]  # the exporter's shape notes, some of which are wrong after it transposed weights
     weights = {tensor.name: tensor for tensor in graph.initializer}
     uses = collections.Counter(name for node in graph.node for name in node.input)
-    vectors = []  # which cannot be quantized
+    vectors = []  # such weights cannot be quantized
     for node in graph.node:
         if node.op_type not in ("MatMul", "Gemm") or node.input[1] not in weights:
             continue

@@ -56,7 +56,7 @@ def read_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
     """
     with reading(checkpoint, "tokenizer"):
         tokenizer = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
-    if not isinstance(tokenizer.model_max_length, int | float):  # which fails later, with every text
+    if not isinstance(tokenizer.model_max_length, int | float):  # a wrong value would only fail later, with every text
         raise ValueError(
             f"the checkpoint {str(checkpoint)!r} cannot be loaded: `model_max_length` in its tokenizer_config.json must be a number, "
             f"got {tokenizer.model_max_length!r}. Copy the file anew, or save the tokenizer again."

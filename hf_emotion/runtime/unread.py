@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model cannot read of a text: the end that is cut, and what its tokenizer does not know. Needs neither torch nor transformers."""
+"""Finds what a model cannot read of a text: the end that is cut, and words that its tokenizer does not know. Needs neither torch nor transformers."""
 
 import logging
 from collections.abc import Iterator, Sequence

@@ -198,7 +198,7 @@ def _warnings_shown() -> Iterator[None]:
     """Show the library's warnings, such as "a text was cut", as messages on the page, each once."""
     messages: dict[str, None] = {}
     handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: messages.setdefault(record.getMessage())  # type: ignore[method-assign]  # of this one handler
+    handler.emit = lambda record: messages.setdefault(record.getMessage())  # type: ignore[method-assign]  # changes only this handler
     library = logging.getLogger("hf_emotion")
     library.addHandler(handler)
     try:

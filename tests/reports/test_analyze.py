@@ -339,7 +339,7 @@ class TestOneRun:
         found = page(analyzed[0] / "report.html")
         for word in (
             "How good it is",
-            "What it says",
+            "Examples",
             "published",
             "0.46",
             "Calibration",
