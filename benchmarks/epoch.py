@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 P7: one epoch of GoEmotions, end to end (tokenisation, training, evaluation on the development part, checkpoint), as `hf-emotion
-train` runs it: batches hold texts of similar length and are padded to the longest. Against the same with random batches padded to a
-fixed length. Without a corpus: 1,024 synthetic texts of the same lengths.
+train` runs it: batches hold texts of similar length and are padded to the longest. Against the same with random batches
+padded to a fixed length. Without a corpus: 1,024 synthetic texts of the same lengths.
 
     python benchmarks/epoch.py --data-dir DATA --base-model google-bert/bert-base-cased --pairs 3
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Measures how cost grows with labels, length, batch, layers, emotions and rows: seconds of our model and of the stock peer, with a PNG
-for each sweep.
+Measures how cost grows with labels, length, batch, layers, emotions and rows: seconds of our model and of the stock peer,
+with a PNG for each sweep.
 
     python benchmarks/growth.py --size minilm --sweep labels --sweep length
 """

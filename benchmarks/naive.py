@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The published formulas without any of our short cuts: `naive(model)` gives the result of `model` at the cost of the literal formulas.
-Every token is concatenated with the context before W_c, attention maps are explicit, labels are looped over, and a Mod-LN computes γ
-and β anew for every token.
+The published formulas without any of our short cuts: `naive(model)` gives the result of `model` at the cost of the literal
+formulas. Every token is concatenated with the context before W_c, attention maps are explicit, labels are looped over, and a
+Mod-LN computes γ and β anew for every token.
 
 Shapes: B batch, L tokens, d hidden size, h heads, d_h = d/h, g context heads (1 or h), E emotions.
 """
@@ -165,8 +165,8 @@ CLASSES = {
 
 def naive(model: PreTrainedModel) -> PreTrainedModel:
     """
-    A copy of a label-aware, context-guided or GPT-2 Mod-LN model that computes the literal formulas. The parameters keep their names,
-    except that `both_weight` (d, 2d) is `context_weight` and `hidden_weight` side by side.
+    A copy of a label-aware, context-guided or GPT-2 Mod-LN model that computes the literal formulas. The parameters keep
+    their names, except that `both_weight` (d, 2d) is `context_weight` and `hidden_weight` side by side.
     """
     model = copy.deepcopy(model)
     for module in list(model.modules()):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Checks that the packaged recipes run at their published sizes, 20 steps each from random initialisation. Batch size, schedule, lengths
-and training rows come from the recipe; development and test part are cut to a few rows. A run passes if it ends with finite weights
-and its run folder predicts (a generator: replies).
+Checks that the packaged recipes run at their published sizes, 20 steps each from random initialisation. Batch size, schedule,
+lengths and training rows come from the recipe; development and test part are cut to a few rows. A run passes if it ends with
+finite weights and its run folder predicts (a generator: replies).
 
     python benchmarks/published_sizes.py --data-dir DATA --output benchmarks/published_sizes.json
 

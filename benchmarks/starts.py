@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Compares how label-aware models are initialised: each start is trained on the same rows and measured on the development part, by which
-the defaults were chosen.
+Compares how label-aware models are initialised: each start is trained on the same rows and measured on the development part,
+by which the defaults were chosen.
 
     python benchmarks/starts.py --base-model minilm --data-dir DATA --output benchmarks/starts.json
 """

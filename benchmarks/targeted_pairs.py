@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 P9: predict all (target, aspect) pairs of the sentences of a corpus: `TargetedPredictor` against one row at a time, and against
-batches in the order of the rows, padded to the longest row of the batch. Default: an untrained QACG-BERT and synthetic sentences with
-SentiHood's targets and aspects.
+batches in the order of the rows, padded to the longest row of the batch. Default: an untrained QACG-BERT and synthetic
+sentences with SentiHood's targets and aspects.
 
     python benchmarks/targeted_pairs.py runs/sentihood_qacg_aux --data-dir DATA --rows 512
 """

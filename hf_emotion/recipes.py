@@ -28,15 +28,16 @@ class Recipe:
     Attributes:
         name: name of the run.
         description: one line.
-        base_model: Hub id or local folder of the encoder, or of a trained model to go on from, or "minilm" (the `offline` extra); for a
-            language model also "scratch".
+        base_model: Hub id or local folder of the encoder, or of a trained model to go on from, or "minilm" (the `offline`
+            extra); for a language model also "scratch".
         dataset: a name that `hf_emotion.load_dataset_for` knows.
         dataset_options: arguments of its loader, e.g. {"taxonomy": "ekman"}.
         data_license: for one's own files: an SPDX id or a licence name of the Hub, for the model card; None: nobody chose one.
         data_terms: for one's own files: their terms of use in plain words, for the card.
         model_type: "label-aware-bert", "label-aware" (over any text encoder), "roberta-esa", "cg-bert", "qacg-bert",
             "dialogue-bilstm"; "gpt2-mod-ln" or "bert-mod-ln" for replies; "gpt2", a language model, for conversations; or None for
-            the base model's own stock `AutoModelForSequenceClassification`. Classifiers read the replies of a corpus of replies as texts.
+            the base model's own stock `AutoModelForSequenceClassification`. Classifiers read the replies of a corpus of
+            replies as texts.
         model_config: fields of the model's configuration that differ from their default. "cg-bert" and "qacg-bert" on one's own
             files get `context_initializer_range` 0.01 where it is not given.
         max_length: tokens per text (context, reply), special tokens included; longer texts are cut.
@@ -52,10 +53,12 @@ class Recipe:
             rows of its class (single-label data).
         one_model_per_context: targeted sentiment: one model for each target and aspect, each on its own rows.
         emotion_tokens: replies: put a special token for the emotion in front of the context.
-        adapter: fields of `peft.LoraConfig`, e.g. {"r": 16}: a LoRA adapter and what is new over the base model are trained, and the
-            base model's own weights stay as they are. The checkpoint is the merged model; the adapter lies beside it in `adapter/`.
+        adapter: fields of `peft.LoraConfig`, e.g. {"r": 16}: a LoRA adapter and what is new over the base model are trained,
+            and the base model's own weights stay as they are. The checkpoint is the merged model; the adapter lies beside it
+            in `adapter/`.
             {"start_from": RUN} starts it from what a training of all weights of the same model changed.
-        label_texts: words that a label's vector starts from, for labels whose names are no words ({"\N{BROKEN HEART}": "heartbreak"}).
+        label_texts: words that a label's vector starts from, for labels whose names are no words ({"\N{BROKEN HEART}":
+            "heartbreak"}).
         threshold: the fixed decision threshold that is reported beside the tuned ones.
         paper, table_row, published: the paper, the row of its table and the printed scores, for the comparison.
     """

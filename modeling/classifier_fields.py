@@ -20,7 +20,10 @@ else:
 
 
 class ClassifierFields(_Config):
-    """A base of configurations of classifiers, to name first: when the labels change, values that belonged to the old ones are dropped."""
+    """
+    A base of configurations of classifiers, to name first: when the labels change, values that belonged to the old ones are
+    dropped.
+    """
 
     @classmethod
     def from_dict(cls, config_dict: Mapping[str, Any], **kwargs):

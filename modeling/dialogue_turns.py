@@ -51,7 +51,10 @@ def warn_of_speakers(speakers: Sequence[str | None], limit: int) -> bool:
 
 
 def refuse_turns(dialogues: Sequence) -> None:
-    """ValueError for turns written as lists [speaker, utterance], as in JSON: each would be read as a dialogue of two utterances."""
+    """
+    ValueError for turns written as lists [speaker, utterance], as in JSON: each would be read as a dialogue of two
+    utterances.
+    """
     pairs = [item for item in dialogues if isinstance(item, list) and list(map(type, item)) == [str, str]]
     first = [item[0].strip() for item in pairs]
     names = all(0 < len(text.split()) <= 3 and text[-1] not in ".?!…" for text in first)

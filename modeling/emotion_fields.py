@@ -59,7 +59,10 @@ def validate_emotion_fields(config) -> None:
 def check_emotions(
     config, emotion_ids: torch.Tensor | None, emotion_weights: torch.Tensor | None, batch_size: int | None
 ) -> torch.Tensor:
-    """The weights c (B, E) of the emotions: one-hot for ids, or the given weights, any mixture. `batch_size` None: any number of rows."""
+    """
+    The weights c (B, E) of the emotions: one-hot for ids, or the given weights, any mixture. `batch_size` None: any number of
+    rows.
+    """
     known = "" if config.emotions is None else f" The emotions are {', '.join(config.emotions)}."
     if (emotion_ids is None) == (emotion_weights is None):
         raise ValueError(

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What encoder-decoders with modulated norms share: emotions in, replies out, and how a checkpoint is wrapped.
 
-Shapes: B batch, L tokens of the context, T tokens of the reply, E emotions, d hidden size, M modulated norms of a side, V vocabulary.
+Shapes: B batch, L tokens of the context, T tokens of the reply, E emotions, d hidden size, M modulated norms of a side, V
+vocabulary.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,10 @@ def shift_right(labels: torch.Tensor, start: int, pad: int) -> torch.Tensor:
 
 
 def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, device: torch.device) -> torch.Tensor:
-    """(B, length) or (1, length), the position of each of the last `length` tokens among the real ones; padding may be on either side."""
+    """
+    (B, length) or (1, length), the position of each of the last `length` tokens among the real ones; padding may be on either
+    side.
+    """
     if attention_mask is None or attention_mask.dim() != 2:
         return torch.arange(length, device=device)[None] + past
     return (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)[:, -length:]
@@ -240,8 +244,8 @@ class EncoderDecoder(TwoSides):
 
 class EmotionalGenerationMixin(TwoSides, GenerationMixin):
     """
-    A base of heads: loss, generation and the wrapping of plain checkpoints. A head has a `model`, `_logits` (B, T, d) -> (B, T, V),
-    and a `plain_class`; `_wrapped` maps that class's weights to names in the head.
+    A base of heads: loss, generation and the wrapping of plain checkpoints. A head has a `model`, `_logits` (B, T, d) -> (B,
+    T, V), and a `plain_class`; `_wrapped` maps that class's weights to names in the head.
     """
 
     def _set_decoding(self) -> None:
@@ -255,7 +259,10 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
         self.model.set_input_embeddings(value)
 
     def save_pretrained(self, *args, **kwargs):
-        """Save the model. When PEFT merges LoRA it takes the head for untied, because it compares it with the encoder's embeddings."""
+        """
+        Save the model. When PEFT merges LoRA it takes the head for untied, because it compares it with the encoder's
+        embeddings.
+        """
         if self.get_output_embeddings().weight is self.get_decoder().get_input_embeddings().weight:
             self.config.tie_word_embeddings = True
         super().save_pretrained(*args, **kwargs)
@@ -415,14 +422,16 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
         of the norms, cross-attention, and the head's own layers if the checkpoint has no head.
 
         With `modulation="residual"` every emotion starts with the norms of the checkpoint, with `"replace"` every emotion
-        whose weights sum to 1. PEFT's `modules_to_save` must name the new modules; the error of an adapter without it says which line to use.
+        whose weights sum to 1. PEFT's `modules_to_save` must name the new modules; the error of an adapter without it says
+        which line to use.
 
         Args:
             base (`str`): folder or Hub id.
             tokenizer: gives the ids of the special tokens, for checkpoints whose vocabulary is not the published one.
             output_loading_info (`bool`): return (model, report); `missing_keys` of the report are the new parameters.
             attn_implementation (`str`, *optional*): as in `from_pretrained`.
-            kwargs: fields of the configuration (`num_emotions=...`); the others go to `from_pretrained` (`dtype`, `revision`, ...).
+            kwargs: fields of the configuration (`num_emotions=...`); the others go to `from_pretrained` (`dtype`, `revision`,
+                ...).
         """
         config_class = cls.config_class
         hub = {name: kwargs[name] for name in HUB_ARGUMENTS if name in kwargs}

@@ -35,7 +35,10 @@ def refuse_other_encoders(config_dict: Mapping[str, Any], fitting: Sequence[str]
 
 
 class OverEncoder:
-    """A base of models over a pretrained encoder, to name first: it checks the checkpoint itself even if a fitting `config` is given."""
+    """
+    A base of models over a pretrained encoder, to name first: it checks the checkpoint itself even if a fitting `config` is
+    given.
+    """
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, config=None, **kwargs):

@@ -285,9 +285,9 @@ class LabelVectors(_Model):
     def init_label_embeddings(self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None):
         r"""
         Start every label vector from the label's name, as `config.label_embedding_init` says: at the name's word embedding, or the
-        mean over its word pieces ("words"), or at the mean of the encoder's last hidden states over the name ("contextual"). The latter
-        are centred, so that only the differences between labels remain, and scaled: with W the identity, a label's scores over the
-        tokens of all names have the standard deviation `START_SPREAD`, for every encoder.
+        mean over its word pieces ("words"), or at the mean of the encoder's last hidden states over the name ("contextual").
+        The latter are centred, so that only the differences between labels remain, and scaled: with W the identity, a label's
+        scores over the tokens of all names have the standard deviation `START_SPREAD`, for every encoder.
 
         Args:
             tokenizer: the tokenizer of this encoder.
@@ -295,8 +295,8 @@ class LabelVectors(_Model):
                 from label name to text. Afterwards the vectors are their own parameters, not tied to the words.
 
         Raises:
-            ValueError: `label_embedding_size` is not the size of the vectors to start from; labels have no names; a text gives no word
-                piece.
+            ValueError: `label_embedding_size` is not the size of the vectors to start from; labels have no names; a text
+                gives no word piece.
         """
         names = [self.config.id2label[i] for i in range(self.config.num_labels)]
         if label_texts is None and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
@@ -316,7 +316,10 @@ class LabelVectors(_Model):
         return self
 
     def embed_new_labels(self, tokenizer, old_texts: Sequence[str], new_texts: Sequence[str]) -> torch.Tensor:
-        """Vectors (n, d') for labels that are added to those of `old_texts`, placed among them as `init_label_embeddings` would."""
+        """
+        Vectors (n, d') for labels that are added to those of `old_texts`, placed among them as `init_label_embeddings`
+        would.
+        """
         self._check_start()
         if self.config.label_embedding_init == "words":
             return self._words_of(tokenizer, new_texts)
@@ -409,8 +412,8 @@ class LabelAwareClassifier(_Model):
     ) -> LabelAwareClassifierOutput:
         r"""
         Args:
-            document_ids: (B,), for rows that are windows: the number of each row's document, from 0 without gaps. Logits and labels
-                are then per document, see [`join_windows`]. Default: every row is a document.
+            document_ids: (B,), for rows that are windows: the number of each row's document, from 0 without gaps. Logits and
+                labels are then per document, see [`join_windows`]. Default: every row is a document.
             labels: (B, C) of 0 and 1 for multi-label, (B,) class ids for single-label classification.
 
         For the other arguments see the base model.
@@ -453,8 +456,9 @@ class LabelAwareClassifier(_Model):
     @torch.no_grad()
     def init_head_bias(self, frequencies: Sequence[float]):
         r"""
-        Start the bias of the head at the log odds of the labels' frequencies (Lin et al. 2017, section 4.1), so that the first steps
-        are not spent on learning that most labels are absent. A head shared by all labels starts at the log odds of their mean.
+        Start the bias of the head at the log odds of the labels' frequencies (Lin et al. 2017, section 4.1), so that the
+        first steps are not spent on learning that most labels are absent. A head shared by all labels starts at the log odds
+        of their mean.
 
         Args:
             frequencies: the share of the training rows that have each label, C values in [0, 1].
@@ -481,8 +485,8 @@ class LabelAwareClassifier(_Model):
         Add labels after training, by their names, placed among the present labels. Labels are vectors and share the head, so a new
         label has a logit at once; the logits of the old labels do not change.
 
-        The config is extended too: `id2label` and `label2id`; `thresholds`, if there are any, by their mean; `class_counts` by 0, which
-        the class-balanced loss treats as the smallest count.
+        The config is extended too: `id2label` and `label2id`; `thresholds`, if there are any, by their mean; `class_counts`
+        by 0, which the class-balanced loss treats as the smallest count.
 
         Args:
             names: new label names, each different from the present ones.

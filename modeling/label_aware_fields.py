@@ -29,8 +29,8 @@ class LabelAwareFields(ClassifierFields):
         head_hidden_size (`int`, *optional*):
             Size of a hidden layer in the head (activation `hidden_act`); `None`: a single linear layer, as in the paper.
         head_bias_init (`"prior"` or `"zeros"`, defaults to `"prior"`):
-            Start of the head's bias: the log odds of the labels' frequencies in the training rows, or 0. hf-emotion's trainings set
-            the log odds; other trainings call `init_head_bias`.
+            Start of the head's bias: the log odds of the labels' frequencies in the training rows, or 0. hf-emotion's
+            trainings set the log odds; other trainings call `init_head_bias`.
         class_balanced_beta (`float`, *optional*):
             β of the class-balanced loss (section 3.4), in [0, 1). `None`: no re-weighting.
         class_balanced_normalize (`bool`, defaults to `False`):

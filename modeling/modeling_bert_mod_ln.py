@@ -41,7 +41,10 @@ if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are i
 
 
 class BertModLNOutput(nn.Module):
-    """The end of a sub-layer: projection, dropout, residual, norm; weights are named as in [`BertOutput`] and [`BertSelfOutput`]."""
+    """
+    The end of a sub-layer: projection, dropout, residual, norm; weights are named as in [`BertOutput`] and
+    [`BertSelfOutput`].
+    """
 
     def __init__(self, config: BertModLNConfig, in_features: int, modulated: bool):
         super().__init__()

@@ -83,8 +83,8 @@ class ContextGuidance(nn.Module):
     Everything that a layer adds to BERT's attention: context queries and keys (U of eq. 2), and the gates λ = g(v·x + v_c·c) of
     eqs. 3 and 7, one number for each head and position.
 
-    It holds its weights itself: PEFT and quantizers would replace every nn.Linear, and weights that are read outside their module's
-    `forward` cannot be offloaded.
+    It holds its weights itself: PEFT and quantizers would replace every nn.Linear, and weights that are read outside their
+    module's `forward` cannot be offloaded.
     """
 
     def __init__(self, config: CGBertConfig, in_features: int, out_features: int, gate_bias: bool = False):
@@ -149,7 +149,8 @@ class CGBertSelfAttention(BertSelfAttention):
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
         """
         Hidden states (B, L, d), mask of the attention implementation, E_c (B, d), additive mask of the keys (B, 1, L) or
-        (B, L, L) or None, and a list that receives (attention, gates), for which both are computed explicitly -> (B, L, d), attention or None.
+        (B, L, L) or None, and a list that receives (attention, gates), for which both are computed explicitly -> (B, L, d),
+        attention or None.
         """
         input_shape = hidden_states.shape[:-1]
         hidden_shape = (*input_shape, -1, self.attention_head_size)

@@ -71,8 +71,8 @@ def run_lstm(lstm: nn.LSTM, states: torch.Tensor) -> torch.Tensor:
 
 class BiLSTM(nn.Module):
     """
-    Eqs. 1-3 over padded rows. Each direction reads the real states first, the backward direction from the last on. Rows are reordered
-    by gather, so that neither direction sees padding; packed sequences could not be exported.
+    Eqs. 1-3 over padded rows. Each direction reads the real states first, the backward direction from the last on. Rows are
+    reordered by gather, so that neither direction sees padding; packed sequences could not be exported.
     """
 
     def __init__(self, input_size: int, hidden_size: int, causal: bool):

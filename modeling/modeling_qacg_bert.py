@@ -114,7 +114,8 @@ class QACGBertSelfAttention(BertSelfAttention):
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
         """
         Hidden states (B, L, d), mask of the attention implementation, E_c (B, d), additive mask of the keys (B, 1, L) or
-        (B, L, L) or None, and a list that receives (A_self, A_quasi, λ_A, Â), for which all are computed explicitly -> (B, L, d), A_self or None.
+        (B, L, L) or None, and a list that receives (A_self, A_quasi, λ_A, Â), for which all are computed explicitly -> (B, L,
+        d), A_self or None.
         """
         input_shape = hidden_states.shape[:-1]
         hidden_shape = (*input_shape, -1, self.attention_head_size)

@@ -67,7 +67,10 @@ class ModulatedLayerNorm(nn.LayerNorm):
             init.copy_(self.scale_out, self.carrying(torch.ones_like(self.scale_out[:, 0])))
 
     def ignores_emotions(self) -> bool:
-        """Whether γ and β are the same for all emotions, as at the start; False if the weights are not here (meta device, shards)."""
+        """
+        Whether γ and β are the same for all emotions, as at the start; False if the weights are not here (meta device,
+        shards).
+        """
         first = int(self.weight is None)
         parts = [part[:, first:] for part in (self.scale_out, self.shift_out) if part.dim() == 2 and not part.is_meta]
         return len(parts) == 2 and not any(part.any() for part in parts)

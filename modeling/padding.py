@@ -7,7 +7,10 @@ from .checked_input import can_look
 
 
 def real_positions(mask: torch.Tensor) -> torch.Tensor:
-    """(B, L), 0 at padding -> (B, L) int64: the position of each real token among the real tokens of its row; any valid value at padding."""
+    """
+    (B, L), 0 at padding -> (B, L) int64: the position of each real token among the real tokens of its row; any valid value at
+    padding.
+    """
     return ((mask != 0).cumsum(dim=-1) - 1).clamp(min=0)
 
 
@@ -87,7 +90,10 @@ def real_tokens(attention_mask: torch.Tensor | None, batch_size: int, length: in
 
 
 def additive_mask(attention_mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A mask that `real_tokens` takes, in the form that is added to scores: 0, or the lowest number for unseen tokens; the same shape."""
+    """
+    A mask that `real_tokens` takes, in the form that is added to scores: 0, or the lowest number for unseen tokens; the same
+    shape.
+    """
     lowest = torch.finfo(dtype).min
     if attention_mask.dim() == 4 and attention_mask.is_floating_point():
         return attention_mask.to(dtype).clamp(min=lowest)

@@ -16,18 +16,20 @@ from .usable_positions import usable_positions
 
 class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
     r"""
-    Returns for a text (or for each of several) a list of `{"label", "score"}`, most probable first: the labels whose probability is
-    greater than their decision threshold (`config.thresholds`, else 0.5). The list is empty if no label passes.
+    Returns for a text (or for each of several) a list of `{"label", "score"}`, most probable first: the labels whose
+    probability is greater than their decision threshold (`config.thresholds`, else 0.5). The list is empty if no label passes.
     A single-label model gives its most probable label. Texts of any length are read whole: a text longer than the tokenizer's
-    `model_max_length` is read in overlapping windows. Label attention attends over all windows at once; for other models the logits
-    are the mean over the windows. A model with `tfidf_gating` gets texts through the gate that lies beside its weights, or through `gate`.
+    `model_max_length` is read in overlapping windows. Label attention attends over all windows at once; for other models the
+    logits are the mean over the windows. A model with `tfidf_gating` gets texts through the gate that lies beside its
+    weights, or through `gate`.
 
     Call arguments besides those of [`TextClassificationPipeline`]:
         threshold (`float`): one threshold for all labels instead of the stored ones (multi-label models).
         top_k (`int` or `None`): the k most probable labels (`None`: all), whatever the thresholds.
         max_length (`int`): tokens of a window; default: the tokenizer's `model_max_length`, at most the model's positions.
         stride (`int`): number of tokens that two windows share; default: a quarter of a window.
-        max_windows (`int`): maximum number of windows per text, the rest is cut. Default: no limit. `truncation=True` cuts at `max_length`.
+        max_windows (`int`): maximum number of windows per text, the rest is cut. Default: no limit. `truncation=True` cuts at
+            `max_length`.
         aggregation_strategy (`"average"` or `"max"`): how the windows are combined: as above (the default), or, for multi-label
             models, by the largest logit of each label: every emotion that occurs somewhere.
 

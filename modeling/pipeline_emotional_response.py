@@ -28,9 +28,9 @@ def encode_contexts(
     emotion_ids: Sequence[int] | None = None,
 ) -> list[list[int]]:
     """
-    The encoder's input for each context: the start token and the emotion's token if the model has them, the text, the separator. The
-    end of a text is cut if the whole would be longer than `max_length`, by default the model's positions. Only a model with tokens
-    for emotions needs `emotion_ids`, one for each context.
+    The encoder's input for each context: the start token and the emotion's token if the model has them, the text, the
+    separator. The end of a text is cut if the whole would be longer than `max_length`, by default the model's positions. Only
+    a model with tokens for emotions needs `emotion_ids`, one for each context.
     """
     limit = min(max_length or config.max_position_embeddings, config.max_position_embeddings)
     start = [] if config.context_start_token_id is None else [config.context_start_token_id]

@@ -15,11 +15,11 @@ else:
 
 class RenamedWeights(_Model):
     """
-    A base of base models and heads, to name first. Checkpoints have the old names: `from_pretrained` and `load_state_dict` take old
-    and new names, `save_pretrained` writes the old ones. So every version reads every checkpoint.
+    A base of base models and heads, to name first. Checkpoints have the old names: `from_pretrained` and `load_state_dict`
+    take old and new names, `save_pretrained` writes the old ones. So every version reads every checkpoint.
 
-    `_renamed_weights` maps old names, or parts of names that begin after a dot, to new ones, e.g. {"label_attention.": "score."}; "^"
-    at the start of an old name means the beginning of a name in the base model.
+    `_renamed_weights` maps old names, or parts of names that begin after a dot, to new ones, e.g. {"label_attention.":
+    "score."}; "^" at the start of an old name means the beginning of a name in the base model.
     The mapping is not registered with transformers, which knows a model only by its class name: older code beside a checkpoint may
     have a class of the same name.
     """

@@ -6,8 +6,8 @@ import re
 
 def targets_in(config, text: str) -> list[str]:
     """
-    The model's targets that occur in a text, by name or by the text that the model reads for them. A placeholder, for which the model
-    reads another text, is found anywhere; any other name only as a word ("bar", "bars", not "barn").
+    The model's targets that occur in a text, by name or by the text that the model reads for them. A placeholder, for which
+    the model reads another text, is found anywhere; any other name only as a word ("bar", "bars", not "barn").
     """
     texts = _target_texts(config)
     names = {words: name for name, words in texts.items()} | {name: name for name in texts}
@@ -44,7 +44,8 @@ def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[st
         target: one of `config.targets`, or None if the model has no targets.
 
     Returns:
-        the text in which each target is replaced by its own text, the auxiliary sentence (None for models without), the context id.
+        the text in which each target is replaced by its own text, the auxiliary sentence (None for models without), the
+        context id.
 
     Raises:
         ValueError: an unknown target or aspect; the message names the known ones.
@@ -75,8 +76,8 @@ def auxiliary_sentence(target_text: str | None, aspect: str) -> str:
 
 def mark_targets(text: str, texts: dict[str, str]) -> str:
     """
-    Replace the names of targets in a text, given {name of a target: the text that the model reads for it}. Names are found anywhere;
-    blanks separate the new text from letters and digits ("xLOCATION1y" -> "x location - 1 y").
+    Replace the names of targets in a text, given {name of a target: the text that the model reads for it}. Names are found
+    anywhere; blanks separate the new text from letters and digits ("xLOCATION1y" -> "x location - 1 y").
     """
     forms = _forms(texts)
 

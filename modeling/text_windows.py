@@ -48,7 +48,8 @@ def special_borders(tokenizer, encoded, row: int) -> tuple[int, int]:
 def window_spans(length: int, size: int, shared: int, most: int | None = None) -> list[tuple[int, int, int, int]]:
     """
     Windows over `length` tokens: (start, end, start and end of the tokens that only this window counts). Neighbours share `shared`
-    tokens; the last window ends with the text and may share more. Each counts the half of the shared tokens with more context in it.
+    tokens; the last window ends with the text and may share more. Each counts the half of the shared tokens with more context
+    in it.
 
     >>> window_spans(10, 6, 2)
     [(0, 6, 0, 5), (4, 10, 5, 10)]
@@ -73,10 +74,12 @@ def split_row(
     Args:
         row: name of an input -> a value for each token; `input_ids` among them.
         borders: how many special tokens stand before and behind the text; every window gets them.
-        size, shared, most: number of tokens of a window, tokens shared with the next one, maximum number of windows (None: no limit).
+        size, shared, most: number of tokens of a window, tokens shared with the next one, maximum number of windows (None: no
+            limit).
 
     Returns:
-        the inputs of each window, with `pooling_mask`, which is 0 at tokens that another window counts; and whether the end was cut.
+        the inputs of each window, with `pooling_mask`, which is 0 at tokens that another window counts; and whether the end
+        was cut.
     """
     before, behind = borders
     end = len(row["input_ids"]) - behind

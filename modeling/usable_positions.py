@@ -12,8 +12,8 @@ UNBOUNDED = 1_000_000  # encoders with relative positions, which have no limit
 
 def usable_positions(config) -> int:
     """
-    `max_position_embeddings`; for RoBERTa and similar encoders without the rows up to the padding index. For a model over an encoder
-    (`encoder_config`) the encoder's.
+    `max_position_embeddings`; for RoBERTa and similar encoders without the rows up to the padding index. For a model over an
+    encoder (`encoder_config`) the encoder's.
     """
     config = getattr(config, "encoder_config", None) or config
     if (getattr(config, "max_position_embeddings", None) or 0) < 1:

@@ -24,8 +24,8 @@ def analyze(
     as_json: AsJson = False,
 ) -> None:
     """
-    Write confusions, calibration, threshold curves, label correlations and errors of a run into its report.html. For two runs, write the
-    rows that only one gets right.
+    Write confusions, calibration, threshold curves, label correlations and errors of a run into its report.html. For two
+    runs, write the rows that only one gets right.
     """
     if len(runs) > 2:
         raise typer.BadParameter("give one run, or two; `hf-emotion compare` takes more.")

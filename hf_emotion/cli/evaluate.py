@@ -96,7 +96,8 @@ def evaluate(
     if replies is not None and predictor.task.selects_labels:
         raise typer.BadParameter(f"--replies does not go with a model for {predictor.task.name}: leave it out.")
     for name, value in settings.items():
-        if value is not None and name not in takes and name != "threshold":  # the settings that `run` refuses, with their values
+        # `run` itself refuses `threshold`, and names its value.
+        if value is not None and name not in takes and name != "threshold":
             option_name = {"judges": "--judge"}.get(name, f"--{name.replace('_', '-')}")
             raise typer.BadParameter(
                 f"{option_name} does not go with a model for {predictor.task.name}: leave it out."

@@ -17,7 +17,8 @@ def ready(
     ] = None,
 ) -> None:
     """
-    List the ready models (those of the package and those that `make ready` has built), or write one of the package as a checkpoint.
+    List the ready models (those of the package and those that `make ready` has built), or write one of the package as a
+    checkpoint.
 
     `predict`, `explain` and the others take the name of a ready model where they take a checkpoint.
     """

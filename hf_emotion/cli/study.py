@@ -69,7 +69,10 @@ def transfer(
     data_dir: DataDir = None,
     split: Annotated[str, typer.Option(help="Part of the corpora.")] = "test",
 ) -> None:
-    """Measure a classifier on other corpora, with the labels mapped to Ekman's emotions, or on terms of identity. Prints JSON, one line each."""
+    """
+    Measure a classifier on other corpora, with the labels mapped to Ekman's emotions, or on terms of identity. Prints JSON,
+    one line each.
+    """
     from ..inference import load_predictor
     from ..study.transfer import identity_terms
     from ..study.transfer import transfer as run

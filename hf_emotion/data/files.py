@@ -24,7 +24,10 @@ SEPARATORS = (",", ";", "\t", "|")
 
 
 def columns_of(path: str | Path, separator: str | None = None) -> list[str]:
-    """The columns that a CSV, TSV or Parquet file declares; empty for JSONL, which declares none. `separator`: see `find_separator`."""
+    """
+    The columns that a CSV, TSV or Parquet file declares; empty for JSONL, which declares none. `separator`: see
+    `find_separator`.
+    """
     kind = FORMATS.get(ending(path))
     with _reading(shown(path)):
         if kind == "csv":
@@ -140,8 +143,9 @@ def read_rows(path: str | Path, needed: Sequence[str] = ()) -> Iterator[tuple[in
     Stream the rows of a CSV, TSV, JSONL or Parquet file, or of a URL that fsspec opens, as (line or row number from 1,
     {column: value}).
 
-    CSV and TSV have a header, which tells the separator if columns are `needed`, see `find_separator`; their values are strings, never turned into missing values (the label "None" stays). Halves of
-    characters, which JSON can escape and no text holds, are an error.
+    CSV and TSV have a header, which tells the separator if columns are `needed`, see `find_separator`; their values are
+    strings, never turned into missing values (the label "None" stays). Halves of characters, which JSON can escape and no
+    text holds, are an error.
 
     Raises:
         FileNotFoundError, ValueError: no file, or a malformed row.
@@ -169,7 +173,10 @@ def all_rows(
 def valid_rows(
     path: str | Path, rows: Rows, needed: Sequence[str] = (), separator: str | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """As `read_rows`; `rows` rejects the malformed ones, unless their header lacks the needed columns. For `separator` see `find_separator`."""
+    """
+    As `read_rows`; `rows` rejects the malformed ones, unless their header lacks the needed columns. For `separator` see
+    `find_separator`.
+    """
     for number, row in all_rows(path, separator=find_separator(path, needed, separator) if needed else None):
         if isinstance(row, MalformedRow) and not row.lacks(needed):
             rows.reject(number, row.reason)

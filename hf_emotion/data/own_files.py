@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 
 def own_files(data_dir: str | Path | None, **lists: Sequence[str] | None) -> dict[str, Path]:
     """
-    The files in `data_dir` by split. ValueError without `data_dir`, or if one of the `lists` (options that are lists of names) is a
-    string.
+    The files in `data_dir` by split. ValueError without `data_dir`, or if one of the `lists` (options that are lists of
+    names) is a string.
     """
     for option, value in lists.items():
         if isinstance(value, str):
@@ -66,8 +66,9 @@ def with_validation(
 
 def known_names(parsed: Mapping[str, Rows], column: str, given: Sequence[str] | None) -> list[str]:
     """
-    The names that a column ("labels", "aspect", "target") may hold: the given ones, or else the names in the training part, sorted.
-    Rows with another name are rejected, in all parts: a model would not know it, or would have a class that it never learnt.
+    The names that a column ("labels", "aspect", "target") may hold: the given ones, or else the names in the training part,
+    sorted. Rows with another name are rejected, in all parts: a model would not know it, or would have a class that it never
+    learnt.
     """
     of_row = lambda row: row[column] if isinstance(row[column], list) else [row[column]]  # noqa: E731
     kind = column.removesuffix("s")

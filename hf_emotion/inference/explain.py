@@ -32,10 +32,10 @@ def explain(
     Methods, over the words of the text, or the utterances of a dialogue:
 
     - "attention" (default): label-aware BERT: each label's attention over the words. RoBERTa with ESA: the weight of each word in
-      the pooled sentence, and the dimensions whose scale S lies farthest from 1. CG-BERT and QACG-BERT: the attention of `layer` and
-      `head`, summed over the queries and, for QACG-BERT, divided by the largest magnitude of a context (figure 5 of the paper),
-      and the gates. Dialogues: each utterance's attention over the others, mean over heads. Other models: the attention of the first token in
-      the last layer.
+      the pooled sentence, and the dimensions whose scale S lies farthest from 1. CG-BERT and QACG-BERT: the attention of
+      `layer` and `head`, summed over the queries and, for QACG-BERT, divided by the largest magnitude of a context (figure 5
+      of the paper), and the gates. Dialogues: each utterance's attention over the others, mean over heads. Other models: the
+      attention of the first token in the last layer.
     - "gradient": the gradient of a label's logit with respect to the embedding output, squared norm per token, divided by the
       sentence's maximum (figure 3 of the paper of QACG-BERT).
     - "integrated-gradients" (Sundararajan et al. 2017): gradients of the logit, integrated from the text with every token masked.
@@ -47,7 +47,8 @@ def explain(
     Args:
         checkpoint: run folder, Hub id, or a predictor that is loaded already.
         text: a text; a context; or the turns of a dialogue, (speaker, utterance) or "SPEAKER: UTTERANCE".
-        labels: names of labels. Default: the most probable ones, at most 5; for targeted sentiment and for dialogues the predicted one.
+        labels: names of labels. Default: the most probable ones, at most 5; for targeted sentiment and for dialogues the
+            predicted one.
         targets, aspects: for targeted sentiment. Default: the targets in the text, all aspects.
         emotions: for generators, names or mixtures; the reply is generated in the first one and compared under all of them; fewer
             than two: under all emotions of the model.
@@ -56,8 +57,8 @@ def explain(
         merge: how to combine the scores of a word's pieces: "sum" or "max" (the piece of the largest magnitude); "none" shows each
             piece.
         layer, head: for CG-BERT and QACG-BERT, counted from 0, which is the default.
-        max_length: tokens that are read at once, at most the model's positions; default: as many as in training. The attention of a
-            label-aware model spans longer texts, in windows; for all else they are cut, with a warning.
+        max_length: tokens that are read at once, at most the model's positions; default: as many as in training. The
+            attention of a label-aware model spans longer texts, in windows; for all else they are cut, with a warning.
 
     Raises:
         OSError: no such checkpoint.

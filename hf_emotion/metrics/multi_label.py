@@ -112,8 +112,8 @@ def _error_analysis(labels: np.ndarray, probabilities: np.ndarray, names: Sequen
 
 def paper_errors(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
-    Which rows are right by the rule of the label-aware attention paper (section 4.4): a row with one gold label is right if that is
-    the most probable label, a row with several if all are among the three most probable.
+    Which rows are right by the rule of the label-aware attention paper (section 4.4): a row with one gold label is right if
+    that is the most probable label, a row with several if all are among the three most probable.
 
     Args:
         labels: (N, C) of 0 and 1, or (N,) class ids.
@@ -226,7 +226,10 @@ def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float
 
 
 def _calibrated(gold: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """(N,) sigmoids of a * logit + b with the likeliest a and b; the slight penalty keeps them finite where logits separate rows."""
+    """
+    (N,) sigmoids of a * logit + b with the likeliest a and b; the slight penalty keeps them finite where logits separate
+    rows.
+    """
     if gold.all():
         return np.ones(len(gold))
     logits = logit(np.clip(probabilities.astype(np.float64), 1e-6, 1 - 1e-6))[:, None]
@@ -259,7 +262,10 @@ def threshold_curve(
 
 
 def _candidates(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Thresholds halfway between neighbouring probabilities (and 0), the highest first, and the width of the gap that each lies in."""
+    """
+    Thresholds halfway between neighbouring probabilities (and 0), the highest first, and the width of the gap that each lies
+    in.
+    """
     above = np.unique(np.append(scores.astype(np.float64), 0.0))[::-1]
     above, below = above[:-1], above[1:]
     return (above + below) / 2, above - below

@@ -5,7 +5,8 @@ runs this file in a process of its own, in which hf-emotion cannot be imported.
 
     python -P load_check.py '[["FOLDER", "MODEL"], ...]'
 
-MODEL is the name that the card uses for the model. The first folder that fails ends the process with exit code 1 and one line on stderr.
+MODEL is the name that the card uses for the model. The first folder that fails ends the process with exit code 1 and one line
+on stderr.
 """
 
 import importlib.abc

@@ -295,7 +295,10 @@ TRUST = "if you have read and trust it, `--trust-remote-code` lets the check run
 
 
 def _check_code(folder: Path) -> None:
-    """ValueError unless every program in the folder is byte for byte a file that hf-emotion ships, and no entry names another one."""
+    """
+    ValueError unless every program in the folder is byte for byte a file that hf-emotion ships, and no entry names another
+    one.
+    """
     for path in sorted(folder.rglob("*.py")):
         shipped = SHIPPED / path.name
         if not shipped.is_file() or shipped.read_bytes() != path.read_bytes():

@@ -178,7 +178,10 @@ def analyze_pair(
 
 
 def _seed_folders(run: Path, report: dict[str, Any], left_out: dict[str, str]) -> list[Path]:
-    """The folder with the predictions of each seed; if some are missing, the run folder, which has the predictions of the best seed."""
+    """
+    The folder with the predictions of each seed; if some are missing, the run folder, which has the predictions of the best
+    seed.
+    """
     folders, missing = seed_folders(run, report)
     if missing:
         left_out["spread over the seeds"] = (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Draws the figures (extra `plots`) of a run folder as PNG, and of `hf-emotion analyze` as SVG. Letters stay letters in the SVG, so that
-a browser shows any script.
+Draws the figures (extra `plots`) of a run folder as PNG, and of `hf-emotion analyze` as SVG. Letters stay letters in the SVG,
+so that a browser shows any script.
 """
 
 import importlib.util

@@ -123,9 +123,9 @@ def examples(
     found: Predictions, texts: Sequence[str], thresholds: dict[str, float] | None
 ) -> dict[str, list[dict[str, Any]]]:
     """
-    Rows of a run to show, drawn at a fixed seed: "right" and "wrong", at most `EXAMPLES` each, judged by what `predict` answers (the
-    labels above their thresholds, or the most probable one). A row has `id`, `text`, and `gold` and `predicted` as (label, probability), the surest first, and
-    `more`, the number of predicted labels that are left out.
+    Rows of a run to show, drawn at a fixed seed: "right" and "wrong", at most `EXAMPLES` each, judged by what `predict`
+    answers (the labels above their thresholds, or the most probable one). A row has `id`, `text`, and `gold` and `predicted`
+    as (label, probability), the surest first, and `more`, the number of predicted labels that are left out.
     """
     scores, names = found.probabilities, found.names
     if thresholds is None:

@@ -22,12 +22,12 @@ def evaluate(
     Args:
         predictor: what `load_predictor` returns.
         dataset, split, data_dir, options: see `load_split`. A classifier of texts reads the replies of a corpus of replies.
-        settings: the task's own settings; None counts as not given. `threshold` for multi-label models: the fixed threshold beside the
-            stored ones (default 0.3). For models of replies see `evaluate_replies`.
+        settings: the task's own settings; None counts as not given. `threshold` for multi-label models: the fixed threshold
+            beside the stored ones (default 0.3). For models of replies see `evaluate_replies`.
 
     Returns:
-        For classifiers {"rows" (for dialogues: utterances with a label), "labels", "metrics"}; `metrics` has "fixed" and "tuned" for
-        multi-label data, "argmax" for single-label data. For models of replies see `evaluate_replies`.
+        For classifiers {"rows" (for dialogues: utterances with a label), "labels", "metrics"}; `metrics` has "fixed" and
+        "tuned" for multi-label data, "argmax" for single-label data. For models of replies see `evaluate_replies`.
 
     Raises:
         ValueError: no such split; the labels of corpus and model differ; a setting is for another task.

@@ -51,8 +51,8 @@ def train(
     Train every seed of a recipe, evaluate, and write the run folder.
 
     The folder holds a checkpoint that AutoModel can load (with several seeds: the checkpoint of the best one on the
-    development split, and a folder `seed-N` for each), `metrics.json`, `predictions.parquet`, `recipe.yaml`, `README.md` (the model
-    card), classification report and confusion matrix of the test part as text and PNG, and two plots.
+    development split, and a folder `seed-N` for each), `metrics.json`, `predictions.parquet`, `recipe.yaml`, `README.md` (the
+    model card), classification report and confusion matrix of the test part as text and PNG, and two plots.
 
     Args:
         recipe: see `load_recipe`.
@@ -178,7 +178,10 @@ def _check_output(output: Path, recipe_file: Path, recipe: Recipe, resume: bool)
 
 
 def _write_classification_report(recipe: Recipe, seed: int, folder: Path, held_out: HeldOut) -> None:
-    """Write report and confusion matrix of the test part, or of the development part if there is none; nothing if no row has a label."""
+    """
+    Write report and confusion matrix of the test part, or of the development part if there is none; nothing if no row has a
+    label.
+    """
     split = "test" if "test" in held_out.probabilities else "validation"
     gold = held_out.gold[split]
     if (gold > 0).any() or (held_out.thresholds is None and (gold == 0).any()):
@@ -212,7 +215,10 @@ def _report(recipe: Recipe, splits: DatasetDict, runs: list[dict]) -> dict[str, 
 
 
 def summarize(runs: list[dict]) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
-    """Mean and standard deviation (n-1; null for one seed) of every scalar metric over the seeds: split -> thresholds -> metric."""
+    """
+    Mean and standard deviation (n-1; null for one seed) of every scalar metric over the seeds: split -> thresholds ->
+    metric.
+    """
     summary: dict = {}
     for split in ("validation", "test"):
         for kind, values in runs[0].get(split, {}).items():

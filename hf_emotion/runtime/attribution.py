@@ -116,7 +116,10 @@ class Reading:
     word_of: np.ndarray
 
     def merged(self, values: np.ndarray, merge: str) -> np.ndarray:
-        """Merge pieces to words, (..., L) -> (..., words): "sum", "mean", or "max" (the piece of the largest magnitude, with its sign)."""
+        """
+        Merge pieces to words, (..., L) -> (..., words): "sum", "mean", or "max" (the piece of the largest magnitude, with its
+        sign).
+        """
         result = np.empty((*values.shape[:-1], len(self.words)))
         for word in range(len(self.words)):
             own = values[..., self.word_of == word]
@@ -163,7 +166,10 @@ def check_fast(tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def words_of(text: str, tokens, merge: str) -> tuple[list[str], np.ndarray]:
-    """The words (or pieces) of the first segment, from the output of a fast tokenizer; and for each token the number of its word."""
+    """
+    The words (or pieces) of the first segment, from the output of a fast tokenizer; and for each token the number of its
+    word.
+    """
     spans: list[list[int]] = []
     word_of = np.full(len(tokens["input_ids"]), -1)
     last = None

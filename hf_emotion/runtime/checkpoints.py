@@ -23,7 +23,10 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 class Kind(Protocol):
-    """What a task says about loading its checkpoints: the class of transformers that loads them, and the class of exported models."""
+    """
+    What a task says about loading its checkpoints: the class of transformers that loads them, and the class of exported
+    models.
+    """
 
     @property
     def auto_class(self) -> str: ...

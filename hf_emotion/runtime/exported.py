@@ -30,7 +30,8 @@ class ExportedConfig(SimpleNamespace):
 
 def read_exported_config(folder: Path) -> Any:
     """
-    The configuration of an exported model: an `ExportedConfig`, or a configuration of transformers if an older version wrote the folder.
+    The configuration of an exported model: an `ExportedConfig`, or a configuration of transformers if an older version wrote
+    the folder.
 
     Raises:
         OSError: no config.json.

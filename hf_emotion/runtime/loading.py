@@ -95,7 +95,10 @@ def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pre
 
 @contextmanager
 def reading(checkpoint: str | Path, what: str) -> Iterator[None]:
-    """Turn errors of the libraries that read `what` of a checkpoint into a ValueError that names both; OSError and ImportError stay."""
+    """
+    Turn errors of the libraries that read `what` of a checkpoint into a ValueError that names both; OSError and ImportError
+    stay.
+    """
     try:
         yield
     except (OSError, ImportError):  # the callers say what to do if there is no such checkpoint

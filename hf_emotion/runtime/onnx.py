@@ -128,7 +128,10 @@ class OnnxClassifier:
         return self
 
     def __call__(self, **inputs: np.ndarray) -> SimpleNamespace:
-        """Takes the inputs of the torch model and returns its outputs: `logits`, float32, (B, C), for dialogues (B, U, C), and others."""
+        """
+        Takes the inputs of the torch model and returns its outputs: `logits`, float32, (B, C), for dialogues (B, U, C), and
+        others.
+        """
         if "pooling_mask" in self.reads:
             inputs.setdefault("pooling_mask", inputs["attention_mask"])
         return SimpleNamespace(**dict(zip(self.gives, self.session(inputs), strict=True)))

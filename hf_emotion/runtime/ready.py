@@ -3,8 +3,9 @@
 Models that come with the package. Needs neither torch nor transformers.
 
 The package holds an adapter (LoRA and the layers over the encoder, float16) and a graph without weights. The encoder is public: it
-comes from the extra `offline` or from the Hub, and its SHA-256 must be the one of the encoder that the adapter was trained on. Both
-are merged when a model is first used. The cache keeps the merged model, as an exported folder or as an ordinary checkpoint.
+comes from the extra `offline` or from the Hub, and its SHA-256 must be the one of the encoder that the adapter was trained
+on. Both are merged when a model is first used. The cache keeps the merged model, as an exported folder or as an ordinary
+checkpoint.
 """
 
 import errno
@@ -58,9 +59,9 @@ class ReadyModel:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """
-        ready.json: "description", "task", "model_type", "encoder" (its Hub id, and the SHA-256 of its files), "prefix" (of the encoder in
-        the model), "files" (the SHA-256 of the files in the folder), "weights" (parameter and whether it is transposed, in the order of
-        weights.bin), "labels", "terms", "figures".
+        ready.json: "description", "task", "model_type", "encoder" (its Hub id, and the SHA-256 of its files), "prefix" (of
+        the encoder in the model), "files" (the SHA-256 of the files in the folder), "weights" (parameter and whether it is
+        transposed, in the order of weights.bin), "labels", "terms", "figures".
         """
         return json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
 
@@ -126,8 +127,8 @@ def built_models() -> list[Path]:
 
 def find_ready(name: Any) -> ReadyModel | Path | None:
     """
-    The ready model with this name: one of the package, else the folder of one that the user has built. None if there is none, or if
-    the name is a folder that holds a checkpoint (a folder with data may have the name of a ready model).
+    The ready model with this name: one of the package, else the folder of one that the user has built. None if there is none,
+    or if the name is a folder that holds a checkpoint (a folder with data may have the name of a ready model).
     """
     if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9_-]+", name) or (Path(name) / "config.json").is_file():
         return None

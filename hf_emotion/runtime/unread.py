@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds what a model cannot read of a text: the end that is cut, and words that its tokenizer does not know. Needs neither torch nor transformers."""
+"""
+Finds what a model cannot read of a text: the end that is cut, and words that its tokenizer does not know. Needs neither torch
+nor transformers.
+"""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -46,8 +49,8 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
     For each text the share of its letters that are in words which the tokenizer does not know. Such a word
     - becomes the unknown token,
     - or has more pieces than characters, as bytes of emoji and of other scripts do,
-    - or falls into fragments: several pieces with letters, of at most `FRAGMENT` letters on average. The longest fragmented word does not
-      count: a name or a typing error is not another language.
+    - or falls into fragments: several pieces with letters, of at most `FRAGMENT` letters on average. The longest fragmented
+      word does not count: a name or a typing error is not another language.
 
     Letters are a to z and all characters beyond ASCII, emoji too. Tokenizers that are not fast do not tell which pieces make a
     word: there it is the share of unknown tokens.

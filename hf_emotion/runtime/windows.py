@@ -84,8 +84,9 @@ def join_windows(
     `hf_emotion.modeling.label_attention.join_windows`), or the maximum for each label.
 
     Args:
-        lse: (W, C) or (W, 1), the logarithm of each window's weight. For label attention: log-sum-exp of its scores. For other models:
-            the logarithm of the number of tokens that the window counts, which gives a mean over the tokens of the text.
+        lse: (W, C) or (W, 1), the logarithm of each window's weight. For label attention: log-sum-exp of its scores. For
+            other models: the logarithm of the number of tokens that the window counts, which gives a mean over the tokens of
+            the text.
         documents: (W,), the text of each window, in ascending order.
     """
     starts = np.searchsorted(documents, np.arange(count))

@@ -75,11 +75,11 @@ def predict_file(
 ) -> dict[str, int]:
     """
     Predict every row of a CSV, TSV, JSONL or Parquet file; the output has its columns, `predicted_labels` and
-    `predicted_scores` (lists; in CSV joined by "|"), `truncated` (whether the text was cut) and `unknown` (the share of the text that the
-    tokenizer does not know, see `hf_emotion.runtime.unread`).
+    `predicted_scores` (lists; in CSV joined by "|"), `truncated` (whether the text was cut) and `unknown` (the share of the
+    text that the tokenizer does not know, see `hf_emotion.runtime.unread`).
 
-    A file of dialogues has one row per utterance, and the utterances of a dialogue follow one another; or, in JSONL and Parquet, one
-    row per dialogue with the column `turns`, a list of {"speaker", "utterance"}: each new column then has a list with
+    A file of dialogues has one row per utterance, and the utterances of a dialogue follow one another; or, in JSONL and
+    Parquet, one row per dialogue with the column `turns`, a list of {"speaker", "utterance"}: each new column then has a list with
     one value for each turn.
 
     Predictions are kept in parts in the folder `OUTPUT.parts` until the output is written. After an interruption the same
@@ -272,7 +272,10 @@ class _Parts:
         return finished
 
     def _lock(self) -> None:
-        """Keep other jobs out until this process ends: it may still run after its launcher was killed and a new job was started."""
+        """
+        Keep other jobs out until this process ends: it may still run after its launcher was killed and a new job was
+        started.
+        """
         if fcntl is None or is_remote(self.folder):
             return
         self._locked = Path(self.manifest).open("rb")

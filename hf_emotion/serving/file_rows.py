@@ -189,7 +189,10 @@ def check_rows(
 
 
 def check_columns(row: dict, columns: Columns, where: str, source: str | Path) -> None:
-    """ValueError if a row lacks the text, has a column with the name of a prediction, or is malformed and may belong to any dialogue."""
+    """
+    ValueError if a row lacks the text, has a column with the name of a prediction, or is malformed and may belong to any
+    dialogue.
+    """
     if isinstance(row, MalformedRow) and not row.lacks(columns.needed):
         if columns.dialogue is not None and not columns.nested:
             raise ValueError(f"{where}: {row.reason} (nothing tells which dialogue the row belongs to)")

@@ -45,8 +45,8 @@ def predict_with_ray(
     back in order and this process writes them. Ray repeats lost work, but if this process ends, the job must start anew.
 
     Args:
-        source: a file or URL that every machine of the cluster can read. For dialogues: one row per dialogue, with `turns`. JSONL is
-            read with one type for each column.
+        source: a file or URL that every machine of the cluster can read. For dialogues: one row per dialogue, with `turns`.
+            JSONL is read with one type for each column.
         on_bad_rows: "error" ends the job at the first row without a valid text.
         workers: copies of the model; default: one for each GPU of the cluster, else for each CPU.
 

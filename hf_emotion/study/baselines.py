@@ -37,8 +37,8 @@ def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str
     and aspect) if rows have contexts. Utterances of dialogues are classified one by one.
 
     Args:
-        kind: "tfidf": words and pairs of words in at least two rows, sublinear tf, rows of length 1; "frozen": mean over the tokens
-            of the last hidden states of the recipe's base model, rows of length 1.
+        kind: "tfidf": words and pairs of words in at least two rows, sublinear tf, rows of length 1; "frozen": mean over the
+            tokens of the last hidden states of the recipe's base model, rows of length 1.
         recipe: names the corpus, the share of its training rows, the threshold, and the base model.
         data_dir: see `load_dataset_for`.
 

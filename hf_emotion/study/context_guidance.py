@@ -20,8 +20,8 @@ def context_guidance(
     seed: int = 0,
 ) -> dict[str, Any]:
     """
-    Distributions of the gates (for QACG-BERT also of the attentions) over a random sample of rows with an opinion: `describe` of the
-    values from `collect`, with the arguments and errors of `collect`.
+    Distributions of the gates (for QACG-BERT also of the attentions) over a random sample of rows with an opinion: `describe`
+    of the values from `collect`, with the arguments and errors of `collect`.
     """
     return describe(*collect(checkpoint, dataset, data_dir, split, rows, seed))
 

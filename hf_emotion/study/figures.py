@@ -34,10 +34,10 @@ def renew_figures(documents: Sequence[str | Path], check: bool = False) -> tuple
     """
     Write the numbers of documents anew from their records. Paths of records count from the current folder.
 
-    A mark is `<!--= RECORD PATH [FORMAT] -->`. RECORD is a JSON file; with `*` it names several, whose values make a list. PATH is a
-    list of keys, joined by points; in a list the key is an index. In `benchmarks/results.json` the key of a row is its `work`.
-    FORMAT is a Python format (default: `.3f`, and `,d` for whole numbers), or `mean`: mean ± standard deviation (n-1) of a list;
-    `mean.1f` has one digit.
+    A mark is `<!--= RECORD PATH [FORMAT] -->`. RECORD is a JSON file; with `*` it names several, whose values make a list.
+    PATH is a list of keys, joined by points; in a list the key is an index. In `benchmarks/results.json` the key of a row is
+    its `work`. FORMAT is a Python format (default: `.3f`, and `,d` for whole numbers), or `mean`: mean ± standard deviation
+    (n-1) of a list; `mean.1f` has one digit.
 
     Args:
         documents: Markdown files.
@@ -134,7 +134,10 @@ def _read(file: str, records: dict[str, Any]) -> Any:
 
 
 def _rows_by_work(benchmarks: dict[str, Any]) -> dict[str, Any]:
-    """The rows of `benchmarks/results.json` by their `work`, because its own keys are long commands. Ambiguous ones are left out."""
+    """
+    The rows of `benchmarks/results.json` by their `work`, because its own keys are long commands. Ambiguous ones are left
+    out.
+    """
     rows = [
         row
         for measured in benchmarks.values()

@@ -4,8 +4,8 @@ Human evaluation of emotional replies (Liu et al., "Modulating Language Models w
 rating sheets out, ratings in.
 
 Every rater rates the replies of every source to every context, so that sources are compared within raters. (In the paper each
-of 120 raters got five replies.) For the emotion the paper's text says that 1 is best, its Table 4 that 7 is: here 7 is best for every
-item, and the sheets say so.
+of 120 raters got five replies.) For the emotion the paper's text says that 1 is best, its Table 4 that 7 is: here 7 is best
+for every item, and the sheets say so.
 """
 
 import csv

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Measures how much a score rises if rows are oversampled before they are split, which puts copies of training rows into the test part.
+Measures how much a score rises if rows are oversampled before they are split, which puts copies of training rows into the
+test part.
 
     hf-emotion study leakage emotion6/esa --base-model minilm_roberta --data-dir D
 

@@ -34,7 +34,10 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def documents(rows: Dataset, count: int, seed: int) -> tuple[list[str], np.ndarray]:
-    """Make `count` documents of 5 to 40 rows (no row twice in one), and (count, C) bool: the labels that at least one row of each has."""
+    """
+    Make `count` documents of 5 to 40 rows (no row twice in one), and (count, C) bool: the labels that at least one row of
+    each has.
+    """
     generator = np.random.default_rng(seed)
     gold = multi_hot(rows["labels"], len(label_names(rows))).astype(bool)
     texts, found, labels = rows["text"], [], []
@@ -53,12 +56,12 @@ def measure_long_texts(
     seed: int = 0,
 ) -> dict[str, Any]:
     """
-    Measure a multi-label classifier on `count` documents made of the test part of a corpus. For each way of reading, thresholds are
-    tuned on as many documents made of the development part; "macro_f1_stored" is at the model's own thresholds.
+    Measure a multi-label classifier on `count` documents made of the test part of a corpus. For each way of reading,
+    thresholds are tuned on as many documents made of the development part; "macro_f1_stored" is at the model's own thresholds.
 
     Returns:
-        {"documents", "tokens": (fewest, mean, most), "ways": {way: {"macro_f1", "micro_f1", "macro_average_precision", "macro_f1_stored", "truncated",
-        "seconds_per_1000_tokens"}}}; "truncated": share of the documents that are not read whole.
+        {"documents", "tokens": (fewest, mean, most), "ways": {way: {"macro_f1", "micro_f1", "macro_average_precision",
+        "macro_f1_stored", "truncated", "seconds_per_1000_tokens"}}}; "truncated": share of the documents that are not read whole.
 
     Raises:
         ValueError: the model or the corpus is of another kind.

@@ -45,8 +45,8 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
 
     Raises:
         FileExistsError: `output` is not empty.
-        OSError, ValueError: there is no such run; it has no adapter, or one over another encoder; neither the encoder nor the adapter has
-            some parameters.
+        OSError, ValueError: there is no such run; it has no adapter, or one over another encoder; neither the encoder nor the
+            adapter has some parameters.
     """
     run, output = Path(run), Path(output)
     if is_taken(output):

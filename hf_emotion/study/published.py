@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures that the papers printed: every row of their tables, as fractions; (mean, std) where they give a standard deviation."""
+"""
+The figures that the papers printed: every row of their tables, as fractions; (mean, std) where they give a standard
+deviation.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -30,8 +30,9 @@ def measure_everywhere(predictor: Predictor, data_dir: str | Path | None = None)
     Measure a classifier with GoEmotions' labels on all corpora.
 
     Returns:
-        {"corpora": {corpus: {part: figures}}, "chosen_by", "identity_terms"}. Figures: macro-F1, micro-F1 and top-1 accuracy at the
-        tuned thresholds, or macro-F1 and accuracy over the groups of Ekman; "chosen_by": the mean macro-F1 of the development parts, by which the model was chosen.
+        {"corpora": {corpus: {part: figures}}, "chosen_by", "identity_terms"}. Figures: macro-F1, micro-F1 and top-1 accuracy
+        at the tuned thresholds, or macro-F1 and accuracy over the groups of Ekman; "chosen_by": the mean macro-F1 of the
+        development parts, by which the model was chosen.
     """
     corpora: dict[str, dict[str, Any]] = {}
     for name in (*OWN_LABELS, *THROUGH_EKMAN):

@@ -66,9 +66,9 @@ def transfer(
     """
     Accuracy and macro-F1 of a classifier on another corpus, over the groups of Ekman (and neutral) that both have.
 
-    Each text gets the group with the largest probability. For a multi-label model that is the probability of the group's most probable
-    label, for a single-label model the sum over the group's labels. Rows without a gold group, or with several, are left out and
-    counted. The utterances of dialogues are read one by one.
+    Each text gets the group with the largest probability. For a multi-label model that is the probability of the group's most
+    probable label, for a single-label model the sum over the group's labels. Rows without a gold group, or with several, are
+    left out and counted. The utterances of dialogues are read one by one.
 
     Returns:
         {"groups", "rows", "left_out", "accuracy", "macro_f1", "majority"}; majority: accuracy of the most frequent group.
@@ -113,9 +113,9 @@ def identity_terms(predictor: Predictor) -> dict[str, dict[str, Any]]:
     How much the probabilities change when only the term of identity changes, over `TEMPLATES` and `TERMS`.
 
     Returns:
-        for each kind of term {"mean_range", "largest", "changed"}: the mean over templates and labels of the difference between the
-        largest and the smallest probability; the largest such difference, with its label, template and both terms; and the share
-        of the templates whose decision is not the same for all terms.
+        for each kind of term {"mean_range", "largest", "changed"}: the mean over templates and labels of the difference
+        between the largest and the smallest probability; the largest such difference, with its label, template and both
+        terms; and the share of the templates whose decision is not the same for all terms.
     """
     result = {}
     for kind, terms in TERMS.items():

@@ -4,10 +4,11 @@
     hf-emotion study zero-shot RUN --data-dir DATA --output zero_shot.json
 
 For each label in turn: the encoder of a trained label-aware model is frozen; label vectors, bilinear map and head are trained anew
-without that label and without the rows that have it. Then `add_labels` adds it by name. Its scores on test are measured by AUROC, and
-by F1 at thresholds chosen on the texts of the development part, without their labels. The encoder has seen the label in its own
-training: this measures label vectors and head, not the encoder. Two controls: the cosine of text and label name, and another label's
-name instead of its own.
+without that label and without the rows that have it. Then `add_labels` adds it by name. Its scores on test are measured by
+AUROC, and by F1 at thresholds chosen on the texts of the development part, without their labels. The encoder has seen the
+label in its own
+training: this measures label vectors and head, not the encoder. Two controls: the cosine of text and label name, and another
+label's name instead of its own.
 """
 
 import copy
@@ -130,8 +131,8 @@ def thresholds_of(
     scores: Mapping[str, np.ndarray], known: Mapping[str, np.ndarray], tuned: list[float]
 ) -> dict[str, float]:
     """
-    The threshold of a new label by each rule: "rate" and "packaged" (`threshold_by_rate` on the development part, and on the packaged
-    texts as `Predictor` does), "mean" (of the known labels' thresholds), "half" (0.5).
+    The threshold of a new label by each rule: "rate" and "packaged" (`threshold_by_rate` on the development part, and on the
+    packaged texts as `Predictor` does), "mean" (of the known labels' thresholds), "half" (0.5).
 
     Args:
         scores, known: "validation" and "packaged" -> scores of the new label (N,), probabilities of the known ones (N, C).
@@ -168,9 +169,9 @@ def zero_shot(
 
     Returns:
         {"labels": {name: {"added_by_name", "shuffled_name", "cosine", "trained", "f1", "rows", "wrong_name"}}, "over_labels":
-        {kind: {"mean", "std"}, "f1": {kind: {rule: mean}}}, ...}. Figures lie in [0, 1]. The first four are AUROC; "trained" is the
-        trained model's own score for the label. "f1" holds F1 for each kind and rule, see `thresholds_of`; for "trained" the
-        rule "tuned" is its own threshold.
+        {kind: {"mean", "std"}, "f1": {kind: {rule: mean}}}, ...}. Figures lie in [0, 1]. The first four are AUROC; "trained"
+        is the trained model's own score for the label. "f1" holds F1 for each kind and rule, see `thresholds_of`; for
+        "trained" the rule "tuned" is its own threshold.
     """
     predictor = Predictor(with_weights(run), max_length=max_length)
     trained, tokenizer = predictor.model, predictor.tokenizer

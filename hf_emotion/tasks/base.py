@@ -65,8 +65,8 @@ class Corpus:
         hub_id: the data set on the Hub; None if it is not on the Hub.
         languages: codes of its languages; empty if they are not known.
         terms: licence or terms of use, and who published it.
-        metrics: the functions of `hf_emotion.metrics` that measure single-label predictions. Each takes (gold, probabilities, label
-            names) or (gold, probabilities), and adds its figures to those before it.
+        metrics: the functions of `hf_emotion.metrics` that measure single-label predictions. Each takes (gold, probabilities,
+            label names) or (gold, probabilities), and adds its figures to those before it.
         selection_metric: the metric on the development split that chooses the epoch.
         example: a text for the model card; None: a placeholder.
         packaged: whether it comes with hf-emotion and needs no `data_dir`.
@@ -303,7 +303,8 @@ class Task:
         stock: whether a recipe without `model_type` trains the base model's own classifier on these rows.
         auto_class: the class of transformers that loads a checkpoint.
         predictor_class: the name of its predictor in `hf_emotion`; None: its models predict nothing here.
-        owns: a model's configuration -> whether a model with this configuration belongs to this task (later tasks are asked first).
+        owns: a model's configuration -> whether a model with this configuration belongs to this task (later tasks are asked
+            first).
         ran: metrics.json of a run of a stock model -> whether that run is of this task (later tasks are asked first).
         file_columns: how files hold its items; None if `predict` reads no files for it.
         command: the command that runs its models.
@@ -329,20 +330,23 @@ class Task:
         arguments: recipe -> fields of TrainingArguments besides those of every run; default: the corpus' metric selects the epoch.
         parts: (recipe, splits) -> a `Part` for each model of the run; None: one model, on all rows.
         prepare: (recipe, splits, fields of the part, first) -> `Prepared`; `first` is `TrainingArguments.main_process_first`.
-        finish: (recipe, run, trainer, prepared, splits, folder) -> `HeldOut`, or None. All processes call it; the first one writes the
-            checkpoint into `folder`, which is None in the others. It adds figures to `run`.
+        finish: (recipe, run, trainer, prepared, splits, folder) -> `HeldOut`, or None. All processes call it; the first one
+            writes the checkpoint into `folder`, which is None in the others. It adds figures to `run`.
         card: (run folder, recipe, metrics.json, the entry of its best seed) -> `Card`.
 
     Prediction (`predictor.py`, `showing.py`, `evaluating.py`):
-        predictor: (model, tokenizer, max_length=..., **predictor_options) -> its predictor, a `LabelPredictor` if its models choose labels.
+        predictor: (model, tokenizer, max_length=..., **predictor_options) -> its predictor, a `LabelPredictor` if its models
+            choose labels.
         exported: folder -> the exported model of a predictor.
-        answer: (predictor, lines, **options) -> `Answer`; None: it has another command than `predict`. Unless its items are grouped, it
-            also takes `stream`: more lines will follow, so the layout must not depend on their number, and no warning is given.
+        answer: (predictor, lines, **options) -> `Answer`; None: it has another command than `predict`. Unless its items are
+            grouped, it also takes `stream`: more lines will follow, so the layout must not depend on their number, and no
+            warning is given.
         loader_options: (predictor, corpus) -> options that the corpus' loader gets unless they are given.
         evaluate: (predictor, corpus name, split, data_dir, options of the loader, **settings) -> figures.
-        figures: (this task, figures, corpus name, split, all_figures) -> lines and tables for a terminal: all figures, or the headline.
-        aspect_errors: (metrics.json, row ids, label names, (N,) gold and (N,) predicted class ids) -> the entry "aspects" in the analysis
-            of a run; None: the rows have no aspects.
+        figures: (this task, figures, corpus name, split, all_figures) -> lines and tables for a terminal: all figures, or the
+            headline.
+        aspect_errors: (metrics.json, row ids, label names, (N,) gold and (N,) predicted class ids) -> the entry "aspects" in
+            the analysis of a run; None: the rows have no aspects.
 
     Explanation (`explaining.py`, `guidance.py`, `page.py`):
         explains: the arguments of `explain` that it takes.
@@ -355,8 +359,8 @@ class Task:
 
     Publishing (`exporting.py`, `space.py`):
         exporter: () -> the `Exporter` of its checkpoints; None: they are not exported.
-        ask: (pipeline, text, *chosen) -> dictionaries that a Space shows for a text. The source of this function and of the next one
-            becomes part of the Space's program. None: there is no Space for its models.
+        ask: (pipeline, text, *chosen) -> dictionaries that a Space shows for a text. The source of this function and of the
+            next one becomes part of the Space's program. None: there is no Space for its models.
         choices: pipeline -> {label: names}, what a user of the Space can choose besides a text.
     """
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a task writes into the model card of a run, and the text that all cards share. `hf_emotion.reports.card` writes the file."""
+"""
+What a task writes into the model card of a run, and the text that all cards share. `hf_emotion.reports.card` writes the
+file.
+"""
 
 import html
 from collections.abc import Iterable, Sequence

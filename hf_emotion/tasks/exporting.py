@@ -41,11 +41,12 @@ class Exporter:
     Attributes:
         load: checkpoint -> the model.
         load_exported: folder -> the model with the exported graphs.
-        write: (model, folder) -> the paths of the graphs that it writes there; it may also write other files that the exported model
-            needs, besides configuration and tokenizer.
+        write: (model, folder) -> the paths of the graphs that it writes there; it may also write other files that the
+            exported model needs, besides configuration and tokenizer.
         compare: (model, exported model, items) -> their entry in parity.json: "texts", "batch_sizes", "lengths", "rows", "labels",
             "largest_logit", "max_logit_difference", "other_decisions".
-        works: (model, exported model, items) -> two functions without arguments, which do the same work with each model, to be timed.
+        works: (model, exported model, items) -> two functions without arguments, which do the same work with each model, to
+            be timed.
         timed: the maximum number of items for this work.
         measured: whether `evaluate` can measure an exported model.
         of_rows: rows of the task -> items.

@@ -117,7 +117,10 @@ def _write_predictions(
 
 
 def labelled_units(rows: Any, scores: np.ndarray | None = None) -> tuple[list[str], list[list[int]], list[str], Any]:
-    """Ids, labels, texts and scores of the rows (turns) that have a label, or may have several, in the order of predictions.parquet."""
+    """
+    Ids, labels, texts and scores of the rows (turns) that have a label, or may have several, in the order of
+    predictions.parquet.
+    """
     task = task_of_rows(rows)
     gold, (ids, texts) = task.gold(rows), task.units(rows)
     if gold.ndim == 2:

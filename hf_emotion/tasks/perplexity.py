@@ -22,8 +22,8 @@ def padded(rows: list[list[int]], value: int) -> torch.Tensor:
 
 def token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
     """
-    (B, T, V), (B, T) -> (B, 2): for each row the sum of its tokens' losses and their number. The Trainer's `eval_loss` would not do:
-    it is a mean over batches, in which tokens of short replies weigh more, and it has label smoothing if training has.
+    (B, T, V), (B, T) -> (B, 2): for each row the sum of its tokens' losses and their number. The Trainer's `eval_loss` would
+    not do: it is a mean over batches, in which tokens of short replies weigh more, and it has label smoothing if training has.
     """
     logits = logits[0] if isinstance(logits, tuple) else logits
     losses = F.cross_entropy(logits.float().transpose(1, 2), labels, ignore_index=-100, reduction="none")
@@ -41,8 +41,8 @@ def finish(
     recipe: Recipe, run: dict[str, Any], trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
 ) -> None:
     """
-    Put the perplexities of the development and the test part into `run`: per token of the tokenizer, the end of each reply included.
-    Write the checkpoint into `folder`.
+    Put the perplexities of the development and the test part into `run`: per token of the tokenizer, the end of each reply
+    included. Write the checkpoint into `folder`.
     """
     run["parameters"] = prepared.model.num_parameters()
     encoded: dict[str, Dataset] = prepared.rest

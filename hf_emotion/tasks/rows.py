@@ -27,7 +27,10 @@ def label_matrix(rows: Dataset) -> np.ndarray:
 
 
 def rows_for_task(task: Task, rows: Dataset) -> Dataset | None:
-    """The rows as models of a task read them; None if they cannot. A classifier of texts reads the replies of a corpus of replies."""
+    """
+    The rows as models of a task read them; None if they cannot. A classifier of texts reads the replies of a corpus of
+    replies.
+    """
     found = task_of_rows(rows)
     if found is task:
         return rows
@@ -47,9 +50,9 @@ def class_counts(rows: Dataset) -> dict[str, int]:
 
 def duplicates_between_splits(splits: DatasetDict) -> dict[str, int]:
     """
-    For each pair of splits the number of distinct texts (whole dialogues, pairs of context and reply) in both ("train & test": 32),
-    and for each split the number of repeated rows ("repeated in train"). Aspect data count repeated sentences, since a sentence
-    has a row for each of its aspects.
+    For each pair of splits the number of distinct texts (whole dialogues, pairs of context and reply) in both ("train &
+    test": 32), and for each split the number of repeated rows ("repeated in train"). Aspect data count repeated sentences,
+    since a sentence has a row for each of its aspects.
     """
     texts = {split: _counted_texts(rows) for split, rows in splits.items()}
     names = list(texts)

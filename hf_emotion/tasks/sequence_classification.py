@@ -178,9 +178,9 @@ def renew_pooler(model: PreTrainedModel) -> None:
     """
     Give BERT's pooler a new start: weights N(0, 1/d), which keep the variance of their input, and bias 0.
 
-    The packaged MiniLM was trained with mean pooling. Its pooler is untrained; the weights have a standard deviation of 0.009 (1/√d is
-    0.051), so the stock classifier after it sees values near 0 and hardly learns GoEmotions. Models of aspects do learn with this
-    pooler (QACG-BERT better than with a new one, on one seed of SentiHood) and keep it.
+    The packaged MiniLM was trained with mean pooling. Its pooler is untrained; the weights have a standard deviation of 0.009
+    (1/√d is 0.051), so the stock classifier after it sees values near 0 and hardly learns GoEmotions. Models of aspects do
+    learn with this pooler (QACG-BERT better than with a new one, on one seed of SentiHood) and keep it.
     """
     generator = torch.Generator().manual_seed(torch.initial_seed())  # random numbers drawn after this do not change
     dense = model.bert.pooler.dense
@@ -197,10 +197,10 @@ def tokenize(
     windows: Windowing | None = None,
 ) -> Dataset:
     """
-    The columns `length` and `labels`, and the model's inputs: those of `encode_texts`, with the auxiliary sentence as second segment
-    if the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, or read in `windows`; then each value is a
-    list with an entry for each window. One warning counts the cut texts, another the texts with much that the tokenizer does not
-    know.
+    The columns `length` and `labels`, and the model's inputs: those of `encode_texts`, with the auxiliary sentence as second
+    segment if the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, or read in `windows`; then
+    each value is a list with an entry for each window. One warning counts the cut texts, another the texts with much that the
+    tokenizer does not know.
     """
     auxiliary = ["auxiliary"] if getattr(config, "auxiliary_sentence", False) else []
 
@@ -238,8 +238,8 @@ def make_collator(
     tokenizer: PreTrainedTokenizerBase, num_labels: int, multi_label: bool
 ) -> Callable[[list[dict]], dict]:
     """
-    A collator that pads to the longest row of the batch and makes labels (B, C) float, or (B,) int64 for single-label data. Rows in
-    windows become rows of windows, with `document_ids`.
+    A collator that pads to the longest row of the batch and makes labels (B, C) float, or (B,) int64 for single-label data.
+    Rows in windows become rows of windows, with `document_ids`.
     """
 
     def collate(rows: list[dict]) -> dict:
@@ -323,7 +323,10 @@ def prepare_classifier(
 
 
 def base_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
-    """The tokenizer of a recipe's base model. It keeps the recipe's `max_length`, so that predictions cut texts as the training did."""
+    """
+    The tokenizer of a recipe's base model. It keeps the recipe's `max_length`, so that predictions cut texts as the training
+    did.
+    """
     tokenizer = load_base_tokenizer(recipe.base_model)
     tokenizer.model_max_length = recipe.max_length
     return tokenizer

@@ -159,8 +159,8 @@ def head_map(
     title: str, questions: Sequence[Question], readings: Sequence[Reading], found: Sequence[np.ndarray], merge: Merge
 ) -> tuple[HeatMap, str]:
     """
-    Heat map of the attention (heads, L) for each question, and a note on what is left out. Rows are the mean of the heads and, for a
-    single question, each head.
+    Heat map of the attention (heads, L) for each question, and a note on what is left out. Rows are the mean of the heads
+    and, for a single question, each head.
     """
     words = shared_words(readings)
     rows, values, elsewhere = [], [], []

@@ -87,7 +87,10 @@ def fit_model(
     recipe_file: Path,
     fields: dict[str, Any] | None = None,
 ) -> tuple[Trainer, Prepared, dict[str, Any]]:
-    """Train one model. Returns its trainer (with the weights that were best on dev), what was prepared, and its entry in `runs`."""
+    """
+    Train one model. Returns its trainer (with the weights that were best on dev), what was prepared, and its entry in
+    `runs`.
+    """
     set_seed(seed)
     one_label = task.selects_labels and isinstance(splits["train"].features.get("labels"), ClassLabel)
     if recipe.inverse_frequency_sampling and not one_label:

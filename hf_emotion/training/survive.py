@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets a training survive interruptions: tells whole checkpoints from half-written ones, answers a SIGTERM with a checkpoint, and says
-what to do about an error."""
+"""
+Lets a training survive interruptions: tells whole checkpoints from half-written ones, answers a SIGTERM with a checkpoint,
+and says what to do about an error."""
 
 import errno
 import json

@@ -33,8 +33,8 @@ def build_dialogue_model(
 ) -> DialogueBiLSTMForEmotionRecognition:
     """
     A dialogue model over the pretrained utterance encoder `base_model`, frozen unless `freeze_encoder` is False; with
-    `utterance_encoder="bilstm"` over word embeddings of the base model's tokenizer. A trained dialogue model is trained further, with
-    a new classifier if its labels differ.
+    `utterance_encoder="bilstm"` over word embeddings of the base model's tokenizer. A trained dialogue model is trained
+    further, with a new classifier if its labels differ.
 
     Raises:
         ValueError: `utterance_encoder="vectors"`, with which no text can be read; the trained dialogue model has other sizes than

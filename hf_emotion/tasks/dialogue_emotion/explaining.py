@@ -32,7 +32,10 @@ def explain(
     labels: Sequence[str] | None = None,
     method: str = METHODS[0],
 ) -> Explained:
-    """Rows are the utterances that are classified, columns the utterances that they draw on. `merge` has no effect: no words are split."""
+    """
+    Rows are the utterances that are classified, columns the utterances that they draw on. `merge` has no effect: no words are
+    split.
+    """
     model, config = predictor.model, predictor.model.config
     turns = [
         speaker_and_utterance(turn) if isinstance(turn, str) else read_turn(turn, number)

@@ -51,6 +51,9 @@ def dialogues_from(texts: list[str]) -> list[Turns]:
 
 
 def read_lines(lines: Sequence[str]) -> list[Turns]:
-    """Dialogues from lines: one turn per line, "SPEAKER: UTTERANCE" or the utterance alone, and an empty line between dialogues."""
+    """
+    Dialogues from lines: one turn per line, "SPEAKER: UTTERANCE" or the utterance alone, and an empty line between
+    dialogues.
+    """
     groups = itertools.groupby(lines, key=bool)
     return [[speaker_and_utterance(line) for line in group] for filled, group in groups if filled]

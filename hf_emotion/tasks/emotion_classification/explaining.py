@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Shows what a classifier of texts looked at. Label-aware BERT: the attention of each label over the words. RoBERTa with ESA: the
-weight of each word in the pooled sentence, and the dimensions that are scaled most. Other models: the attention of the first token.
+weight of each word in the pooled sentence, and the dimensions that are scaled most. Other models: the attention of the first
+token.
 """
 
 from collections.abc import Sequence

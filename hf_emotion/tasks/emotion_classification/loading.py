@@ -31,8 +31,8 @@ def load_goemotions(
             header, no quoting). None: from the Hub, `google-research-datasets/go_emotions`, configuration "simplified".
         taxonomy: "goemotions" (28 labels), "ekman" (6 and neutral) or "sentiment" (3 and neutral).
         on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
-        everyday_copies: how many copies of the training sentences of the packaged corpora quickstart and everyday to add to the training part.
-            GoEmotions itself has only Reddit comments.
+        everyday_copies: how many copies of the training sentences of the packaged corpora quickstart and everyday to add to
+            the training part. GoEmotions itself has only Reddit comments.
     """
     if type(everyday_copies) is not int or everyday_copies < 0:
         raise ValueError(f"`everyday_copies` must be a whole number, 0 or more; got {everyday_copies!r}.")
@@ -187,8 +187,8 @@ def load_everyday(data_dir: str | Path | None = None) -> datasets.DatasetDict:
 
 def load_languages(data_dir: str | Path | None = None, language: str | None = None) -> datasets.DatasetDict:
     """
-    The small packaged test part in six languages: three sentences for each of GoEmotions' 28 labels in every language, CC0. Needs no
-    `data_dir`.
+    The small packaged test part in six languages: three sentences for each of GoEmotions' 28 labels in every language, CC0.
+    Needs no `data_dir`.
 
     Args:
         language: its ISO 639-1 code, "en", "de", "es", "fr", "pt" or "ru"; None: all six.

@@ -85,8 +85,8 @@ class Predictor:
 
         Raises:
             OSError: no such checkpoint, or one without a tokenizer or without the gate that it needs.
-            ValueError: see `windowing`; the taxonomy does not fit the model's labels; the model is for another task; `add_labels` for a model
-                that is exported, single-label or not label-aware, or that has such a label already.
+            ValueError: see `windowing`; the taxonomy does not fit the model's labels; the model is for another task;
+                `add_labels` for a model that is exported, single-label or not label-aware, or that has such a label already.
         """
         if add_labels:
             if taxonomy not in (None, NO_ROLL_UP):

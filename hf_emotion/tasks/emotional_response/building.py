@@ -34,12 +34,12 @@ GENERATORS: dict[str, type[PreTrainedModel]] = {
 
 def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
-    The encoder-decoder of a recipe, in float32, and its tokenizer: a plain GPT-2 or BERT checkpoint that is wrapped, or a generator
-    that is trained further. `emotion_tokens` gives the tokenizer a special token for each emotion.
+    The encoder-decoder of a recipe, in float32, and its tokenizer: a plain GPT-2 or BERT checkpoint that is wrapped, or a
+    generator that is trained further. `emotion_tokens` gives the tokenizer a special token for each emotion.
 
     Raises:
-        ValueError: the base model has another architecture; a trained generator has other emotions than the corpus, other norms than
-            `model_config` asks for, or tokens for emotions that the recipe does not have (or the other way round).
+        ValueError: the base model has another architecture; a trained generator has other emotions than the corpus, other
+            norms than `model_config` asks for, or tokens for emotions that the recipe does not have (or the other way round).
         OSError: no such base model.
     """
     path = resolve_base_model(recipe.base_model)

@@ -20,8 +20,8 @@ def bare(emoji: str) -> str:
 
 def strip_emojis(text: str, emojis: Iterable[str]) -> str:
     """
-    Remove these emojis, with their variation selectors and skin tones. The blanks around them become one, and none stays at the ends
-    of the text. All other characters stay as they are.
+    Remove these emojis, with their variation selectors and skin tones. The blanks around them become one, and none stays at
+    the ends of the text. All other characters stay as they are.
 
     The man's or woman's variant of one of the emojis (the emoji, U+200D and ♂ or ♀) is removed too; other emojis joined by U+200D,
     such as the heart on fire, are emojis of their own and stay.

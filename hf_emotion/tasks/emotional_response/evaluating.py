@@ -47,8 +47,8 @@ def evaluate_replies(
     intensity: float = 1.0,
 ) -> dict[str, Any]:
     """
-    Measure a generator on a fixed sample of contexts. Its replies in every emotion give `hits@k` and `identical_share`; its replies
-    in the emotion of the human reply give all other figures. Replies are sampled with the checkpoint's settings.
+    Measure a generator on a fixed sample of contexts. Its replies in every emotion give `hits@k` and `identical_share`; its
+    replies in the emotion of the human reply give all other figures. Replies are sampled with the checkpoint's settings.
 
     Args:
         generator: the generator.
@@ -183,7 +183,10 @@ def _token_ngram(generator: ReplyGenerator, replies: Sequence[str]) -> metrics.N
 
 
 def _as_words(generator: ReplyGenerator, replies: Sequence[str]) -> list[str]:
-    """Replies written so that `metrics.words.words` splits them into the generator's tokens; the token that ends a reply is left out."""
+    """
+    Replies written so that `metrics.words.words` splits them into the generator's tokens; the token that ends a reply is left
+    out.
+    """
     return [" ".join(f"t{token}" for token in ids[:-1]) for ids in generator.token_ids(replies)]
 
 

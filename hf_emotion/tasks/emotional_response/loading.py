@@ -205,7 +205,8 @@ def load_daily_dialog_replies(
 
     Raises:
         FileNotFoundError, OSError: no such folder or file; the download fails.
-        ValueError: `context_turns` is no positive whole number; a malformed file, dialogue or utterance, with file, line and reason.
+        ValueError: `context_turns` is no positive whole number; a malformed file, dialogue or utterance, with file, line and
+            reason.
     """
     _check_context_turns(context_turns)
     dialogues = load_daily_dialog(data_dir, on_bad_rows=on_bad_rows)

@@ -143,7 +143,10 @@ class OnnxReplyGenerator:
         emotion_ids: torch.LongTensor | None = None,
         emotion_weights: torch.FloatTensor | None = None,
     ) -> dict[str, torch.Tensor]:
-        """Run the encoder and return what `step` needs: keys and values of the contexts, γ and β of the decoder, an empty cache."""
+        """
+        Run the encoder and return what `step` needs: keys and values of the contexts, γ and β of the decoder, an empty
+        cache.
+        """
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask}

@@ -232,7 +232,10 @@ class ReplyGenerator:
         return np.concatenate(losses) if losses else np.empty(0)
 
     def token_ids(self, replies: Sequence[str]) -> list[list[int]]:
-        """The tokens of replies as the decoder writes them, cut to the model's positions, each with the token that ends a reply."""
+        """
+        The tokens of replies as the decoder writes them, cut to the model's positions, each with the token that ends a
+        reply.
+        """
         config = self.model.config
         if not len(replies):
             return []

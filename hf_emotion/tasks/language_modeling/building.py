@@ -103,7 +103,10 @@ def encode_conversations(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, l
 
 
 def _collate_blocks(rows: list[dict]) -> dict[str, torch.Tensor]:
-    """Pad blocks to the longest; the last block of a batch of conversations may be shorter. Padding at the end is never attended to."""
+    """
+    Pad blocks to the longest; the last block of a batch of conversations may be shorter. Padding at the end is never attended
+    to.
+    """
     longest = max(len(row["input_ids"]) for row in rows)
     ids = padded([row["input_ids"] for row in rows], 0)
     real = torch.arange(longest)[None] < torch.tensor([len(row["input_ids"]) for row in rows])[:, None]

@@ -180,7 +180,10 @@ def row_questions(predictor: TargetedPredictor, rows: Dataset) -> list[Question]
 
 
 def word_scores(predictor: TargetedPredictor, reading: Reading, label: int, method: str) -> np.ndarray:
-    """(words,) float64. "attention" means the attention of the first token in the last layer, mean over heads; for QACG-BERT the combined one."""
+    """
+    (words,) float64. "attention" means the attention of the first token in the last layer, mean over heads; for QACG-BERT the
+    combined one.
+    """
     model = predictor.model
     if method != METHODS[0]:
         return attribute_words(model, predictor.tokenizer, reading, label, method)[0]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Measures what contexts do inside a trained CG-BERT or QACG-BERT: the observations of section 4.6 (figure 4), as numbers. Counts rows
-of a split whose label is not "none", all layers and heads, real tokens only.
+Measures what contexts do inside a trained CG-BERT or QACG-BERT: the observations of section 4.6 (figure 4), as numbers.
+Counts rows of a split whose label is not "none", all layers and heads, real tokens only.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,10 @@ GUIDED = ("cg-bert", "qacg-bert")
 
 
 def of_run(report: dict[str, Any]) -> Callable[..., dict[str, Any]] | None:
-    """A function (run, split, data_dir) -> `describe` with a histogram for each NAME, for the run of this metrics.json; None: no gates."""
+    """
+    A function (run, split, data_dir) -> `describe` with a histogram for each NAME, for the run of this metrics.json; None: no
+    gates.
+    """
     return partial(_of_run, report) if report["model_type"] in GUIDED else None
 
 
@@ -108,8 +111,8 @@ def describe(rows: int, values: dict[str, list[np.ndarray]]) -> dict[str, Any]:
 
     Returns:
         {"rows": n, NAME: {"mean", "std", "negative": share below 0, "quartiles": [.25, .5, .75]}} for each NAME of `collect`;
-        `quasi_attention` also has "between_0.25_and_0.5", the share between these bounds. `by_layer`: the mean and the share below 0 of each
-        gate in each layer.
+        `quasi_attention` also has "between_0.25_and_0.5", the share between these bounds. `by_layer`: the mean and the share
+        below 0 of each gate in each layer.
     """
     result: dict[str, Any] = {"rows": rows, "by_layer": {}}
     for name, layers in values.items():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Loads aspect sentiment corpora: SentiHood (targets and aspects), the restaurants of SemEval-2014 and the packaged reviews (aspects).
+Loads aspect sentiment corpora: SentiHood (targets and aspects), the restaurants of SemEval-2014 and the packaged reviews
+(aspects).
 
 A row asks about one aspect (of one target) of a sentence. Columns: `id` (string: sentence id, target if any, and aspect,
 joined by "/"; no other row of the split has it), `text` (string, NFC, stripped, what the model reads), `target` (`ClassLabel`;

@@ -108,7 +108,10 @@ class TargetedPredictor:
         return self.present(probabilities, pairs, len(texts)), _by_text(found, pairs, len(texts))
 
     def pairs(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> list[Pair]:
-        """The questions about texts: every aspect of the given targets, or of the targets that each text names. Errors as in a call."""
+        """
+        The questions about texts: every aspect of the given targets, or of the targets that each text names. Errors as in a
+        call.
+        """
         config = self.model.config
         if targets is not None and (isinstance(targets, str) or not targets):
             raise ValueError(f"`targets` must be a list of names, at least one of {config.targets}; got {targets!r}.")
@@ -171,8 +174,8 @@ class TargetedPredictor:
 
     def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[dict]], Unread]:
         """
-        For each text its labels except "none", as {"label": "TARGET/ASPECT/LABEL", "score"}, and what the model cannot read of it; no
-        labels if it names no target.
+        For each text its labels except "none", as {"label": "TARGET/ASPECT/LABEL", "score"}, and what the model cannot read
+        of it; no labels if it names no target.
         """
         self.check_top_k(top_k)
         config = self.model.config

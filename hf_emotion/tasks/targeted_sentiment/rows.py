@@ -71,8 +71,8 @@ def none_label(names: Iterable[str]) -> str | None:
 
 def add_none_rows(rows: Rows, aspects: Sequence[str], label: str) -> None:
     """
-    Give each text (and target) a row with the label for every aspect that none of its rows names. The rows of a text and target are
-    then together, in the order of the aspects.
+    Give each text (and target) a row with the label for every aspect that none of its rows names. The rows of a text and
+    target are then together, in the order of the aspects.
     """
     asked: dict[tuple, list[dict[str, Any]]] = {}
     for row in rows.rows:
