@@ -252,7 +252,7 @@ class TestInputs:
 
     def test_no_rows(self, case_id):
         inputs = {name: value[:0] for name, value in BY_ID[case_id].make_inputs(2, 5, 0).items()}
-        self.refuse(case_id, "there must be a row at least", **inputs)
+        self.refuse(case_id, "there must be at least one row", **inputs)
 
     def test_dimensions(self, case_id):
         self.refuse(case_id, "must have shape", input_ids=torch.ones(2, 5, 1, dtype=torch.long), attention_mask=None)
