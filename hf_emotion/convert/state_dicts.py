@@ -333,9 +333,7 @@ def _check_weights(weights: Mapping[str, torch.Tensor], expected: Mapping[str, t
     missing = [name for name in expected if name not in weights]
     unknown = [name for name in weights if name not in expected]
     if missing or unknown:
-        parts = [f"it lacks {_some(missing)}"] * bool(missing) + [f"it has the unknown {_some(unknown)}"] * bool(
-            unknown
-        )
+        parts = [f"it lacks {_some(missing)}"] * bool(missing) + [f"unknown: {_some(unknown)}"] * bool(unknown)
         raise ValueError(f"the state dict does not fit the configuration: {'; '.join(parts)}.")
     wrong = [
         _wrong_shape(name, tuple(tensor.shape), expected[name])

@@ -393,7 +393,7 @@ def changed(weights: dict[str, torch.Tensor], **changes) -> dict[str, torch.Tens
             {"classifier__bias": None, "classifier__scale": torch.ones(1)},
             r"lacks classifier\.bias; .* classifier\.scale",
         ),
-        ({"module__classifier__bias": torch.ones(7)}, r"unknown module\.classifier\.bias\.$"),
+        ({"module__classifier__bias": torch.ones(7)}, r"unknown: module\.classifier\.bias\.$"),
         ({"bert__embeddings__LayerNorm__weight": torch.ones(12)}, "same parameter twice: bert.embeddings.LayerNorm"),
         ({"classifier__weight": torch.ones(8, 12)}, r"classifier\.weight has shape \(8, 12\), expected \(7, 12\)"),
         ({"classifier__bias": torch.ones(7)}, r"one floating dtype, found .*torch\.float32 \(classifier\.bias\)"),
@@ -410,7 +410,7 @@ def test_state_dicts_that_do_not_fit_name_the_tensors(changes, message):
     ("changes", "message"),
     [
         ({"W": None}, r"it lacks W\.$"),
-        ({"bert__extra": torch.ones(1)}, r"unknown are bert\.extra\.$"),
+        ({"bert__extra": torch.ones(1)}, r"unknown: bert\.extra\.$"),
         ({"W": torch.ones(12, 5)}, r"W has shape \(12, 5\), expected \(12, 12\)"),
         ({"W": torch.ones(12, 12, dtype=torch.long)}, r"one floating dtype, found .*torch\.int64 \(W\)"),
     ],
@@ -423,7 +423,7 @@ def test_label_aware_state_dicts_that_do_not_fit_name_the_tensors(changes, messa
 def test_many_names_are_cut_short():
     with pytest.raises(ValueError, match=r"it lacks (\S+, ){9}\S+ and \d+ more\.$"):
         quasi_attention_absa(absa_weights("shared"), {**ABSA_SIZES, "num_hidden_layers": 4})
-    with pytest.raises(ValueError, match=r"unknown are (\S+, ){9}\S+ and \d+ more\.$"):
+    with pytest.raises(ValueError, match=r"unknown: (\S+, ){9}\S+ and \d+ more\.$"):
         quasi_attention_absa(absa_weights("shared"), {**ABSA_SIZES, "num_hidden_layers": 1})
 
 
@@ -454,7 +454,7 @@ def test_gate_biases_come_all_together():
         ({"model_type": "label-aware-bert"}, "`model_type` must be one of .*'cg-bert', 'qacg-bert'"),
         ({"context_heads": "per_head"}, r"context_for_q\.weight has shape \(4, 12\), expected \(12, 12\)"),
         ({"gate_bias": True}, r"it lacks .*lambda_q_query_layer\.bias"),
-        ({"use_pooler": False}, r"unknown are bert\.pooler\.dense\.weight, bert\.pooler\.dense\.bias"),
+        ({"use_pooler": False}, r"unknown: bert\.pooler\.dense\.weight, bert\.pooler\.dense\.bias"),
         ({"num_attention_heads": 5}, "context_for_q.weight has shape|not a multiple"),
     ],
 )

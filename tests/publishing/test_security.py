@@ -349,7 +349,7 @@ def test_links_to_elsewhere_are_not_followed(run, tmp_path, name):
     secret = tmp_path / f"secret-{name}"
     shutil.move(run / name, secret)
     (run / name).symlink_to(secret)
-    with pytest.raises(ValueError, match=f"{name} is a link to a file outside of the run folder: put the file itself"):
+    with pytest.raises(ValueError, match=f"{name} is a link to a file outside the run folder: put the file itself"):
         push(run, NAME, dry_run=True)
     with pytest.raises(ValueError, match="is a link to a file outside"):
         release([run], tmp_path / "released")

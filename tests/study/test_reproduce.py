@@ -259,7 +259,7 @@ class TestReproduce:
             (tmp_path / parent / "encoder").mkdir(parents=True)
         for _ in range(2):
             reproduce.reproduce("goemotions", tmp_path / "a" / "encoder", **places)
-        with pytest.raises(ValueError, match="b/encoder', but the run in .* is of .*a/encoder', .* another --records"):
+        with pytest.raises(ValueError, match="b/encoder', but the run in .* used .*a/encoder', .* another --records"):
             reproduce.reproduce("goemotions", tmp_path / "b" / "encoder", **places)
         assert len(trained) == 1
 

@@ -285,7 +285,10 @@ class TestSemEval2014:
             (raw("<text>a <b>c</b></text><aspectCategories/>"), "must have a <text> without elements in it"),
             *((raw(f"<text>{text}</text><aspectCategories/>"), "the text is empty") for text in (" ", "")),
             (raw("<text>a</text>"), "no <aspectCategories> .*gold"),
-            (raw("<text>a</text><aspectCategories><aspectTerm/></aspectCategories>"), "alone, got <aspectTerm>"),
+            (
+                raw("<text>a</text><aspectCategories><aspectTerm/></aspectCategories>"),
+                "only <aspectCategory>, got <aspectTerm>",
+            ),
             (category('category="food"'), "an aspectCategory has no 'polarity'"),
             (category('polarity="neutral"'), "an aspectCategory has no 'category'"),
             (

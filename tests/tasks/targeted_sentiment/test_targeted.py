@@ -985,8 +985,8 @@ class TestConvertCommand:
         output = invoke("convert", reference, tmp_path / "ours").splitlines()
         read = len(absa_weights("shared")) - 4
         assert output == [
-            f"QACGBertForSequenceClassification written to {tmp_path / 'ours'}: {read} tensors read, 4 without effect on "
-            "any output left out",
+            f"QACGBertForSequenceClassification written to {tmp_path / 'ours'}: {read} tensors read, 4 left out because "
+            "no output depends on them",
             "no tokenizer beside the checkpoint: save the one it was trained with into the folder before `predict`",
         ]
         AutoModelForSequenceClassification.from_pretrained(tmp_path / "ours")
