@@ -11,7 +11,7 @@ BIN := .venv/bin
 RUNS ?= $(wildcard runs/goemotions_laa_ce runs/emotion6_esa runs/meld_bilstm_attention runs/sentihood_qacg_aux)
 
 .PHONY: quickstart ready test test-full endurance nightly lint format docs bench bench-full release
-# First the ready model answers; then it is fine-tuned on a small corpus. Figures on that corpus and answers before and after, and where the time went.
+# The ready model answers, is measured and fine-tuned on a small corpus, and answers again; each step prints its seconds.
 SENTENCES := "Thank you so much for sitting with me at the clinic." \
   "Why on earth would anyone put the light switch behind the wardrobe?" \
   "My stomach is in knots, the interview starts in an hour." \
@@ -32,8 +32,8 @@ quickstart: .venv/installed
 	$(BIN)/hf-emotion predict runs/quickstart $(SENTENCES)
 	$(call TOOK,five answers of the fine-tuned model)
 
-# The ready models of the package, anew, and for this user alone those of corpora whose terms do not let us ship a model. DATA names the folder with
-# the corpora.
+# Trains the packaged ready models anew. Also trains, only for this user, the models of corpora whose terms do not let us ship a model.
+# DATA names the folder with the corpora.
 READY ?= $(HOME)/.cache/hf-emotion/ready
 ready: .venv/installed
 	rm -rf runs/ready_goemotions runs/ready_goemotions_full runs/ready_reviews build/ready
@@ -49,7 +49,7 @@ ready: .venv/installed
 	done
 	@echo 'build/ready holds the new models; copy them to hf_emotion/ready to ship them.'
 
-# Files in the order of tests/conftest.py: the longest one first. -rs: what is skipped, and why.
+# Test files run in the order of tests/conftest.py, the longest first. -rs lists what is skipped, and why.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs -n 2 --dist loadfile --no-loadscope-reorder
 test: lint
 	$(PYTEST) -m "not slow"
@@ -57,13 +57,13 @@ test: lint
 test-full: lint
 	$(PYTEST)
 
-# Hours of faults: trainings and jobs killed, a predictor shared by threads, files and arguments of all kinds. Writes
-# benchmarks/dependability.json, from which the book has its figures.
+# Provokes faults for hours: kills trainings and jobs, shares a predictor among threads, tries files and arguments of all kinds. Writes
+# benchmarks/dependability.json, from which the book takes its figures.
 endurance: .venv/installed
 	$(BIN)/python -m tests.endurance
 
-# What `make test` runs in its smallest form: the faults in full, the oldest supported transformers beside the installed one (fetched once
-# into build/), the record of behaviour, and the benchmarks in their small sizes. benchmarks/RESULTS.md stays as it is.
+# Runs in full what `make test` runs in its smallest form: the faults, the oldest supported transformers beside the installed one (fetched
+# once into build/), the record of behaviour, and the benchmarks in their small sizes. benchmarks/RESULTS.md does not change.
 nightly: endurance
 	$(BIN)/python tests/compatibility.py build/compatibility
 	mkdir -p build/nightly
@@ -80,7 +80,7 @@ format: .venv/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The book, in build/docs; nothing but the first installation asks the network.
+# Builds the book into build/docs; only the first installation needs the network.
 .venv/docs: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch $@
@@ -88,7 +88,7 @@ format: .venv/installed
 docs: .venv/docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs build/docs
 
-# Writes benchmarks/RESULTS.md. DATA: the folder with the corpora; CHECKPOINT and TARGETED: trained models of emotions and of aspects.
+# Writes benchmarks/RESULTS.md. DATA: the folder with the corpora. CHECKPOINT and TARGETED: trained models for emotions and for aspects.
 bench: .venv/installed
 	$(BIN)/python benchmarks/run_all.py
 

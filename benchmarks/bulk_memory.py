@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-P10: peak memory of `hf-emotion predict --input` over a short and over a long file, each in a process of its own, with a small
-model: memory must not grow with the rows.
+P10: peak memory of `hf-emotion predict --input` on a short and on a long file, each in its own process, with a small model: memory
+must not grow with the rows.
 
     python benchmarks/bulk_memory.py --rows 10000 1000000
 """
@@ -21,7 +21,7 @@ from hf_emotion.runtime.base_models import load_base_tokenizer
 
 
 def save_small_base(folder: Path, tokenizer_of: str) -> Path:
-    """A BERT that is small, with another's tokenizer."""
+    """Save a small BERT with the tokenizer of another model."""
     tokenizer = load_base_tokenizer(tokenizer_of)
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
     BertModel(BertConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(folder)
@@ -40,7 +40,9 @@ def write_texts(path: Path, rows: int) -> Path:
 
 def main(argv: Sequence[str] | None = None) -> list[dict]:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, nargs=2, default=[2000, 50_000], help="of the short and the long file")
+    parser.add_argument(
+        "--rows", type=int, nargs=2, default=[2000, 50_000], help="rows of the short and of the long file"
+    )
     parser.add_argument("--base-model", default="minilm", help="whose tokenizer is used")
     arguments = parse(parser, argv, pairs=1)
     short, long = arguments.rows

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-P8: `Predictor` against the stock text-classification pipeline in batches of 32, same checkpoint, all labels of each text ranked;
-and against itself with the model exported as int8, with the macro-F1 lost where checkpoint and corpus are given; with --dtype
-against itself in half precision. Without a checkpoint an untrained label-aware model, without a corpus synthetic texts as long as
-GoEmotions'.
+P8: `Predictor` against the stock text-classification pipeline in batches of 32, with the same checkpoint and all labels of each text
+ranked. Also against itself exported as int8, with the loss of macro-F1 if checkpoint and corpus are given; with --dtype against
+itself in half precision. Default: an untrained label-aware model and synthetic texts as long as GoEmotions'.
 
     python benchmarks/bulk_prediction.py runs/goemotions_laa_ce --data-dir DATA --rows 20000
 """
@@ -29,9 +28,11 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     parser.add_argument("--base-model", default="minilm")
     parser.add_argument("--dataset", default="goemotions")
     parser.add_argument("--data-dir", help="folder with the corpus; default: synthetic texts")
-    parser.add_argument("--rows", type=int, default=2000, help="texts, of a corpus from the first training row")
+    parser.add_argument(
+        "--rows", type=int, default=2000, help="number of texts; from a corpus the first training rows"
+    )
     parser.add_argument("--no-onnx", action="store_true", help="leave the exported model out")
-    parser.add_argument("--dtype", choices=["bfloat16", "float16"], help="measure the predictor with it too")
+    parser.add_argument("--dtype", choices=["bfloat16", "float16"], help="also measure the predictor in this dtype")
     arguments = parse(parser, argv)
     if arguments.data_dir is None:
         texts, source = synthetic_texts(arguments.rows), "synthetic texts"
@@ -87,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
 
 
 def _check_equal(ours: list[list[dict]], theirs: list[list[dict]]) -> None:
-    """The same probability of every label."""
+    """Check that both give every label the same probability."""
     for one, other in zip(ours, theirs, strict=True):
         expected = {item["label"]: item["score"] for item in other}
         assert len(one) == len(expected)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 P7: one epoch of GoEmotions, end to end (tokenisation, training, evaluation on the development part, checkpoint), as `hf-emotion
-train` runs it, where batches hold texts of one length and are padded to the longest; against the same with random batches
-padded to a fixed length. Without a corpus 1,024 synthetic texts of the same lengths.
+train` runs it: batches hold texts of similar length and are padded to the longest. Against the same with random batches
+padded to a fixed length. Without a corpus: 1,024 synthetic texts of the same lengths.
 
     python benchmarks/epoch.py --data-dir DATA --base-model google-bert/bert-base-cased --pairs 3
 """
@@ -26,7 +26,7 @@ from hf_emotion.training.seeds import fit_model
 
 
 def train_epoch(recipe: Recipe, splits: DatasetDict, fixed_length: int | None) -> None:
-    """Our training; with a fixed length the stock example's batches in the same Trainer."""
+    """Run our training; with a fixed length the same Trainer gets the batches of the stock example."""
     sampling = "group_by_length" if fixed_length is None else "random"
     arguments = {**recipe.training_arguments, "train_sampling_strategy": sampling}
     recipe = dataclasses.replace(recipe, training_arguments=arguments)
@@ -55,13 +55,13 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     parser.add_argument("--base-model", default="minilm")
     parser.add_argument("--data-dir", help="folder with the corpus; default: synthetic texts")
     parser.add_argument(
-        "--rows", type=int, default=1024, help="of the synthetic training part; an eighth is development"
+        "--rows", type=int, default=1024, help="rows of the synthetic training part; an eighth of them is development"
     )
-    parser.add_argument("--lengths", type=int, nargs="+", default=[128, 50], help="of the fixed padding")
+    parser.add_argument("--lengths", type=int, nargs="+", default=[128, 50], help="tokens of the fixed padding")
     arguments = parse(parser, argv, pairs=3)
     overrides = ["num_train_epochs=1", "disable_tqdm=true", 'logging_strategy="no"']
     recipe = load_recipe(arguments.recipe, [f"base_model={arguments.base_model}", *overrides])
-    # No text is cut by the shortest padding.
+    # Even the shortest padding cuts no text.
     recipe = dataclasses.replace(recipe, max_length=min(recipe.max_length, *arguments.lengths))
     if arguments.data_dir is None:
         parts = {"train": arguments.rows, "validation": max(1, arguments.rows // 8)}

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-P13: the first answer. Processor seconds of the whole command `hf-emotion predict MODEL TEXT`, against a program that imports torch,
-loads the same checkpoint by AutoModelForSequenceClassification and runs it: for the checkpoint and for its exported folder, in turn,
-each in a process of its own, with cached bytecode. Also the memory, and the heavy modules that the command imports beyond those of the
-program.
+P13: the first answer. Processor seconds of the whole command `hf-emotion predict MODEL TEXT`, for a checkpoint and for its exported
+folder, against a program that imports torch, loads the same checkpoint by AutoModelForSequenceClassification and runs it. They run
+in turn, each in its own process, with cached bytecode. Also the memory, and the heavy modules that only the command imports.
 
     python benchmarks/first_answer.py
     python benchmarks/first_answer.py --checkpoint runs/goemotions_laa_ce --exported runs/goemotions_laa_ce-onnx
@@ -22,7 +21,7 @@ from texts import save_untrained
 
 
 TEXT = "I am so happy that you are here today."
-# Least that an answer of torch needs. The checkpoint's own code stands for `hf_emotion.modeling`.
+# The least that an answer with torch needs. The checkpoint's own code replaces `hf_emotion.modeling`.
 FLOOR = """
 import sys
 import torch
@@ -34,7 +33,7 @@ with torch.inference_mode():
     print(model(**tokenizer(text, return_tensors="pt")).logits.sigmoid().tolist())
 """
 HEAVY = ("datasets", "matplotlib", "pandas", "pyarrow", "scipy", "sklearn", "torch", "transformers")
-# Runs what follows as `python` would (-m MODULE or -c CODE), then tells the modules.
+# Runs its arguments as `python` would (-m MODULE or -c CODE), then prints the imported modules.
 MODULES = """
 import json, runpy, sys
 how, what, *rest = sys.argv[1:]
@@ -52,7 +51,7 @@ print(json.dumps(sorted(name for name in sys.modules if "." not in name)), file=
 
 
 def heavy_modules(command: Sequence[str]) -> list[str]:
-    """Which of `HEAVY` are imported when a command, `-m MODULE ...` or `-c CODE ...` of Python, ends."""
+    """Which of `HEAVY` a Python command, `-m MODULE ...` or `-c CODE ...`, has imported when it ends."""
     command = [sys.executable, "-c", MODULES, *command]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return sorted(set(HEAVY) & set(json.loads(done.stderr.splitlines()[-1])))
@@ -84,7 +83,7 @@ def compare(checkpoint: str, exported: str, pairs: int, threads: int) -> list[di
         "the checkpoint": ["-m", "hf_emotion", "predict", checkpoint, TEXT],
         "the exported folder": ["-m", "hf_emotion", "predict", exported, TEXT],
     }
-    # The first run of each writes bytecode; it also tells the modules.
+    # The first run of each writes bytecode and prints the modules.
     modules = {name: heavy_modules(command) for name, command in sides.items()}
     runs: dict[str, list[Spent]] = {name: [] for name in sides}
     for _ in range(pairs):
@@ -100,7 +99,7 @@ def compare(checkpoint: str, exported: str, pairs: int, threads: int) -> list[di
     rows.append(result("P13", "predict with the exported folder, wall time", wall, "s", at_most=1.5))
     for name, series in runs.items():
         rows.append(result("P13", f"memory of {name}", [run.memory for run in series], "MiB"))
-    # Exported models need none of them.
+    # An exported model needs no heavy module.
     for name, allowed in (("the checkpoint", modules["the program"]), ("the exported folder", [])):
         more = [module for module in modules[name] if module not in allowed]
         work = f"heavy modules too many with {name}: {', '.join(more) or 'none'}"

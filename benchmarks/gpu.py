@@ -21,7 +21,7 @@ REPEATS = 10
 
 
 def seconds_on_gpu(action: Callable[[], object]) -> float:
-    """Mean of some calls, from event to event."""
+    """Mean seconds of some calls, measured by CUDA events."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     for _ in range(REPEATS):

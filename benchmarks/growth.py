@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How cost grows with labels, length, batch, layers, emotions and rows: seconds of ours and of the stock peer, a PNG for each sweep.
+Measures how cost grows with labels, length, batch, layers, emotions and rows: seconds of our model and of the stock peer,
+with a PNG for each sweep.
 
     python benchmarks/growth.py --size minilm --sweep labels --sweep length
 """
@@ -27,11 +28,11 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import LogLocator, NullLocator
 
 
-Sides = dict[str, Callable[[], object]]  # name -> what is timed; the last one is the stock peer
+Sides = dict[str, Callable[[], object]]  # name -> the function to time; the last one is the stock peer
 
 
 def classifiers(model_type: str, size: str, batch_size: int = 8, length: int = 64, **fields) -> Sides:
-    """Train steps of a classifier of ours and of BERT."""
+    """Train steps of one of our classifiers and of BERT."""
     extra = {"num_contexts": 8} if model_type == "qacg-bert" else {}
     problem = "multi_label_classification" if model_type == "label-aware-bert" else "single_label_classification"
     shared = {**SIZES[size], "num_labels": 3, "problem_type": problem, "max_position_embeddings": 512, **fields}
@@ -74,7 +75,7 @@ def bulk(checkpoint: Path, rows: int) -> Sides:
 
 
 def sweeps(size: str, checkpoint: Path) -> dict[str, tuple[str, list[int], list[int], Callable[[int], Sides]]]:
-    """Name -> label of the axis, values, the values of a quick look, what is measured at a value."""
+    """Name -> label of the axis, values, values for a quick look, function from a value to the functions to time."""
     return {
         "labels": (
             "labels (train step, 8 texts of 64 tokens)",
@@ -117,8 +118,8 @@ def sweeps(size: str, checkpoint: Path) -> dict[str, tuple[str, list[int], list[
 
 def draw(path: Path, label: str, values: list[int], series: dict[str, list[float]]) -> None:
     """
-    Seconds against the size, both logarithmic: a straight line of slope 1 is linear growth. Times that hardly change have an
-    axis from 0.
+    Plot seconds against the size on logarithmic axes: a straight line of slope 1 is linear growth. If times hardly change, their
+    axis is linear and starts at 0.
     """
     figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
     for (name, times), (colour, marker, line) in zip(
@@ -147,9 +148,9 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sweep", action="append", choices=names, help="default: all")
     parser.add_argument("--size", default="minilm", choices=SIZES)
-    parser.add_argument("--base-model", default="minilm", help="of the sweep over rows")
+    parser.add_argument("--base-model", default="minilm", help="checkpoint for the sweep over rows")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help="for growth-SWEEP.png")
-    parser.add_argument("--quick", action="store_true", help="two small values of each sweep")
+    parser.add_argument("--quick", action="store_true", help="measure only two small values of each sweep")
     arguments = parse(parser, argv, pairs=5)
     rows = []
     with tempfile.TemporaryDirectory() as folder:

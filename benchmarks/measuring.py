@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What the benchmarks share. Times are compared in one process with the runs interleaved (A B A B ...), after warm-up: what counts
-is the median of the paired ratios, with their quartiles.
+What the benchmarks share. Times are compared in one process with interleaved runs (A B A B ...) after a warm-up. The result is the
+median of the paired ratios, with quartiles.
 """
 
 import argparse
@@ -28,10 +28,10 @@ PACKAGES = ("torch", "transformers", "tokenizers", "onnxruntime")
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None, pairs: int = 7) -> argparse.Namespace:
-    """The arguments, with those that every benchmark has; prints the machine."""
+    """Parse the arguments, including those that every benchmark has, and print the machine."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--pairs", type=int, default=pairs, help="measurements of each side (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="of torch (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of torch (default: %(default)s)")
     parser.add_argument("--output", type=Path, help="JSON file for the results")
     arguments = parser.parse_args(argv)
     if arguments.pairs < 1:
@@ -63,7 +63,7 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def interleaved(actions: Sequence[Callable[[], object]], pairs: int, warm_up: int = 2) -> list[list[float]]:
-    """Seconds of each action, [actions][pairs]: all once, all again, ..."""
+    """Seconds of each action, [actions][pairs]; every round runs all actions once."""
     for action in list(actions) * warm_up:
         action()
     rounds = [[seconds(action) for action in actions] for _ in range(pairs)]
@@ -88,7 +88,7 @@ def ratio(
     unit: str = "s",
 ) -> dict:
     """
-    A result: ours / peer where small is good (`at_most`), or peer / ours, the speed-up (`at_least`). Without a target: ours / peer.
+    A result: ours / peer with the target `at_most` or without one; peer / ours, the speed-up, with the target `at_least`.
     """
     ratios = [b / a if at_least is not None else a / b for a, b in zip(ours, peer, strict=True)]
     values = {"ours": statistics.median(ours), "peer": statistics.median(peer), "unit_of_both": unit}
@@ -104,7 +104,7 @@ def result(
     at_least: float | None = None,
     **details,
 ) -> dict:
-    """One row of the table, printed too: the median of some values against a target, if there is one."""
+    """Make and print one row of the table: the median of some values, and the target if there is one."""
     low, median, high = spread(values)
     row = {
         "question": question,
@@ -138,12 +138,12 @@ def verdict(row: dict) -> str:
 
 
 def save(arguments: argparse.Namespace, rows: list[dict]) -> None:
-    """The rows and what they were measured with, to `--output`."""
+    """Write the rows, and what they were measured with, to `--output`."""
     if arguments.output is not None:
         write_json(arguments.output, {"machine": machine(arguments.threads), "rows": rows})
 
 
-# A process starts with the peak of the one that starts it: a small one has to stand between.
+# A process inherits the peak memory of its parent, so a small process must stand between.
 _STARTER = """
 import json, resource, subprocess, sys, time
 start = time.perf_counter()
@@ -156,7 +156,7 @@ sys.exit(code)
 
 @dataclass(frozen=True)
 class Spent:
-    """What a command took from its start to its end: seconds of processors and of the clock, largest resident memory in MiB."""
+    """What a command used from start to end: processor seconds, wall-clock seconds, largest resident memory in MiB."""
 
     processor: float
     wall: float
@@ -168,7 +168,7 @@ def spent(command: Sequence[str | os.PathLike], **variables: str) -> Spent:
     Run a command, with further environment variables.
 
     Raises:
-        subprocess.CalledProcessError: the command failed; what it wrote to stderr has been shown.
+        subprocess.CalledProcessError: the command failed; its stderr has been shown.
     """
     starter = [sys.executable, "-I", "-S", "-c", _STARTER]
     environment = {**os.environ, **variables}
@@ -178,7 +178,7 @@ def spent(command: Sequence[str | os.PathLike], **variables: str) -> Spent:
     processor, wall, memory = json.loads(done.stdout)
     return Spent(
         processor, wall, memory / (2**20 if sys.platform == "darwin" else 2**10)
-    )  # bytes there, KiB elsewhere
+    )  # bytes on macOS, KiB elsewhere
 
 
 def peak_memory(command: Sequence[str | os.PathLike]) -> float:

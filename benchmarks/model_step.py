@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 P1-P4: our classifiers against the stock BERT (RoBERTa) classifier with the same encoder: forward pass ("forward"), forward and
-backward ("backward"), train step with AdamW ("step"), and the peak memory of a process that trains ("memory", above what the
-imports take). With --naive also the published formulas as they stand (naive.py) against stock.
+backward ("backward"), train step with AdamW ("step"), and the peak memory of a process that trains ("memory", without the
+imports). With --naive also the published formulas without short cuts (naive.py) against stock.
 
     python benchmarks/model_step.py --model qacg-bert --size base --shape 8x64 --shape 4x128 --naive
 """
@@ -80,7 +80,7 @@ def inputs_for(config, batch_size: int, length: int) -> dict[str, torch.Tensor]:
 
 
 def step_of(model, inputs, kind: str) -> Callable[[], None]:
-    """What is timed; "forward" without gradients and dropout."""
+    """The function to time; "forward" runs without gradients and dropout."""
     if kind == "forward":
         model.eval()
 
@@ -104,7 +104,7 @@ def step_of(model, inputs, kind: str) -> Callable[[], None]:
 def measure(
     model_type: str, size: str, shape: str, kind: str, pairs: int, options: dict, sides: Sequence[str]
 ) -> dict[str, list[float]]:
-    """Seconds, or MiB once, of each side."""
+    """The seconds of each side, one value per pair; for "memory" one value in MiB."""
     if kind == "memory":
         command = [sys.executable, __file__, "--model", model_type, "--size", size, "--shape", shape]
         command += ["--options", json.dumps(options), "--threads", str(torch.get_num_threads()), "--trainer"]
@@ -120,11 +120,11 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", action="append", choices=EXTRA, help="default: all")
     parser.add_argument("--size", default="base", choices=SIZES)
-    parser.add_argument("--shape", action="append", help="BATCHxLENGTH; default: those of the targets")
+    parser.add_argument("--shape", action="append", help="BATCHxLENGTH; default: the shapes of the targets")
     parser.add_argument("--kind", action="append", choices=KINDS, help="default: all")
     parser.add_argument("--options", type=json.loads, default={}, help="JSON: fields of our configuration")
-    parser.add_argument("--naive", action="store_true", help="measure naive.py too")
-    # What "memory" starts: a process that trains one side and prints nothing.
+    parser.add_argument("--naive", action="store_true", help="also measure naive.py")
+    # "memory" starts this: a process that trains one side and prints nothing.
     parser.add_argument("--trainer", choices=["imports", "stock", "ours", "naive"], help=argparse.SUPPRESS)
     arguments = parse(parser, argv, pairs=9)
     if arguments.trainer is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The published formulas as they stand, without any of our short cuts: `naive(model)` has the result of `model` and the cost of
-writing the formulas down. The context stands beside every token before W_c, attention maps are explicit, labels are looped
-over, and a Mod-LN computes γ and β anew for every token.
+The published formulas without any of our short cuts: `naive(model)` gives the result of `model` at the cost of the literal
+formulas. Every token is concatenated with the context before W_c, attention maps are explicit, labels are looped over, and a
+Mod-LN computes γ and β anew for every token.
 
 Shapes: B batch, L tokens, d hidden size, h heads, d_h = d/h, g context heads (1 or h), E emotions.
 """
@@ -22,8 +22,8 @@ from transformers import PreTrainedModel
 
 class NaiveContextGuidance(ContextGuidance):
     """
-    Sections 3.3 and 3.6 with one matrix W_c (d, 2d), `both_weight`, instead of our `context_weight` and `hidden_weight`; heads
-    stand before positions: (B, h, L, d_h).
+    Sections 3.3 and 3.6 with one matrix W_c (d, 2d), `both_weight`, instead of our `context_weight` and `hidden_weight`; the
+    dimension of heads comes before positions: (B, h, L, d_h).
     """
 
     def context(self, hidden_states, context_embeds):
@@ -51,7 +51,7 @@ class NaiveQuasiContextGuidance(NaiveContextGuidance, QuasiContextGuidance):
         key = F.linear(context, self.key_weight, self.key_bias)
         if not self.shared:
             query, key = self.dropout(query), self.dropout(key)
-        # Every head has its own map, also where the context is the same for all.
+        # Every head has its own map, even if all share one context.
         return heads(query, shape[-1]).expand(shape), heads(key, shape[-1]).expand(shape)
 
 
@@ -61,10 +61,10 @@ def heads(states, head_size):
 
 
 class NaiveGuided:
-    """What both context-guided attentions are made of."""
+    """The parts that both context-guided attentions share."""
 
     def guided(self, hidden_states, context_embeds):
-        """Queries, keys and values (B, h, L, d_h), and what `NaiveContextGuidance` makes of them."""
+        """Queries, keys and values (B, h, L, d_h), and what `NaiveContextGuidance` returns for them."""
         parts = (heads(part(hidden_states), self.attention_head_size) for part in (self.query, self.key, self.value))
         query, key, value = parts
         return query, key, value, *self.score(hidden_states, query, key, context_embeds)
@@ -106,7 +106,7 @@ class NaiveQACGBertSelfAttention(NaiveGuided, QACGBertSelfAttention):
 
 
 class NaiveLabelAwarePooling(LabelAwarePooling):
-    """Section 3.2, one label after the other."""
+    """Section 3.2, with a loop over the labels."""
 
     def forward(self, hidden_states, token_mask):
         projected = hidden_states @ self.weight  # W h_j, (B, L, d')
@@ -123,7 +123,7 @@ class NaiveLabelAwarePooling(LabelAwarePooling):
 
 
 class NaiveModulatedLayerNorm(ModulatedLayerNorm):
-    """Eqs. 1-3 at every token."""
+    """Eqs. 1-3, computed for every token."""
 
     def forward(self, states, emotion_weights, _):
         """x (B, L, d), c (B, 1, E) -> (B, L, d)."""
@@ -165,8 +165,8 @@ CLASSES = {
 
 def naive(model: PreTrainedModel) -> PreTrainedModel:
     """
-    A copy of a label-aware, context-guided or GPT-2 Mod-LN model that computes the formulas as they stand. The parameters have the
-    names of ours, except that `both_weight` (d, 2d) is `context_weight` and `hidden_weight` side by side.
+    A copy of a label-aware, context-guided or GPT-2 Mod-LN model that computes the literal formulas. The parameters keep
+    their names, except that `both_weight` (d, 2d) is `context_weight` and `hidden_weight` side by side.
     """
     model = copy.deepcopy(model)
     for module in list(model.modules()):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The packaged recipes at their published sizes, 20 steps each from random initialisation: do the commands that people copy work?
-Batch size, schedule, lengths and training rows are those of the recipe; development and test part are cut to a few rows. A run
-counts as passed when it ends with finite weights and its run folder predicts (a generator: replies).
+Checks that the packaged recipes run at their published sizes, 20 steps each from random initialisation. Batch size, schedule,
+lengths and training rows come from the recipe; development and test part are cut to a few rows. A run passes if it ends with
+finite weights and its run folder predicts (a generator: replies).
 
     python benchmarks/published_sizes.py --data-dir DATA --output benchmarks/published_sizes.json
 
-Recipes whose base model is MiniLM are left out: those are trained in full (REPRODUCTION.md).
+Recipes whose base model is MiniLM are left out, because they are trained in full (REPRODUCTION.md).
 """
 
 import argparse
@@ -42,7 +42,7 @@ from hf_emotion.tasks.language_modeling.building import train_tokenizer
 from hf_emotion.training.recipe_checks import load_recipe
 
 
-# Sizes as on the Hub. The tokenizers are MiniLM's (that of bert-base-uncased) and, for GPT-2, one that is trained here.
+# Sizes as on the Hub. The tokenizers are MiniLM's (the one of bert-base-uncased) and, for GPT-2, one that is trained here.
 SIZES: dict[str, PreTrainedConfig] = {
     "google-bert/bert-base-cased": BertConfig(vocab_size=28996),
     "google-bert/bert-base-uncased": BertConfig(),
@@ -59,7 +59,7 @@ SIZES: dict[str, PreTrainedConfig] = {
     "openai-community/gpt2": GPT2Config(),
     "openai-community/gpt2-medium": GPT2Config(n_embd=1024, n_layer=24, n_head=16),
 }
-# The recipes of the generators start from the base sizes; their paper's are these (Liu et al. 2021, footnote 1).
+# The recipes of the generators start from base sizes; these are the paper's sizes (Liu et al. 2021, footnote 1).
 ALSO = [
     ("mojitalk/bert_mod_ln", "google-bert/bert-large-uncased"),
     ("mojitalk/gpt2_mod_ln", "openai-community/gpt2-medium"),
@@ -67,7 +67,7 @@ ALSO = [
 
 
 def make_base(name: str, train_part: Dataset, folder: Path) -> None:
-    """A model of the published size with random weights, and a tokenizer whose ids fit; of GPT-2, one for these replies."""
+    """A model of the published size with random weights, and a tokenizer whose ids fit; for GPT-2 one trained on these replies."""
     config = copy.deepcopy(SIZES[name])
     if config.model_type == "gpt2":
         tokenizer = train_tokenizer(train_part["reply"], config.vocab_size)
@@ -86,7 +86,7 @@ def make_base(name: str, train_part: Dataset, folder: Path) -> None:
 
 
 def cut(splits: DatasetDict, rows: int) -> DatasetDict:
-    """The training part whole, of the others the first rows."""
+    """Keep the whole training part, and only the first rows of the other parts."""
     short = {name: part.select(range(min(rows, len(part)))) for name, part in splits.items() if name != "train"}
     return DatasetDict({"train": splits["train"], **short})
 
@@ -94,7 +94,7 @@ def cut(splits: DatasetDict, rows: int) -> DatasetDict:
 def check(recipe: Recipe, splits: DatasetDict, folder: Path) -> float:
     """Train, read the run folder and predict a row with it; returns the minutes of the training."""
     report = train(recipe, folder, splits=splits)
-    if not recipe.one_model_per_context:  # whose models are not kept
+    if not recipe.one_model_per_context:  # the models are not kept
         row, predictor = splits["test"][0], load_predictor(folder)
         if isinstance(predictor, ReplyGenerator):
             emotion = splits["test"].features["labels"].names[row["labels"]]
@@ -114,10 +114,10 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
         "--rows",
         type=int,
         default=200,
-        help="of development and of test part, a multiple of 20: aspects come in groups of 4 or 5 (default: %(default)s)",
+        help="rows of the development and of the test part, a multiple of 20: aspects come in groups of 4 or 5 (default: %(default)s)",
     )
     parser.add_argument("--set", action="append", default=[], help="key=value for every recipe, e.g. bf16=true")
-    parser.add_argument("--output", type=Path, help="JSON file for the results; those of other recipes in it are kept")
+    parser.add_argument("--output", type=Path, help="JSON file for the results; it keeps the results of other recipes")
     arguments = parser.parse_args(argv)
     recipes = {recipe_name(path): load_recipe(path) for path in packaged_recipes()}
     runs = [(name, recipe.base_model) for name, recipe in recipes.items() if recipe.base_model in SIZES] + ALSO

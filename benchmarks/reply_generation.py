@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-P5: the train step (forward, backward, AdamW) and greedy tokens per second of GPT-2 encoder-decoders with modulated norms against
-the same with plain ones; with --naive also with γ and β computed for every token. P6: 64 emotions in one batch against 64 calls.
+P5: the train step (forward, backward, AdamW) and greedy tokens per second of GPT-2 encoder-decoders with modulated norms, against
+the same models with plain norms; with --naive also with γ and β computed for every token. P6: 64 emotions in one batch against 64
+calls.
 
     python benchmarks/reply_generation.py --size small --pairs 9
 """
@@ -64,7 +65,7 @@ def greedy(model, batch_size: int, length: int) -> Callable[[], None]:
 
 
 def all_emotions(model, length: int) -> tuple[Callable[[], None], Callable[[], None]]:
-    """In one batch, and one after the other."""
+    """Two functions: reply in all emotions in one batch, and in one emotion after the other."""
     model.eval()
     context = inputs_for(model, 1, length)["input_ids"]
     settings = {"do_sample": False, "max_new_tokens": NEW_TOKENS, "min_new_tokens": NEW_TOKENS}
@@ -83,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", default="small", choices=SIZES)
     parser.add_argument("--shape", default="32x32", help="BATCHxLENGTH of the train step and of greedy decoding")
-    parser.add_argument("--naive", action="store_true", help="measure naive.py too")
+    parser.add_argument("--naive", action="store_true", help="also measure naive.py")
     arguments = parse(parser, argv, pairs=9)
     batch_size, length = (int(part) for part in arguments.shape.split("x"))
     rows = []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-All benchmarks in turn, each in a process of its own, and RESULTS.md from what they measured.
+Runs all benchmarks in turn, each in its own process, and writes RESULTS.md from their results.
 
     python benchmarks/run_all.py                    # small sizes: make bench
     python benchmarks/run_all.py --full --data-dir DATA --checkpoint runs/goemotions_laa_ce
@@ -22,7 +22,7 @@ from hf_emotion.io.files import write_json, write_text
 
 FOLDER = Path(__file__).parent
 NOTES = FOLDER / "NOTES.md"  # where the time goes; written by hand, the end of RESULTS.md
-PER_HEAD = """--options '{"context_heads": "per_head", "gate_bias": true}'"""  # as the authors' code has it
+PER_HEAD = """--options '{"context_heads": "per_head", "gate_bias": true}'"""  # the setting of the authors' code
 SMALL = [  # meant for 10 minutes on two cores
     "model_step.py --model label-aware-bert --size minilm --kind step --kind memory --pairs 7",
     "model_step.py --model roberta-esa --size minilm --kind step --pairs 7",
@@ -61,7 +61,7 @@ FULL = [
 
 
 def commands(arguments: argparse.Namespace) -> list[str]:
-    """The commands to run, with the words DATA, CHECKPOINT and TARGETED for what the options name: RESULTS.md shows no paths."""
+    """The commands to run, with the words DATA, CHECKPOINT and TARGETED instead of paths, which RESULTS.md must not show."""
     data = " --data-dir DATA" if arguments.data_dir else ""
     own = {
         "epoch.py": data,
@@ -74,7 +74,7 @@ def commands(arguments: argparse.Namespace) -> list[str]:
 
 
 def words(command: str, arguments: argparse.Namespace) -> list[str]:
-    """Script and options, with the paths."""
+    """Script and options, with the real paths."""
     places = {"DATA": arguments.data_dir, "CHECKPOINT": arguments.checkpoint, "TARGETED": arguments.targeted}
     return [places.get(word, word) for word in shlex.split(command)]
 
@@ -85,9 +85,11 @@ def main() -> None:
     parser.add_argument("--data-dir", help="folder with the corpora, for --full")
     parser.add_argument("--checkpoint", help="a model of emotions, for --full")
     parser.add_argument("--targeted", help="a model of targeted sentiment over SentiHood, for --full")
-    parser.add_argument("--only", help="the benchmarks whose command starts so; the results of the others are kept")
     parser.add_argument(
-        "--results", type=Path, default=FOLDER / "results.json", help="RESULTS.md is written beside it"
+        "--only", help="run only benchmarks whose command starts like this; the results of the others are kept"
+    )
+    parser.add_argument(
+        "--results", type=Path, default=FOLDER / "results.json", help="results file; RESULTS.md is written beside it"
     )
     arguments = parser.parse_args()
     kept = {}
@@ -106,7 +108,7 @@ def main() -> None:
                 continue
             kept[command] = json.loads(output.read_text(encoding="utf-8"))
         print(f"{time.monotonic() - start:.0f} s")
-        write_json(arguments.results, kept)  # after each: an interrupted run keeps what it has
+        write_json(arguments.results, kept)  # saved after each benchmark, so that an interrupted run keeps its results
         write_text(arguments.results.with_name("RESULTS.md"), table(kept))
     if failed:
         sys.exit("failed: " + "; ".join(failed))
@@ -137,7 +139,7 @@ def table(results: dict[str, dict]) -> str:
 
 
 def _question(measured: dict) -> int:
-    """P1 before P10, the rest after them."""
+    """Sort key: P1 before P10, other names after them."""
     name = measured["rows"][0]["question"] if measured["rows"] else ""
     return int(name[1:]) if name[1:].isdigit() else 99
 

@@ -26,7 +26,7 @@ STARTS = {
     "words, W normal, prior": {**PRIOR, "model_config.label_attention_init": "normal"},
     "stock head": {"model_type": "null", "model_config": "{}"},
 }
-# What is trained: recipe, and what differs from it.
+# name -> the recipe, and what differs from it
 WORKS = {
     "quickstart": ("quickstart", []),
     "goemotions": (
@@ -38,7 +38,7 @@ ENOUGH = 0.5  # average precision on the development part
 
 
 def measure(work: str, fields: dict[str, str], seed: int, arguments: argparse.Namespace) -> dict:
-    """One training: average precision on the development part after each epoch, and the figures of the best one."""
+    """Train once; returns average precision on the development part after each epoch, and the figures of the best epoch."""
     name, changes = WORKS[work]
     changes = [*changes, f"seeds=[{seed}]", f"base_model={arguments.base_model}", *arguments.set]
     if work != "quickstart":
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> dict:
     parser.add_argument("--learning-rate", type=float, default=1e-4, help="of GoEmotions")
     parser.add_argument("--set", action="append", default=[], help="key=value, as in `hf-emotion train`")
     parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--output", type=Path, help="JSON file; what it holds already stays")
+    parser.add_argument("--output", type=Path, help="JSON file; results that it already holds are kept")
     arguments = parser.parse_args(argv)
     name = Path(arguments.base_model).name
     rows: dict = {}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-P11: seconds from start to end of `python -c "import hf_emotion"` and `hf-emotion --help`, processes of their own in turn.
+P11: seconds from start to end of `python -c "import hf_emotion"` and `hf-emotion --help`, run in turn in their own processes.
 
     python benchmarks/startup.py --pairs 15
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-P9: all (target, aspect) pairs of the sentences of a corpus: `TargetedPredictor` against one row at a time, and against batches
-in the order of the rows, padded to the longest row of the batch. Without a checkpoint an untrained QACG-BERT and synthetic
+P9: predict all (target, aspect) pairs of the sentences of a corpus: `TargetedPredictor` against one row at a time, and against
+batches in the order of the rows, padded to the longest row of the batch. Default: an untrained QACG-BERT and synthetic
 sentences with SentiHood's targets and aspects.
 
     python benchmarks/targeted_pairs.py runs/sentihood_qacg_aux --data-dir DATA --rows 512
@@ -48,8 +48,10 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     parser.add_argument("--base-model", default="minilm")
     parser.add_argument("--dataset", default="sentihood")
     parser.add_argument("--data-dir")
-    parser.add_argument("--rows", type=int, default=512, help="test rows, from the first")
-    parser.add_argument("--batch-size", type=int, default=24, help="of the batches in row order (the paper's)")
+    parser.add_argument("--rows", type=int, default=512, help="number of test rows, from the first on")
+    parser.add_argument(
+        "--batch-size", type=int, default=24, help="size of the batches in row order (default: the paper's)"
+    )
     arguments = parse(parser, argv)
     if arguments.checkpoint is None:
         rows, source = synthetic_rows(arguments.rows), "synthetic rows"

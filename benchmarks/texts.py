@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benchmarks read where no corpus is given: texts without meaning, as long as GoEmotions', and untrained models."""
+"""Input for benchmarks without a corpus: meaningless texts, as long as GoEmotions', and untrained models."""
 
 import random
 from pathlib import Path
@@ -13,7 +13,7 @@ from hf_emotion.tasks.sequence_classification import build_classifier
 
 
 # Rows of GoEmotions' training part (43,410) with 3, 4, 5, ... tokens, [CLS] and [SEP] among them, in the vocabulary of
-# bert-base-uncased; 18 rows with more than 46 are counted at 47. The mean is 19.3.
+# bert-base-uncased; the 18 rows with more than 46 tokens count as 47. The mean is 19.3.
 LENGTHS = dict(
     enumerate(
         [
@@ -50,7 +50,7 @@ def synthetic_emotions(rows: int, seed: int = 0) -> Dataset:
 
 
 def save_untrained(folder: Path, base_model: str, model_type: str, contexts: dict | None = None, **config) -> Path:
-    """A checkpoint with a new head, of emotions or (with `contexts`) of targeted sentiment."""
+    """Save a checkpoint with a new head, for emotions or (with `contexts`) for targeted sentiment."""
     torch.manual_seed(0)
     tokenizer = load_base_tokenizer(base_model)
     if contexts is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How to choose the thresholds of a multi-label model: rules compared on the development predictions of finished runs alone. Each
-rule sees three quarters of the rows, macro-F1 is that of the fourth; three times four folds for each run.
+Compares rules that choose the thresholds of a multi-label model, using only the development predictions of finished runs.
+Each rule sees three quarters of the rows, and macro-F1 is measured on the fourth; three times four folds for each run.
 
     python benchmarks/thresholds.py runs/goemotions_laa_ce runs/goemotions_baseline
 """
@@ -21,7 +21,7 @@ from hf_emotion.reports.finished_runs import read_predictions
 def by_label(
     target: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> Callable[[np.ndarray, np.ndarray], list[float]]:
-    """A rule: for each label the best F1 where rows count as `target` says."""
+    """A rule: for each label the threshold with the best F1, where `target` says how rows count."""
 
     def choose(gold: np.ndarray, scores: np.ndarray) -> list[float]:
         columns = zip(gold.T, scores.T, strict=True)

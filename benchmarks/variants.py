@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Beyond the paper on GoEmotions: does label-aware attention get better with descriptions instead of label names, learning rates
-that fall from layer to layer, two stages (neutral or not, then which), or the mean of other seeds as its teacher?
+Goes beyond the paper on GoEmotions: does label-aware attention improve with descriptions instead of label names, with
+learning rates that fall from layer to layer, with two stages (neutral or not, then which), or with the mean of other seeds as
+teacher?
 
     python benchmarks/variants.py --data-dir DATA --base-model minilm --train-fraction 0.25 --seeds 2 \
         --set learning_rate=1e-4 --set per_device_train_batch_size=32 --set num_train_epochs=3 --output variants.json
 
-Figures are those of the development part, from which a variant is chosen: macro-F1 at the recipe's threshold, and mean average
-precision, which needs none. Without validation between the epochs: every variant is what its last epoch left.
+Figures are from the development part, by which a variant is chosen: macro-F1 at the recipe's threshold, and mean average
+precision, which needs no threshold. There is no validation between the epochs: every variant is measured after its last epoch.
 """
 
 import argparse
@@ -40,7 +41,7 @@ from hf_emotion.training.seeds import EmotionTrainer
 
 RECIPE = "goemotions/laa_ce"
 VARIANTS = ["plain", "distilled", "label descriptions", "layer-wise rates", "two stages"]
-DECAY = 0.8  # of the learning rate, from each layer to the one below
+DECAY = 0.8  # factor of the learning rate from each layer to the one below
 DESCRIPTIONS = {
     "admiration": "respect and praise for someone impressive",
     "amusement": "laughing at something funny",
@@ -71,7 +72,7 @@ DESCRIPTIONS = {
     "sadness": "unhappiness and sorrow",
     "surprise": "astonishment at the unexpected",
 }
-Scores = dict[str, np.ndarray]  # of each part, (N, C)
+Scores = dict[str, np.ndarray]  # probabilities of each part, (N, C)
 
 
 def fit(
@@ -83,11 +84,11 @@ def fit(
     targets: np.ndarray | None = None,
 ) -> Scores:
     """
-    Train one model and return its probabilities of the texts.
+    Train one model and return its probabilities for the texts.
 
     Args:
-        decay: the learning rate of a layer is that of the one above times this.
-        targets: (N, C) in [0, 1], what the rows are trained towards instead of their labels.
+        decay: factor of the learning rate from each layer to the one below.
+        targets: (N, C) in [0, 1], training targets of the rows instead of their labels.
     """
     set_seed(seed)
     names, tokenizer = label_names(train), load_base_tokenizer(recipe.base_model)
@@ -120,7 +121,7 @@ def towards(collate: Callable[[list[dict]], dict], targets: torch.Tensor) -> Cal
 
 
 def layerwise_optimizer(trainer: EmotionTrainer, decay: float) -> torch.optim.AdamW:
-    """AdamW whose rate is whole for the head, and `decay` times that of the layer above for each layer, at last the embeddings."""
+    """AdamW with the full rate for the head; each layer has `decay` times the rate of the layer above, down to the embeddings."""
     arguments, layers = trainer.args, trainer.model.config.num_hidden_layers
     decayed = set(trainer.get_decay_parameter_names(trainer.model))
     groups: dict[tuple[int, bool], list[torch.nn.Parameter]] = {}
@@ -148,8 +149,8 @@ def layerwise_optimizer(trainer: EmotionTrainer, decay: float) -> torch.optim.Ad
 
 def two_stages(recipe: Recipe, train: Dataset, texts: dict[str, list[str]], seed: int) -> Scores:
     """
-    Wu, Wang and Liu's future work: one model tells neutral rows from others, a second one, which has seen rows with an emotion
-    alone, which emotions. P(label) = P(an emotion) P(label | an emotion).
+    Wu, Wang and Liu's future work: one model tells neutral rows from others; a second one, trained only on rows
+    with an emotion, tells which. P(label) = P(an emotion) P(label | an emotion).
     """
     names, gold = label_names(train), label_matrix(train)
     neutral = names.index("neutral")
@@ -181,7 +182,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
         "--variant",
         action="append",
         choices=VARIANTS,
-        help="only these; distilled trains plain ones for its teacher too",
+        help="only these variants; 'distilled' also trains plain models as its teacher",
     )
     parser.add_argument("--train-fraction", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=2)

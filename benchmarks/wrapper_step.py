@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-P16: label-aware attention over an encoder of any architecture against the stock classifier of the same encoder, random weights:
-forward pass and train step with AdamW.
+P16: label-aware attention over an encoder of any architecture, against the stock classifier of the same encoder: forward pass and
+train step with AdamW, with random weights.
 
     python benchmarks/wrapper_step.py --encoder mpnet --encoder deberta-v2 --shape 8x64
 """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# Imported when first used: `import hf_emotion` costs neither torch nor transformers.
+# Imported when first used, so that `import hf_emotion` loads neither torch nor transformers.
 _HOMES = {
     "BatchingPredictor": ".serving.threads",
     "BertForLabelAwareClassification": ".modeling",

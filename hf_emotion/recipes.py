@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recipes: which row of a published table is which run. One YAML file in `configs/` = one `Recipe` = one command."""
+"""Recipes: each describes one run, mostly a row of a published table. One YAML file in `configs/` = one `Recipe` = one command."""
 
 import copy
 import dataclasses
@@ -23,41 +23,44 @@ SCRATCH = "scratch"  # the base model of a language model with a tokenizer and w
 @dataclasses.dataclass(kw_only=True)
 class Recipe:
     """
-    A training run, whole.
+    Everything that describes a training run.
 
     Attributes:
         name: name of the run.
         description: one line.
-        base_model: Hub id or local folder of the encoder, or of a trained model to go on from, or "minilm" (the `offline` extra); of
-            a language model also "scratch".
+        base_model: Hub id or local folder of the encoder, or of a trained model to go on from, or "minilm" (the `offline`
+            extra); for a language model also "scratch".
         dataset: a name that `hf_emotion.load_dataset_for` knows.
         dataset_options: arguments of its loader, e.g. {"taxonomy": "ekman"}.
-        data_license: of one's own files: an SPDX id or a licence name of the Hub, which the model card names; None: nobody chose one.
-        data_terms: of one's own files: their terms in plain words, for the card.
+        data_license: for one's own files: an SPDX id or a licence name of the Hub, for the model card; None: nobody chose one.
+        data_terms: for one's own files: their terms of use in plain words, for the card.
         model_type: "label-aware-bert", "label-aware" (over any text encoder), "roberta-esa", "cg-bert", "qacg-bert",
             "dialogue-bilstm"; "gpt2-mod-ln" or "bert-mod-ln" for replies; "gpt2", a language model, for conversations; or None for
-            the base model's own stock `AutoModelForSequenceClassification`. Classifiers read the replies of a corpus of replies as texts.
+            the base model's own stock `AutoModelForSequenceClassification`. Classifiers read the replies of a corpus of
+            replies as texts.
         model_config: fields of the model's configuration that differ from their default. "cg-bert" and "qacg-bert" on one's own
             files get `context_initializer_range` 0.01 where it is not given.
         max_length: tokens per text (context, reply), special tokens included; longer texts are cut.
-        max_windows: emotions of texts, models with label attention: longer texts are trained on in at most so many windows of
-            `max_length` tokens, which one attention joins; None: cut. The trained model reads whole texts in either case.
+        max_windows: emotions of texts, models with label attention: maximum number of windows of `max_length` tokens in which a
+            longer text is trained on; one attention joins them. None: cut. The trained model reads whole texts either way.
         training_arguments: fields of `transformers.TrainingArguments`.
         early_stopping_patience: evaluations without improvement on dev before training stops; None: never.
         seeds: one run for each.
         train_fraction: share of the training rows to use, drawn at a fixed seed.
-        max_eval_rows: at most so many rows (dialogues, pairs) of the development part and of the test part are measured, drawn at a
-            fixed seed; None: all.
+        max_eval_rows: maximum number of rows (dialogues, pairs) to measure of the development part, and of the test part; drawn
+            at a fixed seed; None: all.
         inverse_frequency_sampling: draw training rows with replacement, each with a probability inverse to the number of
             rows of its class (single-label data).
         one_model_per_context: targeted sentiment: one model for each target and aspect, each on its own rows.
-        emotion_tokens: replies: a special token for each emotion stands in front of the context.
-        adapter: fields of `peft.LoraConfig`, e.g. {"r": 16}: a LoRA adapter and what is new over the base model are trained, and the
-            base model's own weights stay as they are. The checkpoint is the merged model; the adapter lies beside it in `adapter/`.
+        emotion_tokens: replies: put a special token for the emotion in front of the context.
+        adapter: fields of `peft.LoraConfig`, e.g. {"r": 16}: a LoRA adapter and what is new over the base model are trained,
+            and the base model's own weights stay as they are. The checkpoint is the merged model; the adapter lies beside it
+            in `adapter/`.
             {"start_from": RUN} starts it from what a training of all weights of the same model changed.
-        label_texts: words that a label's vector starts from, for labels whose names are no words ({"\N{BROKEN HEART}": "heartbreak"}).
+        label_texts: words that a label's vector starts from, for labels whose names are no words ({"\N{BROKEN HEART}":
+            "heartbreak"}).
         threshold: the fixed decision threshold that is reported beside the tuned ones.
-        paper, table_row, published: source, row and scores that the paper printed, for the comparison.
+        paper, table_row, published: the paper, the row of its table and the printed scores, for the comparison.
     """
 
     name: str
@@ -122,7 +125,7 @@ class Recipe:
             )
         if self.training_arguments.get("label_smoothing_factor") and self.model_config.get("class_balanced_beta"):
             raise ValueError(
-                "`label_smoothing_factor` takes the place of the model's loss, and with it of `class_balanced_beta`: leave one of "
+                "`label_smoothing_factor` replaces the model's loss, the one that uses `class_balanced_beta`: leave one of "
                 "the two out."
             )
         if self.max_windows is not None and self.max_windows < 1:
@@ -137,7 +140,7 @@ class Recipe:
         return yaml.safe_dump(dataclasses.asdict(self), sort_keys=False, allow_unicode=True)
 
 
-# What the Trainer would take without a word, or with an error about something else.
+# The Trainer would accept other values silently, or fail with an unrelated error.
 ARGUMENT_RANGES = {
     "num_train_epochs": ("more than 0", lambda value: value > 0),
     "per_device_train_batch_size": ("at least 1", lambda value: value >= 1),
@@ -160,11 +163,11 @@ RESERVED_ARGUMENTS = {
 
 
 def check_name(name: Any, what: str) -> None:
-    """ValueError unless the name of a run can be that of a folder, and of no folder elsewhere."""
+    """ValueError unless the name of a run can be the name of a folder, and cannot point to a folder elsewhere."""
     if not isinstance(name, str) or not name.strip(" .") or re.search(r"[/\\\x00-\x1f\x7f]", name) or len(name) > 200:
         raise ValueError(
-            f"{what} becomes the name of a folder: a text of at most 200 characters without slashes and control characters, "
-            f"and more than points; got {name!r}."
+            f"{what} becomes the name of a folder; it must be a text of at most 200 characters without slashes and control characters, "
+            f"and not only points; got {name!r}."
         )
 
 
@@ -184,7 +187,7 @@ def check_key(key: str, known: Iterable[str], prefix: str = "") -> None:
 
 
 def _as_number(key: str, value: Any, hint: Any) -> Any:
-    """Check a training argument whose type is a plain one; YAML reads 1e-4 (no point) as a string, which is taken as a number."""
+    """Check a training argument whose type is a plain one. YAML reads 1e-4 (no point) as a string; it is taken as a number."""
     hints = typing.get_args(hint) or (hint,)
     kinds = {kind for kind in hints if isinstance(kind, type)}
     if isinstance(value, str) and kinds & {float, int} and str not in kinds:
@@ -210,7 +213,7 @@ def recipe_folder() -> Path:
 
 def find_recipe(name: str | Path) -> Path:
     """
-    A recipe's file from its path, or from its name among those of the package ("goemotions/laa_cb", also with the leading
+    The file of a recipe, from its path or from the name of a packaged one ("goemotions/laa_cb", also with the leading
     `configs/` and the `.yaml`).
 
     Raises:
@@ -244,9 +247,9 @@ def read_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
 
     Args:
         name: a path, or the name of a packaged recipe.
-        overrides: "key=value" with a YAML value; nested keys have points ("dataset_options.taxonomy=ekman"), and a field of
-            TrainingArguments may stand alone ("learning_rate=1e-4"). Another `dataset` takes none of the recipe's options,
-            and with it or with other options the published figures are left out.
+        overrides: "key=value" with a YAML value; nested keys have points ("dataset_options.taxonomy=ekman"); a field of
+            TrainingArguments needs no prefix ("learning_rate=1e-4"). Another `dataset` drops the recipe's dataset options;
+            other data or other options drop its published figures.
 
     Raises:
         ValueError: an unknown or mistyped key, with the nearest valid one; a value of the wrong type.
@@ -257,7 +260,7 @@ def read_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     try:
         values = read_yaml(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is no valid YAML: {error}") from error
+        raise ValueError(f"{path} is not valid YAML: {error}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold `key: value` lines, got {type(values).__name__}.")
     corpus = copy.deepcopy((values.get("dataset"), values.get("dataset_options")))
@@ -284,24 +287,24 @@ def make_recipe(values: dict[str, Any], source: str = "recipe") -> Recipe:
 
 
 def read_yaml(text: str) -> Any:
-    """The value of a YAML text; ValueError for whatever is none."""
+    """The value of a YAML text; ValueError if it is not YAML."""
     try:
         return yaml.safe_load(text)
-    # Beside its own errors the library lets those of the values through: a month 13, brackets that are too deep.
+    # Besides its own errors the library passes on errors of the values: a month 13, brackets nested too deep.
     except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError) as error:
         raise ValueError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
 def read_value(text: str) -> Any:
     """
-    The value of a `key=value`: YAML, or the text as it stands where it is no YAML or nothing in it (`|`, `,`, `#text`), and for
-    yes, no, on and off, which are words here (`eval_strategy=no`).
+    The value of a `key=value`, read as YAML. It is the text itself if that is no YAML or empty as YAML (`|`, `,`, `#text`),
+    and for yes, no, on and off, which are words here (`eval_strategy=no`).
     """
     bare = text.strip()
     try:
         value = read_yaml(text)
     except ValueError:
-        if bare[:1] in ("[", "{", "'", '"'):  # begun and not ended
+        if bare[:1] in ("[", "{", "'", '"'):  # a bracket or quote that is not closed
             raise
         return text
     nothing = value in (None, "", [None], {None: None}) and bare.lower() not in ("null", "~", "''", '""')

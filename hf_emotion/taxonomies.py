@@ -42,7 +42,7 @@ Taxonomy = Literal["goemotions", "ekman", "sentiment"]
 
 
 def groups_of(taxonomy: str) -> dict[str, list[str]]:
-    """The groups of a taxonomy; ValueError with the known names for an unknown one."""
+    """The groups of a taxonomy; ValueError for an unknown one, with the known names."""
     if taxonomy not in TAXONOMIES:
         raise ValueError(f"`taxonomy` must be one of {sorted(TAXONOMIES)}, got {taxonomy!r}.")
     return TAXONOMIES[taxonomy]
@@ -53,7 +53,7 @@ def group_index(taxonomy: str, labels: list[str]) -> dict[str, list[int]]:
     For each group of the taxonomy the positions of its labels in `labels`.
 
     Raises:
-        ValueError: `labels` are not the 28 GoEmotions labels, in whatever order.
+        ValueError: `labels` are not the 28 GoEmotions labels, in any order.
     """
     groups = groups_of(taxonomy)
     if set(labels) != set(GOEMOTIONS):

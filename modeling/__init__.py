@@ -13,7 +13,7 @@ from transformers import (
 )
 from transformers.pipelines import PIPELINE_REGISTRY
 
-# As attributes here also where `hf_emotion.runtime.plain` has imported them before the package.
+# Makes them attributes here even if `hf_emotion.runtime.plain` imported them before the package.
 from . import dialogue_turns, readable, target_texts, text_windows, tfidf_gate, usable_positions  # noqa: F401
 from .class_balanced_loss import class_balanced_weights, classification_loss
 from .configuration_bert_mod_ln import BertModLNConfig

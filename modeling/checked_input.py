@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every model asks of its input before it computes: else a wrong id or length ends in an error of an embedding table."""
+"""Checks the input of every model; otherwise a wrong id or length would end in an unclear error of an embedding table."""
 
 import torch
 from transformers.utils import logging
@@ -15,7 +15,7 @@ def check_input(
     config, input_ids, inputs_embeds, attention_mask=None, names: str = "`input_ids` and `inputs_embeds`"
 ) -> tuple[int, int]:
     """
-    (B, L) of an encoder's or decoder's input.
+    Check an encoder's or decoder's input and return its shape (B, L).
 
     Raises:
         ValueError: both or neither of ids (B, L) and embeddings (B, L, d); another number of dimensions; a mask that is not
@@ -33,9 +33,9 @@ def check_input(
             f"`attention_mask` must have shape (batch_size, sequence_length), got {tuple(attention_mask.shape)}."
         )
     if not torch.compiler.is_compiling() and not len(given):
-        raise ValueError(f"there must be a row at least, got a batch of shape {tuple(given.shape)}.")
+        raise ValueError(f"there must be at least one row, got a batch of shape {tuple(given.shape)}.")
     usable = usable_positions(config)
-    # With ids the padding counts too, which has the place of none: the table is the bound.
+    # Ids may include padding, which takes no position, so the bound for ids is the size of the table.
     check_length(
         given.shape[1],
         max(usable, getattr(config, "max_position_embeddings", None) or 0) if inputs_embeds is None else usable,
@@ -45,7 +45,7 @@ def check_input(
 
 
 def check_length(length: int, positions: int) -> None:
-    """ValueError unless the model has a position for each token; not in a graph, whose lengths are no numbers."""
+    """ValueError unless the model has a position for each token; skipped in a graph, whose lengths are symbols."""
     if not torch.compiler.is_compiling() and not 1 <= length <= positions:
         raise ValueError(
             f"there must be from 1 to {positions} tokens, the model's positions, got {length}: cut the text."
@@ -53,7 +53,7 @@ def check_length(length: int, positions: int) -> None:
 
 
 def warn_of_padding(config, input_ids: torch.Tensor | None, attention_mask: torch.Tensor | None) -> None:
-    """Said once: ids (B, L) that begin or end with padding, which a model without a mask reads as words."""
+    """Warn once of ids (B, L) that begin or end with padding, which a model without a mask reads as words."""
     pad = config.pad_token_id
     if input_ids is None or attention_mask is not None or pad is None or not can_look(input_ids):
         return
@@ -66,12 +66,12 @@ def warn_of_padding(config, input_ids: torch.Tensor | None, attention_mask: torc
 
 
 def can_look(values: torch.Tensor) -> bool:
-    """Whether looking at values neither waits for a device nor breaks a graph."""
+    """Whether values can be read without waiting for a device or breaking a graph."""
     return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def check_labels(labels: torch.Tensor, num_labels: int, multi_label: bool = False) -> None:
-    """ValueError unless all are class ids in [0, num_labels), or -100 for none; of several labels a row, probabilities."""
+    """ValueError unless all labels are class ids in [0, num_labels), or -100 for none; with `multi_label`, values in [0, 1]."""
     if not multi_label and labels.is_floating_point():
         raise ValueError(f"`labels` must be whole numbers, the class ids, got {labels.dtype}.")
     if not can_look(labels):
@@ -81,7 +81,7 @@ def check_labels(labels: torch.Tensor, num_labels: int, multi_label: bool = Fals
         rule = "hold 0 and 1 (or probabilities between them): leave rows without labels out"
     else:
         wrong = labels[((labels < 0) & (labels != -100)) | (labels >= num_labels)]
-        rule = f"lie in [0, {num_labels}), or be -100 where there is none"
+        rule = f"lie in [0, {num_labels}), or be -100 for no label"
     if wrong.numel():
         raise ValueError(f"`labels` must {rule}; got {wrong[:5].tolist()}.")
 
@@ -100,7 +100,7 @@ def check_ids(name: str, ids: torch.Tensor | None, size: int) -> None:
 
 
 def check_finite(logits: torch.Tensor) -> None:
-    """ValueError unless all logits are numbers: no comparison with NaN is true, so that it would look like an answer."""
+    """ValueError unless all logits are finite: comparisons with NaN are false, so NaN would look like an answer without labels."""
     if not logits.isfinite().all():
         raise ValueError(
             "the model computes NaN or infinity for a text: its weights are damaged (did the training diverge?), or its dtype is too "

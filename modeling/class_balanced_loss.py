@@ -12,8 +12,8 @@ def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool
     The inverse of the effective number of samples, w_c = (1−β) / (1−β^{n_c}).
 
     Args:
-        class_counts: training rows n_c of each class. The formula has no value at 0: a class without rows takes the weight of
-            the class with the fewest, the largest among those that have any, so that it does not outweigh them all.
+        class_counts: training rows n_c of each class. The formula has no value at 0: a class without rows takes
+            the weight of the class with the fewest rows, so that it does not outweigh all others.
         beta: β in [0, 1).
         normalize: divide by the mean, so that the weights have mean 1.
 
@@ -36,13 +36,13 @@ def class_balanced_weights(class_counts: list[int], beta: float, normalize: bool
 
 def classification_loss(logits: torch.Tensor, labels: torch.Tensor, config) -> torch.Tensor:
     r"""
-    The loss that the configuration asks for, weighted by [`class_balanced_weights`] where `class_balanced_beta` is set.
+    The loss that the configuration asks for, weighted by [`class_balanced_weights`] if `class_balanced_beta` is set.
 
     Args:
         logits: (B, C).
         labels: (B, C) of 0 and 1 for `problem_type="multi_label_classification"`: binary cross-entropy, the weight of a
             class on both of its terms, mean over B×C. (B,) class ids for `"single_label_classification"`, -100 for a row
-            without a label: cross-entropy times the weight of the gold class, mean over the rows with one.
+            without a label: cross-entropy times the weight of the gold class, mean over the labelled rows.
         config: has `problem_type`, `class_balanced_beta`, `class_balanced_normalize` and `class_counts`.
 
     Raises:
@@ -86,7 +86,7 @@ def validate_label_fields(config) -> None:
         if values is not None and len(values) != config.num_labels:
             raise ValueError(
                 f"`{name}` needs one value for each of the {config.num_labels} labels, got {len(values)}; "
-                f"pass `{name}=None` to drop the values of another label set."
+                f"pass `{name}=None` to drop values for other labels."
             )
     if config.class_counts is not None and min(config.class_counts) < 0:
         raise ValueError(f"`class_counts` must not be negative, got {config.class_counts}.")

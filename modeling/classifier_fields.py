@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the configurations of the classifiers have in common."""
+"""What the configurations of the classifiers share."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
 
-# Fields with a value for each label, and the temperature that was fitted to the logits of all.
+# Fields with a value for each label, and the temperature, which was fitted to the logits of all labels.
 LABEL_FIELDS = ("class_counts", "class_weights", "thresholds", "calibration_temperature")
 
 if TYPE_CHECKING:
@@ -20,13 +20,16 @@ else:
 
 
 class ClassifierFields(_Config):
-    """For configurations of classifiers, before their other bases: what belongs to labels does not outlive them."""
+    """
+    A base of configurations of classifiers, to name first: when the labels change, values that belonged to the old ones are
+    dropped.
+    """
 
     @classmethod
     def from_dict(cls, config_dict: Mapping[str, Any], **kwargs):
-        """As of every configuration; `LABEL_FIELDS` of other labels are dropped with a warning, where none are given."""
+        """As in every configuration. `LABEL_FIELDS` for other labels are dropped with a warning, unless new values are given."""
         cls.check_checkpoint(config_dict)
-        # Arguments of `from_pretrained` take part in the checks, which else see only what was saved.
+        # Merged here, so that the checks see the arguments of `from_pretrained` and not only the saved fields.
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in (*cls.__dataclass_fields__, *LABEL_FIELDS)}
         config_dict = dict(config_dict)
         old = label_names(config_dict)
@@ -41,11 +44,11 @@ class ClassifierFields(_Config):
 
     @classmethod
     def check_checkpoint(cls, config_dict: Mapping[str, Any]) -> None:
-        """ValueError where the config.json of a checkpoint is of an architecture that the model is not built over."""
+        """ValueError if a checkpoint's config.json is for an architecture that the model is not built over."""
 
     @property
     def num_labels(self) -> int:
-        """As of every configuration; another number drops `LABEL_FIELDS` with a warning."""
+        """As in every configuration; another number drops `LABEL_FIELDS` with a warning."""
         return super().num_labels
 
     @num_labels.setter
@@ -60,7 +63,7 @@ class ClassifierFields(_Config):
 
 
 def label_names(config_dict: Mapping[str, Any]) -> list[str]:
-    """The names of the labels of a config.json, which leaves them out where there are two without names."""
+    """The names of the labels in a config.json, which leaves out the names of two unnamed labels."""
     names = config_dict.get("id2label")
     if names is None:
         return [f"LABEL_{i}" for i in range(config_dict.get("num_labels") or 2)]
@@ -71,7 +74,7 @@ def warn_of_dropped(fields: list[str]) -> None:
     if fields:
         names = ", ".join(f"`{name}`" for name in fields)
         logger.warning(
-            f"The labels are new: {names} of the old ones are dropped. Give the new labels theirs, if they need any."
+            f"The labels are new: {names} of the old ones are dropped. Give the new labels their own, if they need any."
         )
 
 

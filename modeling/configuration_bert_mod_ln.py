@@ -21,26 +21,25 @@ class BertModLNConfig(BertConfig):
         emotions (`list[str]`, *optional*):
             Their names, or emojis.
         modulation (`"residual"` or `"replace"`, defaults to `"residual"`):
-            Scale and shift of a norm: its own plus those of the emotion, or (eq. 1) those of the emotion alone.
+            Scale and shift of a norm: its own plus the emotion's, or (eq. 1) only the emotion's.
         modulate_encoder, modulate_decoder (`bool`, default to `True`):
             The sides whose norms follow the emotion.
         modulated_norms (`list[str]`, *optional*, defaults to `["attention", "crossattention", "output"]`):
-            The sub-layers after which they do: all. The norm of the embeddings is never modulated.
+            The sub-layers whose norms follow the emotion; default: all. The norm of the embeddings is never modulated.
         modulation_initializer_range (`float`, defaults to 0.2):
-            Standard deviation of the start of the matrices W₁.
+            Standard deviation of the matrices W₁ at the start.
         decoder_start_token_id (`int`, *optional*, defaults to 101, the [CLS] of BERT's vocabularies):
-            What every reply starts with.
+            The token that every reply starts with.
         context_separator_token_id, eos_token_id (`int`, *optional*, default to 102, [SEP]):
-            What every context and what every reply ends with.
+            The tokens that every context and every reply end with.
         context_start_token_id (`int`, *optional*, defaults to 101, [CLS]):
-            What every context starts with, if anything.
+            The token that every context starts with, if any.
         emotion_token_ids (`list[int]`, *optional*):
-            A token for each emotion, which stands in front of the context: how a model without modulated norms can be told the
-            emotion.
+            A token for each emotion, put in front of the context: so a model without modulated norms learns the emotion.
 
     | what the paper leaves open, and where ours differs | ours |
     |---|---|
-    | what has a pair of MLPs of its own (the index of eqs. 1-3 is the layer) | each norm |
+    | what has its own pair of MLPs (the index of eqs. 1-3 is the layer) | each norm |
     | divisor (σ + ε in eq. 1) | √(var + ε), so that pretrained weights mean the same |
     | where the bias b stands (β in eq. 3, γ in the text) | in β; there is no other bias |
     | starts | W₁ N(0, `modulation_initializer_range`²), W₂ and b 0; in `"replace"` one hidden unit gives the start of γ and β |
@@ -50,7 +49,7 @@ class BertModLNConfig(BertConfig):
     """
 
     model_type = "bert-mod-ln"
-    base_model_type = "bert"  # of the checkpoints that can be wrapped
+    base_model_type = "bert"  # the model type of checkpoints that can be wrapped
     norm_names = ("attention", "crossattention", "output")
     keys_to_ignore_at_inference = [
         "past_key_values",
@@ -101,13 +100,13 @@ class BertModLNConfig(BertConfig):
                 "wrap it with `from_encoder_decoder_pretrained`, a method of the ...ForConditionalGeneration class"
             )
         refuse_other_checkpoints(config_dict, [cls.model_type], remedy)
-        # Arguments of `from_pretrained` take part in the checks, which else see only what was saved.
+        # Merged here, so that the checks see the arguments of `from_pretrained` and not only the saved fields.
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
         return super().from_dict({**config_dict, **given}, **kwargs)
 
     @staticmethod
     def token_ids(tokenizer) -> dict[str, int | None]:
-        """The special tokens of a tokenizer, as fields."""
+        """The special tokens of a tokenizer, as fields of this configuration."""
         return {
             "pad_token_id": tokenizer.pad_token_id,
             "eos_token_id": tokenizer.sep_token_id,

@@ -18,14 +18,14 @@ class CGBertConfig(ClassifierFields, BertConfig):
 
     Args:
         num_contexts (`int`, *optional*):
-            Number of contexts, i.e. of values that `context_ids` can take. Defaults to targets × aspects where `aspects`
-            are given, else to 1.
+            Number of contexts, i.e. of values that `context_ids` can take. Defaults to targets × aspects if `aspects` are
+            given, else to 1.
         aspects (`list[str]`, *optional*):
             Names of the aspects, e.g. `["price", "safety"]`. Context id = target index · number of aspects + aspect index.
         targets (`list[str]`, *optional*):
-            Names of the targets, as they stand in a text. `None`: the aspect alone is the context.
+            Names of the targets, as a text writes them. `None`: the context is only the aspect.
         target_texts (`list[str]`, *optional*):
-            What the model reads for each target, in its text and in the auxiliary sentence; defaults to the names.
+            The text that the model reads for each target, in its text and in the auxiliary sentence; defaults to the names.
         auxiliary_sentence (`bool`, defaults to `False`):
             Whether the model is trained on pairs: the text, and target and aspect in words as the second segment.
         gate_activation (`"tanh"` or `"sigmoid"`, defaults to `"tanh"`):
@@ -35,7 +35,7 @@ class CGBertConfig(ClassifierFields, BertConfig):
         context_initializer_range (`float`, defaults to e⁻³):
             Standard deviation of the new weights, the context embeddings included (section 3.7).
         use_pooler (`bool`, defaults to `True`):
-            Classify BERT's pooled [CLS] (published code), or the last hidden state of [CLS] itself (section 3.5).
+            Classify BERT's pooled [CLS] (published code), or else the last hidden state of [CLS] (section 3.5).
 
     `problem_type` defaults to `"single_label_classification"`.
 
@@ -45,7 +45,7 @@ class CGBertConfig(ClassifierFields, BertConfig):
     | residual connection of the context matrix | adds E_c: C = W_c [E_c ‖ X] + b + E_c; no activation, norm or dropout |
     | what the heads share | U and V^C; C^h is the h-th part of C |
     | what the layers share | the context embedding, which none of them changes; W_c, U and V are each layer's own |
-    | start of the context embeddings | that of the other new weights |
+    | start of the context embeddings | as the other new weights |
     | dropout before the classifier | `classifier_dropout`, else `hidden_dropout_prob` |
     """
 

@@ -21,17 +21,17 @@ class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
         encoder_config (`PreTrainedConfig` or `dict`, *optional*):
             Configuration of the pretrained utterance encoder, for `utterance_encoder="model"`.
         freeze_encoder (`bool`, defaults to `True`):
-            No gradients for the pretrained encoder.
+            Compute no gradients for the pretrained encoder.
         utterance_size (`int`, defaults to 384):
             Size D of an utterance vector.
         vocab_size, pad_token_id:
-            Of the word embeddings of `utterance_encoder="bilstm"`; their size is `utterance_size`.
+            Fields of the word embeddings for `utterance_encoder="bilstm"`; their size is `utterance_size`.
         hidden_size (`int`, defaults to 128):
-            Size H of an LSTM state in one direction; 2H leave a bidirectional layer.
+            Size H of an LSTM state in one direction; the output of a bidirectional layer has 2H.
         num_hidden_layers (`int`, defaults to 1):
-            LSTM layers over the utterances; 0: none (the vectors go on as they are).
+            Number of LSTM layers over the utterances; 0: none (the vectors stay unchanged).
         causal (`bool`, defaults to `False`):
-            Live use: no look at later utterances. LSTMs run forwards only, attention has a causal mask.
+            For live use: later utterances are not read. LSTMs run only forwards, attention has a causal mask.
         num_attention_heads (`int`, defaults to 4):
             Heads of the self-attention over utterances (eqs. 4-6); 0: no attention.
         attention_residual (`bool`, defaults to `True`):
@@ -113,7 +113,7 @@ class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
         )
 
     def get_text_config(self, decoder=None, encoder=None):
-        """The configuration that holds the vocabulary: that of the pretrained encoder where there is one."""
+        """The configuration that holds the vocabulary: the pretrained encoder's if there is one."""
         return self if self.encoder_config is None else self.encoder_config
 
     def validate_encoder(self):

@@ -17,22 +17,22 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
     The fields of [`LabelAwareFields`], and:
 
     Args:
-        encoder_config (`PreTrainedConfig` or `dict`, defaults to that of BERT-base):
+        encoder_config (`PreTrainedConfig` or `dict`, defaults to BERT-base's):
             Configuration of the encoder: any model of transformers that reads token ids and is no encoder-decoder.
         sentence_representation (`"mean"`, `"first"` or `"last"`, defaults to `"mean"`):
-            The sentence vector s beside the label's: the mean of the hidden states, that of the first token ([CLS] of BERT and its
-            kin), or that of the last one (decoder-only models).
+            The sentence vector s beside the label's vector: the mean of the hidden states, the state of the first token ([CLS] in
+            BERT and similar models), or of the last token (decoder-only models).
         classifier_dropout (`float`, defaults to 0.1):
-            Dropout of the head's input.
+            Dropout on the head's input.
         initializer_range (`float`, defaults to 0.02):
-            Standard deviation of what starts at random.
+            Standard deviation of weights that start at random.
 
-    `problem_type` defaults to `"multi_label_classification"`. The starts and the loss are those of [`LabelAwareBertConfig`].
+    `problem_type` defaults to `"multi_label_classification"`. Starts and loss are as in [`LabelAwareBertConfig`].
     """
 
     model_type = "label-aware"
     sub_configs = {"encoder_config": AutoConfig}
-    hidden_act = "gelu"  # of the head's hidden layer
+    hidden_act = "gelu"  # activation of the head's hidden layer
 
     encoder_config: dict[str, Any] | PreTrainedConfig | None = None
     sentence_representation: Literal["mean", "first", "last"] = "mean"
@@ -59,17 +59,17 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
 
     @property
     def hidden_size(self) -> int:
-        """That of the encoder."""
+        """The encoder's."""
         return self.get_text_config().hidden_size
 
     @property
     def num_hidden_layers(self) -> int:
-        """That of the encoder."""
+        """The encoder's."""
         return self.get_text_config().num_hidden_layers
 
     @property
     def num_attention_heads(self) -> int:
-        """That of the encoder."""
+        """The encoder's."""
         return self.get_text_config().num_attention_heads
 
     @classmethod

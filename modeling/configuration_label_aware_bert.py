@@ -17,13 +17,13 @@ class LabelAwareBertConfig(LabelAwareFields, BertConfig):
 
     Args:
         sentence_representation (`"cls"` or `"pooler"`, defaults to `"cls"`):
-            The sentence vector beside the label's: the raw h₁ (paper), or BERT's tanh pooler (published code).
+            The sentence vector beside the label's vector: the raw h₁ (paper), or BERT's tanh pooler (published code).
 
     `problem_type` defaults to `"multi_label_classification"`.
 
     | what the paper leaves open | ours |
     |---|---|
-    | start of W | the identity (`label_attention_init`); of LEAM's convolution, a moving average |
+    | start of W | the identity (`label_attention_init`); LEAM's convolution starts as a moving average |
     | start of a label | the mean over its word pieces (`init_label_embeddings`; before that N(0, `initializer_range`²)) |
     | start of the head's bias | the log odds of the labels' frequencies in a training, else 0 (`head_bias_init`) |
     | dropout | of the head's input (`classifier_dropout`, else `hidden_dropout_prob`), none of the attention |

@@ -27,11 +27,11 @@ class QACGBertConfig(CGBertConfig):
     | what the paper leaves open, beside CG-BERT's | ours |
     |---|---|
     | biases | of Z, from 0; else as in CG-BERT |
-    | what Z reads | the whole of C, and not one head's part of it |
-    | position of λ_K | the query's, as that of λ_Q: λ_A is the same for all keys |
+    | what Z reads | all of C, not only one head's part |
+    | position of λ_K | the query's, as for λ_Q: λ_A is the same for all keys |
     | padding keys in A_quasi | 0 |
     | sum of the weights Â | left as it is |
-    | dropout | of Â, as BERT's of its attention |
+    | dropout | on Â, as BERT's on its attention |
     """
 
     model_type = "qacg-bert"

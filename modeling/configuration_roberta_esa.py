@@ -14,7 +14,7 @@ from .fitting_checkpoints import ROBERTA_TYPES, refuse_other_encoders
 @strict
 class RobertaESAConfig(ClassifierFields, RobertaConfig):
     r"""
-    Everything of [`RobertaConfig`], whose checkpoints it takes, and those of XLM-RoBERTa and CamemBERT; and:
+    Everything of [`RobertaConfig`], and the fields below. Takes checkpoints of RoBERTa, XLM-RoBERTa and CamemBERT.
 
     Args:
         esa_position_embedding (`"learned"`, `"sinusoidal"` or `"none"`, defaults to `"learned"`):
@@ -22,8 +22,8 @@ class RobertaESAConfig(ClassifierFields, RobertaConfig):
         esa_num_attention_heads (`int`, *optional*, defaults to `num_attention_heads`):
             Heads of the attention; the article has one.
         esa_bias, esa_output_projection (`bool`, default to `True`):
-            Biases of the attention's projections, and its output projection. Both with: equal to `torch.nn.MultiheadAttention`.
-            Both without, and one head: the article's first form.
+            Whether the attention's projections have biases, and whether it has an output projection. Both: equal to
+            `torch.nn.MultiheadAttention`. Neither, and one head: the article's first form.
         esa_pooling (`"mean"`, `"cls"` or `"cls_mean"`, defaults to `"mean"`):
             The sentence vector: mean over the real tokens, the first token, or both side by side.
         head_hidden_size (`int`, *optional*):
@@ -88,7 +88,7 @@ class RobertaESAConfig(ClassifierFields, RobertaConfig):
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
         if config_dict.get("model_type") != cls.model_type and config_dict.get("classifier_dropout") is None:
-            # A RoBERTa says null where nobody chose; our own default holds then.
+            # RoBERTa's config has null if nobody chose a value; then our default applies.
             config_dict = {name: value for name, value in config_dict.items() if name != "classifier_dropout"}
         return super().from_dict(config_dict, **kwargs)
 

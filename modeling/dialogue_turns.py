@@ -13,13 +13,13 @@ logger = logging.getLogger(__name__)
 
 
 def number_speakers(speakers: Sequence[str | None], limit: int) -> list[int]:
-    """Speakers numbered by their first turn; those beyond the model's number share the last one."""
+    """Number speakers by their first turn; speakers beyond the model's limit share the last number."""
     numbers: dict[str | None, int] = {}
     return [min(numbers.setdefault(speaker, len(numbers)), limit - 1) for speaker in speakers]
 
 
 def encoder_positions(config) -> int:
-    """Tokens of an utterance that a model takes: the positions of its encoder; a BiLSTM over words has no limit."""
+    """The most tokens of an utterance that a model takes: its encoder's positions; a BiLSTM over words has no limit."""
     return sys.maxsize if config.encoder_config is None else usable_positions(config.encoder_config)
 
 
@@ -32,14 +32,14 @@ def read_turn(turn, number: int) -> tuple[str | None, str]:
         speaker, utterance = turn
     if not is_readable(utterance):
         raise ValueError(
-            f"turn {number} must be (speaker, utterance), a dictionary with these keys, or an utterance, which is a string "
-            f"that is not empty and holds no halves of characters; got {turn!r}."
+            f"turn {number} must be (speaker, utterance), a dictionary with these keys, or an utterance, a string that is "
+            f"not empty and holds no halves of characters; got {turn!r}."
         )
     return speaker, utterance
 
 
 def warn_of_speakers(speakers: Sequence[str | None], limit: int) -> bool:
-    """Whether a model that tells speakers apart is not told who speaks, which is said."""
+    """Whether some turns name no speaker; then also warn, for a model that tells speakers apart."""
     unnamed = sum(not speaker for speaker in speakers)
     if unnamed and len(speakers) > 1:
         logger.warning(
@@ -51,7 +51,10 @@ def warn_of_speakers(speakers: Sequence[str | None], limit: int) -> bool:
 
 
 def refuse_turns(dialogues: Sequence) -> None:
-    """ValueError for turns as JSON has them, lists of speaker and utterance, which would be dialogues of two utterances each."""
+    """
+    ValueError for turns written as lists [speaker, utterance], as in JSON: each would be read as a dialogue of two
+    utterances.
+    """
     pairs = [item for item in dialogues if isinstance(item, list) and list(map(type, item)) == [str, str]]
     first = [item[0].strip() for item in pairs]
     names = all(0 < len(text.split()) <= 3 and text[-1] not in ".?!…" for text in first)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the configurations of models with modulated norms have in common, and the emotions as their models take them."""
+"""What the configurations of models with modulated norms share, and how their models take emotions."""
 
 import torch
 from torch.nn import functional as F
 
 
 def set_emotion_defaults(config) -> None:
-    """Fields of a configuration that follow from others when they are not given."""
+    """Set the fields of a configuration that follow from others, if they are not given."""
     if config.modulated_norms is None:
         config.modulated_norms = list(config.norm_names)
     eos = config.eos_token_id[0] if isinstance(config.eos_token_id, list) else config.eos_token_id
@@ -19,7 +19,7 @@ def set_emotion_defaults(config) -> None:
 
 
 def validate_emotion_fields(config) -> None:
-    """The rules for the fields of a configuration that its modulated norms and its generation read."""
+    """ValueError unless the fields that modulated norms and generation read follow their rules."""
     if config.num_emotions < 1:
         raise ValueError(f"`num_emotions` must be at least 1, got {config.num_emotions}.")
     names = config.emotions
@@ -59,7 +59,10 @@ def validate_emotion_fields(config) -> None:
 def check_emotions(
     config, emotion_ids: torch.Tensor | None, emotion_weights: torch.Tensor | None, batch_size: int | None
 ) -> torch.Tensor:
-    """The weights c (B, E) of the emotions: one-hot for ids, or those given, any mixture. `batch_size` None: as many as given."""
+    """
+    The weights c (B, E) of the emotions: one-hot for ids, or the given weights, any mixture. `batch_size` None: any number of
+    rows.
+    """
     known = "" if config.emotions is None else f" The emotions are {', '.join(config.emotions)}."
     if (emotion_ids is None) == (emotion_weights is None):
         raise ValueError(
@@ -74,7 +77,7 @@ def check_emotions(
     if tuple(given.shape) != (rows, *sizes):
         wanted = ", ".join(str(size) for size in ("batch_size" if batch_size is None else batch_size, *sizes))
         raise ValueError(f"`{name}` must have shape ({wanted}{'' if sizes else ','}), got {tuple(given.shape)}.")
-    # Elsewhere looking at the values would wait for the device, or break the graph.
+    # On other devices reading the values would wait for them, and it would break a graph.
     can_look = given.device.type == "cpu" and not torch.compiler.is_compiling()
     if emotion_weights is not None:
         if can_look and not emotion_weights.isfinite().all():

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What encoder-decoders with modulated norms have in common: emotions in, replies out, and how a checkpoint is wrapped.
+"""What encoder-decoders with modulated norms share: emotions in, replies out, and how a checkpoint is wrapped.
 
-Shapes: B batch, L tokens of the context, T of the reply, E emotions, d hidden size, M modulated norms of a side, V vocabulary.
+Shapes: B batch, L tokens of the context, T tokens of the reply, E emotions, d hidden size, M modulated norms of a side, V
+vocabulary.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -35,14 +36,17 @@ def shift_right(labels: torch.Tensor, start: int, pad: int) -> torch.Tensor:
 
 
 def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, device: torch.device) -> torch.Tensor:
-    """(B, length) or (1, length), the place of each of the last tokens among the real ones, wherever the padding stands."""
+    """
+    (B, length) or (1, length), the position of each of the last `length` tokens among the real ones; padding may be on either
+    side.
+    """
     if attention_mask is None or attention_mask.dim() != 2:
         return torch.arange(length, device=device)[None] + past
     return (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)[:, -length:]
 
 
 class ModulatedStack(_Model):
-    """Of encoders and decoders: γ and β of all their modulated norms, computed in one place for a whole row."""
+    """A base of encoders and decoders: computes γ and β of all their modulated norms at once for a row."""
 
     def post_init(self):
         self._modulated_names = [
@@ -55,9 +59,9 @@ class ModulatedStack(_Model):
         return bool(self._modulated_names)
 
     def modulation(self, emotion_weights: torch.Tensor) -> torch.Tensor:
-        """c (B, E) -> γ, β of the first modulated norm, of the second, ... (B, 2M, 1, d)."""
+        """c (B, E) -> γ, β of the first modulated norm, then of the second, ... (B, 2M, 1, d)."""
         norms = [self.get_submodule(name) for name in self._modulated_names]
-        return modulations(norms, emotion_weights.to(norms[0].scale_in))  # of its dtype, on its device
+        return modulations(norms, emotion_weights.to(norms[0].scale_in))  # converted to its dtype and device
 
     def modulation_parts(
         self,
@@ -78,8 +82,8 @@ class ModulatedStack(_Model):
 
 class TwoSides(_Model):
     """
-    Of base models and heads: they refuse plain checkpoints, and adapters that would leave new weights as they are, and resize
-    the embeddings of both sides. `modules_of_new_weights`: what PEFT's `modules_to_save` calls the modules that can be new.
+    A base of base models and heads. They refuse plain checkpoints, and adapters that would leave new weights untrained; and they
+    resize the embeddings of both sides. `modules_of_new_weights`: the names of possibly new modules for PEFT's `modules_to_save`.
     """
 
     _new_weights: frozenset[str] = frozenset()  # names of parameters that were not in the checkpoint
@@ -91,7 +95,7 @@ class TwoSides(_Model):
         )
         missing = set(info["missing_keys"])
         prefix = f"{cls.base_model_prefix}." if hasattr(model, cls.base_model_prefix) else ""
-        # Not the encoder's: BERT's own layers have its names.
+        # The encoder's weights would not tell: BERT's own layers have their names.
         if all(f"{prefix}decoder.{name}" in missing for name, _ in model.get_decoder().named_parameters()):
             raise ValueError(
                 f"{pretrained_model_name_or_path!r} has no weights of an encoder-decoder. A plain checkpoint is wrapped with "
@@ -102,7 +106,7 @@ class TwoSides(_Model):
 
     @property
     def peft_config(self) -> dict:
-        """The adapters, which PEFT sets; there is no such attribute without one."""
+        """The adapters. PEFT sets this attribute; without an adapter it does not exist."""
         if "peft_config" not in self.__dict__:
             raise AttributeError("peft_config")
         return self.__dict__["peft_config"]
@@ -118,7 +122,7 @@ class TwoSides(_Model):
         del self.__dict__["peft_config"]
 
     def _check_adapter(self, name: str, config) -> None:
-        """ValueError unless an adapter trains and saves what is new: PEFT's default for this task is to do neither."""
+        """ValueError unless an adapter trains and saves the new weights; by default PEFT does neither for this task."""
         sides = {"encoder": self.get_encoder(), "decoder": self.get_decoder()}
         unmoved = {
             f"{side}.{norm}"
@@ -134,7 +138,7 @@ class TwoSides(_Model):
             kind = type(config).__name__
             modules = ", ".join(f'"{module}"' for module in given + lacking)
             raise ValueError(
-                f"the adapter would leave new weights as they are, neither trained nor saved: `modules_to_save` of {name!r} must "
+                f"the adapter would neither train nor save the new weights: `modules_to_save` of {name!r} must "
                 f"name their modules, got {given or None}. Load the model anew, for this call has changed it, and pass "
                 f"{kind}(..., modules_to_save=[{modules}]). Weights that were trained and saved are not new: load that model "
                 "with `from_pretrained`, and the adapters that were made over it."
@@ -143,7 +147,7 @@ class TwoSides(_Model):
     def resize_token_embeddings(
         self, new_num_tokens=None, pad_to_multiple_of=None, mean_resizing=True
     ) -> nn.Embedding:
-        """Of both sides, and of the head where there is one."""
+        """Resize the embeddings of both sides, and of the head if there is one."""
         self.get_decoder().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
         return super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
 
@@ -177,18 +181,18 @@ class EncoderDecoder(TwoSides):
     ) -> Seq2SeqModelOutput:
         r"""
         Args:
-            input_ids, attention_mask, inputs_embeds: (B, L), the context and which of its tokens are real; padding may stand
-                on either side.
-            decoder_input_ids, decoder_attention_mask, decoder_inputs_embeds: (B, T), what has been said of the reply.
+            input_ids, attention_mask, inputs_embeds: (B, L), the context and which of its tokens are real; padding may be on
+                either side.
+            decoder_input_ids, decoder_attention_mask, decoder_inputs_embeds: (B, T), the reply so far.
             emotion_ids: (B,), the emotion of each reply, in [0, `num_emotions`).
-            emotion_weights: (B, E) instead: any mixture of emotions, of any intensity.
-            encoder_outputs: of an earlier call, instead of the context.
+            emotion_weights: (B, E), instead of `emotion_ids`: any mixture of emotions, of any intensity.
+            encoder_outputs: the encoder's outputs of an earlier call, instead of the context.
             past_key_values: an `EncoderDecoderCache`.
             decoder_position_ids: (B, T); default: from the mask.
-            decoder_modulation: (B, 2M, 1, d), what `decoder.modulation` gives, instead of the emotions for this side.
+            decoder_modulation: (B, 2M, 1, d), the result of `decoder.modulation`, instead of the emotions for this side.
 
         Raises:
-            ValueError: both or neither of `emotion_ids` and `emotion_weights` where a side needs them, another shape, an id
+            ValueError: both or neither of `emotion_ids` and `emotion_weights` if a side needs them, another shape, an id
                 out of range; both or neither of ids and embeddings; an encoder's mask that is not (B, L).
         """
         if encoder_outputs is None:
@@ -198,7 +202,7 @@ class EncoderDecoder(TwoSides):
             batch_size = len(encoder_outputs[0])
         if (encoder_outputs is None and self.encoder.is_modulated) or (
             decoder_modulation is None and self.decoder.is_modulated
-        ):  # looked at once for both sides
+        ):  # checked once for both sides
             emotion_weights = check_emotions(self.config, emotion_ids, emotion_weights, batch_size)
         if encoder_outputs is None:
             encoded = self.encoder(
@@ -240,12 +244,12 @@ class EncoderDecoder(TwoSides):
 
 class EmotionalGenerationMixin(TwoSides, GenerationMixin):
     """
-    Of the heads: loss, generation and the wrapping of plain checkpoints. A head has a `model`, `_logits` (B, T, d) -> (B, T, V),
-    and a `plain_class`, whose weights `_wrapped` gives their places in it.
+    A base of heads: loss, generation and the wrapping of plain checkpoints. A head has a `model`, `_logits` (B, T, d) -> (B,
+    T, V), and a `plain_class`; `_wrapped` maps that class's weights to names in the head.
     """
 
     def _set_decoding(self) -> None:
-        """The paper's: top-k sampling, k = 10."""
+        """Set the paper's decoding: top-k sampling, k = 10."""
         self.generation_config.update(do_sample=True, top_k=10)
 
     def get_input_embeddings(self):
@@ -255,7 +259,10 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
         self.model.set_input_embeddings(value)
 
     def save_pretrained(self, *args, **kwargs):
-        """Merging LoRA, PEFT takes the head for untied: it compares it with the embeddings of the encoder."""
+        """
+        Save the model. When PEFT merges LoRA it takes the head for untied, because it compares it with the encoder's
+        embeddings.
+        """
         if self.get_output_embeddings().weight is self.get_decoder().get_input_embeddings().weight:
             self.config.tie_word_embeddings = True
         super().save_pretrained(*args, **kwargs)
@@ -285,15 +292,15 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
     ) -> Seq2SeqLMOutput:
         r"""
         Args:
-            labels: (B, T), the tokens of the reply with the one that ends it; -100 at padding, which the attention mask tells and
-                not the padding id: in GPT-2 that is the end of text too. Without `decoder_input_ids` the decoder reads
-                them shifted to the right.
-            num_items_in_batch: number of labels over all accumulation steps, by which the loss is divided; default: those
-                of this batch.
+            labels: (B, T), the tokens of the reply and its end token; -100 at padding. Find padding by the attention mask, not by
+                the padding id, which is also GPT-2's end of text. Without `decoder_input_ids` the decoder reads the labels shifted
+                to the right.
+            num_items_in_batch: number of labels over all accumulation steps, by which the loss is divided; default: the
+                labels of this batch.
 
-        The other arguments are those of the base model.
+        For the other arguments see the base model.
         """
-        # Training needs no cache; with label smoothing, it gives no labels.
+        # Training needs no cache; with label smoothing it passes no labels.
         if labels is not None or (self.training and use_cache is None):
             use_cache = False
         if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
@@ -332,22 +339,22 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
     @torch.no_grad()
     def generate(self, inputs: torch.Tensor | None = None, generation_config=None, *args, **kwargs):
         """[`GenerationMixin.generate`] with `emotion_ids` (B,) or `emotion_weights` (B, E); γ and β are computed once,
-        or at each step where an `assistant_model` drafts."""
+        or at each step if an `assistant_model` drafts."""
         self._refuse_guidance(generation_config, kwargs)
         decoder = self.get_decoder()
-        # An assistant gets the arguments of the model and has γ and β of its own: then both compute them at each step.
+        # An assistant gets the same arguments but has its own γ and β, so both models compute them at each step.
         alone = kwargs.get("assistant_model") is None
         if alone and decoder.is_modulated and kwargs.get("decoder_modulation") is None:
             rows = [t for t in (inputs, kwargs.get("input_ids"), kwargs.get("inputs_embeds")) if t is not None]
             weights = check_emotions(
                 self.config, kwargs.get("emotion_ids"), kwargs.get("emotion_weights"), len(rows[0]) if rows else None
             )
-            # A tensor with the batch in front, which `generate` repeats for each beam or sample of a row.
+            # The batch is the first dimension, so `generate` repeats the tensor for each beam or sample of a row.
             kwargs["decoder_modulation"] = decoder.modulation(weights)
         return super().generate(inputs, generation_config, *args, **kwargs)
 
     def _refuse_guidance(self, generation_config, arguments: dict) -> None:
-        """ValueError for guidance without a classifier: it subtracts a run that there is not."""
+        """ValueError for classifier-free guidance: it subtracts a run without an emotion, which the model does not have."""
         configs = (generation_config, self.generation_config)
         scales = (arguments.get("guidance_scale"), *(getattr(config, "guidance_scale", None) for config in configs))
         scale = next((scale for scale in scales if scale is not None), 1)
@@ -362,7 +369,7 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
             )
 
     def prepare_inputs_for_generation(self, input_ids, *args, **kwargs):
-        # Before a static cache turns the mask into one of four dimensions, from which no place can be read.
+        # Done before a static cache turns the mask into a four-dimensional one, from which positions cannot be read.
         mask = kwargs.get("decoder_attention_mask")
         if mask is not None and mask.dim() == 2 and kwargs.get("decoder_position_ids") is None:
             kwargs["decoder_position_ids"] = positions_of(mask, mask.shape[1], 0, mask.device)
@@ -372,11 +379,11 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
         self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs
     ) -> torch.LongTensor:
         """
-        A reply in every emotion, all in one batch; the encoder runs once for each context where it is not modulated.
+        Generate a reply in every emotion, all in one batch; the encoder runs once for each context if it is not modulated.
 
         Args:
             input_ids, attention_mask: (L,), one context, or (B, L).
-            kwargs: of `generate`.
+            kwargs: arguments of `generate`.
 
         Returns:
             (E, T) for one context, (B, E, T) for several; (E, R, T) or (B, E, R, T) with `num_return_sequences` R > 1.
@@ -411,18 +418,20 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
         cls, base: str, *, tokenizer=None, output_loading_info: bool = False, attn_implementation=None, **kwargs
     ) -> Any:
         """
-        An encoder-decoder, both sides of which start as the plain checkpoint `base`; what it has no weights for is new: the
-        modulation of the norms, cross-attention, and the head's own layers where the checkpoint has no head.
+        Make an encoder-decoder. Both sides start as the plain checkpoint `base`. New are the weights that it lacks: the modulation
+        of the norms, cross-attention, and the head's own layers if the checkpoint has no head.
 
         With `modulation="residual"` every emotion starts with the norms of the checkpoint, with `"replace"` every emotion
-        whose weights sum to 1. PEFT's `modules_to_save` must name what is new: attaching an adapter without it says the line.
+        whose weights sum to 1. PEFT's `modules_to_save` must name the new modules; the error of an adapter without it says
+        which line to use.
 
         Args:
             base (`str`): folder or Hub id.
             tokenizer: gives the ids of the special tokens, for checkpoints whose vocabulary is not the published one.
             output_loading_info (`bool`): return (model, report); `missing_keys` of the report are the new parameters.
             attn_implementation (`str`, *optional*): as in `from_pretrained`.
-            kwargs: fields of the configuration (`num_emotions=...`); the others go to `from_pretrained` (`dtype`, `revision`, ...).
+            kwargs: fields of the configuration (`num_emotions=...`); the others go to `from_pretrained` (`dtype`, `revision`,
+                ...).
         """
         config_class = cls.config_class
         hub = {name: kwargs[name] for name in HUB_ARGUMENTS if name in kwargs}
@@ -452,7 +461,9 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
                 continue
             for place in cls._wrapped(name):
                 owner, _, part = place.rpartition(".")
-                if place not in places and f"{owner}.scale_out" in places:  # a norm whose scale and shift are replaced
+                if (
+                    place not in places and f"{owner}.scale_out" in places
+                ):  # the emotion replaces scale and shift of this norm
                     place = f"{owner}.{'scale' if part == 'weight' else 'shift'}_out"
                     state[place] = ModulatedLayerNorm.carrying(value)
                 elif place in places:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which checkpoints a model loads: others would leave its encoder at random values, with no more than a report."""
+"""Refuses checkpoints that do not fit a model: transformers would leave the encoder at random values, with only a report."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,13 +9,13 @@ from transformers import PreTrainedConfig
 
 _HUB_ARGUMENTS = ("cache_dir", "local_files_only", "proxies", "revision", "subfolder", "token")
 
-# Model types whose checkpoints have an encoder of BERT's, or of RoBERTa's architecture, by its names.
+# Model types whose checkpoints have an encoder with the architecture and weight names of BERT, or of RoBERTa.
 BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")
 ROBERTA_TYPES = ("roberta", "xlm-roberta", "camembert", "roberta-esa")
 
 
 def refuse_other_checkpoints(config_dict: Mapping[str, Any], fitting: Sequence[str], remedy: str = "") -> None:
-    """ValueError unless a config.json, if it names its model type, is of a `fitting` one. `remedy`: what to do instead."""
+    """ValueError if a config.json names a model type that is not among `fitting`. `remedy`: what to do instead."""
     found = config_dict.get("model_type", fitting[0])
     if found not in fitting:
         known = " or ".join(f'"{name}"' for name in fitting)
@@ -23,7 +23,7 @@ def refuse_other_checkpoints(config_dict: Mapping[str, Any], fitting: Sequence[s
 
 
 def refuse_other_encoders(config_dict: Mapping[str, Any], fitting: Sequence[str]) -> None:
-    """The same for classifiers, saying which one fits."""
+    """As `refuse_other_checkpoints`, for classifiers; the error says which class fits."""
     remedy = "AutoModelForSequenceClassification takes an encoder of any kind"
     for model, types in (
         ("BertForLabelAwareClassification", BERT_TYPES),
@@ -35,15 +35,18 @@ def refuse_other_encoders(config_dict: Mapping[str, Any], fitting: Sequence[str]
 
 
 class OverEncoder:
-    """For base models and heads over a pretrained encoder, before their other bases: a `config` that fits the model is no proof."""
+    """
+    A base of models over a pretrained encoder, to name first: it checks the checkpoint itself even if a fitting `config` is
+    given.
+    """
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, config=None, **kwargs):
         """
-        As of every model of transformers.
+        As in every model of transformers.
 
         Raises:
-            ValueError: a checkpoint of another architecture.
+            ValueError: the checkpoint has another architecture.
         """
         if isinstance(config, PreTrainedConfig) and pretrained_model_name_or_path is not None:
             hub = {name: kwargs[name] for name in _HUB_ARGUMENTS if name in kwargs}

@@ -40,8 +40,8 @@ class LabelAwareModelOutput(ModelOutput):
         last_hidden_state (`torch.FloatTensor`): (B, L, d), the encoder's output H.
         label_attentions (`torch.FloatTensor`): (B, C, L), attention of each label over the tokens; (B, 1, L) with
             LEAM. Every row sums to 1, padding has exactly 0.
-        label_attention_lse (`torch.FloatTensor`): (B, C), or (B, 1) with LEAM: the logarithm of the sum of the exponentials of the
-            scores behind each row of `label_attentions`. It joins the windows of a long text, see [`join_windows`].
+        label_attention_lse (`torch.FloatTensor`): (B, C), or (B, 1) with LEAM: log-sum-exp of the scores behind each row
+            of `label_attentions`. It joins the windows of a long text, see [`join_windows`].
         hidden_states, attentions: as in [`BertModel`].
     """
 
@@ -70,14 +70,14 @@ class LabelAwareClassifierOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
-START_SPREAD = 3.0  # a label attends to some tokens more than to others, and to none alone
+START_SPREAD = 3.0  # with this spread a label prefers some tokens, but does not attend to a single one
 
-# These hold their weights themselves: transformers initialises no custom module without parameters of its own, PEFT and
-# quantizers take every nn.Linear for one, and weights that are read outside their module's `forward` cannot be offloaded.
+# These modules hold their weights themselves, for three reasons: transformers does not initialise a custom module without own
+# parameters; PEFT and quantizers replace every nn.Linear; weights that are read outside their module's `forward` cannot be offloaded.
 
 
 def exact_dtype(states: torch.Tensor) -> torch.dtype:
-    """Float32 for half precision, which would round the scores of an attention by more than one part in a hundred."""
+    """Float32 instead of half precision, which would round attention scores by more than one percent."""
     return torch.promote_types(states.dtype, torch.float32)
 
 
@@ -85,8 +85,8 @@ class LabelAwarePooling(nn.Module):
     """
     Section 3.2: α^{(i)} = softmax_j(e^{(i)ᵀ} W h_j) over the real tokens, h̃^{(i)} = Σ_j α_j^{(i)} h_j.
 
-    `label_embeddings` (C, d') are the e^{(i)}; `weight` (d, d') is Wᵀ. It acts on the C label vectors and not on the B·L tokens,
-    the smaller side by far.
+    `label_embeddings` (C, d') are the e^{(i)}; `weight` (d, d') is Wᵀ. It acts on the C label vectors and not on the
+    B·L tokens, which are many more.
     """
 
     def __init__(self, config):
@@ -95,7 +95,7 @@ class LabelAwarePooling(nn.Module):
         self.weight = nn.Parameter(torch.empty(config.hidden_size, config.label_embedding_size))
 
     def forward(self, hidden_states, token_mask):
-        """Hidden states (B, L, d), mask (B, L) or None -> h̃ (B, C, d), α (B, C, L), logarithms of the softmax's sums (B, C)."""
+        """Hidden states (B, L, d), mask (B, L) or None -> h̃ (B, C, d), α (B, C, L), log-sum-exp of the scores (B, C)."""
         exact = exact_dtype(hidden_states)
         queries = F.linear(self.label_embeddings.to(exact), self.weight.to(exact))  # (C, d)
         scores = F.linear(hidden_states.to(exact), queries)  # (B, L, C)
@@ -107,7 +107,7 @@ class LabelAwarePooling(nn.Module):
 
     @torch.no_grad()
     def append(self, label_embeddings):
-        """Further label vectors (n, d'), for labels after the present ones."""
+        """Append label vectors (n, d') for new labels."""
         vectors = torch.cat([self.label_embeddings, label_embeddings])
         self.label_embeddings = nn.Parameter(vectors, requires_grad=self.label_embeddings.requires_grad)
 
@@ -122,12 +122,12 @@ class LeamPooling(nn.Module):
         super().__init__()
         self.radius = config.leam_radius
         self.label_embeddings = nn.Parameter(torch.empty(config.num_labels, config.label_embedding_size))
-        self.weight = nn.Parameter(torch.empty(1, 1, 2 * config.leam_radius + 1))  # of the convolution
+        self.weight = nn.Parameter(torch.empty(1, 1, 2 * config.leam_radius + 1))  # width of the convolution
         self.bias = nn.Parameter(torch.empty(1))
         self.scale = nn.Parameter(torch.empty(1))  # Linear(1→1): its bias would cancel in the softmax
 
     def forward(self, hidden_states, token_mask):
-        """Hidden states (B, L, d), mask (B, L) or None -> z (B, d), attention (B, 1, L), logarithms of the softmax's sums (B, 1)."""
+        """Hidden states (B, L, d), mask (B, L) or None -> z (B, d), attention (B, 1, L), log-sum-exp of the scores (B, 1)."""
         batch_size, length, _ = hidden_states.shape
         exact = exact_dtype(hidden_states)
         labels = F.normalize(self.label_embeddings.to(exact), dim=-1)
@@ -154,14 +154,14 @@ class LabelWiseLinear(nn.Module):
         self.bias = nn.Parameter(torch.empty(num_labels * out_features))
 
     def forward(self, states):
-        if self.out_features == 1:  # half the time of C products with one column each
+        if self.out_features == 1:  # takes half the time of C products with one column each
             return (states * self.weight).sum(-1, keepdim=True) + self.bias[:, None]
         weight, bias = (parameter.unflatten(0, (-1, self.out_features)) for parameter in (self.weight, self.bias))
         return torch.einsum("bci,coi->bco", states, weight) + bias
 
 
 def dropout_of(config) -> float:
-    """The dropout of the head's input."""
+    """The dropout rate on the head's input."""
     return config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
 
 
@@ -191,7 +191,7 @@ class LabelAwareHead(nn.Module):
 def pooled_tokens(
     token_mask: torch.Tensor | None, pooling_mask: torch.Tensor | None, shape: tuple[int, int]
 ) -> torch.Tensor | None:
-    """The real tokens that labels may attend to, (B, L) of bool, or None for all; ValueError for a mask of another shape."""
+    """The real tokens that labels may attend to, (B, L) bool, or None for all; ValueError for a mask of another shape."""
     if pooling_mask is None:
         return token_mask
     if tuple(pooling_mask.shape) != tuple(shape):
@@ -205,7 +205,7 @@ def label_pooling(config) -> nn.Module:
 
 
 def label_classifier(config) -> nn.Module:
-    """The head that goes with it."""
+    """The head that the configuration asks for."""
     if config.label_attention == "leam":
         return nn.Sequential(nn.Dropout(dropout_of(config)), nn.Linear(config.hidden_size, config.num_labels))
     return LabelAwareHead(config)
@@ -217,9 +217,9 @@ def with_sentence(attended: torch.Tensor, sentence: torch.Tensor) -> torch.Tenso
 
 
 class LabelAwareWeights(_Model):
-    """For base models and heads, before their other bases: how the weights of this file start, and which of them must not decay."""
+    """A base of base models and heads, to name first: how the weights of this file start, and which of them must not decay."""
 
-    # Parameters that weight decay would pull towards the origin although their place there means nothing.
+    # Parameters for which 0 has no meaning: weight decay must not pull them there.
     _no_weight_decay_parameters = ("score.label_embeddings", "score.scale")
 
     @torch.no_grad()
@@ -230,15 +230,15 @@ class LabelAwareWeights(_Model):
             init.zeros_(module.bias)
         elif isinstance(module, LabelAwarePooling):
             init.normal_(module.label_embeddings, mean=0.0, std=self.config.initializer_range)
-            # The paper does not say. With N(0, 0.02) every label attends alike and, the head being shared, all logits
-            # start equal: small corpora stay there for epochs. The identity lets a label's word look for its like.
+            # The paper does not say. With N(0, 0.02) all labels attend alike, and as they share the head all logits start
+            # equal: small corpora stay there for epochs. With the identity a label attends to words like its own.
             if self.config.label_attention_init == "identity":
                 init.eye_(module.weight)
             else:
                 init.normal_(module.weight, mean=0.0, std=self.config.initializer_range)
         elif isinstance(module, LeamPooling):
             init.normal_(module.label_embeddings, mean=0.0, std=self.config.initializer_range)
-            # A moving average: with N(0, 0.02) the ReLU would often start, and stay, dead.
+            # A moving average: with N(0, 0.02) the ReLU would often start dead and stay so.
             init.constant_(module.weight, 1 / module.weight.numel())
             init.zeros_(module.bias)
             init.ones_(module.scale)
@@ -246,12 +246,12 @@ class LabelAwareWeights(_Model):
 
 def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Tensor, documents: int) -> torch.Tensor:
     r"""
-    Logits of whole documents from those of their windows: Σ_w a_w logits_w with a = softmax over the windows w of a document of
-    `lse`, for each label. Where the head is linear this is one label attention over the tokens of all windows, because the softmax
-    over all tokens is the product of that over windows and that within a window; s is joined by the same weights.
+    Join the logits of windows to logits of documents: for each label Σ_w a_w logits_w, where a is the softmax of `lse` over the
+    windows w of a document. With a linear head this equals one label attention over the tokens of all windows, because the softmax
+    over all tokens is the softmax over windows times the softmax within a window; s is joined with the same weights.
 
     Args:
-        logits (`torch.FloatTensor`): (W, C), of W windows.
+        logits (`torch.FloatTensor`): (W, C), for W windows.
         lse (`torch.FloatTensor`): (W, C) or (W, 1), their `label_attention_lse`.
         document_ids (`torch.LongTensor`): (W,), the document of each window, in [0, documents).
 
@@ -270,7 +270,7 @@ def join_windows(logits: torch.Tensor, lse: torch.Tensor, document_ids: torch.Te
 
 
 def check_documents(document_ids: torch.Tensor, rows: int) -> None:
-    """ValueError unless they number the documents of `rows` windows from 0 without gaps."""
+    """ValueError unless the ids number the documents of `rows` windows from 0 without gaps."""
     found = document_ids.unique() if can_look(document_ids) else None
     if document_ids.shape != (rows,) or (found is not None and found.tolist() != list(range(len(found)))):
         raise ValueError(
@@ -279,24 +279,24 @@ def check_documents(document_ids: torch.Tensor, rows: int) -> None:
 
 
 class LabelVectors(_Model):
-    """For base models with label attention, before their other bases: the start of the label vectors."""
+    """A base of base models with label attention, to name first: the start of the label vectors."""
 
     @torch.no_grad()
     def init_label_embeddings(self, tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None):
         r"""
         Start every label vector from the label's name, as `config.label_embedding_init` says: at the name's word embedding, or the
-        mean over its word pieces ("words"), or at the mean of the encoder's last hidden states over the name ("contextual"). The latter
-        are centred, so that labels differ by what tells them apart, and scaled: with W the identity, the scores of a label over the
-        tokens of all names have the standard deviation `START_SPREAD`, whatever the size of an encoder's states.
+        mean over its word pieces ("words"), or at the mean of the encoder's last hidden states over the name ("contextual").
+        The latter are centred, so that only the differences between labels remain, and scaled: with W the identity, a label's
+        scores over the tokens of all names have the standard deviation `START_SPREAD`, for every encoder.
 
         Args:
             tokenizer: the tokenizer of this encoder.
-            label_texts: what to read instead of the names in `config.id2label`: a sequence in label order, or a mapping
-                from label name to text. The vectors are parameters of their own afterwards, not tied to the words.
+            label_texts: texts to read instead of the names in `config.id2label`: a sequence in label order, or a mapping
+                from label name to text. Afterwards the vectors are their own parameters, not tied to the words.
 
         Raises:
-            ValueError: `label_embedding_size` is not the size of what they start from; labels without names; a text that gives no
-                word piece.
+            ValueError: `label_embedding_size` is not the size of the vectors to start from; labels have no names; a text
+                gives no word piece.
         """
         names = [self.config.id2label[i] for i in range(self.config.num_labels)]
         if label_texts is None and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
@@ -308,7 +308,7 @@ class LabelVectors(_Model):
         else:
             states = self._states_of(tokenizer, texts)
             vectors = torch.stack([state.mean(dim=0) for state in states])
-            if len(vectors) > 1:  # one label alone differs from none
+            if len(vectors) > 1:  # a single label has nothing to differ from
                 vectors -= vectors.mean(dim=0)
                 scores = vectors @ torch.cat(states).T  # (C, tokens)
                 vectors *= START_SPREAD / scores.std(dim=1).mean().clamp(min=1e-6)
@@ -316,7 +316,10 @@ class LabelVectors(_Model):
         return self
 
     def embed_new_labels(self, tokenizer, old_texts: Sequence[str], new_texts: Sequence[str]) -> torch.Tensor:
-        """Vectors (n, d') for labels that join those of `old_texts`, placed among them as `init_label_embeddings` would."""
+        """
+        Vectors (n, d') for labels that are added to those of `old_texts`, placed among them as `init_label_embeddings`
+        would.
+        """
         self._check_start()
         if self.config.label_embedding_init == "words":
             return self._words_of(tokenizer, new_texts)
@@ -325,13 +328,13 @@ class LabelVectors(_Model):
             for texts in (old_texts, new_texts)
         )
         centre = old.mean(dim=0) if len(old) > 1 else torch.zeros_like(old[0])
-        # As long as the trained ones are by now.
+        # Scaled to the length that trained vectors have by now.
         length = self.score.label_embeddings.norm(dim=1).mean() / (old - centre).norm(dim=1).mean().clamp(min=1e-6)
         return (new - centre) * length
 
     @property
     def label_start_size(self) -> int:
-        """The size of what label vectors start from."""
+        """The size of the vectors from which label vectors start."""
         if self.config.label_embedding_init == "contextual":
             return self.config.hidden_size
         return self.get_input_embeddings().weight.shape[1]
@@ -362,8 +365,8 @@ class LabelVectors(_Model):
 
 
 def label_ids(tokenizer, text: str, special_tokens: bool) -> list[int]:
-    """The ids of a label's text; ValueError where the tokenizer knows nothing of it."""
-    # After a space: a byte-pair tokenizer has another "joy" for the beginning of a text.
+    """The ids of a label's text; ValueError if the tokenizer knows no part of it."""
+    # With a space before it: a byte-pair tokenizer has another token for "joy" at the beginning of a text.
     ids = tokenizer(" " + text.replace("_", " "), add_special_tokens=special_tokens)["input_ids"]
     if all(i in {tokenizer.unk_token_id, *tokenizer.all_special_ids} for i in ids):
         raise ValueError(
@@ -388,10 +391,10 @@ def texts_of(names: Sequence[str], label_texts: Sequence[str] | Mapping[str, str
 
 
 class LabelAwareClassifier(_Model):
-    """For heads over label attention, before their other bases: logits, labels by their names, and the start of the head's bias."""
+    """A base of heads over label attention, to name first: logits, adding labels by name, and the start of the head's bias."""
 
-    # The loss is a mean over rows and ignores `num_items_in_batch`: without this, the Trainer would not divide it by the
-    # number of accumulation steps.
+    # The loss is a mean over rows and ignores `num_items_in_batch`. Without this the Trainer would not divide it by the number of
+    # accumulation steps.
     accepts_loss_kwargs = False
 
     @can_return_tuple
@@ -409,11 +412,11 @@ class LabelAwareClassifier(_Model):
     ) -> LabelAwareClassifierOutput:
         r"""
         Args:
-            document_ids: (B,), the number of the document that each row is a window of, from 0 without gaps; then the logits and the
-                labels are those of documents, see [`join_windows`]. Default: every row is a document.
+            document_ids: (B,), for rows that are windows: the number of each row's document, from 0 without gaps. Logits and
+                labels are then per document, see [`join_windows`]. Default: every row is a document.
             labels: (B, C) of 0 and 1 for multi-label, (B,) class ids for single-label classification.
 
-        The other arguments are those of the base model.
+        For the other arguments see the base model.
         """
         outputs = self.base_model(
             input_ids,
@@ -453,14 +456,15 @@ class LabelAwareClassifier(_Model):
     @torch.no_grad()
     def init_head_bias(self, frequencies: Sequence[float]):
         r"""
-        Start the bias of the head at the log odds of how frequent labels are (Lin et al. 2017, section 4.1), so that the first steps
-        are not spent on learning that most labels are absent. One head for all labels starts at those of the mean frequency.
+        Start the bias of the head at the log odds of the labels' frequencies (Lin et al. 2017, section 4.1), so that the
+        first steps are not spent on learning that most labels are absent. A head shared by all labels starts at the log odds
+        of their mean.
 
         Args:
             frequencies: the share of the training rows that have each label, C values in [0, 1].
 
         Raises:
-            ValueError: another number of values, or values outside [0, 1].
+            ValueError: the number of values is wrong, or a value lies outside [0, 1].
         """
         shares = torch.as_tensor(frequencies, dtype=torch.float64)
         if shares.shape != (self.config.num_labels,) or not ((shares >= 0) & (shares <= 1)).all():
@@ -478,11 +482,11 @@ class LabelAwareClassifier(_Model):
         self, names: Sequence[str], tokenizer, label_texts: Sequence[str] | Mapping[str, str] | None = None
     ):
         r"""
-        Add labels after training, placed among the names of the present ones. The head is shared and labels are vectors, so that a new label has a logit at once; the
-        logits of the old labels do not change.
+        Add labels after training, by their names, placed among the present labels. Labels are vectors and share the head, so a new
+        label has a logit at once; the logits of the old labels do not change.
 
-        The config is extended with the model: `id2label` and `label2id`; `thresholds` by the mean of the present ones
-        where there are any; `class_counts` by 0, rows seen in training, which the class-balanced loss takes for the smallest count.
+        The config is extended too: `id2label` and `label2id`; `thresholds`, if there are any, by their mean; `class_counts`
+        by 0, which the class-balanced loss treats as the smallest count.
 
         Args:
             names: new label names, each different from the present ones.
@@ -490,7 +494,7 @@ class LabelAwareClassifier(_Model):
             label_texts: texts to read instead of the names: in the order of `names`, or a mapping from name to text.
 
         Raises:
-            ValueError: a name that is taken or repeated; a model with untied heads or LEAM, whose new outputs would be
+            ValueError: a name is taken or repeated; the model has untied heads or LEAM, so that new outputs would be
                 untrained; see [`LabelVectors.init_label_embeddings`].
         """
         config = self.config
@@ -498,8 +502,8 @@ class LabelAwareClassifier(_Model):
             raise ValueError(f"`names` must be a list of names, got the string {names!r}: pass [{names!r}].")
         if config.label_attention == "leam" or not config.tie_head:
             raise ValueError(
-                "A new label would need trained weights of its own with `label_attention='leam'` or `tie_head=False`; "
-                "labels can be added where the head is tied and the attention bilinear."
+                "With `label_attention='leam'` or `tie_head=False` a new label would need its own trained weights; "
+                "labels can be added if the head is tied and the attention bilinear."
             )
         old_names = [config.id2label[i] for i in range(config.num_labels)]
         taken = sorted(name for i, name in enumerate(names) if name in old_names or name in names[:i])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the configurations of models with label-aware attention have in common."""
+"""What the configurations of models with label-aware attention share."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,11 +17,11 @@ class LabelAwareFields(ClassifierFields):
             distribution for all labels, from cosine similarities (the paper's LEAM rows).
         label_attention_init (`"identity"` or `"normal"`, defaults to `"identity"`):
             Start of W: the identity, or N(0, `initializer_range`²).
-        label_embedding_size (`int`, *optional*, defaults to the size of what the label vectors start from):
+        label_embedding_size (`int`, *optional*, defaults to the size of the vectors from which they start):
             Size d' of a label vector. LEAM needs `hidden_size`.
         label_embedding_init (`"words"` or `"contextual"`, defaults to `"words"`):
-            What `init_label_embeddings` starts label vectors from: the word embeddings of their names, or the encoder's last hidden
-            states over the names.
+            Where `init_label_embeddings` starts label vectors: at the word embeddings of their names, or at the encoder's last
+            hidden states over the names.
         leam_radius (`int`, defaults to 2):
             r of LEAM's convolution over tokens, kernel size 2r+1.
         tie_head (`bool`, defaults to `True`):
@@ -29,8 +29,8 @@ class LabelAwareFields(ClassifierFields):
         head_hidden_size (`int`, *optional*):
             Size of a hidden layer in the head (activation `hidden_act`); `None`: a single linear layer, as in the paper.
         head_bias_init (`"prior"` or `"zeros"`, defaults to `"prior"`):
-            Start of the head's bias: the log odds of how frequent labels are, where a training knows it (those of hf-emotion do, others
-            call `init_head_bias`), or 0.
+            Start of the head's bias: the log odds of the labels' frequencies in the training rows, or 0. hf-emotion's
+            trainings set the log odds; other trainings call `init_head_bias`.
         class_balanced_beta (`float`, *optional*):
             β of the class-balanced loss (section 3.4), in [0, 1). `None`: no re-weighting.
         class_balanced_normalize (`bool`, defaults to `False`):
@@ -38,7 +38,7 @@ class LabelAwareFields(ClassifierFields):
         class_counts (`list[int]`, *optional*):
             Number of training rows of each label; needed by the class-balanced loss.
         thresholds (`list[float]`, *optional*):
-            Decision threshold of each label: a label is predicted where its probability is greater.
+            Decision threshold of each label: a label is predicted if its probability is greater.
     """
 
     # Evaluation gathers every output of every row unless told otherwise; (N, C, L) would fill the memory.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """BERT to BERT with modulated layer norms: replies to a context in a given emotion.
 
-Shapes: B batch, L tokens of the context, T of the reply, d hidden size, M modulated norms of a side, V vocabulary.
+Shapes: B batch, L tokens of the context, T tokens of the reply, d hidden size, M modulated norms of a side, V vocabulary.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,10 @@ if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are i
 
 
 class BertModLNOutput(nn.Module):
-    """The end of a sub-layer: projection, dropout, residual, norm, with the names of [`BertOutput`] and [`BertSelfOutput`]."""
+    """
+    The end of a sub-layer: projection, dropout, residual, norm; weights are named as in [`BertOutput`] and
+    [`BertSelfOutput`].
+    """
 
     def __init__(self, config: BertModLNConfig, in_features: int, modulated: bool):
         super().__init__()
@@ -58,7 +61,7 @@ class BertModLNOutput(nn.Module):
 
 
 class BertModLNSubLayer(nn.Module):
-    """Attention of either kind and what follows it: [`BertAttention`] with a modulated norm."""
+    """Self- or cross-attention and the end of its sub-layer: [`BertAttention`] with a modulated norm."""
 
     def __init__(self, config: BertModLNConfig, attention: nn.Module, modulated: bool):
         super().__init__()
@@ -91,7 +94,7 @@ class BertModLNLayer(GradientCheckpointingLayer):
         self,
         hidden_states: torch.Tensor,
         encoder_hidden_states: torch.Tensor | None,
-        *modulation: torch.Tensor,  # in place and not by name: with checkpointing, their gradients depend on it
+        *modulation: torch.Tensor,  # as positional arguments: gradient checkpointing ignores named ones
         attention_mask: torch.Tensor | None = None,
         encoder_attention_mask: torch.Tensor | None = None,
         past_key_values: EncoderDecoderCache | None = None,
@@ -123,7 +126,7 @@ class BertModLNPreTrainedModel(BertPreTrainedModel):
     config: BertModLNConfig
     config_class = BertModLNConfig
     base_model_prefix = "model"
-    # None lies in another: PEFT would wrap it twice. `transform.dense` is the head's; its bias starts at 0 for everybody.
+    # No module here contains another, which PEFT would wrap twice. `transform.dense` is the head's; its bias always starts at 0.
     modules_of_new_weights = ("LayerNorm", "crossattention.self", "crossattention.output.dense", "transform.dense")
     _can_compile_fullgraph = True
     # A side computes γ and β of all its norms at once: they stay on one device, and FSDP gathers them together.
@@ -139,7 +142,7 @@ class BertModLNPreTrainedModel(BertPreTrainedModel):
 
 
 class BertModLNStack(ModulatedStack, BertModLNPreTrainedModel):
-    """What both sides are."""
+    """What both sides share."""
 
     def __init__(self, config: BertModLNConfig, decoder: bool, modulated: bool):
         super().__init__(config)
@@ -189,7 +192,7 @@ class BertModLNEncoder(BertModLNStack):
         output_hidden_states: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutput:
-        """The arguments are those of [`BertModLNModel`]."""
+        """For the arguments see [`BertModLNModel`]."""
         batch_size, length = check_input(self.config, input_ids, inputs_embeds, attention_mask)
         modulation = self.modulation_parts(batch_size, emotion_ids, emotion_weights)
         if inputs_embeds is None:
@@ -232,7 +235,7 @@ class BertModLNDecoder(BertModLNStack):
         output_hidden_states: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPastAndCrossAttentions:
-        """The arguments are those of [`BertModLNModel`], without `decoder_`."""
+        """For the arguments see [`BertModLNModel`]; here they lack the prefix `decoder_`."""
         names = "`decoder_input_ids` and `decoder_inputs_embeds`"
         batch_size, length = check_input(self.config, input_ids, inputs_embeds, names=names)
         parts = self.modulation_parts(batch_size, emotion_ids, emotion_weights, modulation)

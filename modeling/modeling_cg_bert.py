@@ -44,7 +44,7 @@ class CGBertModelOutput(ModelOutput):
     r"""
     Args:
         last_hidden_state (`torch.FloatTensor`): (B, L, d).
-        pooler_output (`torch.FloatTensor`): (B, d), what the classifier reads: pooled [CLS], or its last hidden state with
+        pooler_output (`torch.FloatTensor`): (B, d), the classifier's input: pooled [CLS], or its last hidden state with
             `use_pooler=False`.
         hidden_states: as in [`BertModel`].
         attentions: with `output_attentions`, for each layer the softmax attention (B, h, L, L) over q̂ and k̂.
@@ -80,10 +80,10 @@ class ContextEmbeddings(nn.Embedding):
 
 class ContextGuidance(nn.Module):
     """
-    All that a layer adds to BERT's attention: context queries and keys, U of eq. 2, and the gates λ = g(v·x + v_c·c) of eqs. 3
-    and 7, one number for each head and position.
+    Everything that a layer adds to BERT's attention: context queries and keys (U of eq. 2), and the gates λ = g(v·x + v_c·c) of
+    eqs. 3 and 7, one number for each head and position.
 
-    It holds its weights itself: PEFT and quantizers take every nn.Linear for one, and weights that are read outside their
+    It holds its weights itself: PEFT and quantizers would replace every nn.Linear, and weights that are read outside their
     module's `forward` cannot be offloaded.
     """
 
@@ -143,17 +143,18 @@ class CGBertSelfAttention(BertSelfAttention):
 
     def __init__(self, config: CGBertConfig, layer_idx: int | None = None):
         super().__init__(config, layer_idx=layer_idx)
-        # PEFT trains and saves by itself what is named "score" or "classifier".
+        # PEFT trains and saves modules named "score" or "classifier" without being asked.
         self.score = ContextGuidance(config, self.attention_head_size, self.attention_head_size)
 
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
         """
         Hidden states (B, L, d), mask of the attention implementation, E_c (B, d), additive mask of the keys (B, 1, L) or
-        (B, L, L) or None, and a list for (attention, gates), which needs the explicit computation -> (B, L, d), attention or None.
+        (B, L, L) or None, and a list that receives (attention, gates), for which both are computed explicitly -> (B, L, d),
+        attention or None.
         """
         input_shape = hidden_states.shape[:-1]
         hidden_shape = (*input_shape, -1, self.attention_head_size)
-        query = self.query(hidden_states).view(hidden_shape)  # (B, L, h, d_h), as all here
+        query = self.query(hidden_states).view(hidden_shape)  # (B, L, h, d_h), like all others here
         key = self.key(hidden_states).view(hidden_shape)
         value = self.value(hidden_states).view(hidden_shape)
 
@@ -214,7 +215,7 @@ class CGBertPreTrainedModel(OverEncoder, RenamedWeights, BertPreTrainedModel):
     base_model_prefix = "bert"
     _no_split_modules = ["BertEmbeddings", "CGBertLayer"]
     _can_record_outputs = {"hidden_states": CGBertLayer}
-    # Parameters that weight decay would pull towards the origin although their place there means nothing.
+    # Parameters for which 0 has no meaning: weight decay must not pull them there.
     _no_weight_decay_parameters = ("score.weight", "query_gate", "key_gate")
     _renamed_weights = {
         "context_embeddings.weight": "score.weight",
@@ -255,7 +256,7 @@ class CGBertModel(CGBertPreTrainedModel):
     def __init__(self, config: CGBertConfig):
         super().__init__(config)
         self.embeddings = BertEmbeddings(config)
-        # PEFT trains and saves by itself what is named "score" or "classifier".
+        # PEFT trains and saves modules named "score" or "classifier" without being asked.
         self.score = ContextEmbeddings(config.num_contexts, config.hidden_size)
         self.encoder = CGBertEncoder(config, self.layer_class)
         self.pooler = BertPooler(config) if config.use_pooler else None
@@ -283,10 +284,10 @@ class CGBertModel(CGBertPreTrainedModel):
         r"""
         Args:
             input_ids, token_type_ids, position_ids, inputs_embeds: as in [`BertModel`]; positions count from the first real token.
-            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side; or of four dimensions, see `real_tokens`.
+            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side; or four-dimensional, see `real_tokens`.
             context_ids: (B,), the context of each row, in [0, `num_contexts`).
-            output_attentions: return the attentions and the gates of every layer; they are computed explicitly then,
-                whatever the attention implementation.
+            output_attentions: return the attentions and the gates of every layer; they are then computed explicitly, with
+                every attention implementation.
 
         Raises:
             ValueError: see `check_input` and `real_tokens`; no `context_ids`, another shape, or an id out of range.
@@ -344,7 +345,7 @@ class CGBertModel(CGBertPreTrainedModel):
             )
         if tuple(context_ids.shape) != (batch_size,):
             raise ValueError(f"`context_ids` must have shape ({batch_size},), got {tuple(context_ids.shape)}.")
-        # Elsewhere looking at the values would wait for the device, or break the graph.
+        # Otherwise reading the values would wait for the device, or break the graph.
         if context_ids.device.type == "cpu" and not torch.compiler.is_compiling():
             outside = (context_ids < 0) | (context_ids >= self.config.num_contexts)
             if outside.any():
@@ -356,8 +357,8 @@ class CGBertModel(CGBertPreTrainedModel):
 class CGBertForSequenceClassification(CGBertPreTrainedModel):
     """Sentiment towards a target's aspect, which `context_ids` name. Returns a [`CGBertClassifierOutput`]."""
 
-    # The loss is a mean over rows and ignores `num_items_in_batch`: without this, the Trainer would not divide it by the
-    # number of accumulation steps.
+    # The loss is a mean over rows and ignores `num_items_in_batch`. Without this the Trainer would not divide it by the number of
+    # accumulation steps.
     accepts_loss_kwargs = False
     base_class = CGBertModel
     output_class = CGBertClassifierOutput
@@ -389,7 +390,7 @@ class CGBertForSequenceClassification(CGBertPreTrainedModel):
         Args:
             labels: (B,) class ids.
 
-        The other arguments are those of [`CGBertModel`].
+        For the other arguments see [`CGBertModel`].
         """
         outputs = self.bert(
             input_ids,

@@ -37,8 +37,8 @@ if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are i
 class DialogueBiLSTMModelOutput(ModelOutput):
     r"""
     Args:
-        last_hidden_state (`torch.FloatTensor`): (B, U, S), what the classifier reads.
-        utterance_embeds (`torch.FloatTensor`): (B, U, D), the vectors of the utterances as they were given or encoded.
+        last_hidden_state (`torch.FloatTensor`): (B, U, S), the classifier's input.
+        utterance_embeds (`torch.FloatTensor`): (B, U, D), the vectors of the utterances, given or encoded.
         attentions: with `output_attentions`, attention between utterances, one tensor (B, heads, U, U); padding has 0.
     """
 
@@ -62,7 +62,7 @@ class DialogueEmotionOutput(ModelOutput):
 
 
 def run_lstm(lstm: nn.LSTM, states: torch.Tensor) -> torch.Tensor:
-    """(B, T, input_size) -> (B, T, H). Not in bfloat16 by autocast on a CPU: without AVX-512 torch cannot train that."""
+    """(B, T, input_size) -> (B, T, H). Switches off bfloat16 autocast on a CPU, where torch cannot train it without AVX-512."""
     if states.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
         with torch.autocast("cpu", enabled=False):
             return lstm(states.to(lstm.weight_ih_l0.dtype))[0]
@@ -71,8 +71,8 @@ def run_lstm(lstm: nn.LSTM, states: torch.Tensor) -> torch.Tensor:
 
 class BiLSTM(nn.Module):
     """
-    Eqs. 1-3 over padded rows. Each direction reads the real states first, the backward one from the last on: rows are reordered by
-    gather, so that padding is seen by neither direction, and nothing is packed, which could not be exported.
+    Eqs. 1-3 over padded rows. Each direction reads the real states first, the backward direction from the last on. Rows are
+    reordered by gather, so that neither direction sees padding; packed sequences could not be exported.
     """
 
     def __init__(self, input_size: int, hidden_size: int, causal: bool):
@@ -94,13 +94,13 @@ class BiLSTM(nn.Module):
     def run(lstm, states, places):
         """The outputs of an LSTM that reads the state at (row, t) in step `places[row, t]`."""
         read = run_lstm(lstm, reordered(states, inverse_order(places)))
-        # Gathered as it lies in memory, time first: products of another layout would be rounded otherwise in half precision.
+        # Gathered with time first, as in memory: in half precision products in another layout would be rounded differently.
         read, order = read.transpose(0, 1), places.T[..., None]
         return read.gather(0, order.expand_as(read)).transpose(0, 1)
 
 
 class WordBiLSTM(nn.Module):
-    """An utterance from its words: embeddings, BiLSTM, mean over the real tokens."""
+    """Encodes an utterance from its words: embeddings, BiLSTM, mean over the real tokens."""
 
     def __init__(self, config: DialogueBiLSTMConfig):
         super().__init__()
@@ -108,7 +108,7 @@ class WordBiLSTM(nn.Module):
         self.lstm = BiLSTM(config.utterance_size, config.utterance_size // 2, causal=False)
 
     def forward(self, input_ids, attention_mask):
-        """(N, L) twice -> (N, D)."""
+        """Ids and mask (N, L) -> vectors (N, D)."""
         return masked_mean(self.lstm(self.word_embeddings(input_ids), attention_mask), attention_mask)
 
 
@@ -122,10 +122,10 @@ def eager_attention_forward(module, query, key, value, attention_mask, scaling, 
     return (weights @ value).transpose(1, 2).contiguous(), weights
 
 
-PROJECTIONS = ("query", "key", "value", "out_proj")  # of the attention
+PROJECTIONS = ("query", "key", "value", "out_proj")  # names of the attention's projections
 
-# Attention and classifier hold their weights themselves: for token classification PEFT would attach LoRA to each nn.Linear, also
-# within the modules that it trains and saves whole, and could not load it again.
+# Attention and classifier hold their weights themselves: for token classification PEFT would attach LoRA to each nn.Linear, even
+# in modules that it trains and saves whole, and could not load it again.
 
 
 class DialogueAttention(nn.Module):
@@ -149,7 +149,7 @@ class DialogueAttention(nn.Module):
         return F.linear(states, getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"))
 
     def additive_mask(self, mask, states):
-        """The mask of any attention implementation as one to add to the scores, or None if everything is seen."""
+        """The mask of any attention implementation, turned into one to add to the scores; None if everything is visible."""
         if mask is None and self.is_causal:
             mask = torch.ones(2 * states.shape[1:2], dtype=torch.bool, device=states.device).tril()  # (U, U)
         if mask is None or mask.dtype != torch.bool:
@@ -243,14 +243,12 @@ class DialogueBiLSTMPreTrainedModel(OverAnyEncoder, OverEncoder, RenamedWeights,
             for part in ("weight", "bias")
         },
     }
-    _keys_to_ignore_on_load_unexpected = [
-        r"utterance_encoder\.pooler\."
-    ]  # nothing reads it, and old checkpoints hold one
+    _keys_to_ignore_on_load_unexpected = [r"utterance_encoder\.pooler\."]  # not used; old checkpoints hold one
 
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
-        if isinstance(module, nn.LSTM):  # torch's own start, which is lost on the meta device
+        if isinstance(module, nn.LSTM):  # repeats torch's own start, which is lost on the meta device
             bound = module.hidden_size**-0.5
             for parameter in module.parameters():
                 init.uniform_(parameter, -bound, bound)
@@ -262,14 +260,14 @@ class DialogueBiLSTMPreTrainedModel(OverAnyEncoder, OverEncoder, RenamedWeights,
                     init.normal_(parameter, mean=0.0, std=self.config.initializer_range)
 
     def freeze_encoder(self):
-        """No gradients for the pretrained encoder, if the configuration says so."""
+        """Switch off gradients for the pretrained encoder, if the configuration says so."""
         if self.config.utterance_encoder == "model" and self.config.freeze_encoder:
             self.base_model.utterance_encoder.requires_grad_(False)
 
     @classmethod
     def from_pretrained(cls, *args, **kwargs):
         loaded = super().from_pretrained(*args, **kwargs)
-        (loaded[0] if isinstance(loaded, tuple) else loaded).freeze_encoder()  # loading forgets what was frozen
+        (loaded[0] if isinstance(loaded, tuple) else loaded).freeze_encoder()  # loading does not keep it frozen
         return loaded
 
     @classmethod
@@ -291,7 +289,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             self.utterance_encoder = build_encoder(config.encoder_config, "utterances")
         elif config.utterance_encoder == "bilstm":
             self.utterance_encoder = WordBiLSTM(config)
-        # All that is new over a pretrained encoder. PEFT trains and saves by itself what is named "score" or "classifier".
+        # Everything that is new over a pretrained encoder. PEFT trains and saves modules named "score" or "classifier" without being asked.
         self.score = DialogueContext(config)
         self.supports_gradient_checkpointing = getattr(
             self.utterance_encoder, "supports_gradient_checkpointing", False
@@ -325,7 +323,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         return self.utterance_encoder
 
     def encode_utterances(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
-        """(N, L) twice -> (N, D): the vectors of N utterances; 0 for a row without real tokens."""
+        """Ids and mask (N, L) -> vectors (N, D) of N utterances; 0 for a row without real tokens."""
         if self.utterance_encoder is None:
             raise ValueError(
                 "the model has no utterance encoder (`utterance_encoder='vectors'`): pass `utterance_embeds` instead of "
@@ -336,10 +334,10 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         )
         length = input_ids.shape[-1]
         if not torch.compiler.is_compiling() and not len(input_ids):
-            raise ValueError("there must be a dialogue and an utterance at least, got none.")
+            raise ValueError("there must be at least one dialogue and one utterance, got none.")
         check_length(length, usable_positions(config) if hasattr(config, "max_position_embeddings") else length)
         check_ids("`input_ids`", input_ids, config.vocab_size)
-        # Padding goes behind the tokens, where it changes the positions of no encoder.
+        # Padding moves behind the tokens, where it changes no encoder's positions.
         order = inverse_order(places_before_padding(attention_mask))
         input_ids, attention_mask = input_ids.gather(1, order), attention_mask.gather(1, order)
         if self.config.utterance_encoder == "bilstm":
@@ -362,8 +360,8 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         Args:
             input_ids, attention_mask: (B, U, L), the tokens of the utterances and which of them are real.
             utterance_embeds: (B, U, D), the utterances as vectors, instead of `input_ids`.
-            utterance_mask: (B, U), 1 for real utterances, 0 for padding, wherever it stands. Default: all are real.
-            speaker_ids: (B, U) in [0, `num_speakers`), which number the speakers within a dialogue.
+            utterance_mask: (B, U), 1 for real utterances, 0 for padding, which may be anywhere. Default: all are real.
+            speaker_ids: (B, U) in [0, `num_speakers`), the number of the speaker within the dialogue.
 
         Raises:
             ValueError: both or neither of `input_ids` and `utterance_embeds`; shapes that do not agree; `speaker_ids` without
@@ -372,7 +370,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         if (input_ids is None) == (utterance_embeds is None):
             raise ValueError("Pass exactly one of `input_ids` and `utterance_embeds`.")
         if utterance_embeds is None:
-            assert input_ids is not None  # one of the two is
+            assert input_ids is not None  # one of the two is given
             if input_ids.dim() != 3:
                 raise ValueError(
                     f"`input_ids` must have shape (dialogues, utterances, tokens), got {tuple(input_ids.shape)}."
@@ -399,7 +397,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
             utterance_mask = torch.ones(shape, dtype=torch.long, device=utterance_embeds.device)
 
         if not torch.compiler.is_compiling() and not all(shape):
-            raise ValueError(f"there must be a dialogue and an utterance at least, got {tuple(shape)}.")
+            raise ValueError(f"there must be at least one dialogue and one utterance, got {tuple(shape)}.")
         check_ids("`speaker_ids`", speaker_ids, self.config.num_speakers)
         states = self.score(utterance_embeds, utterance_mask, speaker_ids, **kwargs)
         return DialogueBiLSTMModelOutput(last_hidden_state=states, utterance_embeds=utterance_embeds)
@@ -431,11 +429,11 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
     ) -> DialogueEmotionOutput:
         r"""
         Args:
-            labels: (B, U) class ids; -100 where there is none.
-            num_items_in_batch: number of labels over all accumulation steps, by which the loss is divided; default: those
-                of this batch.
+            labels: (B, U) class ids; -100 for no label.
+            num_items_in_batch: number of labels over all accumulation steps, by which the loss is divided; default: the
+                labels of this batch.
 
-        The other arguments are those of [`DialogueBiLSTMModel`].
+        For the other arguments see [`DialogueBiLSTMModel`].
         """
         outputs = self.dialogue(
             input_ids=input_ids,

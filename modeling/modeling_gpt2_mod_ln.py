@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """GPT-2 to GPT-2 with modulated layer norms: replies to a context in a given emotion.
 
-Shapes: B batch, L tokens of the context, T of the reply, d hidden size, M modulated norms of a side, V vocabulary.
+Shapes: B batch, L tokens of the context, T tokens of the reply, d hidden size, M modulated norms of a side, V vocabulary.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -63,7 +63,7 @@ class GPT2ModLNBlock(GradientCheckpointingLayer):
         self,
         hidden_states: torch.Tensor,
         encoder_hidden_states: torch.Tensor | None,
-        *modulation: torch.Tensor,  # in place and not by name: with checkpointing, their gradients depend on it
+        *modulation: torch.Tensor,  # as positional arguments: gradient checkpointing ignores named ones
         attention_mask: torch.Tensor | None = None,
         encoder_attention_mask: torch.Tensor | None = None,
         past_key_values: EncoderDecoderCache | None = None,
@@ -108,7 +108,7 @@ class GPT2ModLNPreTrainedModel(GPT2PreTrainedModel):
 
 
 class GPT2ModLNStack(ModulatedStack, GPT2ModLNPreTrainedModel):
-    """What both sides are."""
+    """What both sides share."""
 
     def __init__(self, config: GPT2ModLNConfig, decoder: bool, modulated: bool):
         super().__init__(config)
@@ -163,7 +163,7 @@ class GPT2ModLNEncoder(GPT2ModLNStack):
         output_hidden_states: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutput:
-        """The arguments are those of [`GPT2ModLNModel`]."""
+        """For the arguments see [`GPT2ModLNModel`]."""
         batch_size, length = check_input(self.config, input_ids, inputs_embeds, attention_mask)
         modulation = self.modulation_parts(batch_size, emotion_ids, emotion_weights)
         if inputs_embeds is None:
@@ -205,7 +205,7 @@ class GPT2ModLNDecoder(GPT2ModLNStack):
         output_hidden_states: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPastAndCrossAttentions:
-        """The arguments are those of [`GPT2ModLNModel`], without `decoder_`."""
+        """For the arguments see [`GPT2ModLNModel`]; here they lack the prefix `decoder_`."""
         names = "`decoder_input_ids` and `decoder_inputs_embeds`"
         batch_size, length = check_input(self.config, input_ids, inputs_embeds, names=names)
         parts = self.modulation_parts(batch_size, emotion_ids, emotion_weights, modulation)

@@ -47,7 +47,7 @@ class LabelAwarePreTrainedModel(LabelAwareWeights, OverAnyEncoder, OverEncoder, 
     config_class = LabelAwareConfig
     base_model_prefix = "model"
     _encoder_name = "encoder"
-    _supports_sdpa = True  # whether the encoder does, it says itself
+    _supports_sdpa = True  # the encoder itself says whether it supports this
     _supports_flash_attn = True
     _supports_flex_attn = True
     _supports_attention_backend = True
@@ -59,7 +59,7 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
     def __init__(self, config: LabelAwareConfig):
         super().__init__(config)
         self.encoder = build_encoder(config.encoder_config, "labels")
-        # All that is new here, label vectors included. PEFT trains and saves by itself what is named "score" or "classifier".
+        # Everything that is new here, label vectors included. PEFT trains and saves modules named "score" or "classifier" without being asked.
         self.score = label_pooling(config)
         self.supports_gradient_checkpointing = self.encoder.supports_gradient_checkpointing
         self._encoder_takes = frozenset(inspect.signature(self.encoder.forward).parameters)
@@ -86,13 +86,13 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
         Args:
             input_ids, inputs_embeds: (B, L) ids, or (B, L, d) embeddings.
             attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side.
-            token_type_ids: (B, L); encoders that do not read them do without.
+            token_type_ids: (B, L); ignored if the encoder does not read them.
             position_ids: (B, L), for encoders that read them.
-            pooling_mask: (B, L), 1 for the real tokens that labels may attend to, at least one in each row; default: all. Of
-                overlapping windows of a long text it leaves out what another window reads.
+            pooling_mask: (B, L), 1 for the real tokens that labels may attend to, at least one in each row; default: all. For
+                overlapping windows of a long text it is 0 at tokens that another window counts.
 
         Raises:
-            ValueError: see `check_input`; an input that the encoder does not read.
+            ValueError: see `check_input`; or the encoder does not read an input.
         """
         encoder = self.encoder.config
         batch_size, length = check_input(encoder, input_ids, inputs_embeds, attention_mask)
@@ -103,23 +103,25 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
             inputs["input_ids"] = input_ids
         if (
             "token_type_ids" not in self._encoder_takes
-        ):  # the tokenizer of another model gives them; of one text they tell nothing
+        ):  # another model's tokenizer may give them; for a single text they carry no information
             inputs.pop("token_type_ids", None)
         for name in inputs.keys() - self._encoder_takes:
-            raise ValueError(f"`{name}` is no input of a {encoder.model_type!r} model: leave it out.")
+            raise ValueError(f"`{name}` is not an input of a {encoder.model_type!r} model: leave it out.")
         if getattr(encoder, "type_vocab_size", 0):
             check_ids("`token_type_ids`", token_type_ids, encoder.type_vocab_size)
         token_mask = real_tokens(attention_mask, batch_size, length)  # (B, L)
         places = None
         if token_mask is not None and may_begin_with_padding(token_mask):
-            # Padding goes behind the tokens, where it changes the positions of no encoder.
+            # Padding moves behind the tokens, where it changes no encoder's positions.
             places = places_before_padding(token_mask)  # (B, L)
             order = inverse_order(places)
             inputs = {name: reordered(value, order) for name, value in inputs.items()}
             attention_mask = token_mask.gather(1, order).long()
         for name in ("output_attentions", "output_hidden_states"):
             kwargs.setdefault(name, getattr(self.config, name))
-        if "use_cache" in self._encoder_takes:  # of decoder-only models; nothing comes after the text
+        if (
+            "use_cache" in self._encoder_takes
+        ):  # the cache of decoder-only models is not needed: nothing comes after the text
             kwargs["use_cache"] = False
         outputs = self.encoder(attention_mask=attention_mask, return_dict=True, **inputs, **kwargs)
         hidden_states, layers, attentions = (
@@ -133,7 +135,9 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
             attentions = attentions and tuple(_reordered_maps(maps, places) for maps in attentions)
 
         states = hidden_states
-        if token_mask is not None:  # NaN times 0 is NaN: with a local attention padding may see nothing
+        if (
+            token_mask is not None
+        ):  # with local attention padding may see nothing and become NaN, and NaN times 0 is NaN
             states = states.masked_fill(~token_mask[..., None], 0.0)
         pooled = pooled_tokens(token_mask, pooling_mask, (batch_size, length))
         representations, label_attentions, lse = self.score(states, pooled)
@@ -160,7 +164,7 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
 
 
 def _reordered_maps(maps: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """Attention (B, h, L, L), both of whose token axes are reordered."""
+    """Attention (B, h, L, L) with both token axes reordered."""
     maps = maps.gather(2, places[:, None, :, None].expand_as(maps))
     return maps.gather(3, places[:, None, None].expand_as(maps))
 

@@ -59,7 +59,7 @@ class LabelAwareBertModel(LabelVectors, LabelAwareBertPreTrainedModel):
         self.embeddings = BertEmbeddings(config)
         self.encoder = BertEncoder(config)
         self.pooler = BertPooler(config) if config.sentence_representation == "pooler" else None
-        # All that is new here, label vectors included. PEFT trains and saves by itself what is named "score" or "classifier".
+        # Everything that is new here, label vectors included. PEFT trains and saves modules named "score" or "classifier" without being asked.
         self.score = label_pooling(config)
         self.post_init()
 
@@ -84,9 +84,9 @@ class LabelAwareBertModel(LabelVectors, LabelAwareBertPreTrainedModel):
         r"""
         Args:
             input_ids, token_type_ids, position_ids, inputs_embeds: as in [`BertModel`]; positions count from the first real token.
-            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side; or of four dimensions, see `real_tokens`.
-            pooling_mask: (B, L), 1 for the real tokens that labels may attend to, at least one in each row; default: all. Of
-                overlapping windows of a long text it leaves out what another window reads.
+            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side; or four-dimensional, see `real_tokens`.
+            pooling_mask: (B, L), 1 for the real tokens that labels may attend to, at least one in each row; default: all. For
+                overlapping windows of a long text it is 0 at tokens that another window counts.
 
         Raises:
             ValueError: see `check_input` and `real_tokens`.

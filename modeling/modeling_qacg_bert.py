@@ -33,7 +33,7 @@ class QACGBertModelOutput(ModelOutput):
     r"""
     Args:
         last_hidden_state (`torch.FloatTensor`): (B, L, d).
-        pooler_output (`torch.FloatTensor`): (B, d), what the classifier reads: pooled [CLS], or its last hidden state with
+        pooler_output (`torch.FloatTensor`): (B, d), the classifier's input: pooled [CLS], or its last hidden state with
             `use_pooler=False`.
         hidden_states: as in [`BertModel`].
         attentions: with `output_attentions`, as the following, for each layer: A_self (B, h, L, L), in [0, 1].
@@ -70,7 +70,7 @@ class QACGBertClassifierOutput(ModelOutput):
 
 
 class QuasiContextGuidance(ContextGuidance):
-    """The same with one context query and key for all heads, or one for each: Z of eq. 5."""
+    """As [`ContextGuidance`], with one context query and key for all heads, or one for each: Z of eq. 5."""
 
     def __init__(self, config: QACGBertConfig):
         size = (
@@ -88,8 +88,8 @@ class QuasiContextGuidance(ContextGuidance):
             context = self.context(hidden_states, context_embeds)  # (B, L, d)
             query = self.dropout(F.linear(context, self.query_weight, self.query_bias))
             return query.view(shape), self.dropout(F.linear(context, self.key_weight, self.key_bias)).view(shape)
-        # Z (W_x X) = (Z W_x) X: C is needed nowhere else, and multiplying the weights costs as much as 2·d_h tokens,
-        # while it saves the d×d product of every token.
+        # Z (W_x X) = (Z W_x) X: C itself is not needed. Multiplying the weights costs as much as 2·d_h tokens and saves the
+        # d×d product of every token.
         weight = torch.cat([self.query_weight, self.key_weight])  # (2·d_h, d)
         bias = torch.cat([self.query_bias, self.key_bias])
         row_part = F.linear(self.row_part(context_embeds), weight, bias)  # (B, 2·d_h)
@@ -101,20 +101,21 @@ class QACGBertSelfAttention(BertSelfAttention):
     """
     Section 3.4: Â = A_self + λ_A ⊙ α A_quasi (eq. 4), Â V.
 
-    λ_A does not depend on the key, so that Â V = A_self V + λ_A ⊙ α (A_quasi V): the first term is left to the attention
-    implementation. Dropout: "eager" (and `output_attentions`) draws one mask for Â; the other implementations draw one for
-    each term, and with `context_heads="shared"` the heads share that of A_quasi.
+    λ_A does not depend on the key, so Â V = A_self V + λ_A ⊙ α (A_quasi V), and the attention implementation computes the first
+    term. Dropout: "eager" (and `output_attentions`) draws one mask for Â; the other implementations draw one for
+    each term, and with `context_heads="shared"` the heads share the mask of A_quasi.
     """
 
     def __init__(self, config: QACGBertConfig, layer_idx: int | None = None):
         super().__init__(config, layer_idx=layer_idx)
         self.shared = config.context_heads == "shared"
-        self.score = QuasiContextGuidance(config)  # named as in CG-BERT
+        self.score = QuasiContextGuidance(config)  # has the name that it has in CG-BERT
 
     def forward(self, hidden_states, attention_mask=None, context_embeds=None, key_bias=None, maps=None, **kwargs):
         """
         Hidden states (B, L, d), mask of the attention implementation, E_c (B, d), additive mask of the keys (B, 1, L) or
-        (B, L, L) or None, and a list for (A_self, A_quasi, λ_A, Â), which needs the explicit computation -> (B, L, d), A_self or None.
+        (B, L, L) or None, and a list that receives (A_self, A_quasi, λ_A, Â), for which all are computed explicitly -> (B, L,
+        d), A_self or None.
         """
         input_shape = hidden_states.shape[:-1]
         hidden_shape = (*input_shape, -1, self.attention_head_size)
@@ -157,7 +158,7 @@ class QACGBertSelfAttention(BertSelfAttention):
         """
         Eq. 6 without α: σ(f(c_Q, c_K)/√d_h), zero on padding keys; (B, L, g, d_h) twice -> (B·g, L, L).
 
-        Dropout, not rescaled, acts before the logistic function: the map itself is all that the backward pass keeps (and the
+        Dropout acts before the logistic function, without rescaling, so that the backward pass keeps only the map itself (and the
         distances, with `quasi_similarity="neg_l1"`).
         """
         context_query, context_key = self.to_groups(context_query), self.to_groups(context_key)  # (B·g, L, d_h)
@@ -173,7 +174,7 @@ class QACGBertSelfAttention(BertSelfAttention):
         if self.config.quasi_similarity == "neg_l1":
             exact = torch.promote_types(
                 context_query.dtype, torch.float32
-            )  # there is no L1 distance in half precision
+            )  # torch has no L1 distance in half precision
             distances = torch.cdist(context_query.to(exact), context_key.to(exact), p=1).to(context_query.dtype)
             return (bias - self.scaling * distances).sigmoid()
         return torch.baddbmm(bias, context_query, context_key.transpose(1, 2), alpha=self.scaling).sigmoid()

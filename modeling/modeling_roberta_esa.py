@@ -44,7 +44,7 @@ class RobertaESAModelOutput(ModelOutput):
     Args:
         pooled_output (`torch.FloatTensor`): (B, d), or (B, 2d) with `esa_pooling="cls_mean"`: the sentence vector.
         last_hidden_state (`torch.FloatTensor`): (B, L, d), Z_final.
-        hidden_states, attentions: of the encoder, as in [`RobertaModel`].
+        hidden_states, attentions: the encoder's, as in [`RobertaModel`].
         esa_attentions (`torch.FloatTensor`): with `output_attentions`, (B, h, L, L), the added attention; padding keys have
             exactly 0.
         esa_scale (`torch.FloatTensor`): with `output_attentions`, (d,), the scaling vector S.
@@ -79,7 +79,7 @@ class EmotionSpecificAttention(nn.Module):
     """
     E_in = E + P; Z = multi-head attention of E_in over the real tokens; Z_final = Z ⊙ S + P.
 
-    P is a learned table, sinusoidal, or absent; S starts at 1. Its row for a token is the token's position among the real tokens.
+    P is a learned table, sinusoidal, or absent; S starts at 1. A token's row of P is its position among the real tokens.
     """
 
     def __init__(self, config: RobertaESAConfig):
@@ -100,7 +100,7 @@ class EmotionSpecificAttention(nn.Module):
         self.scale = nn.Parameter(torch.empty(size))  # S
 
     def position_vectors(self, hidden_states, positions) -> torch.Tensor | None:
-        """P of these positions (B, L, d), of the first L where they are None (L, d), or None without P."""
+        """P at these positions (B, L, d), at the first L positions if they are None (L, d), or None without P."""
         length, size = hidden_states.shape[1:]
         if self.config.esa_position_embedding == "none":
             return None
@@ -146,7 +146,7 @@ class RobertaESAPreTrainedModel(OverEncoder, RenamedWeights, RobertaPreTrainedMo
     config_class = RobertaESAConfig
     base_model_prefix = "roberta"
     _no_split_modules = ["RobertaEmbeddings", "RobertaLayer", "EmotionSpecificAttention"]
-    # Parameters that weight decay would pull towards the origin although their place there means nothing.
+    # Parameters for which 0 has no meaning: weight decay must not pull them there.
     _no_weight_decay_parameters = ("score.scale", "score.position_embeddings")
     _renamed_weights = {"esa.": "score."}
 
@@ -166,7 +166,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         super().__init__(config)
         self.embeddings = RobertaEmbeddings(config)
         self.encoder = RobertaEncoder(config)
-        # All that is new here. PEFT trains and saves by itself what is named "score" or "classifier".
+        # Everything that is new here. PEFT trains and saves modules named "score" or "classifier" without being asked.
         self.score = EmotionSpecificAttention(config)
         self.post_init()
 
@@ -177,7 +177,9 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         self.embeddings.word_embeddings = value
 
     @merge_with_config_defaults
-    @capture_outputs(tie_last_hidden_states=False)  # the hidden states are the encoder's, and the output is not
+    @capture_outputs(
+        tie_last_hidden_states=False
+    )  # `hidden_states` are the encoder's and do not end with the model's output
     def forward(
         self,
         input_ids: torch.LongTensor | None = None,
@@ -192,7 +194,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         Args:
             input_ids, token_type_ids, position_ids, inputs_embeds: as in [`RobertaModel`].
             attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side.
-            token_gates: (B, L), factors of the word embeddings; `tfidf_gating="scale"` needs them.
+            token_gates: (B, L), factors for the word embeddings; `tfidf_gating="scale"` needs them.
 
         Raises:
             ValueError: see `check_input`; a mask or gates that are not (B, L); `token_gates` without `tfidf_gating="scale"`, or
@@ -202,7 +204,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         warn_of_padding(self.config, input_ids, attention_mask)
         check_ids("`token_type_ids`", token_type_ids, self.config.type_vocab_size)
         if input_ids is not None and position_ids is None and input_ids.device.type == "cpu":
-            padding = self.embeddings.padding_idx  # real tokens have positions of their own, padding has none
+            padding = self.embeddings.padding_idx  # only real tokens have positions
             if not torch.compiler.is_compiling():
                 longest = int((input_ids != padding).sum(dim=1).max())
                 check_length(max(longest, 1), usable_positions(self.config))
@@ -223,7 +225,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
                     f"`token_gates` are given, and `tfidf_gating` is {self.config.tfidf_gating!r}: it must be 'scale'."
                 )
             if inputs_embeds is None:
-                if position_ids is None:  # which tell padding by its id
+                if position_ids is None:  # RoBERTa's own position ids find padding by its id
                     position_ids = self.embeddings.create_position_ids_from_input_ids(
                         input_ids, self.embeddings.padding_idx
                     )
@@ -231,7 +233,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
             inputs_embeds = inputs_embeds * token_gates[..., None].to(inputs_embeds.dtype)
         positions = None if attention_mask is None else real_positions(attention_mask)  # (B, L)
         if input_ids is None and position_ids is None and positions is not None:
-            position_ids = positions + self.embeddings.padding_idx + 1  # which vectors do not tell
+            position_ids = positions + self.embeddings.padding_idx + 1  # embeddings do not show padding
         embedding_output = self.embeddings(
             input_ids=input_ids,
             token_type_ids=token_type_ids,
@@ -279,8 +281,8 @@ RobertaESAModel = RobertaWithESA
 class RobertaWithESAForSequenceClassification(RobertaESAPreTrainedModel):
     """Single- or multi-label classification. Returns a [`RobertaESAClassifierOutput`]."""
 
-    # The loss is a mean over rows and ignores `num_items_in_batch`: without this, the Trainer would not divide it by the
-    # number of accumulation steps.
+    # The loss is a mean over rows and ignores `num_items_in_batch`. Without this the Trainer would not divide it by the number of
+    # accumulation steps.
     accepts_loss_kwargs = False
 
     def __init__(self, config: RobertaESAConfig):
@@ -312,7 +314,7 @@ class RobertaWithESAForSequenceClassification(RobertaESAPreTrainedModel):
         Args:
             labels: (B,) class ids for single-label, (B, C) of 0 and 1 for multi-label classification.
 
-        The other arguments are those of [`RobertaWithESA`].
+        For the other arguments see [`RobertaWithESA`].
         """
         outputs = self.roberta(
             input_ids,

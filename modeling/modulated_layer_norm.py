@@ -23,16 +23,16 @@ class ModulatedLayerNorm(nn.LayerNorm):
         MLP_γ(c) = W₂ SiLU(W₁ c)         MLP_β(c) = W₂' SiLU(W₁' c + b)
 
     with W₁ (d/2, E), W₂ (d, d/2). The paper divides by σ + ε; √(var + ε) keeps the meaning of pretrained weights. The bias b
-    stands in β, as eq. 3 has it (the text beside it says γ).
+    is in β, as in eq. 3 (the text beside it says γ).
 
     `modulation="residual"`: γ = weight + MLP_γ(c), β = bias + MLP_β(c). W₂ and W₂' start at 0: the layer is then
     `nn.LayerNorm` with the same `weight` and `bias`.
 
-    `modulation="replace"`: γ = MLP_γ(c), β = MLP_β(c). The first hidden unit carries the start: W₁ c is the sum of c there and
-    W₁' c + b is 1, and the other columns of W₂ and W₂' are 0. So γ = 1 and β = 0 for weights that sum to 1, or what
-    [`carrying`] puts there.
+    `modulation="replace"`: γ = MLP_γ(c), β = MLP_β(c). The first hidden unit carries the start: there W₁ c is the sum of c and
+    W₁' c + b is 1; the other columns of W₂ and W₂' are 0. So for weights that sum to 1 the start is γ = 1 and β = 0, or the
+    values given by [`carrying`].
 
-    γ and β are the same for all tokens of a row, so that they are computed apart from the normalisation:
+    γ and β are the same for all tokens of a row, so they are computed apart from the normalisation:
 
         scale, shift = norm.modulation(c)  # (B, 1, d) each
         x = norm(x, scale, shift)
@@ -56,7 +56,7 @@ class ModulatedLayerNorm(nn.LayerNorm):
 
     @torch.no_grad()
     def reset_modulation(self, std: float = 0.2) -> None:
-        """The start described above; W₁ and W₁' are N(0, std²). Spares what has been loaded."""
+        """Set the start described above, with W₁ and W₁' from N(0, std²); loaded weights are kept."""
         init.normal_(self.scale_in, mean=0.0, std=std)
         init.normal_(self.shift_in, mean=0.0, std=std)
         for parameter in (self.scale_out, self.shift_bias, self.shift_out):
@@ -67,14 +67,17 @@ class ModulatedLayerNorm(nn.LayerNorm):
             init.copy_(self.scale_out, self.carrying(torch.ones_like(self.scale_out[:, 0])))
 
     def ignores_emotions(self) -> bool:
-        """Whether γ and β are the same for all emotions, as they start; not told of weights that lie elsewhere."""
+        """
+        Whether γ and β are the same for all emotions, as at the start; False if the weights are not here (meta device,
+        shards).
+        """
         first = int(self.weight is None)
         parts = [part[:, first:] for part in (self.scale_out, self.shift_out) if part.dim() == 2 and not part.is_meta]
         return len(parts) == 2 and not any(part.any() for part in parts)
 
     @staticmethod
     def carrying(value: torch.Tensor) -> torch.Tensor:
-        """(d,) -> W₂ (d, d/2), with which the first hidden unit of a layer without `weight` gives this value at the start."""
+        """(d,) -> W₂ (d, d/2), with which a layer without `weight` starts at this value, by its first hidden unit."""
         columns = value.new_zeros(len(value), len(value) // 2)
         columns[:, 0] = value / SILU_OF_1
         return columns
@@ -91,9 +94,9 @@ class ModulatedLayerNorm(nn.LayerNorm):
 
 def modulations(norms: Sequence[ModulatedLayerNorm], emotion_weights: torch.Tensor) -> torch.Tensor:
     """
-    c (B, E) -> γ and β of the first norm, of the second, ... (B, 2M, 1, d).
+    c (B, E) -> γ and β of the first norm, then of the second, ... (B, 2M, 1, d).
 
-    The first layers of all norms, which are narrow, are computed as one.
+    The narrow first layers of all norms are computed as one.
     """
     hidden = norms[0].scale_in.shape[0]
     scale_in = torch.cat([norm.scale_in for norm in norms])  # (M·d/2, E)
@@ -111,7 +114,7 @@ def modulations(norms: Sequence[ModulatedLayerNorm], emotion_weights: torch.Tens
 
 
 def normalise(norm: nn.Module, states: torch.Tensor, modulation: tuple[torch.Tensor, ...], slot: int | None):
-    """A norm with the γ, β at its place in `modulation` (γ, β, γ, β, ...), or (`slot` None) a norm without modulation."""
+    """Apply a norm with the γ, β at its slot in `modulation` (γ, β, γ, β, ...), or without modulation if `slot` is None."""
     return norm(states) if slot is None else norm(states, modulation[2 * slot], modulation[2 * slot + 1])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A text encoder of AutoModel within a model of ours: its configuration, how it is built, and how its weights are loaded."""
+"""A text encoder of AutoModel inside one of our models: its configuration, how it is built, and how its weights are loaded."""
 
 import inspect
 from collections.abc import Mapping
@@ -17,38 +17,38 @@ else:
 
 def encoder_config(config: Mapping[str, Any] | PreTrainedConfig) -> PreTrainedConfig:
     """
-    The configuration of an encoder as a part of another one.
+    The configuration of an encoder as a part of another configuration.
 
     Raises:
-        ValueError: a model type that transformers itself does not have.
+        ValueError: transformers itself does not have the model type.
     """
-    # A copy: the configuration of a model that runs would lose its attention implementation here. And without the place
-    # that its weights came from, which may be a folder of somebody's machine: they lie with this model.
+    # A copy, because a running model's configuration would lose its attention implementation here. It does not name the source of
+    # the weights, which may be a local folder: the weights are saved with this model.
     values = config if isinstance(config, Mapping) else config.to_dict()
     values = {name: value for name, value in values.items() if name != "_name_or_path"}
     if values.get("model_type") not in CONFIG_MAPPING:
         raise ValueError(
             f"`encoder_config` has the model type {values.get('model_type')!r}, which this version of transformers does "
-            "not have; an encoder with code of its own cannot stand within the model: take one of transformers itself."
+            "not have; an encoder with its own code cannot be a part of the model: take one that transformers has."
         )
     return AutoConfig.for_model(**values)
 
 
 def check_encoder_config(encoder: PreTrainedConfig) -> None:
-    """ValueError for a configuration whose model is none of transformers, or no encoder alone."""
+    """ValueError unless transformers has the model and it is an encoder only."""
     if not type(encoder).__module__.startswith("transformers."):
         raise ValueError(
-            f"`encoder_config` is of a {encoder.model_type!r} model; an encoder with code of its own cannot stand within the "
-            "model: take one of transformers itself."
+            f"`encoder_config` is of a {encoder.model_type!r} model; an encoder with its own code cannot be a part of the "
+            "model: take one that transformers has."
         )
     if encoder.is_encoder_decoder:
         raise ValueError(
-            f"`encoder_config` is of a {encoder.model_type!r} model, an encoder-decoder: take an encoder alone."
+            f"`encoder_config` is of a {encoder.model_type!r} model, an encoder-decoder: take an encoder only."
         )
 
 
 def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
-    """The argument that leaves out the pooler of a text encoder, which nothing here would read or train, if it may have one."""
+    """The argument that leaves out a text encoder's pooler, if it may have one: nothing here would read or train it."""
     classes = MODEL_MAPPING[type(config)]
     classes = classes if isinstance(classes, list | tuple) else [classes]
     has_pooler = all("add_pooling_layer" in inspect.signature(cls.__init__).parameters for cls in classes)
@@ -57,10 +57,10 @@ def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
 
 def build_encoder(config: PreTrainedConfig, reads: str) -> PreTrainedModel:
     """
-    The encoder, without weights of its own. `reads`: what needs it, for the message.
+    Build the encoder, without loading weights. `reads`: what needs it, for the message.
 
     Raises:
-        ValueError: a model that reads no token ids.
+        ValueError: the model reads no token ids.
     """
     encoder = AutoModel.from_config(config, **without_pooler(config))
     if encoder.main_input_name != "input_ids":
@@ -77,30 +77,30 @@ def build_encoder(config: PreTrainedConfig, reads: str) -> PreTrainedModel:
 
 
 class OverAnyEncoder(_Model):
-    """For base models and heads over an encoder of any architecture, before their other bases; `_encoder_name` is the encoder's."""
+    """A base of models over an encoder of any architecture, to name first; `_encoder_name` is the encoder's attribute."""
 
     _encoder_name: str
 
     @property
     def own_encoder(self) -> PreTrainedModel:
-        """The encoder within."""
+        """The encoder inside the model."""
         return getattr(self.base_model, self._encoder_name)
 
     @classmethod
     def from_encoder_pretrained(cls, encoder, dtype: torch.dtype | str = torch.float32, **arguments):
         r"""
-        A new model over a pretrained text encoder: its weights are the checkpoint's, the others start anew.
+        Make a new model over a pretrained text encoder: the encoder gets the checkpoint's weights, all others start anew.
 
         Args:
             encoder (`str` or `os.PathLike`): a Hub id or folder that `AutoModel` loads.
-            dtype: of all weights.
+            dtype: dtype of all weights.
             arguments: fields of the model's configuration, for a classifier `num_labels` or `id2label` and `label2id`;
                 `attn_implementation`; and what else the `from_pretrained` of the encoder takes (`revision`, `token`,
                 `use_safetensors`, ...).
 
         Raises:
             OSError: no such checkpoint.
-            ValueError: a model that encodes no text, or needs code of its own; a checkpoint that lacks weights.
+            ValueError: the model encodes no text, or needs its own code; the checkpoint lacks weights.
         """
         names = {*cls.config_class.__dataclass_fields__, "num_labels"}
         fields = {name: arguments.pop(name) for name in list(arguments) if name in names}
@@ -127,7 +127,7 @@ class OverAnyEncoder(_Model):
 
     @classmethod
     def config_over_encoder(cls, encoder_config, **fields):
-        """The configuration of a model over an encoder with this one."""
+        """The configuration of a model over an encoder with this configuration."""
         return cls.config_class(encoder_config=encoder_config, **fields)
 
 

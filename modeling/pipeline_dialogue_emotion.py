@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipeline `dialogue-emotion`: a dialogue to the emotion of each of its turns."""
+"""Pipeline `dialogue-emotion`: from a dialogue to the emotion of each of its turns."""
 
 import torch
 from transformers import Pipeline
@@ -10,12 +10,12 @@ from .dialogue_turns import encoder_positions, number_speakers, read_turn, refus
 
 class DialogueEmotionPipeline(Pipeline):
     r"""
-    For a dialogue, a list of turns, (for each of several dialogues) a list of `{"speaker", "utterance", "label", "score",
+    Returns for a dialogue (a list of turns), or for each of several, a list of `{"speaker", "utterance", "label", "score",
     "scores"}`, one entry for each turn: the most probable emotion, its probability, and the probabilities of all emotions.
 
     A turn is a pair (speaker, utterance), a dictionary with these keys, or an utterance alone. Utterances are cut as in
-    training (the tokenizer's `model_max_length`), at most to the encoder's positions. Dialogues run one by one, whatever
-    `batch_size` says.
+    training (the tokenizer's `model_max_length`), at most to the encoder's positions. Dialogues run one by one;
+    `batch_size` has no effect.
     """
 
     _load_processor = False
@@ -25,11 +25,11 @@ class DialogueEmotionPipeline(Pipeline):
 
     def _sanitize_parameters(self, **kwargs):
         if kwargs:
-            raise TypeError(f"unknown arguments {sorted(kwargs)}: the pipeline takes none beside the dialogues.")
+            raise TypeError(f"unknown arguments {sorted(kwargs)}: the pipeline takes only the dialogues.")
         return {}, {}, {}
 
     def __call__(self, inputs, batch_size=None, **kwargs):
-        # A dialogue is a list itself: only a list of lists holds several.
+        # A dialogue is itself a list: only a list of lists holds several.
         if not isinstance(inputs, list) or not inputs:
             raise ValueError(f"a dialogue must be a list of turns, at least one; got {inputs!r}.")
         several = all(isinstance(item, list) for item in inputs)
@@ -46,7 +46,7 @@ class DialogueEmotionPipeline(Pipeline):
         limit = min(self.tokenizer.model_max_length, encoder_positions(config))
         encoded = self.tokenizer(
             [utterance for _, utterance in turns],
-            # A tokenizer that knows no limit names a number too large to be given back to it.
+            # A tokenizer without a limit has a number here that is too large to pass back to it.
             **({"truncation": True, "max_length": limit} if limit <= 10**9 else {}),
             padding=True,
             return_token_type_ids=False,

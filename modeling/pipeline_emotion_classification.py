@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipeline `emotion-classification`: texts to the emotions whose probability passes the label's own threshold."""
+"""Pipeline `emotion-classification`: from texts to the emotions whose probability passes the label's own threshold."""
 
 import inspect
 from difflib import get_close_matches
@@ -16,22 +16,24 @@ from .usable_positions import usable_positions
 
 class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
     r"""
-    For a text (for each of several texts) the list of `{"label", "score"}` whose probability is greater than the label's decision threshold
-    (`config.thresholds`; 0.5 where the config has none), most probable first. The list is empty where no label passes.
-    A single-label model gives its most probable label. Texts of any length are read whole: one that is longer than the tokenizer's
-    `model_max_length` in overlapping windows. A model with label attention attends over all of them at once; the logits of others are
-    the mean over windows. A model with `tfidf_gating` gets texts through the gate that lies beside its weights, or through `gate`.
+    Returns for a text (or for each of several) a list of `{"label", "score"}`, most probable first: the labels whose
+    probability is greater than their decision threshold (`config.thresholds`, else 0.5). The list is empty if no label passes.
+    A single-label model gives its most probable label. Texts of any length are read whole: a text longer than the tokenizer's
+    `model_max_length` is read in overlapping windows. Label attention attends over all windows at once; for other models the
+    logits are the mean over the windows. A model with `tfidf_gating` gets texts through the gate that lies beside its
+    weights, or through `gate`.
 
-    Call arguments beside those of [`TextClassificationPipeline`]:
+    Call arguments besides those of [`TextClassificationPipeline`]:
         threshold (`float`): one threshold for all labels instead of the stored ones (multi-label models).
         top_k (`int` or `None`): the k most probable labels (`None`: all), whatever the thresholds.
         max_length (`int`): tokens of a window; default: the tokenizer's `model_max_length`, at most the model's positions.
-        stride (`int`): tokens that two windows share; default: a quarter of a window.
-        max_windows (`int`): windows of a text at most; the rest is cut. Default: all. `truncation=True` cuts at `max_length`.
-        aggregation_strategy (`"average"` or `"max"`): how windows become one answer: as above (the default), or, of multi-label
-            models, the largest logit of each label: every emotion that occurs somewhere.
+        stride (`int`): number of tokens that two windows share; default: a quarter of a window.
+        max_windows (`int`): maximum number of windows per text, the rest is cut. Default: no limit. `truncation=True` cuts at
+            `max_length`.
+        aggregation_strategy (`"average"` or `"max"`): how the windows are combined: as above (the default), or, for multi-label
+            models, by the largest logit of each label: every emotion that occurs somewhere.
 
-    Thresholds are those of sigmoid scores: another `function_to_apply` goes with `top_k`.
+    Thresholds apply to sigmoid scores: with another `function_to_apply` also give `top_k`.
     """
 
     def __init__(self, *args, gate: TfidfGate | None = None, **kwargs):
@@ -82,7 +84,7 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
                 f"the labels are chosen by thresholds of sigmoid scores, got `function_to_apply` {name!r}: leave it out, or name "
                 "`top_k` (None: all labels)."
             )
-        # The tokenizer would take any other without a word.
+        # The tokenizer would silently accept any other argument.
         known = {"function_to_apply", *inspect.signature(type(self.tokenizer).__call__).parameters}
         for argument in others.keys() - known:
             near = get_close_matches(
@@ -93,19 +95,19 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
 
     def __call__(self, inputs, **kwargs):
         result = super().__call__(inputs, **kwargs)
-        # The stock class wraps the one result of a string once more where `top_k` is not named.
+        # The stock class wraps the one result of a string once more if `top_k` is not given.
         return result[0] if isinstance(inputs, str) and "top_k" not in kwargs else result
 
     def preprocess(self, inputs, stride=None, max_windows=None, aggregation_strategy="average", **tokenizer_kwargs):
-        """One window after the other."""
+        """Yield one window after the other."""
         limit = min(self.tokenizer.model_max_length, usable_positions(self.model.config))
         size = min(tokenizer_kwargs.pop("max_length", None) or limit, limit)
         shared = window_overlap(size, stride, max_windows, aggregation_strategy, self._multi_label)
-        if not isinstance(inputs, (dict, list)):  # those of the stock class: a pair of texts
+        if not isinstance(inputs, (dict, list)):  # the stock class's inputs: a pair of texts
             check_text(inputs)
         if self.gate is not None and not isinstance(inputs, str):
             raise ValueError(f"a model with TF-IDF gating takes texts as strings, got {inputs!r}.")
-        tokenizer_kwargs.pop("padding", None)  # a text alone needs none, and windows must not hold any
+        tokenizer_kwargs.pop("padding", None)  # a single text needs no padding, and windows must not hold any
         cut = max_windows == 1 or not isinstance(inputs, str)
         tokenizer_kwargs = {"truncation": cut, "verbose": False, **tokenizer_kwargs}
         if tokenizer_kwargs["truncation"]:
@@ -147,7 +149,7 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         if aggregation_strategy == "max":
             logits = logits.amax(dim=0, keepdim=True)
         elif len(logits) > 1:
-            # One attention over the tokens of all windows is that within each one times that over windows.
+            # An attention over the tokens of all windows is the attention within each window times one over the windows.
             logits = (lse.softmax(dim=0) * logits).sum(dim=0, keepdim=True)
         scores = super().postprocess(
             {"logits": logits}, function_to_apply=function_to_apply, top_k=None, _legacy=False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipeline `emotional-response`: a context and an emotion to replies. And how a context becomes tokens, in training too."""
+"""Pipeline `emotional-response`: from a context and an emotion to replies. Also turns contexts into tokens, for training too."""
 
 import logging
 import math
@@ -15,8 +15,9 @@ from .checked_input import is_readable
 
 logger = logging.getLogger(__name__)
 
-PERCENT = 20  # what weights add up to that are likely meant as percent; a few times the emotion is an exaggeration
-DEFAULT_NEW_TOKENS = 40  # of a reply, where neither the call nor the checkpoint says more
+# weights that add up to this are likely meant as percent; a few times the emotion is a wanted exaggeration
+PERCENT = 20
+DEFAULT_NEW_TOKENS = 40  # tokens of a reply, if neither the call nor the checkpoint sets a length
 
 
 def encode_contexts(
@@ -27,9 +28,9 @@ def encode_contexts(
     emotion_ids: Sequence[int] | None = None,
 ) -> list[list[int]]:
     """
-    What the encoder reads of each context: the start token and the token of the emotion if the model has them, the text, the
-    separator. The end of a text is cut where all of it would be longer than `max_length`, by default the model's positions.
-    `emotion_ids`, one for each context, are needed by a model with tokens for emotions, and by no other.
+    The encoder's input for each context: the start token and the emotion's token if the model has them, the text, the
+    separator. The end of a text is cut if the whole would be longer than `max_length`, by default the model's positions. Only
+    a model with tokens for emotions needs `emotion_ids`, one for each context.
     """
     limit = min(max_length or config.max_position_embeddings, config.max_position_embeddings)
     start = [] if config.context_start_token_id is None else [config.context_start_token_id]
@@ -40,7 +41,7 @@ def encode_contexts(
                 "`emotion_ids` must have one id for each context: the model reads a token for the emotion."
             )
         starts = [[*start, config.emotion_token_ids[emotion]] for emotion in emotion_ids]
-    if not starts:  # of no texts, tokenizers make an error
+    if not starts:  # tokenizers fail on an empty list
         return []
     room = limit - max(map(len, starts)) - 1
     if room < 1:
@@ -51,8 +52,8 @@ def encode_contexts(
 
 def pad_contexts(rows: Sequence[Sequence[int]], config) -> dict[str, torch.Tensor]:
     """
-    `input_ids` and `attention_mask` (B, L) of contexts from `encode_contexts`. The mask is told by the lengths: the padding id
-    may be that of a real token.
+    `input_ids` and `attention_mask` (B, L) of contexts from `encode_contexts`. The mask follows from the lengths: the
+    padding id may also be a real token's.
     """
     longest = max(map(len, rows))
     return {
@@ -82,7 +83,7 @@ def emotion_vector(emotion: str | Mapping[str, float], config) -> list[float]:
     total = sum(map(abs, weights))
     if total >= PERCENT:
         logger.warning(
-            "the weights of %s add up to %g, %g times the emotion that training knows: shares add up to 1",
+            "the weights of %s add up to %g, %g times the emotion used in training: shares add up to 1",
             mixture,
             total,
             total,
@@ -91,7 +92,7 @@ def emotion_vector(emotion: str | Mapping[str, float], config) -> list[float]:
 
 
 def emotion_ids_of(weights: Sequence[Sequence[float]], config) -> list[int] | None:
-    """The emotion of each row of weights, for a model that reads a token for it; None for the others."""
+    """The emotion id of each row of weights, for a model that reads a token for the emotion; None for other models."""
     if config.emotion_token_ids is None:
         return None
     for row in weights:
@@ -103,7 +104,7 @@ def emotion_ids_of(weights: Sequence[Sequence[float]], config) -> list[int] | No
 
 
 def limit_length(settings: dict[str, Any], model, most: int) -> None:
-    """Set `max_new_tokens` of `generate` to `most` where neither the call nor the checkpoint sets a length."""
+    """Set `max_new_tokens` of `generate` to `most` if neither the call nor the checkpoint sets a length."""
     names = ("max_length", "max_new_tokens")
     saved = settings.get("generation_config") or model.generation_config
     if all(settings.get(name) is None and getattr(saved, name) is None for name in names):
@@ -112,14 +113,14 @@ def limit_length(settings: dict[str, Any], model, most: int) -> None:
 
 class EmotionalResponsePipeline(Pipeline):
     r"""
-    For a context and an emotion (for each of several) a list of `{"emotion", "generated_text"}`: one reply, or as many as
-    `num_return_sequences`.
+    Returns for a context and an emotion (or for each of several) a list of `{"emotion", "generated_text"}`: one reply, or as many
+    as `num_return_sequences`.
 
     An input is a pair (context, emotion) or a dictionary with the keys `context` and `emotion`. An emotion is a name or an
     emoji of the model, or a mixture such as `{"joy": 0.7, "surprise": 0.3}`; weights that sum to more than 1 make it stronger.
 
-    Other arguments are those of `generate`; without a length, a reply has at most 40 new tokens. Inputs run one by one, whatever
-    `batch_size` says.
+    Other arguments go to `generate`; without a length, a reply has at most 40 new tokens. Inputs run one by one;
+    `batch_size` has no effect.
     """
 
     _load_processor = False
@@ -156,7 +157,7 @@ class EmotionalResponsePipeline(Pipeline):
 
 
 def _pair(inputs: Any) -> tuple[str, str | Mapping[str, float]]:
-    """(context, emotion) of one input."""
+    """The pair (context, emotion) of one input."""
     pair: Any = (None, None)
     if isinstance(inputs, Mapping) and set(inputs) == {"context", "emotion"}:
         pair = inputs["context"], inputs["emotion"]
@@ -165,7 +166,7 @@ def _pair(inputs: Any) -> tuple[str, str | Mapping[str, float]]:
     context, emotion = pair
     if not is_readable(context):
         raise ValueError(
-            "an input must be (context, emotion), or a dictionary with these keys, and the context a string that is not empty; "
+            "an input must be (context, emotion), or a dictionary with these keys, the context a string that is not empty; "
             f"got {inputs!r}."
         )
     return context, emotion

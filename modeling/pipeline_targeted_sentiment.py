@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipeline `targeted-sentiment`: a text to the sentiment towards every aspect of every target in it."""
+"""Pipeline `targeted-sentiment`: from a text to the sentiment towards every aspect of every target in it."""
 
 from transformers import Pipeline
 
@@ -9,13 +9,13 @@ from .target_texts import entry, model_inputs, targets_in
 
 class TargetedSentimentPipeline(Pipeline):
     r"""
-    For a text (for each of several texts) a list of `{"target", "aspect", "label", "score", "scores"}`, one entry for every
+    Returns for a text (or for each of several) a list of `{"target", "aspect", "label", "score", "scores"}`, one entry for every
     target in the text and every aspect: the most probable label, its probability, and the probabilities of all labels. All
-    pairs of a text run as one batch, whatever `batch_size` says. `target` is missing where the model knows aspects only.
+    pairs of a text run as one batch; `batch_size` has no effect. `target` is missing if the model has only aspects.
 
     Call arguments:
-        targets (`list[str]`): instead of the targets that are found in the text.
-        aspects (`list[str]`): instead of all the model's aspects.
+        targets (`list[str]`): targets to ask for instead of those found in the text.
+        aspects (`list[str]`): aspects to ask for instead of all of the model's.
     """
 
     _load_processor = False

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What counts as a text. Needs neither torch nor transformers."""
+"""Decides what counts as a text. Needs neither torch nor transformers."""
 
 import unicodedata
 from typing import TypeGuard
 
 
 def is_readable(text) -> TypeGuard[str]:
-    """Whether it is a string with something to read: a character that can be seen, and no half of one, which is no text."""
+    """Whether `text` is a string with at least one visible character and without halves of characters."""
     if not isinstance(text, str):
         return False
     try:
@@ -17,7 +17,7 @@ def is_readable(text) -> TypeGuard[str]:
 
 
 def check_text(text) -> None:
-    """ValueError unless there is something to read."""
+    """ValueError unless `text` is readable, see `is_readable`."""
     if not is_readable(text):
         raise ValueError(
             f"a text must be a string that is not empty, got {text!r}: write a character that can be seen, and no halves of "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that were renamed after checkpoints with them had been written."""
+"""Loads and saves weights that were renamed after checkpoints had been written."""
 
 import re
 from typing import TYPE_CHECKING
@@ -15,13 +15,13 @@ else:
 
 class RenamedWeights(_Model):
     """
-    For base models and heads, before their other bases. Checkpoints have the old names: `from_pretrained` and `load_state_dict`
-    take them and the new ones, `save_pretrained` writes them. So every version reads every checkpoint.
+    A base of base models and heads, to name first. Checkpoints have the old names: `from_pretrained` and `load_state_dict`
+    take old and new names, `save_pretrained` writes the old ones. So every version reads every checkpoint.
 
-    `_renamed_weights` maps old names to new ones, or parts of names that begin after a dot, e.g. {"label_attention.": "score."};
-    "^" before an old name stands for the beginning of the names of the base model.
-    Not registered with transformers, which knows a model by the name of its class alone: older code beside a checkpoint may
-    have one of that name.
+    `_renamed_weights` maps old names, or parts of names that begin after a dot, to new ones, e.g. {"label_attention.":
+    "score."}; "^" at the start of an old name means the beginning of a name in the base model.
+    The mapping is not registered with transformers, which knows a model only by its class name: older code beside a checkpoint may
+    have a class of the same name.
     """
 
     _renamed_weights: dict[str, str]
@@ -44,18 +44,18 @@ class RenamedWeights(_Model):
     def from_pretrained(
         cls, pretrained_model_name_or_path, *args, key_mapping: dict[str, str] | None = None, **kwargs
     ):
-        """As of every model of transformers."""
+        """As in every model of transformers."""
         key_mapping = cls._renaming_patterns() | (key_mapping or {})
         return super().from_pretrained(pretrained_model_name_or_path, *args, key_mapping=key_mapping, **kwargs)
 
     def save_pretrained(self, *args, **kwargs):
-        """As of every model of transformers."""
-        # Transformers writes the names that it read, which are the new ones where the checkpoint had none of these weights.
+        """As in every model of transformers."""
+        # Transformers writes the names that it read; these are the new names if the checkpoint had none of these weights.
         self._weight_conversions = self._renamings()
         return super().save_pretrained(*args, **kwargs)
 
     def _load_from_state_dict(self, state_dict, prefix, *args):
-        # The Trainer loads the best and the last checkpoint by `load_state_dict`.
+        # Needed because the Trainer loads the best and the last checkpoint by `load_state_dict`.
         for name in [name for name in state_dict if name.startswith(prefix)]:
             renamed = name.removeprefix(prefix)
             for renaming in self._renamings():

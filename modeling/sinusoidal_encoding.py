@@ -6,8 +6,8 @@ import torch
 
 def sinusoidal_encoding(length: int, size: int, *, like: torch.Tensor) -> torch.Tensor:
     """
-    PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) the cosine: (length, size), computed in float32, with the dtype and
-    on the device of `like`.
+    PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) the cosine: (length, size), computed in float32, then given the dtype
+    and device of `like`.
     """
     positions = torch.arange(length, device=like.device, dtype=torch.float32)
     even = torch.arange(0, size, 2, device=like.device, dtype=torch.float32)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets and aspects as a model of targeted sentiment reads them. Needs neither torch nor transformers."""
+"""Writes targets and aspects as a model of targeted sentiment reads them. Needs neither torch nor transformers."""
 
 import re
 
 
 def targets_in(config, text: str) -> list[str]:
     """
-    The targets of a model that occur in a text, by their names or by what the model reads for them. A placeholder, for which the
-    model reads something else, is found wherever it stands; another name is found as a word ("bar", "bars", not "barn").
+    The model's targets that occur in a text, by name or by the text that the model reads for them. A placeholder, for which
+    the model reads another text, is found anywhere; any other name only as a word ("bar", "bars", not "barn").
     """
     texts = _target_texts(config)
     names = {words: name for name, words in texts.items()} | {name: name for name in texts}
@@ -20,34 +20,35 @@ def targets_in(config, text: str) -> list[str]:
 
 
 def _is_word(text: str, start: int, end: int) -> bool:
-    """Whether no letter or digit is glued to what stands there, but a plural's; of scripts that are written without blanks always."""
+    """Whether no letter or digit touches the match, except a plural ending; always True in scripts written without blanks."""
     around = (text[:start][-1:], re.sub(r"^e?s(?!\w)", "", text[end:])[:1])
     return not any(letter.isalnum() and letter < "\u0e00" for letter in around)
 
 
 def _target_texts(config) -> dict[str, str]:
-    """{name of a target: what the model reads for it}"""
+    """{name of a target: the text that the model reads for it}"""
     return dict(zip(config.targets, config.target_texts or config.targets, strict=True))
 
 
 def _forms(texts: dict[str, str]) -> re.Pattern:
-    """Finds names and what stands for them; of two that begin alike the longer."""
+    """A pattern that finds names and the texts for them; if two begin alike, the longer one."""
     return re.compile("|".join(re.escape(form) for form in sorted({*texts, *texts.values()}, key=len, reverse=True)))
 
 
 def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[str, str | None, int]:
     """
-    What a model reads for one target and aspect.
+    The model's input for one target and aspect.
 
     Args:
         config: with `aspects`, `targets`, `target_texts` and `auxiliary_sentence`.
-        target: one of `config.targets`, or None where the model has none.
+        target: one of `config.targets`, or None if the model has no targets.
 
     Returns:
-        the text with what the model reads for each target, the auxiliary sentence (None for models without), the context id.
+        the text in which each target is replaced by its own text, the auxiliary sentence (None for models without), the
+        context id.
 
     Raises:
-        ValueError: an unknown target or aspect, with the known ones.
+        ValueError: an unknown target or aspect; the message names the known ones.
     """
     if aspect not in config.aspects:
         raise ValueError(f"unknown aspect {aspect!r}: the model's aspects are {config.aspects}.")
@@ -75,8 +76,8 @@ def auxiliary_sentence(target_text: str | None, aspect: str) -> str:
 
 def mark_targets(text: str, texts: dict[str, str]) -> str:
     """
-    A text as the model reads it, given {name of a target: what the model reads for it}. Names are found wherever they stand;
-    blanks set what is written for them off from letters and digits ("xLOCATION1y" -> "x location - 1 y").
+    Replace the names of targets in a text, given {name of a target: the text that the model reads for it}. Names are found
+    anywhere; blanks separate the new text from letters and digits ("xLOCATION1y" -> "x location - 1 y").
     """
     forms = _forms(texts)
 
@@ -85,7 +86,7 @@ def mark_targets(text: str, texts: dict[str, str]) -> str:
         if words == match[0]:
             return words
         glued_before = re.match(r"\w", text[: match.start()][-1:])
-        # Where another name follows, one blank is enough: it brings its own.
+        # If another name follows, it brings its own blank.
         following = forms.match(text, match.end())
         named = following and texts.get(following[0], following[0]) != following[0]
         glued_after = re.match(r"\w", text[match.end() :]) and not named

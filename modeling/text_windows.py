@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts that are longer than a model reads at once, in overlapping windows. Needs nothing but the standard library."""
+"""Splits texts that are longer than a model reads at once into overlapping windows. Needs only the standard library."""
 
 from collections.abc import Mapping, Sequence
 
 
-STRATEGIES = ("average", "max")  # how the windows of a text become one answer
+STRATEGIES = ("average", "max")  # how the windows of a text are combined
 
 
 def window_overlap(
     size: int, stride: int | None, max_windows: int | None, aggregation_strategy: str, multi_label: bool
 ) -> int:
     """
-    The tokens that two windows of `size` tokens share: a quarter, unless `stride` says otherwise.
+    The number of tokens that two windows of `size` tokens share: a quarter, unless `stride` is given.
 
     Raises:
-        ValueError: `stride` is negative or more than half a window; `max_windows` below 1; a strategy that is none of `STRATEGIES`,
-            or "max" for a model whose labels exclude each other.
+        ValueError: `stride` is negative or more than half a window; `max_windows` is below 1; the strategy is not in
+            `STRATEGIES`, or is "max" for a model whose labels exclude each other.
     """
     if aggregation_strategy not in STRATEGIES:
         raise ValueError(f"`aggregation_strategy` must be one of {list(STRATEGIES)}, got {aggregation_strategy!r}.")
@@ -33,7 +33,7 @@ def window_overlap(
 
 
 def special_borders(tokenizer, encoded, row: int) -> tuple[int, int]:
-    """How many special tokens stand before and behind a text of what a tokenizer gave."""
+    """How many special tokens a tokenizer put before and after a text."""
     encodings = getattr(encoded, "encodings", None)
     if not encodings:  # a slow tokenizer, whose mask counts unknown tokens too
         special = tokenizer.build_inputs_with_special_tokens([])
@@ -47,8 +47,9 @@ def special_borders(tokenizer, encoded, row: int) -> tuple[int, int]:
 
 def window_spans(length: int, size: int, shared: int, most: int | None = None) -> list[tuple[int, int, int, int]]:
     """
-    Windows over `length` tokens: (start, end, first and last + 1 of those that no other window counts). Neighbours share `shared`
-    tokens, the last one, which ends with the text, perhaps more; of what two share each counts the half that it reads in more context.
+    Windows over `length` tokens: (start, end, start and end of the tokens that only this window counts). Neighbours share `shared`
+    tokens; the last window ends with the text and may share more. Each counts the half of the shared tokens with more context
+    in it.
 
     >>> window_spans(10, 6, 2)
     [(0, 6, 0, 5), (4, 10, 5, 10)]
@@ -68,15 +69,17 @@ def split_row(
     row: Mapping[str, Sequence], borders: tuple[int, int], size: int, shared: int, most: int | None
 ) -> tuple[list[dict[str, list]], bool]:
     """
-    A text in windows.
+    Split a text into windows.
 
     Args:
         row: name of an input -> a value for each token; `input_ids` among them.
         borders: how many special tokens stand before and behind the text; every window gets them.
-        size, shared, most: tokens of a window, those that it shares with the next one, and windows at most (None: all).
+        size, shared, most: number of tokens of a window, tokens shared with the next one, maximum number of windows (None: no
+            limit).
 
     Returns:
-        the inputs of each window, with `pooling_mask`, 0 at the tokens that another window counts; whether the end was cut.
+        the inputs of each window, with `pooling_mask`, which is 0 at tokens that another window counts; and whether the end
+        was cut.
     """
     before, behind = borders
     end = len(row["input_ids"]) - behind

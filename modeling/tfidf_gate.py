@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TF-IDF gate (Scientific Reports 15, s41598-025-99515-6): which words of a text a model gets to see, or how strongly.
+"""The TF-IDF gate (Scientific Reports 15, s41598-025-99515-6): it chooses which words of a text a model reads, or how strongly.
 
-It is fitted by `hf_emotion.data.tfidf` and lies as JSON beside the weights, where pipelines find it.
+`hf_emotion.data.tfidf` fits it; it is stored as JSON beside the weights, where pipelines find it.
 """
 
 import json
@@ -19,8 +19,8 @@ GATE_FILE = "tfidf_gate.json"
 
 def find_words(text: str) -> list[tuple[int, int, str]]:
     """
-    (start, end, word) of what stands between blanks, in lower case, NFC, and without punctuation at its edges; what is
-    punctuation or emoji alone is a word as it stands.
+    (start, end, word) of each run of characters between blanks. The word is in lower case, NFC, without punctuation at its edges;
+    a run of only punctuation or emojis is a word as it is.
     """
     found = []
     for match in re.finditer(r"\S+", text):
@@ -35,9 +35,9 @@ class TfidfGate:
     """
     Attributes:
         idf: inverse document frequency of each word of the training texts, ln((1 + n) / (1 + df)) + 1 for n texts.
-        unseen_idf: that of all other words, df = 0.
+        unseen_idf: inverse document frequency of all other words, df = 0.
         threshold: words whose tf·idf (not normalised) lies below are removed; the article has 3.5.
-        min_words: the best words of a text are kept all the same, up to this number; the article has 4.
+        min_words: at least this many of a text's best words are kept in any case; the article has 4.
     """
 
     idf: dict[str, float]
@@ -51,7 +51,7 @@ class TfidfGate:
         return [counts[word] * self.idf.get(word, self.unseen_idf) for word in words]
 
     def filter(self, text: str) -> str:
-        """The text without its words of low tf·idf; a text of at most `min_words` words as it is."""
+        """The text without its words of low tf·idf; a text of at most `min_words` words does not change."""
         words = find_words(text)
         if len(words) <= self.min_words:
             return text
@@ -62,8 +62,8 @@ class TfidfGate:
 
     def token_gates(self, text: str, offsets: Sequence[tuple[int, int]]) -> list[float]:
         """
-        Factors of the word embeddings: tf·idf of a token's word, divided by the largest of the text; 1 for a token without
-        characters (special tokens).
+        Factors for the word embeddings: tf·idf of a token's word, divided by the text's largest; 1 for tokens without characters
+        (special tokens).
 
         Args:
             text: the text.
@@ -92,11 +92,11 @@ class TfidfGate:
 
 def load_gate(config) -> TfidfGate | None:
     """
-    The gate that lies beside the weights of a model, from its configuration; None for a model without TF-IDF gating.
+    Load the gate beside the weights of the model with this configuration; None for a model without TF-IDF gating.
 
     Raises:
         OSError: the checkpoint has no gate.
-        ValueError: the file is no gate.
+        ValueError: the file does not hold a gate.
     """
     if getattr(config, "tfidf_gating", "none") == "none":
         return None
@@ -104,7 +104,7 @@ def load_gate(config) -> TfidfGate | None:
     if config._name_or_path and (Path(config._name_or_path) / GATE_FILE).is_file():
         path = Path(config._name_or_path) / GATE_FILE
     elif config._name_or_path:
-        from transformers.utils import cached_file  # here: the gate itself needs no transformers
+        from transformers.utils import cached_file  # imported here, because the gate itself needs no transformers
 
         path = cached_file(
             config._name_or_path,
@@ -126,7 +126,7 @@ def _read_gate(path: Path) -> TfidfGate:
         values = json.loads(path.read_text(encoding="utf-8"))
         known = [field.name for field in fields(TfidfGate)]
         if not isinstance(values, dict) or not {"idf", "unseen_idf"} <= set(values) <= set(known):
-            raise ValueError(f"it must hold an object with some of {known}, the first two at least")
+            raise ValueError(f"it must hold an object with some of {known}, at least the first two")
         if not isinstance(values["idf"], dict):
             raise ValueError(f"`idf` must map words to numbers, got {type(values['idf']).__name__}")
         for name, number in {**values["idf"], "unseen_idf": values["unseen_idf"]}.items():
@@ -137,7 +137,9 @@ def _read_gate(path: Path) -> TfidfGate:
         if type(values.get("min_words", 0)) is not int or values.get("min_words", 0) < 0:
             raise ValueError(f"`min_words` must be a whole number from 0, got {values['min_words']!r}")
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no TF-IDF gate: {error}. Copy {GATE_FILE} from the run folder anew.") from error
+        raise ValueError(
+            f"{path} is not a TF-IDF gate: {error}. Copy {GATE_FILE} from the run folder anew."
+        ) from error
     return TfidfGate(**values)
 
 

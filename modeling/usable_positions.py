@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many tokens a text encoder takes."""
+"""Tells how many tokens a text encoder takes."""
 
-# Beside those with "roberta" in their name: encoders whose positions begin after the padding index.
+# Encoders whose positions begin after the padding index, besides those with "roberta" in their name.
 _LIKE_ROBERTA = (
     *("camembert", "data2vec-text", "esm", "ibert", "layoutlmv3", "lilt", "longformer", "luke", "markuplm", "mpnet"),
     "xmod",
 )
 
-UNBOUNDED = 1_000_000  # of encoders whose positions are relative and have no end
+UNBOUNDED = 1_000_000  # encoders with relative positions, which have no limit
 
 
 def usable_positions(config) -> int:
     """
-    `max_position_embeddings`; for RoBERTa and its kin less the rows up to the padding index, where their positions begin. Of a model
-    over an encoder (`encoder_config`) those of the encoder.
+    `max_position_embeddings`; for RoBERTa and similar encoders without the rows up to the padding index. For a model over an
+    encoder (`encoder_config`) the encoder's.
     """
     config = getattr(config, "encoder_config", None) or config
     if (getattr(config, "max_position_embeddings", None) or 0) < 1:

@@ -836,7 +836,7 @@ BAD_ANY_ENCODER_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"sentence_representation": "cls"}, "'sentence_representation'"),
     ({"encoder_config": {"model_type": "nobert"}}, "`encoder_config` .* 'nobert', which"),
     ({"encoder_config": {"model_type": "t5"}}, "`encoder_config` .* an encoder-decoder"),
-    ({"encoder_config": {"model_type": "cg-bert"}}, "`encoder_config` .* code of its own"),
+    ({"encoder_config": {"model_type": "cg-bert"}}, "`encoder_config` .* own code"),
 )
 BAD_CG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     *(({name: True}, f"`{name}`") for name in ("is_decoder", "add_cross_attention")),
@@ -888,7 +888,7 @@ BAD_DIALOGUE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"utterance_encoder": "model", "encoder_config": {"model_type": "t5"}}, "`encoder_config` .* an encoder-decoder"),
     (
         {"utterance_encoder": "model", "encoder_config": {"model_type": "cg-bert"}},
-        "`encoder_config` .* code of its own",
+        "`encoder_config` .* own code",
     ),
     ({"encoder_config": {"model_type": "bert"}}, "`encoder_config` and .* got utterance_encoder='vectors' with "),
     ({"utterance_size": 0}, "`utterance_size` must be at least 1, got 0"),

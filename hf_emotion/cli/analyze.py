@@ -12,7 +12,7 @@ from .printing import figure_or_dash, print_json, print_table, quiet
 
 def analyze(
     runs: Annotated[
-        list[Path], typer.Argument(help="A run folder; or two over the same rows, of which the first is the baseline.")
+        list[Path], typer.Argument(help="A run folder, or two over the same rows; the first is then the baseline.")
     ],
     split: Annotated[
         Literal["validation", "test"] | None, typer.Option(help="Part of the corpus; default: test, if there is one.")
@@ -24,8 +24,8 @@ def analyze(
     as_json: AsJson = False,
 ) -> None:
     """
-    Write confusions, calibration, threshold curves, label correlations and errors of a run into its report.html; for two runs, the
-    rows that only one gets right.
+    Write confusions, calibration, threshold curves, label correlations and errors of a run into its report.html. For two
+    runs, write the rows that only one gets right.
     """
     if len(runs) > 2:
         raise typer.BadParameter("give one run, or two; `hf-emotion compare` takes more.")
@@ -82,12 +82,12 @@ def _print_pair(result: dict[str, Any]) -> None:
         (*reversed(names), result["only_first"]),
     ):
         pairs = [[pair["gold"], pair["predicted"], str(pair["rows"])] for pair in found["pairs"][:10]]
-        print(f"right in {right} alone: {found['rows']} rows, {found['several_labels']} of them with several labels")
+        print(f"right only in {right}: {found['rows']} rows, {found['several_labels']} of them with several labels")
         if pairs:
             print_table(["gold", f"{wrong} predicted", "rows"], pairs)
     test = result["mcnemar"]
     print(
-        f"{result['rows']} rows; right in one run alone: {test['only_second']} vs {test['only_first']}, McNemar p = "
+        f"{result['rows']} rows; right in only one run: {test['only_second']} vs {test['only_first']}, McNemar p = "
         f"{test['p_value']:.3g}"
     )
     _print_background(

@@ -14,14 +14,14 @@ def compare(
     runs: Annotated[list[Path], typer.Argument(help="Run folders of one corpus; the first is the baseline.")],
     split: Annotated[
         Literal["validation", "test"] | None,
-        typer.Option(help="Part of the corpus; default: test, or validation where a run has no other."),
+        typer.Option(help="Part of the corpus; default: test, or validation if a run has no test part."),
     ] = None,
     all_figures: AllFigures = False,
     as_json: AsJson = False,
 ) -> None:
     """
-    Table of runs, mean ± std over their seeds; and a test of each run against the first: the difference of their mean macro-F1,
-    by a bootstrap over seeds and rows, and McNemar's test where both have one seed.
+    Print a table of runs (mean ± std over their seeds) and test each run against the first: the difference of their mean
+    macro-F1 by a bootstrap over seeds and rows, and McNemar's test where both have one seed.
     """
     from ..reports.compare import compare as run
 
@@ -39,7 +39,7 @@ def compare(
         )
         if row["mcnemar_p_value"] is not None:
             line += (
-                f"; rows wholly right in one run alone: {row['only_second']} vs {row['only_first']}, McNemar p = "
+                f"; rows fully right in only one run: {row['only_second']} vs {row['only_first']}, McNemar p = "
                 f"{row['mcnemar_p_value']:.3g}"
             )
         print(line)

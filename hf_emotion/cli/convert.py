@@ -33,7 +33,10 @@ def convert(
         ),
     ] = False,
 ) -> None:
-    """Convert a checkpoint of the authors' label-aware, CG-BERT or QACG-BERT code to one that AutoModel can load; or BERT to RoBERTa."""
+    """
+    Convert a checkpoint of the authors' label-aware, CG-BERT or QACG-BERT code to one that AutoModel can load; or BERT to
+    RoBERTa.
+    """
     quiet()
     from ..convert import bert_to_roberta, convert_checkpoint
 
@@ -44,7 +47,7 @@ def convert(
         print(f"RobertaModel written to {output}, with the tokenizer of {reference}")
         return
     done = convert_checkpoint(reference, output, config, **read_options(set_, "--set"))
-    ignored = f", {len(done.ignored)} without effect on any output left out" if done.ignored else ""
+    ignored = f", {len(done.ignored)} left out because no output depends on them" if done.ignored else ""
     print(f"{done.model_class} written to {output}: {done.read} tensors read{ignored}")
     if not done.tokenizer:
         print("no tokenizer beside the checkpoint: save the one it was trained with into the folder before `predict`")

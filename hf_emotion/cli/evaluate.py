@@ -40,7 +40,11 @@ def evaluate(
     option: LoaderOption = None,
     threshold: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Multi-label models: fixed threshold, beside the tuned ones; default: 0.3."),
+        typer.Option(
+            min=0,
+            max=1,
+            help="Multi-label models: a fixed threshold to measure at, beside the tuned ones; default: 0.3.",
+        ),
     ] = None,
     max_length: MaxLength = None,
     stride: Stride = None,
@@ -59,7 +63,7 @@ def evaluate(
         Path | None, typer.Option(help="Generators: JSONL file to write, with context, emotion and reply.")
     ] = None,
     intensity: Annotated[
-        float | None, typer.Option(help="Generators: weight of the emotion; 1, as in training, unless given.")
+        float | None, typer.Option(help="Generators: weight of the emotion; default: 1, as in training.")
     ] = None,
     all_figures: AllFigures = False,
     as_json: AsJson = False,
@@ -92,7 +96,8 @@ def evaluate(
     if replies is not None and predictor.task.selects_labels:
         raise typer.BadParameter(f"--replies does not go with a model for {predictor.task.name}: leave it out.")
     for name, value in settings.items():
-        if value is not None and name not in takes and name != "threshold":  # what `run` refuses, with its value
+        # `run` itself refuses `threshold`, and names its value.
+        if value is not None and name not in takes and name != "threshold":
             option_name = {"judges": "--judge"}.get(name, f"--{name.replace('_', '-')}")
             raise typer.BadParameter(
                 f"{option_name} does not go with a model for {predictor.task.name}: leave it out."

@@ -58,7 +58,7 @@ def explain(
     max_length: MaxLength = None,
     format_: Annotated[
         Literal["terminal", "png", "html", "json"] | None,
-        typer.Option("--format", help="Default: by the ending of --output, else terminal."),
+        typer.Option("--format", help="Default: what the ending of --output says, else terminal."),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write: .png, .html or .json.")] = None,
 ) -> None:

@@ -20,7 +20,7 @@ def export(
     quantize: Annotated[
         Literal["int8", "uint8"] | None,
         typer.Option(
-            help="8-bit weights: smaller, with other logits. int8 is fast on processors with VNNI and on ARM, and loses accuracy "
+            help="8-bit weights: a smaller file, whose logits differ. int8 is fast on processors with VNNI and on ARM, and loses accuracy "
             "on others; uint8 is slower, and safe on all."
         ),
     ] = None,
@@ -28,11 +28,11 @@ def export(
         Path | None,
         typer.Option(
             help="Texts to compare with torch, one per line; for dialogues one turn per line, with an empty line between dialogues. "
-            "Default: those of --dataset, else the test part of the quickstart corpus."
+            "Default: the texts of --dataset, else the test part of the quickstart corpus."
         ),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="Corpus to compare on, and with --quantize to measure before and after.")
+        str | None, typer.Option(help="Corpus to compare on; with --quantize also to measure on, before and after.")
     ] = None,
     split: Split = "test",
     data_dir: DataDir = None,

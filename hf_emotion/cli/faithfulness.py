@@ -19,14 +19,14 @@ def faithfulness(
     data_dir: DataDir = None,
     rows: Annotated[int, typer.Option(min=1, help="Size of the random sample.")] = 100,
     method: Annotated[
-        list[str] | None, typer.Option(help="One of `explain`'s, may be repeated; default: all four.")
+        list[str] | None, typer.Option(help="A method of `explain`, may be repeated; default: all four.")
     ] = None,
     random_rankings: Annotated[int, typer.Option(min=1, help="Number of random rankings for each text.")] = 5,
     seed: Annotated[int, typer.Option(help="Random seed for the sample and the random rankings.")] = 0,
     option: LoaderOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Comprehensiveness and sufficiency (ERASER) of the methods of `explain`, against random rankings of the words."""
+    """Measure how faithful the methods of `explain` are: comprehensiveness and sufficiency (ERASER), against random rankings."""
     quiet()
     from ..study.faithfulness import faithfulness as run
     from ..tasks.base import METHODS

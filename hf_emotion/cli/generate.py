@@ -46,7 +46,9 @@ def generate(
         float | None,
         typer.Option(min=0, max=1, help="Sample from the most probable tokens that together have this probability."),
     ] = None,
-    max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of a reply, at most; default: 40.")] = None,
+    max_new_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of tokens in a reply; default: 40.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Reply to contexts in chosen emotions."""
@@ -76,7 +78,7 @@ def generate(
     if greedy or (num_beams or 1) > 1:
         options["do_sample"] = False
     if top_p is not None and top_k is None:
-        options["top_k"] = 0  # else the checkpoint's would cut first
+        options["top_k"] = 0  # otherwise the checkpoint's own `top_k` would cut first
     quiet()
     from .. import ReplyGenerator
 

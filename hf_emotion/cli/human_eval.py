@@ -22,14 +22,14 @@ def export(
     replies: Annotated[
         list[Path],
         typer.Argument(
-            help="JSONL files with context, emotion and reply, the same rows in each; one per source, whose name is the file's."
+            help="JSONL files with context, emotion and reply, one per source, with the same rows in each. The file's name names the source."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="New or empty folder.")],
     raters: Annotated[int, typer.Option(min=1, help="Number of raters.")],
     seed: Annotated[int, typer.Option(help="Random seed for the ids and for each rater's order.")] = 0,
 ) -> None:
-    """Write a blinded sheet (CSV) and the same as a form to print (HTML) for each rater, and the key that tells the sources."""
+    """Write a blinded sheet for each rater (CSV, and HTML to print), and the key that tells the sources."""
     from ..study.human_eval import KEY, export_sheets, read_replies
 
     sheets = export_sheets(*read_replies(replies), output, raters, seed)
@@ -38,10 +38,10 @@ def export(
 
 @app.command()
 def analyze(
-    folder: Annotated[Path, typer.Argument(help="Folder of `export`, with the sheets filled in.")],
+    folder: Annotated[Path, typer.Argument(help="The folder that `export` wrote, with the sheets filled in.")],
     as_json: AsJson = False,
 ) -> None:
-    """Mean ± standard error per source, Cronbach's alpha, repeated-measures ANOVA and paired tests of the ratings."""
+    """Analyze the ratings: mean ± standard error per source, Cronbach's alpha, repeated-measures ANOVA and paired tests."""
     from ..study.human_eval import HIGHEST, LOWEST, analyze_ratings
 
     result = analyze_ratings(folder)

@@ -11,7 +11,7 @@ from ..runtime.names import check_local
 
 
 def checked(checkpoint: str) -> str:
-    """Before the imports of the command, which take seconds."""
+    """Check the checkpoint's name before the command's imports, which take seconds."""
     check_local(checkpoint, "the checkpoint")
     return checkpoint
 
@@ -30,15 +30,18 @@ Taxonomy = Annotated[
 MaxLength = Annotated[
     int | None,
     typer.Option(
-        help="Tokens that are read at once; default: as many as in training. Emotions of texts: longer texts are read in windows."
+        help="Number of tokens that are read at once; default: as in training. Emotions of texts: longer texts are read in windows."
     ),
 ]
 Stride = Annotated[
-    int | None, typer.Option(help="Emotions of texts: tokens that two windows share; default: a quarter.")
+    int | None,
+    typer.Option(help="Emotions of texts: number of tokens that two windows share; default: a quarter of the window."),
 ]
 MaxWindows = Annotated[
     int | None,
-    typer.Option(help="Emotions of texts: windows of a text at most, 1 to cut it at once; default: all of it."),
+    typer.Option(
+        help="Emotions of texts: maximum number of windows per text; 1 cuts the text after the first. Default: no limit."
+    ),
 ]
 Dtype = Annotated[
     Literal["float32", "bfloat16", "float16"] | None,
@@ -60,7 +63,7 @@ Aggregation = Annotated[
     Literal["average", "max"] | None,
     typer.Option(
         "--aggregation-strategy",
-        help="Emotions of texts: what windows give together; average: what the text is about; max: every emotion that occurs "
+        help="Emotions of texts: how the windows of a text are combined; average: what the text is about; max: every emotion that occurs "
         "somewhere. Default: average.",
     ),
 ]

@@ -47,7 +47,10 @@ def predict(
         str | None, typer.Option(help="Column with the texts; default: text (utterance for dialogues).")
     ] = None,
     separator: Annotated[
-        str | None, typer.Option(help="Of CSV; default: , ; tab or |, whichever gives the columns of the texts.")
+        str | None,
+        typer.Option(
+            help="Separator of a CSV; default: the one of , ; tab and | that gives the columns of the texts."
+        ),
     ] = None,
     dialogue_column: Annotated[str, typer.Option(help="Column that tells dialogues apart.")] = "dialogue",
     speaker_column: Annotated[str, typer.Option(help="Column with the speakers of dialogues.")] = "speaker",
@@ -93,7 +96,9 @@ def predict(
     if engine == "ray" and input_ is None:
         raise typer.BadParameter("--engine ray goes with --input and --output.")
     if workers is not None and engine != "ray":
-        raise typer.BadParameter("--workers goes with --engine ray; several processes: torchrun, accelerate launch.")
+        raise typer.BadParameter(
+            "--workers goes with --engine ray; without it, start several processes with torchrun or accelerate launch."
+        )
     refuse_files(texts)
     state = _processes() if input_ is not None else None
     if state is not None and engine == "ray":
@@ -143,7 +148,7 @@ def predict(
                 + (f", {done['skipped']} without a prediction" if done["skipped"] else "")
             )
         return
-    if not texts and not task.file_columns.grouped:  # else the lines are one item
+    if not texts and not task.file_columns.grouped:  # otherwise all lines together are one item
         _answer_as_lines_come(predictor, asked, as_json)
         return
     _print(task.answer(predictor, given_or_stdin(texts, "text"), **asked), as_json)
@@ -205,7 +210,7 @@ def _print(answer: "Answer", as_json: bool) -> None:
 
 
 def _answer_as_lines_come(predictor: Any, asked: dict[str, Any], as_json: bool) -> None:
-    """Answer to lines of stdin, those together that are ready together; what the model could not read is said once."""
+    """Answer the lines of stdin as they come, in batches of what is ready. What the model could not read is said once."""
     truncated = unknown = total = 0
     for lines in stdin_lines("text"):
         try:
@@ -220,7 +225,7 @@ def _answer_as_lines_come(predictor: Any, asked: dict[str, Any], as_json: bool) 
 
 
 def _processes():
-    """Accelerate's state where torchrun or `accelerate launch` has started several processes, else None."""
+    """Accelerate's state if torchrun or `accelerate launch` has started several processes, else None."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return None
     from datetime import timedelta

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several commands print with: tables, figures, JSON."""
+"""Prints tables, figures and JSON for the commands."""
 
 import json
 import os
@@ -91,7 +91,7 @@ def figure_or_dash(value: float, form: str) -> str:
 
 
 def quiet(needs_transformers: bool = True) -> None:
-    """Silence the libraries: our commands say themselves what matters; downloads have a bar in a terminal."""
+    """Silence the libraries: our commands print what matters. Downloads keep their bar in a terminal."""
     if needs_transformers:
         from huggingface_hub.utils import disable_progress_bars
         from transformers.utils import logging as transformers_logging

@@ -18,7 +18,7 @@ def push(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, list the files, send nothing.")
     ] = False,
-    tag: Annotated[str | None, typer.Option(help="New tag on the commit.")] = None,
+    tag: Annotated[str | None, typer.Option(help="New tag for the commit.")] = None,
     space: Annotated[
         Path | None, typer.Option(help="Also write the files of a Gradio Space for the model into this new folder.")
     ] = None,
@@ -27,7 +27,7 @@ def push(
     ] = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
-    """Publish a run on the Hub: model, code, card, metrics and plots, once they load without hf-emotion."""
+    """Publish a run on the Hub: model, code, card, metrics and plots, after a check that they load without hf-emotion."""
     from ..publishing.hub import push as run_push
 
     done = run_push(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several commands read with: texts, emotions, key=value; and the files they refuse."""
+"""How commands read texts, emotions and key=value, and which files they refuse."""
 
 import codecs
 import io
@@ -16,21 +16,21 @@ READ_AT_ONCE = 2**20  # bytes; a pipe holds 64 KiB
 
 
 def given_or_stdin(given: list[str] | None, what: str) -> list[str]:
-    """What was given, else all lines of stdin that are not blank; ValueError where there is none."""
+    """The given texts, else all lines of stdin that are not blank; ValueError if there is none."""
     return given or [line for lines in stdin_lines(what) for line in lines]
 
 
 def stdin_lines(what: str) -> Iterator[list[str]]:
-    """The lines of stdin that are not blank, as they come: together those that are ready together. ValueError where there is none."""
+    """Yield the lines of stdin that are not blank, in lists of what is ready. ValueError if there is none."""
     if sys.stdin.isatty():
         print(f"reading {what}s from the keyboard, one per line; finish with Ctrl+D", file=sys.stderr)
-    # A text in the place of stdin has no bytes below it.
+    # Where a test replaces stdin by a text stream, there is no `buffer`.
     source = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode())
     characters = codecs.getincrementaldecoder(sys.stdin.encoding or "utf-8")(sys.stdin.errors or "strict")
     decoder = io.IncrementalNewlineDecoder(characters, translate=True)
     rest, start, found = "", "\ufeff", False
     while True:
-        content = source.read1(READ_AT_ONCE)  # waits for some, not for all
+        content = source.read1(READ_AT_ONCE)  # waits for some bytes, not for all
         rest += decoder.decode(content, final=not content)
         if rest:
             rest, start = rest.removeprefix(start), ""
@@ -49,11 +49,13 @@ def refuse_files(given: list[str] | None) -> None:
     for text in given or ():
         if os.path.isfile(text):
             raise ValueError(
-                f"{text} is a file, and texts are meant here: --input {text} --output FILE reads a table (where the command has it), "
-                f"< {text} reads one text per line."
+                f"{text} is a file, but this argument takes texts: --input {text} --output FILE reads a table (where the command "
+                f"has it), < {text} reads one text per line."
             )
         if "/" in text and os.path.isdir(text):
-            raise ValueError(f"{text} is a folder, and texts are meant here: give one checkpoint, then the texts.")
+            raise ValueError(
+                f"{text} is a folder, but this argument takes texts: give one checkpoint, then the texts."
+            )
 
 
 def refuse_existing(output: Path | None) -> None:

@@ -11,13 +11,14 @@ from .printing import print_table
 
 
 def ready(
-    name: Annotated[str | None, typer.Argument(help="A ready model; without one: list them.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of a ready model; default: list them all.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="New folder for an ordinary checkpoint of the model.")
     ] = None,
 ) -> None:
     """
-    List the models that come with the package and those that `make ready` has built, or write one of the package as a checkpoint.
+    List the ready models (those of the package and those that `make ready` has built), or write one of the package as a
+    checkpoint.
 
     `predict`, `explain` and the others take the name of a ready model where they take a checkpoint.
     """

@@ -17,7 +17,7 @@ def reproduce(
         typer.Argument(help=f"{', '.join(list(TABLES)[:-1])} or {list(TABLES)[-1]}."),
     ],
     base_model: Annotated[str | None, typer.Option(help="Hub id, local folder, or minilm (extra `offline`).")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each recipe, counted from its first seed.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds of each recipe, counted from its first.")] = 3,
     data_dir: DataDir = None,
     recipe: Annotated[
         list[str] | None, typer.Option(help="Only this row of the table, may be repeated; e.g. goemotions/laa_cb.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hf-emotion study`: what the reproduction study measures beside its tables."""
+"""`hf-emotion study`: what the reproduction study measures besides its tables."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def ensemble(
         list[str], typer.Argument(help="Finished run folders of classifiers of texts, all of one corpus.")
     ],
 ) -> None:
-    """Average the stored probabilities of several runs and measure the mean as one run; JSON, one line per decision."""
+    """Average the stored probabilities of several runs and measure the mean as one run. Prints JSON, one line per decision."""
     from ..study.ensemble import ensemble as run
 
     for split, kinds in run(runs).items():
@@ -64,12 +64,15 @@ def leakage(
 def transfer(
     checkpoint: Annotated[str, typer.Argument(help="A classifier of texts.")],
     dataset: Annotated[
-        list[str] | None, typer.Option(help="A corpus, may be repeated; none: terms of identity.")
+        list[str] | None, typer.Option(help="A corpus, may be repeated; default: the terms of identity.")
     ] = None,
     data_dir: DataDir = None,
     split: Annotated[str, typer.Option(help="Part of the corpora.")] = "test",
 ) -> None:
-    """Measure a classifier on other corpora, with the labels mapped to Ekman's emotions, or on terms of identity; JSON, one line each."""
+    """
+    Measure a classifier on other corpora, with the labels mapped to Ekman's emotions, or on terms of identity. Prints JSON,
+    one line each.
+    """
     from ..inference import load_predictor
     from ..study.transfer import identity_terms
     from ..study.transfer import transfer as run
@@ -114,7 +117,7 @@ def long_texts(
     seed: Annotated[int, typer.Option(help="Random seed for the rows of the documents.")] = 0,
     output: Output = None,
 ) -> None:
-    """Measure a classifier on documents of 5 to 40 rows of its corpus, read by windows and cut."""
+    """Measure a classifier on documents of 5 to 40 rows of its corpus, once read in windows and once cut."""
     quiet()
     from ..io.files import write_json
     from ..runtime.ready import with_weights
@@ -171,7 +174,7 @@ def context_guidance(
     seed: Annotated[int, typer.Option(help="Random seed for the sample.")] = 0,
     output: Output = None,
 ) -> None:
-    """Distributions of the gates, and for QACG-BERT of its attentions, over a sample of rows with an opinion."""
+    """Measure the distributions of the gates (for QACG-BERT also of the attentions) over a sample of rows with an opinion."""
     from ..io.files import write_json
     from ..study.context_guidance import context_guidance as measure
 
@@ -223,11 +226,11 @@ def figures(
 @app.command()
 def ready(
     run: Annotated[Path, typer.Argument(help="A run folder that a recipe with `adapter` wrote.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="New folder; its name is that of the model.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="New folder; the ready model gets its name.")],
     notes: Annotated[Path, typer.Option(help="YAML file: description, terms, card (Markdown).")],
     data_dir: DataDir = None,
 ) -> None:
-    """Make a finished run a ready model: adapter in float16, graph without weights, card and figures."""
+    """Turn a finished run into a ready model: adapter in float16, graph without weights, card and figures."""
     import yaml
 
     from ..study.pack import pack

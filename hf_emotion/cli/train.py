@@ -24,7 +24,8 @@ def train(
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds, counted from the recipe's first.")] = None,
     train_fraction: TrainFraction = None,
     max_eval_rows: Annotated[
-        int | None, typer.Option(min=1, help="At most so many rows of the dev and of the test part; default: all.")
+        int | None,
+        typer.Option(min=1, help="Maximum number of rows of the dev part, and of the test part; default: all."),
     ] = None,
     set_: Annotated[
         list[str] | None,

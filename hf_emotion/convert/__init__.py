@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The authors' own checkpoints as ours: `quasi_attention_absa` and `label_aware_attention` for state dicts, and files; and a BERT
-encoder as a RoBERTa one.
+Convert the authors' own checkpoints to ours, from state dicts (`quasi_attention_absa`, `label_aware_attention`) and from files;
+and a BERT encoder to a RoBERTa one.
 """
 
 import json
@@ -34,7 +34,7 @@ class Conversion:
     Attributes:
         model_class: name of our class.
         read: number of the authors' tensors that the model was read from.
-        ignored: names of those that no output depends on.
+        ignored: names of the tensors that were left out, because no output depends on them.
         tokenizer: whether a tokenizer was saved with the model.
     """
 
@@ -53,26 +53,26 @@ def convert_checkpoint(
 ) -> Conversion:
     """
     Convert a file with the state dict of the authors' label-aware, CG-BERT or QACG-BERT classifier to a checkpoint that
-    `AutoModel` can load, with the code of the model; nothing is written where the conversion fails.
+    `AutoModel` can load, with the code of the model. Nothing is written if the conversion fails.
 
-    The tokenizer is saved too where its `vocab.txt` or `tokenizer.json` lies beside the reference.
+    The tokenizer is saved too if its `vocab.txt` or `tokenizer.json` lies beside the reference.
 
     Args:
         reference: a .bin, .pt or .pth file, of which only tensors are loaded and no code is run, or a .safetensors file.
         output: a new or empty folder.
         config: the JSON file of the model's configuration; default: `config.json`, else `bert_config.json`, beside the
-            reference. The numbers of labels and contexts need not stand there, the weights tell them.
-        overrides: configuration entries instead of those of the file, see `quasi_attention_absa` and
+            reference. It need not give the numbers of labels and contexts: the weights tell them.
+        overrides: configuration entries that replace those of the file, see `quasi_attention_absa` and
             `label_aware_attention`.
 
     Raises:
         OSError: a file that is missing, or an `output` that is not empty.
-        ValueError: a file that is no state dict or holds more than tensors; a state dict that is none of the families', or
-            does not fit the configuration; a tokenizer with more words than the model.
+        ValueError: the file is no state dict or holds more than tensors; the state dict belongs to no known family, or does
+            not fit the configuration; the tokenizer has more words than the model.
     """
     reference, output = Path(reference), Path(output)
     if is_taken(output):
-        raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
+        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
     state_dict = without_prefix(_load(reference))
     settings = {**_read_config(reference, config), **overrides}
     if "label_embds" in state_dict:
@@ -82,7 +82,7 @@ def convert_checkpoint(
         sizes = {"num_labels": "classifier.weight", "num_contexts": "bert.context_embeddings.weight"}
     else:
         raise ValueError(
-            f"{reference} is no checkpoint of a known family: it holds neither `label_embds` (label-aware attention) nor "
+            f"{reference} is not a checkpoint of a known family: it holds neither `label_embds` (label-aware attention) nor "
             "`encoder.context_layer` (CG-BERT, QACG-BERT)."
         )
     for size, name in sizes.items():
@@ -127,14 +127,14 @@ def _read_config(reference: Path, config: str | Path | None) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is no valid JSON: {error}") from error
+        raise ValueError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold a JSON object, got {type(values).__name__}.")
     return values
 
 
 def _load_tokenizer(folder: Path, config: PreTrainedConfig) -> PreTrainedTokenizerBase | None:
-    """The tokenizer in a folder, lower-casing where its vocabulary does; None where there is none."""
+    """The tokenizer in a folder, which lower-cases if its vocabulary does; None if there is none."""
     if not any((folder / name).is_file() for name in ("vocab.txt", "tokenizer.json")):
         return None
     path = folder / "tokenizer_config.json"
@@ -143,7 +143,7 @@ def _load_tokenizer(folder: Path, config: PreTrainedConfig) -> PreTrainedTokeniz
     if len(tokenizer) > config.vocab_size:
         raise ValueError(f"the tokenizer in {folder} has {len(tokenizer)} words, the model only {config.vocab_size}.")
     defaults = {
-        # Without it BertTokenizerFast lower-cases, whatever tokenizer.json says.
+        # Without this argument BertTokenizerFast lower-cases, whatever tokenizer.json says.
         "do_lower_case": not any(
             re.search("[A-Z]", word) for word in set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
         ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A BERT encoder as a RoBERTa one: the same function under RoBERTa's architecture."""
+"""Convert a BERT encoder to RoBERTa's architecture; it computes the same."""
 
 from pathlib import Path
 
@@ -29,9 +29,9 @@ SHARED_FIELDS = (
 
 def bert_to_roberta(checkpoint: str | Path, output: str | Path | None = None) -> RobertaModel:
     """
-    The weights of a BERT encoder in a `RobertaModel` with the same hidden states.
+    Put the weights of a BERT encoder into a `RobertaModel` that gives the same hidden states.
 
-    RoBERTa counts positions from the padding index on, so that the position embeddings move down by `pad_token_id` + 1 rows. The
+    RoBERTa counts positions from the padding index on, so the position embeddings move down by `pad_token_id` + 1 rows. The
     embeddings of token types are kept whole: text pairs work too.
 
     Args:
@@ -43,7 +43,7 @@ def bert_to_roberta(checkpoint: str | Path, output: str | Path | None = None) ->
         OSError: no such checkpoint; `output` is not empty.
     """
     if output is not None and is_taken(Path(output)):
-        raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
+        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
     path = resolve_base_model(str(checkpoint))
     try:
         bert = read_model(AutoModel, path, dtype=torch.float32)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The state dicts of the authors' classifiers as our models.
+Read the state dicts of the authors' classifiers into our models.
 
-For each family a table says which of the authors' tensors each of our parameters is read from. Everything else follows from
-it and from the shapes of our model: the tensors that are missing, unknown or of another shape.
+For each family a table says which of the authors' tensors each of our parameters is read from. The table and the
+shapes of our model tell which tensors are missing, unknown or of another shape.
 
 Shapes: d hidden size, h heads, d_h = d/h, C labels.
 """
@@ -73,7 +73,7 @@ LABEL_AWARE: Table = (
     (r"bert\.score\.label_embeddings", ("label_embds",), SAME),
     (r"bert\.score\.weight", ("W",), TRANSPOSED),  # scores e W Hᵀ
     (r"bert\.(.*)", (r"backbone.\1",), SAME),
-    (r"classifier\.out_proj\.(weight|bias)", (r"head.\1",), SAME),  # [h̃ ‖ pooler] there as here
+    (r"classifier\.out_proj\.(weight|bias)", (r"head.\1",), SAME),  # [h̃ ‖ pooler] in their code as in ours
 )
 
 # Tensors that no output depends on: the numbers of the positions, and a pooling that the published code leaves unused.
@@ -90,7 +90,7 @@ SIZES = (
     "type_vocab_size",
     "num_labels",
 )
-# Entries of BERT's configuration files that say nothing about these models; the dtype is that of the weights.
+# Entries of BERT's configuration files that say nothing about these models. The dtype follows the weights.
 SILENT_ENTRIES = {
     *("model_type", "architectures", "transformers_version", "torch_dtype", "dtype", "_name_or_path", "use_cache"),
     *("gradient_checkpointing", "full_pooler", "directionality", "pooler_fc_size", "pooler_num_attention_heads"),
@@ -114,8 +114,8 @@ def quasi_attention_absa(state_dict: Mapping[str, torch.Tensor], config_dict: Ma
             one attention head needs, since the shapes are the same there.
 
     Raises:
-        ValueError: tensors that are missing, unknown, or of another shape or dtype, by the authors' names; a CG-BERT with
-            gate biases other than 0, for which ours has no place; unknown or missing configuration entries.
+        ValueError: tensors that are missing, unknown, or of another shape or dtype, by the authors' names; a CG-BERT whose
+            gate biases are not 0, because our gates have none; unknown or missing configuration entries.
     """
     return read_quasi_attention_absa(state_dict, config_dict)[0]
 
@@ -212,7 +212,7 @@ def _with_gamma_and_beta(weights: Mapping[str, torch.Tensor]) -> dict[str, torch
 
 
 def _variant_of(weights: Mapping[str, torch.Tensor], config: Mapping[str, Any]) -> tuple[str, str]:
-    """`model_type` and `context_heads` of a state dict."""
+    """The `model_type` and `context_heads` that a state dict implies."""
     known = [CGBertConfig.model_type, QACGBertConfig.model_type]
     asked = _check_model_type(config, known)
     name = "bert.encoder.layer.0.attention.self.context_for_q.weight"
@@ -233,7 +233,7 @@ def _variant_of(weights: Mapping[str, torch.Tensor], config: Mapping[str, Any]) 
                 "with one attention head the weights do not tell CG-BERT from QACG-BERT: set `model_type` in the "
                 f"configuration to one of {known}."
             )
-        return asked, "shared"  # with one head the same as "per_head"
+        return asked, "shared"  # the same as "per_head" with one head
     found, context_heads = variants[shape]
     if asked not in (None, found):
         raise ValueError(f"`model_type` is {asked!r}, but {name} has the shape {shape} of {found!r}.")
@@ -244,7 +244,7 @@ def _variant_of(weights: Mapping[str, torch.Tensor], config: Mapping[str, Any]) 
 
 
 def _check_sizes(config: Mapping[str, Any], implied: Mapping[str, str]) -> None:
-    """Every size is there, as a positive whole number; `implied`: size -> the entry that tells it too."""
+    """Check that every size is given as a positive whole number; `implied`: size -> the entry that gives it too."""
     sizes = [*SIZES, *(name for name in implied if name not in SIZES)]
     missing = [name for name in sizes if config.get(name) is None and config.get(implied.get(name, name)) is None]
     if missing:
@@ -256,7 +256,7 @@ def _check_sizes(config: Mapping[str, Any], implied: Mapping[str, str]) -> None:
 
 
 def _check_model_type(config: Mapping[str, Any], known: list[str]) -> str | None:
-    """`model_type` where it says which of ours is meant; the files of the authors' models have BERT's or none."""
+    """Check `model_type` if it names one of ours; the authors' files have BERT's or none."""
     model_type = config.get("model_type")
     if model_type not in (None, "bert", *known):
         raise ValueError(f"`model_type` must be one of {known} for this state dict, got {model_type!r}.")
@@ -272,7 +272,7 @@ def _make_config(
     """
     Args:
         defaults: what `given` may change.
-        published: what it may not: the published code has nothing else.
+        published: what `given` may not change, because the published code has nothing else.
     """
     known = sorted({*SIZES, *(field.name for field in dataclasses.fields(config_class))} - SILENT_ENTRIES)
     fixed = {"position_embedding_type": "absolute", **published}
@@ -308,7 +308,7 @@ def _make_config(
 def _build(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, weights: Mapping[str, torch.Tensor], table: Table
 ) -> PreTrainedModel:
-    """A model whose every parameter is read from `weights`, all of which are used."""
+    """A model with every parameter read from `weights`; no tensor of `weights` is left over."""
     with torch.device("meta"):
         shapes = {name: tuple(tensor.shape) for name, tensor in model_class(config).state_dict().items()}
     sources = {name: _source_of(name, table) for name in shapes}
@@ -333,7 +333,7 @@ def _check_weights(weights: Mapping[str, torch.Tensor], expected: Mapping[str, t
     missing = [name for name in expected if name not in weights]
     unknown = [name for name in weights if name not in expected]
     if missing or unknown:
-        parts = [f"it lacks {_some(missing)}"] * bool(missing) + [f"unknown are {_some(unknown)}"] * bool(unknown)
+        parts = [f"it lacks {_some(missing)}"] * bool(missing) + [f"unknown: {_some(unknown)}"] * bool(unknown)
         raise ValueError(f"the state dict does not fit the configuration: {'; '.join(parts)}.")
     wrong = [
         _wrong_shape(name, tuple(tensor.shape), expected[name])
@@ -353,6 +353,6 @@ def _wrong_shape(name: str, found: tuple[int, ...], *expected: tuple[int, ...]) 
 
 
 def _some(names: Iterable[str], separator: str = ", ") -> str:
-    """Up to ten of the names: a wrong number of layers would give hundreds."""
+    """The first ten names: a wrong number of layers would give hundreds."""
     names = list(names)
     return separator.join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

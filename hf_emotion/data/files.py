@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of CSV, TSV, JSONL and Parquet files."""
+"""Reads rows of CSV, TSV, JSONL and Parquet files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ SEPARATORS = (",", ";", "\t", "|")
 
 
 def columns_of(path: str | Path, separator: str | None = None) -> list[str]:
-    """The columns that a CSV, TSV or Parquet file declares; empty for JSONL, which declares none. `separator`: see `find_separator`."""
+    """
+    The columns that a CSV, TSV or Parquet file declares; empty for JSONL, which declares none. `separator`: see
+    `find_separator`.
+    """
     kind = FORMATS.get(ending(path))
     with _reading(shown(path)):
         if kind == "csv":
@@ -41,7 +44,7 @@ def columns_of(path: str | Path, separator: str | None = None) -> list[str]:
 
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
-    """What the readers of the formats raise, as an error that names the file."""
+    """Turn what the readers of the formats raise into an error that names the file."""
     import pyarrow
 
     try:
@@ -51,12 +54,12 @@ def _reading(path: str) -> Iterator[None]:
     except csv.Error as error:
         raise ValueError(f"{path}: malformed CSV: {error}") from error
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise ValueError(f"{path} is no whole gzip file ({error}): copy it anew.") from error
+        raise ValueError(f"{path} is not a whole gzip file ({error}): copy it anew.") from error
     except (pyarrow.ArrowException, OSError) as error:
-        if not isinstance(error, pyarrow.ArrowException) and error.errno is not None:  # of the file system
+        if not isinstance(error, pyarrow.ArrowException) and error.errno is not None:  # errors of the file system
             raise
         reason = " ".join(str(error).split())
-        raise ValueError(f"{path} is no whole Parquet file, or one that cannot be read: {reason}.") from error
+        raise ValueError(f"{path} is not a whole Parquet file, or one that cannot be read: {reason}.") from error
 
 
 def default_separator(path: str | Path) -> str:
@@ -66,11 +69,11 @@ def default_separator(path: str | Path) -> str:
 
 def find_separator(path: str | Path, needed: Sequence[str], given: str | None = None) -> str | None:
     """
-    What separates the values of a CSV or TSV file: the given one, else that of `SEPARATORS` with which the header names the needed
-    columns. Where none does, that of the ending; the error of the missing column names it. None for other formats.
+    The separator of a CSV or TSV file: the given one, else the one of `SEPARATORS` with which the header names the needed columns.
+    If none does, the usual one for the file's ending; the error about the missing column follows later. None for other formats.
 
     Raises:
-        ValueError: a separator that is no single character; more than one that fit, with different columns.
+        ValueError: the separator is no single character; several fit and give different columns.
         FileNotFoundError: no such file.
     """
     path = as_path(path)
@@ -94,7 +97,7 @@ def find_separator(path: str | Path, needed: Sequence[str], given: str | None = 
             found[separator] = header
     default = default_separator(path)
     if len(found) > 1 and default in found and all(header == found[default] for header in found.values()):
-        return default  # a single column, which all of them leave whole
+        return default  # a single column, which no separator splits
     if len(found) > 1:
         raise ValueError(
             f"{shown(path)}: the header names {list(needed)} with each of the separators {list(found)}: name yours with {SEPARATOR_OPTION}."
@@ -106,14 +109,14 @@ SEPARATOR_OPTION = "`separator` (of predict --separator, of train --set dataset_
 
 
 def separator_hint(path: str | Path) -> str:
-    """What to say where a CSV file lacks a column; nothing for other formats."""
+    """A hint for the error about a missing column of a CSV file; empty for other formats."""
     if FORMATS.get(ending(path)) != "csv":
         return ""
-    return f" If none of {list(SEPARATORS)} separates the values, name what does with {SEPARATOR_OPTION}."
+    return f" If none of {list(SEPARATORS)} separates the values, name the separator with {SEPARATOR_OPTION}."
 
 
 def _named_columns(header: Sequence[str], path: str) -> list[str]:
-    """The columns of a header without the nameless ones at its end, which spreadsheets leave; ValueError for a name that is repeated."""
+    """The columns of a header, without nameless ones at its end, which spreadsheets leave; ValueError for a repeated name."""
     names = list(header)
     while names and not names[-1].strip():
         names.pop()
@@ -124,14 +127,14 @@ def _named_columns(header: Sequence[str], path: str) -> list[str]:
 
 
 class MalformedRow(dict):
-    """What could be read of a row with more or fewer values than the header, or of a line that is no JSON object; and what is wrong."""
+    """A row with more or fewer values than the header, or a line that is no JSON object: what could be read, and what is wrong."""
 
     def __init__(self, values: Mapping[str, Any], reason: str):
         super().__init__(values)
         self.reason = reason
 
     def lacks(self, columns: Sequence[str]) -> bool:
-        """Whether the header has not all of these columns, which is then what is wrong; of a line without values nothing is known."""
+        """Whether the header lacks some of these columns, which then explains the bad row; False for a line without values."""
         return bool(self) and not set(columns) <= set(self)
 
 
@@ -140,8 +143,9 @@ def read_rows(path: str | Path, needed: Sequence[str] = ()) -> Iterator[tuple[in
     Stream the rows of a CSV, TSV, JSONL or Parquet file, or of a URL that fsspec opens, as (line or row number from 1,
     {column: value}).
 
-    CSV and TSV have a header, which tells the separator where columns are `needed`, see `find_separator`; their values are strings, never turned into missing values (the label "None" stays). Halves of
-    characters, which JSON can escape and no text holds, are an error.
+    CSV and TSV have a header, which tells the separator if columns are `needed`, see `find_separator`; their values are
+    strings, never turned into missing values (the label "None" stays). Halves of characters, which JSON can escape and no
+    text holds, are an error.
 
     Raises:
         FileNotFoundError, ValueError: no file, or a malformed row.
@@ -156,8 +160,8 @@ def all_rows(
     path: str | Path, half_characters: bool = False, separator: str | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """
-    As `read_rows`, but gives a `MalformedRow` instead of an error, unless no row's end can be told (quotes, encoding);
-    `half_characters` lets halves of characters through. `separator`: that of CSV; None: that of the ending.
+    As `read_rows`, but a malformed row is a `MalformedRow` and no error, unless the end of the row cannot be found (quotes,
+    encoding). `half_characters` lets halves of characters through. `separator`: for CSV; None: the usual one for the ending.
     """
     path = as_path(path)
     if not is_file(path):
@@ -169,7 +173,10 @@ def all_rows(
 def valid_rows(
     path: str | Path, rows: Rows, needed: Sequence[str] = (), separator: str | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """As `read_rows`; `rows` rejects the malformed ones, unless their header lacks the needed columns. For CSV see `find_separator`."""
+    """
+    As `read_rows`; `rows` rejects the malformed ones, unless their header lacks the needed columns. For `separator` see
+    `find_separator`.
+    """
     for number, row in all_rows(path, separator=find_separator(path, needed, separator) if needed else None):
         if isinstance(row, MalformedRow) and not row.lacks(needed):
             rows.reject(number, row.reason)
@@ -197,7 +204,7 @@ def _read_rows(
                 except StopIteration:
                     return
                 except csv.Error as error:
-                    line = reader.reader.line_num  # reader.line_num is still that of the row before
+                    line = reader.reader.line_num  # reader.line_num still counts up to the row before
                     hint = ""
                     if "field limit" in str(error):
                         hint = " (a quote that is never closed? Texts that are longer need JSONL or Parquet)"

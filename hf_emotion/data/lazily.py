@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library `datasets`, imported when it is first used: the corpora can be listed without the second that it takes."""
+"""Imports the library `datasets` when it is first used: listing the corpora need not wait a second for it."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the loaders of one's own files have in common: files, columns, the names that a column may hold, and the validation part."""
+"""What the loaders of one's own files share: files, columns, the names that a column may hold, and the validation part."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 
 def own_files(data_dir: str | Path | None, **lists: Sequence[str] | None) -> dict[str, Path]:
     """
-    The files in `data_dir` by split. ValueError without `data_dir`, or for one of the `lists` (options that are lists of names) that is a
-    string.
+    The files in `data_dir` by split. ValueError without `data_dir`, or if one of the `lists` (options that are lists of
+    names) is a string.
     """
     for option, value in lists.items():
         if isinstance(value, str):
@@ -52,11 +52,11 @@ def with_validation(
     splits: dict[str, datasets.Dataset], fraction: float, set_aside: SetAside, unit: str = "rows"
 ) -> datasets.DatasetDict:
     """
-    The splits in their usual order. Where there is no validation part, and `fraction` is not 0, that share is set aside from training.
+    The splits in their usual order. If there is no validation part, `fraction` of the training part becomes it, unless that is 0.
 
     Args:
         set_aside: (training part, fraction) -> (the rest, what is set aside).
-        unit: what a row is, for the warning.
+        unit: what a row is called, in the plural, for the warning.
     """
     if "validation" not in splits and fraction != 0:
         splits["train"], splits["validation"] = set_aside(splits["train"], fraction)
@@ -66,8 +66,9 @@ def with_validation(
 
 def known_names(parsed: Mapping[str, Rows], column: str, given: Sequence[str] | None) -> list[str]:
     """
-    The names that a column ("labels", "aspect", "target") may hold: the given ones, or else those of the training part, sorted.
-    Rows of any part with another one are rejected: a model would not know it, or would have a class that it never learnt.
+    The names that a column ("labels", "aspect", "target") may hold: the given ones, or else the names in the training part,
+    sorted. Rows with another name are rejected, in all parts: a model would not know it, or would have a class that it never
+    learnt.
     """
     of_row = lambda row: row[column] if isinstance(row[column], list) else [row[column]]  # noqa: E731
     kind = column.removesuffix("s")
@@ -87,7 +88,7 @@ def known_names(parsed: Mapping[str, Rows], column: str, given: Sequence[str] | 
 
 def training_names(kind: str, occurring: Iterable[str], given: Sequence[str] | None) -> list[str]:
     """
-    The given names, or else those that occur in the training part, sorted, with a warning of those that look alike, or like a
+    The given names, or else those that occur in the training part, sorted, with a warning of names that look alike, or like a
     missing value.
     """
     if given:
@@ -106,7 +107,7 @@ def training_names(kind: str, occurring: Iterable[str], given: Sequence[str] | N
     pairs = [" and ".join(map(_shown, group)) for group in alike.values() if len(group) > 1]
     if pairs:
         logger.warning(
-            "the training part has %ss that differ in case, white space or the form of a character alone, and are learnt as "
+            "the training part has %ss that differ only in case, white space or the form of a character, and are learnt as "
             "different ones: %s. Write them in one way if they mean the same.",
             kind,
             "; ".join(pairs),
@@ -123,8 +124,8 @@ def check_different(option: str, names: Sequence[str]) -> None:
 
 def check_label_column(rows: Rows, names: Sequence[str], text_column: str, label_column: str) -> None:
     """
-    ValueError where the columns cannot be meant, judging by the training part: cells with several labels that nothing separates, labels
-    that are texts or numbers, texts that are numbers.
+    ValueError if the columns seem to be the wrong ones, judging by the training part: cells with several labels that nothing
+    separates, labels that are texts or numbers, texts that are numbers.
     """
     known = set(names)
     for name in names:
@@ -145,22 +146,22 @@ def check_label_column(rows: Rows, names: Sequence[str], text_column: str, label
     if len(names) > max(20, total / 2):
         raise ValueError(
             f"{rows.source}: the column {label_column!r} holds {len(names)} different labels in {total} rows, such as {names[0]!r}: is it the "
-            "column of the texts, or of numbers? Name that of the labels with label_column; to keep them all, list them in labels."
+            "column of the texts, or of numbers? Name the column of the labels with label_column; to keep them all, list them in labels."
         )
     if total and all(is_number(row["text"]) for row in rows.rows):
         raise ValueError(
-            f"{rows.source}: the column {text_column!r} holds numbers alone, such as {rows.rows[0]['text']!r}: name that of the texts with "
-            "text_column."
+            f"{rows.source}: the column {text_column!r} holds only numbers, such as {rows.rows[0]['text']!r}: name the column of the "
+            "texts with text_column."
         )
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number, a date or the like, with nothing to read."""
+    """Whether a text is a number, a date or the like, without any word."""
     return re.fullmatch(r"[-+\d\s.,:/%]+", text) is not None
 
 
 def unknown_name(kind: str, name: str, known: Sequence[str], given: bool) -> str:
-    """Why a row with a name that is not among the known ones is rejected, with the nearest of them."""
+    """The message for a row with an unknown name: it lists the known names and suggests the nearest."""
     of_folded = {_folded(other): other for other in known}
     near = difflib.get_close_matches(_folded(name), of_folded, n=1)
     return (
@@ -171,7 +172,7 @@ def unknown_name(kind: str, name: str, known: Sequence[str], given: bool) -> str
 
 
 def _folded(name: str) -> str:
-    """A name without case, white space and invisible characters, in one Unicode form."""
+    """A name for comparisons: without case, white space and invisible characters, in one Unicode form."""
     characters = unicodedata.normalize("NFKC", name).casefold()
     return "".join(
         c for c in characters if not c.isspace() and c not in "\ufe0e\ufe0f" and unicodedata.category(c) != "Cf"
@@ -184,9 +185,9 @@ def _shown(name: str) -> str:
 
 def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int, seed: int = 0) -> tuple[list, list]:
     """
-    Draw what is set aside for validation, in units of rows (texts, contexts) that stay together. A unit that alone has a label,
-    or a target and aspect, stays in training, and the next one of the draw is taken instead; where all are such units, the
-    draw is taken as it is.
+    Draw what is set aside for validation, in units of rows (texts, contexts) that stay together. If only one unit has a label, or
+    a target and aspect, it stays in training and the next one of the draw is taken instead. If all units are like that, the draw
+    is taken as it is.
 
     Args:
         units: the unit of each row.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of one split, checked one by one, and the files that they come from."""
+"""Checks the rows of one split one by one, and finds the files that they come from."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Rows:
     Args:
         source: file or corpus, for messages.
         on_bad_rows: "error", or "skip" to drop, count and list bad rows.
-        unit: what the numbers count, for messages: "line", "sentence".
+        unit: what the row numbers in messages count: "line", "sentence".
     """
 
     def __init__(self, source: Path | str, on_bad_rows: OnBadRows, unit: str = "line"):
@@ -66,7 +66,7 @@ class Rows:
     def to_dataset(
         self, names: Sequence[str], multi_label: bool = False, columns: Mapping[str, Any] | None = None
     ) -> datasets.Dataset:
-        """The dataset with the columns `id`, `text`, those of `columns` ({name: feature}), and `labels`."""
+        """The dataset with the columns `id`, `text`, the ones in `columns` ({name: feature}), and `labels`."""
         self.log_bad()
         label = datasets.ClassLabel(names=list(names))
         features = datasets.Features(
@@ -82,7 +82,7 @@ class Rows:
 
 
 def decode(content: bytes, source: Path | str) -> str:
-    """UTF-8, with or without a byte order mark."""
+    """The text of UTF-8 bytes, with or without a byte order mark."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -90,7 +90,7 @@ def decode(content: bytes, source: Path | str) -> str:
 
 
 def read_json(content: bytes, source: Path | str) -> Any:
-    """JSON in UTF-8, without halves of characters, which JSON can escape and no text holds."""
+    """The value of JSON in UTF-8. Halves of characters, which JSON can escape but no text holds, are an error."""
     try:
         return parse_json(decode(content, source))
     except BadRow as error:
@@ -98,7 +98,7 @@ def read_json(content: bytes, source: Path | str) -> Any:
 
 
 def parse_json(text: str, half_characters: bool = False) -> Any:
-    """The value of a JSON text; BadRow if it is no JSON, or has halves of characters, unless they are let through."""
+    """The value of a JSON text; BadRow if it is no JSON, or has halves of characters and `half_characters` is not set."""
     try:
         value = json.loads(text)
         if not half_characters and "\\ud" in text.lower():
@@ -109,14 +109,14 @@ def parse_json(text: str, half_characters: bool = False) -> Any:
 
 
 def packaged_rows(corpus: str, split: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The lines of a part of a corpus that comes with the package, and their numbers."""
+    """The lines of one part of a packaged corpus, with their numbers."""
     file = resources.files(f"hf_emotion.data.{corpus}") / f"{split}.jsonl"
     for line, content in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         yield line, json.loads(content)
 
 
 def local_files(data_dir: str | Path, corpus: str, names: Sequence[str]) -> list[Path]:
-    """The files of a corpus in its folder in `data_dir`; FileNotFoundError for one that is not there."""
+    """The files of a corpus in its folder in `data_dir`; FileNotFoundError if one is missing."""
     folder = Path(data_dir) / corpus
     paths = [folder / name for name in names]
     for path in paths:
@@ -133,7 +133,7 @@ def download(address: str, sha256: str | None = None) -> Path:
     from aiohttp import ClientError
 
     try:
-        # Without an ETag what lies in the cache is used offline too.
+        # Without an ETag the cached file is used offline too.
         path = Path(
             datasets.DownloadManager(download_config=datasets.DownloadConfig(use_etag=False)).download(address)
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the splits of every corpus have in common: labels, duplicates, oversampling."""
+"""What the splits of all corpora share: labels, duplicates, oversampling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .own_files import draw_units
 
 
 def fingerprint(splits: Mapping[str, datasets.Dataset]) -> str:
-    """A fingerprint of the rows of a corpus: other rows, or changed ones, have another."""
+    """A fingerprint of the rows of a corpus; it changes when a row changes."""
     digest = hashlib.sha256()
     for split, dataset in splits.items():
         digest.update(f"{split} {dataset.features}\n".encode())
@@ -49,7 +49,7 @@ def oversample_minorities(dataset: datasets.Dataset, seed: int = 0) -> datasets.
     times. Give only a training split: oversampling before splitting puts copies of training rows into the test part.
 
     Raises:
-        ValueError: data with several labels in a row, or none.
+        ValueError: the data are multi-label, or have no labels.
     """
     if not isinstance(dataset.features.get("labels"), datasets.ClassLabel):
         raise ValueError(
@@ -66,13 +66,13 @@ def oversample_minorities(dataset: datasets.Dataset, seed: int = 0) -> datasets.
 
 
 def share_of(dataset: datasets.Dataset, fraction: float) -> datasets.Dataset:
-    """A share of the rows, at least one, drawn at a fixed seed: all seeds of a training get the same subset."""
+    """A share of the rows, at least one row, drawn at a fixed seed: all seeds of a training get the same subset."""
     rows = max(1, round(len(dataset) * fraction))
     return dataset.shuffle(seed=0).select(range(rows))
 
 
 def at_most(dataset: datasets.Dataset, rows: int | None) -> datasets.Dataset:
-    """At most so many rows, in their order, drawn at a fixed seed; None: all."""
+    """At most `rows` rows, in their order, drawn at a fixed seed; None: all."""
     if rows is None or rows >= len(dataset):
         return dataset
     return dataset.select(np.sort(np.random.default_rng(0).permutation(len(dataset))[:rows]))
@@ -82,8 +82,8 @@ def split_by_text(
     dataset: datasets.Dataset, fraction: float, seed: int = 0, column: str = "text"
 ) -> tuple[datasets.Dataset, datasets.Dataset]:
     """
-    Set aside a share of the distinct texts of a column, drawn at the seed by `draw_units`, with all their rows; both parts keep
-    the order of the rows.
+    Set aside a share of the distinct texts of a column, drawn by `draw_units`, with all their rows; both parts keep the
+    order of the rows.
 
     Returns:
         (the rest, what is set aside).

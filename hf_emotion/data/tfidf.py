@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fitting the TF-IDF gate."""
+"""Fits the TF-IDF gate."""
 
 import math
 from collections.abc import Iterable

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a checkpoint looked at: attention, gradients, integrated gradients and occlusion, as heat maps over words."""
+"""Shows what a checkpoint looked at: attention, gradients, integrated gradients and occlusion, as heat maps over words."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -28,19 +28,19 @@ def explain(
     max_length: int | None = None,
 ) -> Explanation:
     """
-    What a checkpoint looked at when it read a text.
+    Show what a checkpoint looked at when it read a text.
 
     Methods, over the words of the text, or the utterances of a dialogue:
 
     - "attention" (default): label-aware BERT: each label's attention over the words. RoBERTa with ESA: the weight of each word in
-      the pooled sentence, and the dimensions whose scale S lies farthest from 1. CG-BERT and QACG-BERT: that of `layer` and
-      `head`, summed over the queries and, for QACG-BERT, divided by the largest magnitude of a context (figure 5 of the paper),
-      and the gates. Dialogues: each utterance's attention over the others, mean over heads. Others: that of the first token in
-      the last layer.
+      the pooled sentence, and the dimensions whose scale S lies farthest from 1. CG-BERT and QACG-BERT: the attention of
+      `layer` and `head`, summed over the queries and, for QACG-BERT, divided by the largest magnitude of a context (figure 5
+      of the paper), and the gates. Dialogues: each utterance's attention over the others, mean over heads. Other models: the
+      attention of the first token in the last layer.
     - "gradient": the gradient of a label's logit with respect to the embedding output, squared norm per token, divided by the
       sentence's maximum (figure 3 of the paper of QACG-BERT).
-    - "integrated-gradients" (Sundararajan et al. 2017): those of the logit, from the text with every token masked.
-    - "occlusion": what the logit loses when a word is masked.
+    - "integrated-gradients" (Sundararajan et al. 2017): gradients of the logit, integrated from the text with every token masked.
+    - "occlusion": how much the logit falls when a word is masked.
 
     Generators have none of these methods: they show ln P of each word of a reply under each emotion, as its difference from the
     mean over the emotions, and as −ln P.
@@ -48,7 +48,8 @@ def explain(
     Args:
         checkpoint: run folder, Hub id, or a predictor that is loaded already.
         text: a text; a context; or the turns of a dialogue, (speaker, utterance) or "SPEAKER: UTTERANCE".
-        labels: names of labels. Default: the most probable ones, at most 5; for targeted sentiment and for dialogues the predicted one.
+        labels: names of labels. Default: the most probable ones, at most 5; for targeted sentiment and for dialogues the
+            predicted one.
         targets, aspects: for targeted sentiment. Default: the targets in the text, all aspects.
         emotions: for generators, names or mixtures; the reply is generated in the first one and compared under all of them; fewer
             than two: under all emotions of the model.
@@ -57,12 +58,12 @@ def explain(
         merge: how to combine the scores of a word's pieces: "sum" or "max" (the piece of the largest magnitude); "none" shows each
             piece.
         layer, head: for CG-BERT and QACG-BERT, counted from 0, which is the default.
-        max_length: tokens that are read at once, at most the model's positions; default: as many as in training. The attention of a
-            label-aware model spans longer texts, in windows; for all else they are cut, with a warning.
+        max_length: tokens that are read at once, at most the model's positions; default: as many as in training. The
+            attention of a label-aware model spans longer texts, in windows; for all else they are cut, with a warning.
 
     Raises:
         OSError: no such checkpoint.
-        ModuleNotFoundError: a method that needs captum, where that is not installed.
+        ModuleNotFoundError: the method needs captum, which is not installed.
         ValueError: an unknown name (with the nearest ones); an argument or method that does not fit the model.
     """
     predictor: Any = checkpoint

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing whole files only: to a temporary name in the same folder, then renamed."""
+"""Writes files so that none is ever half-written: under a temporary name in the same folder, then renamed."""
 
 import hashlib
 import json
@@ -50,7 +50,7 @@ def filling(folder: Path) -> Iterator[Path]:
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file, in hexadecimal digits."""
+    """The SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -76,10 +76,10 @@ def creating(folder: Path) -> Iterator[Path]:
 @contextmanager
 def locking(folder: Path, taken: str) -> Iterator[None]:
     """
-    Hold the lock of a folder. On Windows, and on file systems without locks, there is none.
+    Hold the lock of a folder. On Windows, and on file systems without locks, this does nothing.
 
     Args:
-        taken: the message where another process has it.
+        taken: the message if another process has it.
 
     Raises:
         FileExistsError: another process has it.
@@ -101,13 +101,13 @@ def locking(folder: Path, taken: str) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file whole."""
+    """Write a text file, never half of it."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file whole; NaN becomes null."""
+    """Write a JSON file, never half of it; NaN becomes null."""
     write_text(path, json.dumps(without_nan(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 

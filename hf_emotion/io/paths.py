@@ -21,7 +21,7 @@ def as_path(path: str | Path) -> str | Path:
 
 
 def shown(path: str | Path) -> str:
-    """A path for messages: of a URL without user, password and query, which may hold secrets."""
+    """A path for messages; a URL is shown without user, password and query, which may hold secrets."""
     if not is_remote(path):
         return str(path)
     parts = urlsplit(str(path))
@@ -36,7 +36,7 @@ def name_of(path: str | Path) -> str:
 
 
 def ending(path: str | Path) -> str:
-    """`.csv`, or of a compressed file `.csv.gz`; in lower case."""
+    """The ending in lower case: `.csv`, or `.csv.gz` for a compressed file."""
     name = PurePosixPath(name_of(path).lower())
     return f"{PurePosixPath(name.stem).suffix}.gz" if name.suffix == ".gz" else name.suffix
 
@@ -68,7 +68,7 @@ def is_file(path: str | Path) -> bool:
 
 
 def open_file(path: str | Path, mode: str = "rb", **options: Any) -> IO:
-    """As `open`, of a path or URL; the content of a file whose name ends in `.gz` is read from, or written with, gzip."""
+    """As `open`, for a path or URL; a file whose name ends in `.gz` is read and written with gzip."""
     compressed = ending(path).endswith(".gz")
     if is_remote(path):
         files, inner = filesystem(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far long work has come: a bar in a terminal, else a plain line now and then, for log files and pipes."""
+"""Shows the progress of long work: a bar in a terminal, else a plain line now and then, for log files and pipes."""
 
 import sys
 import time
@@ -12,12 +12,12 @@ SECONDS_BETWEEN_LINES = 30.0
 
 class Lines(AbstractContextManager):
     """
-    A line on standard error every 30 seconds, and one at the end where there were others.
+    Prints a line on standard error every 30 seconds, and one at the end if there were others.
 
     Args:
-        total: how many there are.
-        unit: what they are, in the plural.
-        done: how many are done already.
+        total: number of units.
+        unit: what is counted, in the plural.
+        done: number of units that are done already.
     """
 
     def __init__(self, total: int, unit: str, done: int = 0):
@@ -25,7 +25,7 @@ class Lines(AbstractContextManager):
         self.began = self.said = time.monotonic()
 
     def update(self, count: int = 1) -> None:
-        """So many more are done."""
+        """Count this many more units as done."""
         self.done += count
         now = time.monotonic()
         if now - self.said < SECONDS_BETWEEN_LINES and (self.said == self.began or self.done < self.total):
@@ -57,9 +57,9 @@ class _Nothing(AbstractContextManager):
 
 
 def progress_bar(progress: bool, total: int, unit: str) -> AbstractContextManager[Any]:
-    """What has `update(count)`: a bar where standard error is a terminal, else `Lines`. Silent unless asked for."""
+    """An object with `update(count)`: a bar if standard error is a terminal, else `Lines`; silent unless `progress`."""
     if not progress:
-        return _Nothing()  # no bar of tqdm: a fork could find its lock taken
+        return _Nothing()  # no tqdm bar: after a fork its lock may stay taken
     if not sys.stderr.isatty():
         return Lines(total, unit)
     from tqdm.auto import tqdm
@@ -68,7 +68,7 @@ def progress_bar(progress: bool, total: int, unit: str) -> AbstractContextManage
 
 
 def _duration(seconds: float) -> str:
-    """45 s, 12 min, 3.5 h."""
+    """A duration for people: 45 s, 12 min, 3.5 h."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics as plain functions. Fractions lie in [0, 1]; what is undefined is NaN."""
+"""Metrics as plain functions. Fractions lie in [0, 1]; an undefined figure is NaN."""
 
 from .aspect import semeval2014, sentihood
 from .calibration import fit_temperature, reliability, temperature_scaled
@@ -27,7 +27,7 @@ from .ngram_perplexity import NgramPerplexity
 from .significance import bootstrap_over_seeds, macro_f1, mcnemar, paired_bootstrap
 
 
-# How the names of the figures end of which the lowest is the best.
+# Figures whose names end like this are better when they are lower.
 LOWER_IS_BETTER = ("loss", "perplexity", "neutral_to_other", "other_to_neutral")
 
 __all__ = [

@@ -28,12 +28,12 @@ def sentihood(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]
     Returns:
         Fractions in [0, 1]:
         `strict_accuracy`: share of the groups with all four labels right, polarity included.
-        `aspect_macro_f1`: of the groups with a gold aspect, precision and recall of the aspects that are not none (0 where
-        none is common), averaged over the groups; then F1 of the two averages.
+        `aspect_macro_f1`: precision and recall of the aspects that are not none (0 where no aspect agrees), averaged over the
+        groups with a gold aspect; F1 is computed from the two averages.
         `aspect_auc`: AUC of P(none) for "the label is none", mean over the aspects.
-        `sentiment_accuracy`, `sentiment_auc`: of the rows whose label is not none, with r = P(negative) / (P(positive) +
+        `sentiment_accuracy`, `sentiment_auc`: over the rows whose label is not none, with r = P(negative) / (P(positive) +
         P(negative)): accuracy of "negative where r > 0.5"; AUC of r, mean over the aspects. Where both are 0, r is 0.5.
-        NaN where there is nothing to measure; the mean of the AUCs too where that of one aspect, with one class alone, is.
+        NaN where there is nothing to measure. A mean AUC is NaN too if one aspect has only one class.
 
     Raises:
         ValueError: shapes that do not agree, values outside their range, an incomplete group.
@@ -71,9 +71,9 @@ def semeval2014(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, floa
 
     Returns:
         Fractions in [0, 1]:
-        `precision`, `recall`, `f1`: of the aspects that are not none, over all sentences with a gold aspect. The published
+        `precision`, `recall`, `f1`: over the aspects that are not none, over all sentences with a gold aspect. The published
         evaluation skips the others; the official test part has none of them.
-        `accuracy_4way`, `accuracy_3way`, `accuracy_2way`: of the rows whose label is positive, neutral, negative or conflict
+        `accuracy_4way`, `accuracy_3way`, `accuracy_2way`: over the rows whose label is positive, neutral, negative or conflict
         (positive, neutral or negative; positive or negative), with the most probable of these labels as the prediction.
         NaN where there is nothing to measure.
 
@@ -98,7 +98,7 @@ def semeval2014(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, floa
 
 
 def _mean_auc(labels: np.ndarray, scores: np.ndarray, aspect: np.ndarray) -> float:
-    """Mean over the aspects of the AUC; NaN if one of them has one class alone."""
+    """Mean over the aspects of the AUC; NaN if one of them has only one class."""
     values = []
     for number in range(SENTIHOOD_ASPECTS):
         gold = labels[aspect == number]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether probabilities are what they say, and one temperature that mends them (Guo et al. 2017)."""
+"""Measures how well probabilities agree with accuracy, and fits one temperature that corrects them (Guo et al. 2017)."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ def reliability(labels: np.ndarray, probabilities: np.ndarray, bins: int = BINS)
     """
     Confidence against accuracy in bins of equal width, and the expected calibration error.
 
-    Of single-label data a decision is a row: its confidence is the largest probability, and it is right where that is the gold
-    label's. Of multi-label data each label of each row is a decision: its confidence is the label's probability, and it is right
+    For single-label data each row is a decision: its confidence is the largest probability, and it is right where that is the gold
+    label's. For multi-label data each label of each row is a decision: its confidence is the label's probability, and it is right
     where the row has the label.
 
     Args:
@@ -57,11 +57,11 @@ def reliability(labels: np.ndarray, probabilities: np.ndarray, bins: int = BINS)
 def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
     """
     The temperature T, between 0.05 and 20, with the least negative log-likelihood of the gold labels under logits / T; above 1
-    where the probabilities are too sure. The rows must be those of the development split.
+    if the probabilities are too confident. Give the rows of the development split.
 
     Args:
         labels: (N,) class ids, or (N, C) of 0 and 1.
-        probabilities: (N, C), softmax (of multi-label data sigmoid) of the logits.
+        probabilities: (N, C), the softmax of the logits (for multi-label data the sigmoid).
 
     Raises:
         ValueError: no rows, shapes that do not agree, probabilities outside [0, 1].
@@ -85,7 +85,7 @@ def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
 
 def temperature_scaled(probabilities: np.ndarray, temperature: float, multi_label: bool) -> np.ndarray:
     """
-    (N, C) probabilities of the logits / temperature. The order of the labels of a row stays as it is.
+    The probabilities (N, C) that logits / temperature give. The order of the labels in a row does not change.
 
     Raises:
         ValueError: probabilities outside [0, 1], a temperature that is not positive.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of emotion in dialogues, over the utterances of all dialogues together."""
+"""Metrics of emotion in dialogues, counted over the utterances of all dialogues."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ def dialogue(labels: Sequence[int] | np.ndarray, probabilities: np.ndarray, labe
         label_names: C names.
 
     Returns:
-        What `classification` returns; and where a label is named "neutral", `micro_f1_without_neutral`,
+        The figures of `classification`; and, if a label is named "neutral", `micro_f1_without_neutral`,
         `macro_f1_without_neutral` and `weighted_f1_without_neutral`: F1 of the other labels, with the neutral utterances that
         get one of them counted as wrong (the convention of DailyDialog). NaN where no utterance has one of the other labels.
 
@@ -43,7 +43,7 @@ def dialogue(labels: Sequence[int] | np.ndarray, probabilities: np.ndarray, labe
         )
     labels, probabilities = labels[known], probabilities[known]
     if not np.isfinite(probabilities).all():
-        raise ValueError("`probabilities` must be finite where there is a label, got NaN or infinity.")
+        raise ValueError("`probabilities` must be finite for labelled utterances, got NaN or infinity.")
     result = classification(labels, probabilities, label_names)
     if "neutral" in label_names:
         others = [number for number, name in enumerate(label_names) if name != "neutral"]

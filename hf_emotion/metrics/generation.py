@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Metrics of emotional replies, those of Tables 1-3 of Liu et al., "Modulating Language Models with Emotions" (2021), and a few
-that show copying and loops. All counts of words are made by `words`.
+Metrics of emotional replies: Tables 1-3 of Liu et al., "Modulating Language Models with Emotions" (2021), and a few that show
+copying and loops. `words` splits all texts into words.
 """
 
 import math
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-# What "don't" and its like leave before the apostrophe, where scikit-learn's list has not got it.
+# What a contraction ("don't") leaves before the apostrophe, if scikit-learn's list lacks it.
 _STEMS = "ain aren couldn didn doesn don hadn hasn haven isn mightn mustn needn shan shouldn wasn weren wouldn"
 # scikit-learn's fixed list, which needs no download, and the pieces of contractions, which nltk's list has too. With it the human
 # test replies of MojiTalk have 50.7 % stop words; the paper has 50.4 %.
@@ -43,7 +43,7 @@ def hits_at_k(
     Share of the replies whose asked emotion is among the k that a judge finds most probable (paper, section 4.1).
 
     Args:
-        ranked_or_probabilities: (N, C): floats, the judge's probabilities (or logits), equal ones in the order of the ids; or
+        ranked_or_probabilities: (N, C): floats, the judge's probabilities (or logits), ties in the order of the ids; or
             integers, in each row the ids 0..C-1, most probable first.
         labels: (N,) ids of the asked emotions.
         ks: values of k, 1..C.
@@ -105,7 +105,7 @@ def hits_at_k(
 
 def type_token_ratio(texts: Iterable[str], n: int) -> float:
     """
-    TTR-n (paper, Table 2): the distinct n-grams of `words` over all of them, in the whole set; none spans two texts.
+    TTR-n (paper, Table 2): distinct n-grams of `words` / all n-grams, over the whole set. No n-gram spans two texts.
 
     It falls as the set grows: compare sets of the same size only. NaN where no text has n words.
     """
@@ -134,8 +134,8 @@ def repetition_rate(texts: Iterable[str]) -> float:
 
 def identical_share(replies: Iterable[Sequence[str]]) -> float:
     """
-    How often the emotion changes nothing: the share of the pairs of emotions whose replies to one context are the same, mean
-    over the contexts. Replies are the same if their `words` are.
+    How often the emotion changes nothing: for each context the share of pairs of emotions with the same reply; mean over the
+    contexts. Replies are the same if their `words` are.
 
     Args:
         replies: for each context its replies, one per emotion, at least two.
@@ -169,14 +169,14 @@ def bertscore(
     BERTScore (Zhang et al. 2020; paper, Table 3): each token of a text is matched with the most similar one of the other text,
     by the cosine of their hidden states. No idf weights, no rescaling with a baseline.
 
-    As in the package bert-score, the marks at the ends ([CLS] and [SEP]) have no part in the averages, but may be what a token
-    is matched with; an empty text scores 0; and the texts of byte-level tokenizers (RoBERTa, GPT-2) start with a blank.
+    As in the package bert-score, the marks at the ends ([CLS] and [SEP]) do not count in the averages, but a token may be matched
+    with them; an empty text scores 0; and the texts of byte-level tokenizers (RoBERTa, GPT-2) start with a blank.
 
     Args:
         candidates, references: N texts each; what exceeds the model's positions is cut off.
         model: an encoder (AutoModel).
         tokenizer: its tokenizer, with a padding token.
-        layer: whose output is compared, 0 (the embeddings) to the number of layers; default: the last. bert-score takes
+        layer: the layer whose output is compared, 0 (the embeddings) to the number of layers; default: the last. bert-score takes
             layer 17 of the 24 of RoBERTa-large, the paper's encoder.
         progress: show a progress bar, or, where standard error is no terminal, a line every 30 seconds.
 
@@ -300,19 +300,19 @@ def reply_metrics(
         replies: N generated replies.
         references: N human replies to the same contexts.
         labels: (N,) ids of the emotions that the replies were asked for.
-        judge_probabilities: (N, C) of a judge on `replies`; without them no `hits@k`.
+        judge_probabilities: (N, C), what a judge gives for `replies`; without them no `hits@k`.
         ngram_model: fitted to human replies; without it no `perplexity`.
         encoder: (model, tokenizer) or (model, tokenizer, layer) for `bertscore`; without it no `bertscore_...`.
         label_names: C names of the judge's emotions.
-        progress: of `bertscore`.
+        progress: see `bertscore`.
 
     Returns:
         `ttr_1`, `ttr_2`, `average_length`, `stop_words`, `repetition_rate`; what `hits_at_k` returns; `perplexity` with
-        `perplexity_backend`; `bertscore_precision`, `bertscore_recall`, `bertscore_f1`. Fractions in [0, 1], but for lengths and
+        `perplexity_backend`; `bertscore_precision`, `bertscore_recall`, `bertscore_f1`. Fractions in [0, 1], except lengths and
         perplexities.
 
     Raises:
-        ValueError: numbers of rows that differ, and what the metrics raise.
+        ValueError: numbers of rows that differ; or an error of one of the metrics.
     """
     if not len(replies) == len(references) == len(labels):
         raise ValueError(

@@ -33,7 +33,7 @@ class GoEmotions(evaluate.Metric):
 
 
 class _SingleLabelMetric(evaluate.Metric):
-    """Of class ids and rows of probabilities, in the order of the corpus."""
+    """Takes class ids and rows of probabilities, in the order of the corpus."""
 
     metric: Callable[..., dict]
 

@@ -35,7 +35,7 @@ def goemotions(
     Returns:
         `macro_f1`, `macro_precision`, `macro_recall`, the same for `micro` and `weighted`; `macro_average_precision` (mean
         over the labels that occur); `per_label`: {name: {precision, recall, f1, support}}; and the paper's error
-        analysis: `top1_accuracy` of rows with one label, `top3_accuracy` of rows with several (all of them among the three
+        analysis: `top1_accuracy` for rows with one label, `top3_accuracy` for rows with several (all of them among the three
         most probable), `confusions`: the most frequent (gold, argmax) pairs of single-label rows, `neutral_to_other` and
         `other_to_neutral`: shares of the neutral (of the other) single-label rows whose argmax is another label (is
         neutral). Fractions in [0, 1]; NaN where a share has no rows.
@@ -86,7 +86,7 @@ def goemotions(
 
 
 def _precision_recall_f1(hits, found, support) -> tuple:
-    """Of counts; 0 where a denominator is 0, as in scikit-learn with `zero_division=0`."""
+    """Precision, recall and F1 from counts; 0 where a denominator is 0, as scikit-learn's `zero_division=0`."""
     return hits / np.maximum(found, 1), hits / np.maximum(support, 1), 2 * hits / np.maximum(found + support, 1)
 
 
@@ -112,8 +112,8 @@ def _error_analysis(labels: np.ndarray, probabilities: np.ndarray, names: Sequen
 
 def paper_errors(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
-    Which rows are right by the rule of the label-aware attention paper (section 4.4): a row with one gold label where that is
-    the most probable label, one with several where all are among the three most probable.
+    Which rows are right by the rule of the label-aware attention paper (section 4.4): a row with one gold label is right if
+    that is the most probable label, a row with several if all are among the three most probable.
 
     Args:
         labels: (N, C) of 0 and 1, or (N,) class ids.
@@ -199,10 +199,10 @@ def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float
     calibrated probabilities (Platt 1999; Lipton, Elkan and Naryanaswamy 2014).
 
     The best F1 of the labels themselves would leave the threshold of a rare emotion to a few rows: GoEmotions' development split
-    has 13 of grief. Calibrated probabilities use all rows, and choose better for rows that were not looked at
+    has 13 rows of grief. Calibrated probabilities use all rows, and choose better thresholds for unseen rows
     (`benchmarks/thresholds.py`).
 
-    Candidates lie halfway between neighbouring probabilities; of equal ones the widest gap is taken. A label without
+    Candidates lie halfway between neighbouring probabilities; among equally good ones the widest gap wins. A label without
     positive rows gets the threshold that is best for all labels pooled.
 
     Args:
@@ -226,7 +226,10 @@ def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float
 
 
 def _calibrated(gold: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """(N,) sigmoids of a * logit + b with the likeliest a and b; the slight penalty keeps them finite where logits separate rows."""
+    """
+    (N,) sigmoids of a * logit + b with the likeliest a and b; the slight penalty keeps them finite where logits separate
+    rows.
+    """
     if gold.all():
         return np.ones(len(gold))
     logits = logit(np.clip(probabilities.astype(np.float64), 1e-6, 1 - 1e-6))[:, None]
@@ -240,7 +243,7 @@ def threshold_curve(
     Precision, recall and F1 of one label at thresholds, applied with a strict >.
 
     Args:
-        labels: (N,) of 0 and 1, or probabilities that a row has the label, which gives expected counts.
+        labels: (N,) of 0 and 1, or probabilities that a row has the label; the counts are then expected counts.
         probabilities: (N,) in [0, 1].
         thresholds: (T,); default: the candidates of `tune_thresholds`, the highest first.
 
@@ -259,7 +262,10 @@ def threshold_curve(
 
 
 def _candidates(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Thresholds halfway between neighbouring probabilities (and 0), the highest first, and the gaps that they lie in."""
+    """
+    Thresholds halfway between neighbouring probabilities (and 0), the highest first, and the width of the gap that each lies
+    in.
+    """
     above = np.unique(np.append(scores.astype(np.float64), 0.0))[::-1]
     above, below = above[:-1], above[1:]
     return (above + below) / 2, above - below
@@ -300,7 +306,7 @@ def check_probabilities(values: np.ndarray, name: str = "`probabilities`") -> No
 
 
 def check_decisions(values: np.ndarray, name: str) -> None:
-    """ValueError for (N, C) numbers that are not 0 and 1: probabilities would all count as decided."""
+    """ValueError unless all values are 0 or 1: probabilities would all count as decided."""
     if values.ndim > 1 and np.issubdtype(values.dtype, np.floating) and not np.isin(values, (0, 1)).all():
         raise ValueError(
             f"{name} must be decisions, of 0 and 1, got {values.ravel()[:3].tolist()}: compare probabilities with their thresholds, "

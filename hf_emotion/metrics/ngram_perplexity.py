@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perplexity of replies under an n-gram model of human ones."""
+"""Perplexity of replies under an n-gram model of human replies."""
 
 import math
 import shutil
@@ -17,15 +17,15 @@ from .words import words
 
 
 RARE = "<rare>"
-_RESERVED = {"<s>", "</s>", "<unk>"}  # lmplz takes no text with them
+_RESERVED = {"<s>", "</s>", "<unk>"}  # lmplz refuses texts that hold these
 
 
 class NgramPerplexity:
     """
-    Perplexity under an n-gram model with Kneser-Ney smoothing that was fitted to human replies (paper, Table 3).
+    Perplexity under an n-gram model with Kneser-Ney smoothing fitted to human replies (paper, Table 3).
 
-    Tokens are `words`, and the end of each reply. Words that the human replies hold fewer than twice, and all words that they do
-    not hold, count as one word, `RARE`; so every reply has a finite perplexity.
+    Tokens are `words`, and the end of each reply. Words that occur fewer than twice in the human replies, unseen words included,
+    count as one word, `RARE`; so every reply has a finite perplexity.
 
     >>> model = NgramPerplexity().fit(human_replies)  # doctest: +SKIP
     >>> model.perplexity(replies)  # doctest: +SKIP
@@ -48,14 +48,14 @@ class NgramPerplexity:
         Args:
             order: words per n-gram, at least 2.
             backend: default: "kenlm" where the package `kenlm` and its program `lmplz` are installed, else "interpolated".
-            discount: of "interpolated": in [0, 1], one for all orders; default: estimated for each.
-            vocabulary_size: number of words there are. The probability of `RARE` is then shared equally by those that are not
-                known, so that each word has its own and the perplexity may stand beside that of a model over the same
-                words; default: `RARE` is one word.
+            discount: for "interpolated" only: in [0, 1], one for all orders; default: estimated for each.
+            vocabulary_size: number of possible words. All unknown words then share the probability of `RARE` equally, so
+                that the perplexity can be compared with that of a model over the same words; default: `RARE` is one
+                word.
 
         Raises:
             ValueError: a value outside its range.
-            ImportError: backend "kenlm" where it is not installed.
+            ImportError: the backend is "kenlm", which is not installed.
         """
         if order < 2:
             raise ValueError(f"`order` must be at least 2, got {order}.")
@@ -100,8 +100,8 @@ class NgramPerplexity:
 
     def log_probabilities(self, replies: Iterable[str]) -> np.ndarray:
         """
-        (T,) natural logarithms of the probabilities of all tokens of all replies, one reply after the other: its words, then
-        its end.
+        (T,) natural logarithms of the probabilities of all tokens of all replies, in order: the words of each reply, then its
+        end.
 
         Raises:
             RuntimeError: before `fit`.
@@ -131,7 +131,7 @@ class _KneserNey:
         P(w|h) = max(c(hw) - D_k, 0) / Σ_w c(hw) + D_k · |{w: c(hw) > 0}| / Σ_w c(hw) · P(w|h without its first word)
 
     and P(w|h) = P(w|h without its first word) where h was never seen; c counts occurrences in the highest order, and in the lower
-    ones the distinct words before hw. P(w) = c(w) / Σ c. Each sentence stands after order-1 start marks, which are never
+    ones the distinct words before hw. P(w) = c(w) / Σ c. Each sentence follows order-1 start marks, which are never
     predicted. nltk's KneserNeyInterpolated gives the same from the same n-grams (tested), 1,000 times more slowly.
     """
 
@@ -143,7 +143,7 @@ class _KneserNey:
         self.base = len(vocabulary) + 2
         windows = self._windows(sentences)  # (T, order)
 
-        # The n-grams of order k are numbered by the sorted keys number(last k-1 words)·base + first word; their contexts likewise.
+        # The n-grams of order k are numbered by the sorted keys number(last k-1 words)·base + first word; their contexts too.
         grams, contexts = windows[:, -1], np.zeros(len(windows), dtype=np.int64)
         self.gram_keys, self.context_keys = [np.arange(self.base)], [np.zeros(1, dtype=np.int64)]
         context_of = [np.zeros(self.base, dtype=np.int64)]
@@ -184,11 +184,11 @@ class _KneserNey:
             counts = np.where(grams >= 0, self.counts[k - 1][grams], 0)[seen]
             own = np.maximum(counts - self.discounts[k - 1], 0) / self.totals[k - 1][contexts[seen]]
             result[seen] = own + self.weights[k - 1][contexts[seen]] * result[seen]
-        with np.errstate(divide="ignore"):  # a discount of 0 makes what was never seen impossible
+        with np.errstate(divide="ignore"):  # with a discount of 0 an unseen n-gram is impossible
             return np.log(result)
 
     def _windows(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        """(T, order): for each token to predict, it and what stands before it."""
+        """(T, order): for each token to predict, the words before it and the token itself."""
         flat = [self.start] * self.order
         for sentence in sentences:
             flat += [self.ids[word] for word in sentence]
@@ -199,7 +199,7 @@ class _KneserNey:
 
 
 def _find(keys: np.ndarray, known: np.ndarray, first_word: np.ndarray, base: int) -> np.ndarray:
-    """Numbers of n-grams from those of their last words (-1: never seen) and their first word; -1 where never seen."""
+    """Numbers of n-grams, from the numbers of their last words (-1: never seen) and of their first word; -1 if never seen."""
     wanted = known * base + first_word
     found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where((known >= 0) & (keys[found] == wanted), found, -1)
@@ -230,7 +230,7 @@ class _KenLM:
             if done.returncode:
                 raise RuntimeError(
                     f"lmplz failed with exit code {done.returncode}: {done.stderr.strip()[-500:]}\nThe backend 'interpolated' "
-                    "does without it."
+                    "does not need it."
                 )
             config = kenlm.Config()
             config.show_progress = False

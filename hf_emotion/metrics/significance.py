@@ -59,18 +59,18 @@ def bootstrap_over_seeds(
 
     - Rows: the same ones for both systems and all seeds.
     - Seeds: each system has its own draw; with `paired_seeds` both have the same. The mean of S − 1 draws has the variance
-      s²/S of a mean of S seeds (Rao and Wu, 1988, "Resampling Inference With Complex Survey Data"); S draws have less. One seed
-      alone is kept: its spread over trainings is not known, and not in the interval.
+      s²/S of a mean of S seeds (Rao and Wu, 1988, "Resampling Inference With Complex Survey Data"); S draws have less. A single
+      seed is kept as it is: its spread over trainings is unknown and missing from the interval.
     - The deviations of both levels are added. Seeds drawn inside drawn rows would count three times how seeds differ on single
-      rows (Owen, 2007, "The Pigeonhole Bootstrap"); this counts it twice, so the interval is rather too wide. It is too narrow
-      where two or three seeds differ far more than the rows explain: so few say little about their spread.
+      rows (Owen, 2007, "The Pigeonhole Bootstrap"); this counts it twice, so the interval tends to be too wide. It is too narrow
+      if two or three seeds differ far more than the rows explain: so few seeds say little about their spread.
 
     With one seed each, this is `paired_bootstrap` of `macro_f1`.
 
     Args:
         labels: gold class ids (N,), or (N, C) of 0 and 1.
         first: the decisions of each seed of a system, (S₁, N) or (S₁, N, C).
-        second: those of the other system, (S₂, N) or (S₂, N, C).
+        second: the decisions of the other system, (S₂, N) or (S₂, N, C).
         paired_seeds: whether the i-th seed of both systems is the same (S₁ = S₂).
         samples: bootstrap samples, at least 1.
 
@@ -95,7 +95,7 @@ def bootstrap_over_seeds(
     generator = np.random.default_rng(seed)
     scores = [_weighted_macro_f1(labels, system) for system in (first, second)]
     differences = np.empty(samples)
-    step = max(1, 2**20 // rows)  # samples at once: 8 MB of row numbers
+    step = max(1, 2**20 // rows)  # samples drawn at once: 8 MB of row numbers
     for start in range(0, samples, step):
         part = differences[start : start + step]
         drawn = generator.integers(0, rows, (len(part), rows)) + rows * np.arange(len(part))[:, None]
@@ -148,10 +148,10 @@ def _interval(difference: float, differences: np.ndarray) -> dict[str, float]:
 
 def mcnemar(labels: np.ndarray, first: np.ndarray, second: np.ndarray) -> dict[str, float]:
     """
-    McNemar's exact test on which rows each system has wholly right.
+    McNemar's exact test on the rows that each system has fully right.
 
     Returns:
-        `only_first` and `only_second`, rows that one system alone has right, and the `p_value`.
+        `only_first` and `only_second`, how many rows only that system has right, and the `p_value`.
 
     Raises:
         ValueError: row counts that differ, predictions that are no decisions.
@@ -187,7 +187,7 @@ def _check_decided(labels: np.ndarray, predictions: np.ndarray) -> None:
 
 def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
     """
-    Macro-F1 of (N, C) decisions, or of (N,) class ids over the ids that occur; a label without rows and predictions counts 0.
+    Macro-F1 of (N, C) decisions, or of (N,) class ids over the ids that occur; a label with neither rows nor predictions counts 0.
 
     Raises:
         ValueError: predictions of another shape, or that are no decisions.
@@ -208,7 +208,7 @@ def over_seeds(values: Sequence[float | None]) -> dict[str, float | None]:
 
 
 def mean_std(value: dict[str, float | None] | None, digits: int = 4) -> str:
-    """A figure over seeds for a table: "0.5213 ± 0.0042", without a spread for one seed, "-" where there is none."""
+    """A figure over seeds for a table: "0.5213 ± 0.0042", without a spread for one seed, "-" for no figure."""
     if value is None or value["mean"] is None or value["mean"] != value["mean"]:
         return "-"
     return f"{value['mean']:.{digits}f}" + ("" if value["std"] is None else f" ± {value['std']:.{digits}f}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoint -> ONNX graphs that onnxruntime runs, measured against torch before anything is written."""
+"""Exports a checkpoint as ONNX graphs for onnxruntime, and compares them with torch before anything is written."""
 
 import importlib.metadata
 import importlib.util
@@ -26,8 +26,8 @@ from ..tasks.exporting import Exporter, distinct_texts, filled
 from ..tasks.loading import load_split
 
 
-TOLERANCE = 1e-4  # of logits in float32, or, where logits are larger than 1, of the largest
-MOST_ITEMS = 1000  # of a corpus
+TOLERANCE = 1e-4  # largest difference of float32 logits; for logits above 1, relative to the largest
+MOST_ITEMS = 1000  # items of a corpus to compare
 REPORT = "parity.json"
 TIMED_PAIRS = 7
 
@@ -46,33 +46,33 @@ def export_onnx(
 ) -> dict[str, Any]:
     """
     Write a classifier or a reply generator as ONNX, with dynamic batch and length, and all that its predictor needs:
-    configuration with labels, thresholds and aspects, tokenizer, TF-IDF gate. `load_predictor` reads the folder, of a generator
-    `OnnxReplyGenerator`.
+    configuration with labels, thresholds and aspects, tokenizer, TF-IDF gate. `load_predictor` reads the folder; for a generator
+    `OnnxReplyGenerator` does.
 
-    The logits of texts are compared with torch's, in batches of many sizes and lengths; nothing is written where one differs
-    by more than 1e-4 in float32, of logits larger than 1 by more than 1e-4 of the largest.
+    The logits of texts are compared with torch's, in batches of many sizes and lengths. Nothing is written if a float32
+    logit differs by more than 1e-4, or, where logits are larger than 1, by more than 1e-4 of the largest.
 
     Args:
         checkpoint: a local folder or a Hub id.
         output: a new or empty folder.
-        quantize: the weights of matrix products as 8-bit integers, one scale for each channel, and their inputs quantized at
-            run time. "int8" is the fast one on processors that multiply 8-bit integers (x86 with VNNI, ARM); on others its
-            sums saturate, which costs accuracy. "uint8" is right, and slower, on all.
-        texts: what is compared; for a model of dialogues lists of (speaker or None, utterance), for a generator contexts.
-            Default: those of `dataset` (the first 1,000 texts), or else the test part of the quickstart corpus.
+        quantize: store the weights of matrix products as 8-bit integers, one scale for each channel, and quantize their inputs
+            at run time. "int8" is fast on processors that multiply 8-bit integers (x86 with VNNI, ARM); on others its sums
+            saturate, which costs accuracy. "uint8" is slower and accurate on all.
+        texts: the texts to compare with; for a model of dialogues lists of (speaker or None, utterance), for a generator
+            contexts. Default: the first 1,000 texts of `dataset`, or else the test part of the quickstart corpus.
         dataset, split, data_dir, options: a corpus, see `load_split`; with `quantize` the metrics on it are reported before
             and after.
 
     Returns:
         the content of `parity.json`: "float32" and the value of `quantize`, each with what was compared, the largest absolute
-        difference of a logit, and how many decisions (of a generator: greedy replies) differ; "speed", how many times as fast
-        as torch; "metrics" with `quantize` and a corpus.
+        difference of a logit, and how many decisions (for a generator: greedy replies) differ; "speed", how many times as fast
+        as torch; with `quantize` and a corpus also "metrics".
 
     Raises:
         ModuleNotFoundError: the extra `onnx` is not installed.
         FileExistsError: `output` is not empty.
-        OSError, ValueError: what loading the checkpoint raises; a corpus that does not fit; a model that cannot be exported; no text;
-            logits that differ.
+        OSError, ValueError: the checkpoint cannot be loaded; the corpus does not fit; the model cannot be exported; there is no
+            text; the logits differ.
     """
     missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
     if missing:
@@ -81,7 +81,7 @@ def export_onnx(
         raise ValueError(f"`quantize` must be None, 'int8' or 'uint8', got {quantize!r}.")
     output, checkpoint = Path(output), with_weights(checkpoint)
     if is_taken(output):
-        raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
+        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
     if is_exported(checkpoint) or (Path(checkpoint) / DECODER).is_file():
         raise ValueError(f"{checkpoint} is exported already: export the checkpoint that it was made from.")
     if texts is not None and not texts:
@@ -92,7 +92,7 @@ def export_onnx(
     exporter: Exporter = task.exporter()
     if not exporter.measured and quantize is not None and dataset is not None:
         logger.warning(
-            "%s have no metric here: %s is compared with torch by logits and greedy replies alone",
+            "%s have no metric here: %s is compared with torch only by logits and greedy replies",
             task.reads,
             quantize,
         )
@@ -111,7 +111,7 @@ def export_onnx(
         }
         largest = report["float32"]["max_logit_difference"]
         allowed = TOLERANCE * max(1.0, report["float32"]["largest_logit"])
-        if not largest <= allowed:  # nor NaN
+        if not largest <= allowed:  # also refuses NaN
             raise ValueError(
                 f"the exported model differs from torch: logits by up to {largest:.3g}, allowed are {allowed:.3g}. Nothing was "
                 "written. Other versions of torch and onnxruntime may do better."
@@ -119,8 +119,8 @@ def export_onnx(
         if quantize is not None:
             if quantize == "int8" and saturates():
                 logger.warning(
-                    'this processor does not multiply 8-bit integers: the sums of "int8" saturate here. The figures below are of '
-                    'it; `quantize` "uint8" is right on every processor.'
+                    'this processor does not multiply 8-bit integers: the sums of "int8" saturate here. The figures below are '
+                    'measured here; `quantize` "uint8" is accurate on every processor.'
                 )
             for path in graphs:
                 quantize_graph(path, quantize)
@@ -139,8 +139,8 @@ def export_onnx(
 
 def read_texts(path: Path, checkpoint: str | Path) -> list:
     """
-    Texts of a file, one per line, for `export_onnx`. For a model of dialogues a line is a turn, "SPEAKER: UTTERANCE" or the
-    utterance alone, and an empty line stands between two dialogues.
+    Read the texts of a file, one per line, for `export_onnx`. For a model of dialogues a line is a turn, "SPEAKER: UTTERANCE" or
+    the utterance alone, and an empty line stands between two dialogues.
 
     Raises:
         OSError: no such file.
@@ -156,7 +156,7 @@ def read_texts(path: Path, checkpoint: str | Path) -> list:
 def _items(
     task: Task, exporter: Exporter, dataset: str | None, split: str, data_dir: Any, options: dict[str, Any] | None
 ) -> list:
-    """What is compared of a corpus, or of the packaged one."""
+    """The items of a corpus (default: the packaged one) to compare with."""
     if dataset is None:
         texts = distinct_texts(load_split(packaged_corpus(), split, None, **(options or {})))
         return exporter.of_texts(texts[:MOST_ITEMS])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishing on the Hugging Face Hub: everything of a run in one commit, or nothing."""
+"""Publishes a run on the Hugging Face Hub: everything in one commit, or nothing."""
 
 import json
 import logging
@@ -53,9 +53,9 @@ def push(
         run: the folder.
         repo_id: "namespace/name"; a name alone goes to the namespace of the token.
         private: make the repository private when it is new.
-        revision: the branch, made from main when it is missing.
+        revision: the branch; it is made from main when it is missing.
         create_pr: open a pull request instead of writing to main.
-        tag: a new tag on the commit.
+        tag: a new tag for the commit.
         dry_run: check everything and send nothing.
         space: also write the files of a Gradio Space that shows the model into this new folder.
         api: the client; default: that of the environment (`HF_ENDPOINT`, `HF_TOKEN`, `hf auth login`).
@@ -64,12 +64,12 @@ def push(
         handler: also publish `handler.py`, with which Inference Endpoints answer, and `requirements.txt`.
 
     Returns:
-        `files` (path in the repository -> bytes), and unless `dry_run`: `url`, that of the commit or pull request, `commit`,
-        and `changed`, False where the repository held all of this already.
+        `files` (path in the repository -> bytes), and unless `dry_run`: `url` of the commit or pull request, `commit`, and
+        `changed`, False if the repository held all of this already.
 
     Raises:
-        ValueError: the folder cannot be published; what is missing, and what to do.
-        PermissionError: no token, or one that the Hub refuses (401) or that may not write there (403).
+        ValueError: the folder cannot be published; the message says what is missing and what to do.
+        PermissionError: there is no token, the Hub refuses it (401), or it may not write there (403).
         FileNotFoundError: no such repository, namespace or branch (404).
         ConnectionError: the Hub cannot be reached, or fails at every attempt.
 
@@ -99,12 +99,12 @@ def push(
 
 
 def _retrying(action: Callable[[], T], repo_id: str, waits: Sequence[float] = WAITS) -> T:
-    """Call again after a failure of the server or of the network; other refusals become errors that say what to do."""
+    """Call `action`, again after a failure of the server or the network. Other refusals become errors that say what to do."""
     for wait in (*waits, None):
         try:
             return action()
         except (HTTPError, RuntimeError, json.JSONDecodeError) as error:
-            # The client wraps what failed while it uploaded a large file.
+            # The client wraps errors of the upload of a large file.
             cause = error.__cause__ if isinstance(error, RuntimeError) else error
             if not isinstance(cause, (HTTPError, json.JSONDecodeError)):
                 raise
@@ -144,7 +144,7 @@ def _refusal(status: int, error: Exception, repo_id: str) -> Exception:
 def _upload(
     api: HfApi, repo_id: str, folder: Path, private: bool, revision: str | None, create_pr: bool, tag: str | None
 ) -> dict[str, Any]:
-    """One commit with all files; a repository or branch that is made for it is removed again if the commit fails."""
+    """Make one commit with all files. If it fails, a repository or branch that was made for it is removed again."""
 
     def call(method: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
         return _retrying(lambda: method(*arguments, **keywords), repo_id)
@@ -167,11 +167,11 @@ def _upload(
         before = call(api.model_info, repo_id, revision=revision).sha
 
         def commit() -> CommitInfo:
-            # Anew for each attempt: if the last one arrived and only its answer was lost, nothing differs any more.
+            # Compared anew at each attempt: if the last commit arrived and only the answer was lost, nothing differs any more.
             info = api.model_info(repo_id, revision=revision)
             operations: list = [CommitOperationAdd(path, folder / path) for path in files_in(folder)]
             published = {operation.path_in_repo for operation in operations}
-            operations += [  # weights in other parts, or a gate that the model no longer has, would be loaded
+            operations += [  # otherwise weights in other parts, or a gate that the model no longer has, would be loaded
                 CommitOperationDelete(file.rfilename)
                 for file in info.siblings or ()
                 if file.rfilename not in published and matches(file.rfilename, (*MODEL_FILES, *PLOTS))
@@ -185,7 +185,7 @@ def _upload(
                 parent_commit=info.sha,
             )
 
-        # A pull request whose answer was lost would be opened twice.
+        # No new attempt here: if only the answer was lost, a second pull request would open.
         done = _retrying(commit, repo_id, () if create_pr else WAITS)
     except BaseException:
         _undo(api, repo_id, revision, before, undo)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Run by hf_emotion.publishing.hub in a process of its own, in which hf-emotion cannot be imported: do folders load as somebody who has
-only transformers would load them from the Hub, and does the example of their card run?
+Checks that folders load for somebody who has only transformers, and that the example of their card runs. hf_emotion.publishing.hub
+runs this file in a process of its own, in which hf-emotion cannot be imported.
 
     python -P load_check.py '[["FOLDER", "MODEL"], ...]'
 
-MODEL is how the card calls the model. The first folder that fails ends the process with exit code 1 and one line on stderr.
+MODEL is the name that the card uses for the model. The first folder that fails ends the process with exit code 1 and one line
+on stderr.
 """
 
 import importlib.abc

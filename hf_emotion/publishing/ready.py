@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ready models as ordinary checkpoints."""
+"""Writes ready models as ordinary checkpoints."""
 
 import difflib
 from pathlib import Path
@@ -26,7 +26,7 @@ def write_ready(name: str, output: str | Path) -> None:
         )
     output = Path(output)
     if is_taken(output):
-        raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
+        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
     with creating(output) as folder:
         write_checkpoint(ReadyModel(PLACE / name), folder)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What of a run is published, and what is refused.
+Chooses which files of a run are published, and checks them.
 
-A folder to publish holds files of known names only, and its card names the repository. It is checked in a process that has
-no hf-emotion.
+A folder to publish holds only files with known names, and its card names the repository. It is checked in a process that cannot
+import hf-emotion.
 """
 
 import ast
@@ -41,8 +41,8 @@ from ..tasks.base import OWN_TERMS
 from ..tasks.cards import MODEL, best_run
 
 
-# Nothing else leaves the machine, but the code that config.json names. Logs, training arguments, optimizers, predictions and
-# recipes (which name local folders) have other names.
+# Only these files leave the machine, and the code that config.json names: no logs, training arguments, optimizers, predictions or
+# recipes (which name local folders).
 TOKENIZER_FILES = (
     *(
         "tokenizer.json",
@@ -67,14 +67,13 @@ def release(
     runs: Iterable[str | Path], output: str | Path, namespace: str | None = None, trust_remote_code: bool = False
 ) -> dict[str, dict[str, int]]:
     """
-    Build from finished runs the folders to publish, checked, with a card of the collection (`README.md`) and `SHA256SUMS`.
+    Build the folders to publish from finished runs, check them, and write a card of the collection (`README.md`) and `SHA256SUMS`.
 
     Args:
-        runs: the run folders; a published folder has the name of its run.
+        runs: the run folders; each published folder is named after its run.
         output: new or empty folder.
-        namespace: the account that will hold the repositories, for their names in the cards.
-        trust_remote_code: run the code beside the weights and the examples of the cards in the check, though they are not
-            hf-emotion's.
+        namespace: the account that will hold the repositories; the cards name it.
+        trust_remote_code: let the check run code beside the weights and card examples that hf-emotion did not write.
 
     Returns:
         name -> {path in the folder: bytes}.
@@ -113,7 +112,7 @@ def files_in(folder: Path) -> list[str]:
 
 
 def stage(run: Path, folder: Path, repo_id: str) -> None:
-    """Copy what is published of a run into a new folder; its card calls the model `repo_id`."""
+    """Copy the files of a run to publish into a new folder; its card calls the model `repo_id`."""
     report = _report_of(run)
     if not (run / "README.md").is_file():
         raise ValueError(f"{run} has no model card: a finished run has a README.md.")
@@ -131,15 +130,15 @@ def stage(run: Path, folder: Path, repo_id: str) -> None:
 
 
 def _inside(run: Path, name: str | Path) -> Path:
-    """A file of a run; ValueError for a link to somewhere else, whose content nobody meant to publish."""
+    """The path of a file in a run; ValueError for a link to a file outside, which nobody meant to publish."""
     if not (run / name).resolve().is_relative_to(run.resolve()):
-        raise ValueError(f"{run / name} is a link to a file outside of the run folder: put the file itself there.")
+        raise ValueError(f"{run / name} is a link to a file outside the run folder: put the file itself there.")
     return run / name
 
 
 def _report_of(run: Path) -> dict[str, Any]:
     if not run.is_dir():
-        raise ValueError(f"{run} is no folder: give the folder of a finished run.")
+        raise ValueError(f"{run} is not a folder: give the folder of a finished run.")
     if not (run / "metrics.json").is_file():
         raise ValueError(
             f"{run} is not the folder of a finished run: it has no metrics.json. Continue it with `train --resume`."
@@ -153,7 +152,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no valid JSON ({error}): take the file of the finished run.") from error
+        raise ValueError(f"{path} is not valid JSON ({error}): take the file of the finished run.") from error
     if not isinstance(value, dict):
         raise ValueError(
             f"{path} must hold a JSON object, got {type(value).__name__}: take the file of the finished run."
@@ -162,7 +161,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _models(run: Path, report: dict[str, Any]) -> dict[str, Path]:
-    """Folder in the repository -> checkpoint: one at the top, or one for each target and aspect, of the best seed."""
+    """Folder in the repository -> checkpoint of the best seed: one at the top, or one for each target and aspect."""
     if (run / "config.json").is_file():
         return {".": run}
     try:
@@ -190,13 +189,13 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _code_files(folder: Path) -> list[str]:
-    """The files that hold the classes which config.json names, and the files beside them that these import."""
+    """The files with the classes that config.json names, and the files beside them that they import."""
     waiting, found = [entry.rpartition(".")[0] for entry in _code_entries(_read_json(folder / "config.json"))], []
     while waiting:
         name = f"{waiting.pop()}.py"
         if name in found:
             continue
-        # A module of the folder itself: no path, no other repository ("--").
+        # A module in this folder: no path, no other repository ("--").
         if not re.fullmatch(r"[A-Za-z_]\w*\.py", name) or not (folder / name).is_file():
             raise ValueError(
                 f"{folder} lacks its code: config.json names {name.replace('--', ' in ')}, which must lie beside it."
@@ -206,7 +205,7 @@ def _code_files(folder: Path) -> list[str]:
             tree = ast.parse((folder / name).read_text(encoding="utf-8"))
         except (SyntaxError, ValueError, RecursionError) as error:
             raise ValueError(
-                f"{folder / name} is no Python program ({error}): take the one of the finished run."
+                f"{folder / name} is not a Python program ({error}): take the file of the finished run."
             ) from error
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
@@ -215,7 +214,7 @@ def _code_files(folder: Path) -> list[str]:
 
 
 def _code_entries(value: Any) -> list[str]:
-    """What the entries `auto_map` and `impl` (of pipelines) of a configuration name, "module.Class", at any depth."""
+    """The names "module.Class" in the entries `auto_map` and `impl` (for pipelines) of a configuration, at any depth."""
     if isinstance(value, list):
         return [entry for item in value for entry in _code_entries(item)]
     if not isinstance(value, dict):
@@ -233,7 +232,7 @@ def _code_entries(value: Any) -> list[str]:
 
 
 def _without_folders(value: Any) -> Any:
-    """The value with the last part alone of every path on this machine, at any depth."""
+    """The value with every local path reduced to its last part, at any depth."""
     if isinstance(value, dict):
         return {key: _without_folders(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -248,7 +247,7 @@ def _without_folders(value: Any) -> Any:
 
 def check(folders: Iterable[tuple[Path, str]], trust_remote_code: bool = False) -> None:
     """
-    Refuse folders with an incomplete card, a token or a local path, with programs that hf-emotion did not write, or that do not
+    Refuse a folder that has an incomplete card, a token, a local path or a program that hf-emotion did not write, or that does not
     load without hf-emotion.
 
     Args:
@@ -256,13 +255,13 @@ def check(folders: Iterable[tuple[Path, str]], trust_remote_code: bool = False) 
         trust_remote_code: run other programs too.
 
     Raises:
-        ValueError: the first one that is refused, and why.
+        ValueError: the first refused folder, and why.
     """
     folders = list(folders)
     for folder, model in folders:
         _check_card(folder)
         _check_secrets(folder)
-        if not trust_remote_code:  # what follows runs the code and the example of the card
+        if not trust_remote_code:  # the next check runs the code and the example of the card
             _check_code(folder)
             _check_example(folder, model)
     with tempfile.TemporaryDirectory(prefix="hf-emotion-check-") as home:
@@ -282,7 +281,7 @@ def check(folders: Iterable[tuple[Path, str]], trust_remote_code: bool = False) 
 def _check_card(folder: Path) -> None:
     card = ModelCard.load(folder / "README.md")
     problems = {
-        "no `license` in its metadata (of your own data: `data_license` or `data_terms` in the recipe)": not card.data.license,
+        "no `license` in its metadata (for your own data set `data_license` or `data_terms` in the recipe)": not card.data.license,
         "no results (`model-index`) in its metadata": not card.data.eval_results,
         f"“{OWN_TERMS}”, in place of the terms of the training data": OWN_TERMS in card.text,
         "no example (```python)": "```python" not in card.text,
@@ -296,7 +295,10 @@ TRUST = "if you have read and trust it, `--trust-remote-code` lets the check run
 
 
 def _check_code(folder: Path) -> None:
-    """Every program in the folder is a file that hf-emotion ships, byte for byte, and nothing names another one."""
+    """
+    ValueError unless every program in the folder is byte for byte a file that hf-emotion ships, and no entry names another
+    one.
+    """
     for path in sorted(folder.rglob("*.py")):
         shipped = SHIPPED / path.name
         if not shipped.is_file() or shipped.read_bytes() != path.read_bytes():
@@ -312,13 +314,13 @@ def _check_code(folder: Path) -> None:
 
 
 def _check_example(folder: Path, model: str) -> None:
-    """The examples of the card do what ours do: load this model by the pipelines and Auto classes of transformers, and print."""
+    """ValueError unless the card's examples only load this model by the pipelines and Auto classes of transformers, and print."""
     for code in PYTHON.findall((folder / "README.md").read_text(encoding="utf-8")):
         try:
             nodes = list(ast.walk(ast.parse(code)))
         except (SyntaxError, ValueError, RecursionError) as error:
             raise ValueError(
-                f"the example of the card of {folder.name}, README.md, is no Python program ({error}): mend it."
+                f"the example of the card of {folder.name}, README.md, is not a Python program ({error}): mend it."
             ) from error
         for node in nodes:
             if not isinstance(node, HARMLESS) or not _is_harmless(node, model):
@@ -368,7 +370,7 @@ def _check_secrets(folder: Path) -> None:
         if PurePath(path).name not in WITHOUT_PATHS:
             continue  # vocabularies and programs have slashes of their own
         for match in LOCAL_PATH.finditer(text):
-            if Path("/", match[1]).is_dir():  # it begins as the paths of this machine do
+            if Path("/", match[1]).is_dir():  # it begins like the paths of this machine
                 raise ValueError(f"{path} names a folder of this machine, {match[0]}...: remove it.")
 
 

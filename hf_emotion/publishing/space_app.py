@@ -12,7 +12,7 @@ MAX_CHARACTERS = 5000
 
 run = pipeline("PIPELINE", model=MODEL, trust_remote_code=True)
 
-# The functions of the model's task, instead of which `push --space` writes `Task.ask` and `Task.choices`.
+# The functions of the model's task; `push --space` replaces them by `Task.ask` and `Task.choices`.
 
 
 def ask(run, text: str, *chosen: str) -> list[dict]:
@@ -27,7 +27,7 @@ def choices(run) -> dict[str, list[str]]:
 
 
 def table(text: str, *chosen: str) -> dict[str, list]:
-    """What the model says: names of columns, and a row for each label, aspect, turn or reply."""
+    """The model's answer: names of columns, and a row for each label, aspect, turn or reply."""
     text = (text or "").strip()[:MAX_CHARACTERS]
     if not text:
         return {"headers": [], "data": []}

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is shown of runs: cards, tables, plots, pages."""
+"""Reports on runs: cards, tables, plots, pages."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a finished run gets wrong, and how sure it is: from its stored predictions, without a training. For two runs: the rows that
-only one gets right.
+Analyses what a finished run gets wrong and how sure it is, from its stored predictions, without a training. For two runs it finds
+the rows that only one gets right.
 """
 
 import importlib.util
@@ -38,11 +38,11 @@ from .finished_runs import (
 
 logger = logging.getLogger(__name__)
 
-FOLDER = "analysis"  # in the run folder; nothing of it is published
-CONFUSIONS = 20  # the most frequent ones are kept
+FOLDER = "analysis"  # in the run folder; never published
+CONFUSIONS = 20  # only the most frequent are kept
 ERRORS = 5000  # rows in errors.html, the surest ones
-SENTENCES = 100  # for two runs, in each direction
-BACKGROUND = ("neutral", "none")  # labels whose errors stand on their own
+SENTENCES = 100  # rows of the page for two runs, in each direction
+BACKGROUND = ("neutral", "none")  # labels whose errors are reported separately
 
 
 def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | None = None) -> dict[str, Any]:
@@ -50,14 +50,14 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
     Analyse the predictions of a run, write its `report.html` and, in the folder `analysis`, `analysis.json`, `errors.html` and the
     figures as SVG, and keep the temperature in the checkpoint's `config.json`.
 
-    A row with one gold label is right where that is the most probable label, one with several where all are among the three most
-    probable. Confusions, and errors from and to "neutral" and "none", are those of rows with one label.
+    A row with one gold label is right if that is the most probable label, a row with several if all are among the three most
+    probable. Confusions, and errors from and to "neutral" and "none", are counted over rows with one label.
 
     Args:
         run: the run folder.
-        split: default: the test part, or the development part where there is none.
-        data_dir: the corpora, see `load_dataset_for`; default: HF_EMOTION_DATA. Gives the texts of the errors and, for CG-BERT and
-            QACG-BERT, the gates and attentions; without one they are left out.
+        split: default: the test part, or the development part if there is none.
+        data_dir: the corpora, see `load_dataset_for`; default: HF_EMOTION_DATA. The texts of the errors and, for
+            CG-BERT and QACG-BERT, the gates and attentions come from the corpus; without one they are left out.
 
     Returns:
         The content of `analysis.json`: shares and errors (mean and std over the seeds), `confusions`, `calibration`,
@@ -66,7 +66,7 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
 
     Raises:
         FileNotFoundError: no finished run folder, or one without predictions.
-        ValueError: no such split; the corpus is not that of the run.
+        ValueError: no such split; the corpus is not the one of the run.
     """
     from .html_report import write_errors, write_report
 
@@ -109,7 +109,7 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
             write_text(temporary / f"{name}.svg", svg)
         write_errors(temporary / "errors.html", result, groups, ERRORS)
         write_json(temporary / "analysis.json", result)
-    for path in (run / FOLDER).glob("*.svg"):  # which an earlier analysis wrote and this one does not
+    for path in (run / FOLDER).glob("*.svg"):  # written by an earlier analysis, and not by this one
         if path.stem not in figures:
             path.unlink()
     keep_temperature(run, result["calibration"])
@@ -123,7 +123,7 @@ def analyze_pair(
 ) -> dict[str, Any]:
     """
     Find the rows that only one of two runs over the same rows gets right, and write them to `analysis/against_FIRST.html` in the
-    folder of the second; FIRST is the recipe's name, with that of the folder where it has another.
+    folder of the second; FIRST is the recipe's name, and the folder's name if that differs.
 
     Args:
         first: the run folder of the baseline.
@@ -131,7 +131,7 @@ def analyze_pair(
 
     Returns:
         `only_second` and `only_first`, each with `rows`, `several_labels` (how many of these have several gold labels),
-        `pairs` (for the rows with one gold label: counts of that label with the one that the other run predicted) and `sentences`; `mcnemar`
+        `pairs` (for the rows with one gold label: counts of (that label, what the other run predicted)) and `sentences`; `mcnemar`
         over rows right by the rule of `analyze`; `tests` of `compare`; `background` of both runs; `page`.
 
     Raises:
@@ -178,11 +178,14 @@ def analyze_pair(
 
 
 def _seed_folders(run: Path, report: dict[str, Any], left_out: dict[str, str]) -> list[Path]:
-    """Where the predictions of each seed lie; if some are missing, the run folder, which has those of the best seed."""
+    """
+    The folder with the predictions of each seed; if some are missing, the run folder, which has the predictions of the best
+    seed.
+    """
     folders, missing = seed_folders(run, report)
     if missing:
         left_out["spread over the seeds"] = (
-            f"{run} lacks predictions.parquet of {', '.join(missing)}: figures from predictions are those of the best seed alone."
+            f"{run} lacks predictions.parquet of {', '.join(missing)}: figures from predictions are from the best seed only."
         )
         return [run]
     return folders
@@ -193,7 +196,7 @@ def _label_counts(found: Predictions) -> np.ndarray:
 
 
 def _one_label(found: Predictions) -> tuple[np.ndarray, np.ndarray]:
-    """Gold and most probable label of the rows with one gold label."""
+    """The gold label and the most probable label of the rows with one gold label."""
     _, predicted = metrics.paper_errors(found.gold, found.probabilities)
     if not found.multi_label:
         return found.gold, predicted
@@ -239,7 +242,7 @@ def _frequent_confusions(per_seed: list[Predictions], found: Predictions) -> lis
 
 
 def _background(per_seed: list[Predictions], found: Predictions) -> dict[str, Any]:
-    """Errors from and to the labels "neutral" and "none": shares, and with which other labels."""
+    """Errors from and to the labels "neutral" and "none": their shares, and which other labels are involved."""
     result = {}
     for name in BACKGROUND:
         if name not in found.names:
@@ -272,7 +275,7 @@ def _context_guidance(
     what = "gates and attentions"
     measure = task_of_run(report).guidance(report)
     if measure is None:
-        return None  # no such thing in the model
+        return None  # the model has no gates
     why = _no_corpus(report, data_dir)
     if why is not None:
         left_out[what] = why
@@ -281,7 +284,7 @@ def _context_guidance(
 
 
 def _no_corpus(report: dict[str, Any], data_dir: str | Path | None) -> str | None:
-    """Why the corpus of a run is not read; None where it is at hand. Nothing is downloaded for an analysis."""
+    """Why the corpus of a run is not read; None if it is at hand. An analysis downloads nothing."""
     if corpus_of(report["dataset"]).packaged or data_dir is not None:
         return None
     if not corpus_of(report["dataset"]).own_files and os.environ.get("HF_EMOTION_DATA"):
@@ -292,7 +295,7 @@ def _no_corpus(report: dict[str, Any], data_dir: str | Path | None) -> str | Non
 def _texts(
     run: Path, report: dict[str, Any], split: str, found: Predictions, data_dir: str | Path | None
 ) -> tuple[list[str] | None, str]:
-    """The text of each row, or None and why."""
+    """The text of each row; None, with a reason in `left_out`, if the texts are not there."""
     why = _no_corpus(report, data_dir)
     if why is not None:
         return None, why
@@ -314,7 +317,7 @@ def _texts(
 def _error_groups(
     found: Predictions, right: np.ndarray, predicted: np.ndarray, texts: list[str] | None
 ) -> list[dict[str, Any]]:
-    """The errors by (gold, predicted), those of rows with several labels as the last group; in each the surest first."""
+    """The errors grouped by (gold, predicted), the surest first in each group. Rows with several labels are the last group."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in np.flatnonzero(~right & (_label_counts(found) > 0)).tolist():
         gold, scores = found.gold_names[row], found.probabilities[row]

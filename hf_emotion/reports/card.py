@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model card of a run, from the run's own numbers, and that of several models."""
+"""Writes the model card of a run from the run's own numbers, and the card of a collection of models."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from ..tasks.base import Corpus
 from ..tasks.cards import Card, base_names, languages_of, measured_split, plain, table
 
 
-# Those of the Hub's list that data come under; the metadata call any other one "other".
+# The licences of data that the Hub's list has; the metadata call any other one "other".
 HUB_LICENSES = {
     *("apache-2.0", "mit", "isc", "bsd-2-clause", "bsd-3-clause", "unlicense", "wtfpl", "zlib", "mpl-2.0", "afl-3.0"),
     *("cc0-1.0", "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-by-nd-4.0"),
@@ -27,7 +27,7 @@ HUB_LICENSES = {
 
 def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, Any]) -> None:
     """
-    Write README.md: metadata for the Hub (with a model index), and what the task says of the run.
+    Write README.md: metadata for the Hub (with a model index), and the task's text about the run.
 
     Args:
         folder: the run folder.
@@ -77,7 +77,7 @@ def _metadata(card: Card, recipe: Recipe, report: dict[str, Any]) -> ModelCardDa
 
 
 def _licence(recipe: Recipe, corpora: list[Corpus]) -> dict[str, str]:
-    """What the metadata say of the licence: for one's own files what the recipe names, and nothing that nobody chose."""
+    """The licence for the metadata; for one's own files the one that the recipe names, if any."""
     if not any(corpus.own_files for corpus in corpora):
         return {"license": "apache-2.0"}
     name = recipe.data_license or ""
@@ -89,7 +89,7 @@ def _licence(recipe: Recipe, corpora: list[Corpus]) -> dict[str, str]:
 
 
 def write_collection_card(folder: Path, names: list[str], namespace: str | None) -> None:
-    """Write README.md of a folder with the published folders `names`: a table of their models, from their cards."""
+    """Write the README.md of a folder with the published folders `names`: a table of their models, from their cards."""
     rows = []
     terms, known, licences = {}, corpora(), set()
     for name in names:

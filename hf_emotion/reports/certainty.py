@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How sure a run is of what it predicts: calibration, curves over thresholds, and which labels it gives together."""
+"""Measures how sure a run is of what it predicts: calibration, curves over thresholds, and which labels it gives together."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ GRID = np.linspace(0, 1, 101)  # thresholds of the curves
 
 
 def _dev(run: Path, split: str, found: Predictions, what: str, left_out: dict[str, str]) -> Predictions | None:
-    """The predictions for the development part; None, and a word why, in a folder of before they were stored."""
+    """The predictions for the development part; None, with a reason in `left_out`, if the folder does not hold them."""
     if split == "validation":
         return found
     try:
@@ -50,7 +50,7 @@ def calibrated(
         return temperature, metrics.reliability(rows.gold, rows.probabilities), metrics.reliability(rows.gold, scaled)
 
     each = [measure(own, dev) for own, dev in zip(per_seed, fitted_on, strict=True) if dev is not None]
-    # What the run folder holds is a copy of the best seed's.
+    # The run folder holds a copy of the best seed's checkpoint.
     temperature, before, after = each[report["runs"].index(best_run(report["runs"])) if len(each) > 1 else 0]
     return {
         "temperature": temperature,
@@ -63,7 +63,7 @@ def calibrated(
 
 
 def keep_temperature(run: Path, calibration: dict[str, Any] | None) -> None:
-    """Beside the thresholds, where the checkpoint is older than the temperature."""
+    """Write the temperature into the checkpoint's config.json, beside the thresholds, if it differs from the one there."""
     path = run / "config.json"
     if calibration is None or not path.is_file():
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classification report and the confusion matrix of a run folder, as text and (extra `plots`) as pictures."""
+"""Writes the classification report and the confusion matrix of a run folder, as text and (extra `plots`) as pictures."""
 
 import importlib.util
 import logging
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 DPI = 120
 LONGEST_SIDE = 30  # inches of cells: 3600 pixels, and what is left to 4000 for names and title
 LONGEST_NAME = 30  # characters, in pictures
-MOST_NUMBERED = 60  # classes; in a larger matrix the colours alone are drawn
+MOST_NUMBERED = 60  # classes; a larger matrix has colours but no numbers
 COLUMNS = ("precision", "recall", "f1-score", "support")
 
 
@@ -33,8 +33,8 @@ def write_reports(
     thresholds: Sequence[float] | None = None,
 ) -> None:
     """
-    Write `classification_report` and `confusion_matrix`, each as .txt and .png; without matplotlib, say so and write the
-    text files alone.
+    Write `classification_report` and `confusion_matrix`, each as .txt and .png; without matplotlib, say so and write
+    only the text files.
 
     The report has precision, recall, F1 and support of every class and their averages. The matrix counts rows of data by
     gold (its rows) and most probable class (its columns); for multi-label data only those with exactly one gold label.
@@ -42,10 +42,10 @@ def write_reports(
     Args:
         folder: where to write them.
         title: what was evaluated, for the first line of each file.
-        gold: (N,) class ids, a negative one where a row has no label and is left out; or (N, C) of 0 and 1, multi-label.
+        gold: (N,) class ids, negative for a row without a label, which is left out; or (N, C) of 0 and 1, multi-label.
         probabilities: (N, C).
         label_names: C names.
-        thresholds: C, needed for multi-label data and only there. A label is predicted where its probability is strictly
+        thresholds: C, for multi-label data only. A label is predicted where its probability is strictly
             greater than its threshold.
 
     Raises:
@@ -85,7 +85,7 @@ def write_reports(
 def _check(
     gold: np.ndarray, probabilities: np.ndarray, names: list[str], thresholds: Sequence[float] | None
 ) -> np.ndarray:
-    """Which rows are in the reports, (N,) bool: all of them for multi-label data, where a row may have no label."""
+    """(N,) bool, which rows are in the reports; all of them for multi-label data, where a row may have no label."""
     size = len(names)
     if probabilities.ndim != 2 or probabilities.shape[1] != size:
         raise ValueError(f"`probabilities` must have the shape (rows, {size} labels), got {probabilities.shape}.")
@@ -113,10 +113,10 @@ def count_pairs(gold: np.ndarray, predicted: np.ndarray, size: int) -> np.ndarra
 def _report(
     gold: np.ndarray, predicted: np.ndarray, names: list[str]
 ) -> tuple[str, list[tuple[str, list[float | None]]]]:
-    """The report of scikit-learn as text, and its lines as (name, the four figures), None where it has none."""
+    """The report of scikit-learn as text, and its lines as (name, the four figures); None for a missing figure."""
     ids = np.arange(len(names))
     text = classification_report(gold, predicted, labels=ids, target_names=names, digits=3, zero_division=0)
-    # By ids: names may be equal to each other, or to that of an average.
+    # By ids: two names may be equal, or equal the name of an average.
     values = classification_report(gold, predicted, labels=ids, output_dict=True, zero_division=0)
     support = values["macro avg"]["support"]
     table: list[tuple[str, list[float | None]]] = []
@@ -128,7 +128,7 @@ def _report(
 
 
 def _aligned(matrix: np.ndarray, names: list[str]) -> str:
-    """The counts in columns under the names, two spaces between, right-aligned as they are in a terminal."""
+    """The counts in columns under the names, two spaces apart and right-aligned for a terminal."""
     cells = [["", *names], *([name, *map(str, row)] for name, row in zip(names, matrix.tolist(), strict=True))]
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
@@ -138,8 +138,8 @@ def _aligned(matrix: np.ndarray, names: list[str]) -> str:
 
 
 def _draw_report(path: Path, title: str, table: list[tuple[str, list[float | None]]], classes: int) -> None:
-    height = min(0.3, LONGEST_SIDE / len(table))  # of a line, in inches
-    size = min(9, 0.6 * 72 * height)  # of the letters, in points
+    height = min(0.3, LONGEST_SIDE / len(table))  # height of a line, in inches
+    size = min(9, 0.6 * 72 * height)  # size of the letters, in points
     figures = [values for _, values in table]
     shares = np.array([values[:3] + [None] for values in figures], dtype=np.float64)  # a support has no colour
     figure, axes = _figure(7, 1.4 + height * len(table), title)
@@ -157,7 +157,7 @@ def _draw_report(path: Path, title: str, table: list[tuple[str, list[float | Non
 
 def matrix_figure(title: str, matrix: np.ndarray, names: Sequence[str]):
     """Counts (C, C), [gold, predicted], coloured by their share of the gold row."""
-    side = float(np.clip(0.42 * len(names), 3.2, LONGEST_SIDE))  # of all cells, in inches
+    side = float(np.clip(0.42 * len(names), 3.2, LONGEST_SIDE))  # side of all cells together, in inches
     cell = 72 * side / len(names)  # side of a cell, in points
     size = min(9, 0.75 * cell)
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
@@ -177,7 +177,7 @@ def matrix_figure(title: str, matrix: np.ndarray, names: Sequence[str]):
 
 
 def _figure(width: float, height: float, title: str):
-    """A figure of a size in inches with its one axes."""
+    """A figure with one axes; width and height in inches."""
     from matplotlib.figure import Figure  # without pyplot: no window system, no global state
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -192,12 +192,12 @@ def _colour(figure, axes, shares: np.ndarray, name: str) -> None:
 
 def _number(axes, x: int, y: int, text: str, share: float, size: float) -> None:
     colour = "white" if share > 0.6 else "silver" if text == "0" else "black"
-    # Not in the layout, which would measure each of thousands.
+    # Left out of the layout, which would measure each of thousands of texts.
     axes.text(x, y, text, ha="center", va="center", color=colour, fontsize=size, in_layout=False)
 
 
 def drawn(name: str) -> str:
-    """A name for a picture: not too long, and no formula between two `$`."""
+    """A name for a picture, shortened, in which `$` does not start a formula."""
     short = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
     return short.replace("$", r"\$")
 
@@ -208,7 +208,7 @@ def _save(figure, path: Path) -> None:
 
 
 def save_figure(figure, target, dpi: int = DPI, **options) -> None:
-    """As `figure.savefig`; a letter that the font lacks (an emoji) becomes a box without a warning."""
+    """As `figure.savefig`, without a warning for a letter that the font lacks (an emoji); it becomes a box."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph .* missing from|Matplotlib currently does not support")
         figure.savefig(target, dpi=dpi, **options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs side by side, with tests of significance."""
+"""Compares runs side by side, with tests of significance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,30 +24,30 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
     """
     Compare run folders of one corpus; the first is the baseline of the tests.
 
-    A test is about the means over the seeds that the table shows: `bootstrap_over_seeds` of macro-F1, the seeds paired where
-    both runs have the same ones. For two runs with one seed each it is the paired bootstrap over rows, and McNemar's test is
-    added: that one needs a single decision of each run for a row, and several seeds give several.
+    A test is about the means over the seeds that the table shows: `bootstrap_over_seeds` of macro-F1, with paired seeds if both
+    runs have the same ones. For two runs with one seed each it is the paired bootstrap over rows, and McNemar's test is added; it
+    needs one decision of each run for a row, and several seeds give several.
 
     Args:
         runs: run folders.
-        split: "validation" or "test"; default: the test part, or the validation part where a run has no other.
-        all_figures: whether the table has all figures, or those that matter most.
+        split: "validation" or "test"; default: the test part, or the validation part if a run has no test part.
+        all_figures: whether the table has all figures, or only those that matter most.
 
     Returns:
         `split`; `metrics`, the names of the columns; `table`, rows of strings; `notes`, what a reader must know; and `tests`, one
         dict for each run but the first and each decision ("fixed", "tuned" or "argmax"): what `bootstrap_over_seeds` gives,
-        `first` and `second` (names), `first_seeds`, `second_seeds`, `paired_seeds`, `metric`, `split`, `rows`, `samples`, the
-        same in words as `tested`, and McNemar's `only_first`, `only_second`, `mcnemar_p_value`, None for several seeds.
+        `first` and `second` (names), `first_seeds`, `second_seeds`, `paired_seeds`, `metric`, `split`, `rows`, `samples`,
+        `tested` (the same in words), and McNemar's `only_first`, `only_second`, `mcnemar_p_value`, None for several seeds.
 
     Raises:
         FileNotFoundError: a folder without metrics.json or predictions.parquet.
-        ValueError: runs over other rows or labels; no such split.
+        ValueError: the runs have different rows or labels; no such split.
     """
     reports = [read_report(Path(run)) for run in runs]
     notes = []
     lacking = [str(run) for run, report in zip(runs, reports, strict=True) if "test" not in report["summary"]]
     if split is None and lacking:
-        notes.append(f"no test part in {', '.join(lacking)}: all figures are those of the validation part")
+        notes.append(f"no test part in {', '.join(lacking)}: all figures are from the validation part")
     split = choose_split(runs, reports, split)
     columns = list(
         dict.fromkeys(
@@ -67,7 +67,7 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
     for run, folders in missing.items():
         if folders:
             notes.append(
-                f"{run} lacks predictions.parquet of {', '.join(folders)}: the tests take the best seed of each run alone"
+                f"{run} lacks predictions.parquet of {', '.join(folders)}: the tests take only the best seed of each run"
             )
     tests = []
     first, *others = (
@@ -82,13 +82,13 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
 
 
 def _headline(report: dict[str, Any], split: str, kind: str) -> list[str]:
-    """The figures that matter most, four over all ways to decide."""
+    """The names of the figures that matter most for one kind of decision; four over all kinds."""
     kinds = report["summary"][split]
     return headline(task_of_run(report), kinds[kind], report["runs"][0].get("selected_by"))[: 4 // len(kinds)]
 
 
 def run_names(runs: Sequence[str | Path], reports: Sequence[dict[str, Any]]) -> list[str]:
-    """The recipes' names; for runs of one recipe the names of their folders, or the whole paths where these are equal too."""
+    """The recipes' names; for runs of one recipe the names of their folders, or their whole paths if these are equal too."""
     recipes = [report["name"] for report in reports]
     folders = [Path(run).resolve().name for run in runs]
     names = []
@@ -109,12 +109,12 @@ def check_same_rows(first_run: str | Path, first: Predictions, second_run: str |
 @dataclass(frozen=True)
 class _Decisions:
     """
-    What a run decided.
+    The decisions of a run.
 
     Attributes:
         run: its name.
         seeds: S seeds.
-        found: the predictions of one of them.
+        found: the predictions of one seed.
         kinds: for multi-label data "fixed" and "tuned", (S, N, C) of 0 and 1; for other data "argmax", (S, N) class ids.
     """
 
@@ -175,7 +175,7 @@ def _tests(first: _Decisions, second: _Decisions, split: str) -> list[dict[str, 
 
 
 def _in_words(names: tuple[str, str], seeds: tuple[list[int], list[int]], paired: bool, rows: str) -> str:
-    """What was tested."""
+    """What was tested, in words."""
     if len(seeds[0]) == len(seeds[1]) == 1:
         return (
             f"macro-F1 of one seed each ({seeds[0][0]} and {seeds[1][0]}) on {rows}; paired bootstrap of the rows, {SAMPLES} samples; "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations to look at: in a terminal, as PNG, as HTML, as JSON. Purple is above 0, orange below, and never the only sign."""
+"""Shows explanations in a terminal, as PNG, HTML or JSON. Purple is above 0, orange below; colour is never the only sign."""
 
 import importlib.util
 import textwrap
@@ -21,17 +21,17 @@ ABOVE, BELOW = (
     (94, 60, 153),
     (230, 97, 1),
 )  # the colours of ColorBrewer's PuOr, which colour-blind people can tell apart
-COLUMNS_AT_ONCE = 24  # of a picture
+COLUMNS_AT_ONCE = 24  # columns of a map in one part of a picture
 LONGEST_NAME = 40
 
 
 def write_explanation(explanation: Explanation, path: Path) -> None:
     """
-    Write a file whole; its ending, .png, .html or .json, gives the format.
+    Write an explanation to a file; its ending, .png, .html or .json, gives the format.
 
     Raises:
-        ModuleNotFoundError: a PNG without matplotlib.
-        ValueError: another ending.
+        ModuleNotFoundError: a PNG needs matplotlib, which is not installed.
+        ValueError: the path has another ending.
     """
     kind = path.suffix.lower()
     if kind not in (".png", ".html", ".json"):
@@ -45,7 +45,7 @@ def write_explanation(explanation: Explanation, path: Path) -> None:
 
 
 def _number(heat: HeatMap):
-    """A function from a value to text: at least two leading digits of the largest value; what rounds to 0 has no minus."""
+    """A function that formats values: the largest value gets at least two significant digits; a rounded 0 has no minus."""
     digits = int(np.clip(1 - np.floor(np.log10(heat.largest)), 2 if heat.largest < 10 else 1, 4))
     sign = "+" if heat.signed else ""
     return lambda value: format(value, f"{sign}z.{digits}f")
@@ -56,7 +56,7 @@ def _row_name(heat: HeatMap, row: int) -> str:
 
 
 def _title(explanation: Explanation) -> str:
-    """The model and the method; of a path the last name."""
+    """The model and the method; of a path only the last part."""
     return f"{Path(explanation.checkpoint).name or explanation.model_type}: {explanation.method}"
 
 
@@ -66,7 +66,10 @@ def _subtitle(heat: HeatMap) -> str:
 
 
 def print_explanation(explanation: Explanation, console: Console) -> None:
-    """Each row as its words, each with its value behind a colon; the background tells the value too where there are colours."""
+    """
+    Print each row as its words, with a colon and its value after each word; the background shows the value too if there are
+    colours.
+    """
     for heat in explanation.maps:
         console.print(Text(heat.title, style="bold"))
         console.print(Text(_subtitle(heat)))
@@ -78,7 +81,8 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
             words = Text()
             for word, value in zip(heat.columns, heat.values[row], strict=True):
                 words.append(word, style=_background(value / heat.largest))
-                words.append(f":{number(value)}  ", style="dim")  # no blank: a line does not end between them
+                # no blank, so that no line breaks between word and value
+                words.append(f":{number(value)}  ", style="dim")
             table.add_row(Text(_row_name(heat, row)), words)
         console.print(table)
     for note in explanation.notes:
@@ -117,7 +121,7 @@ dd { margin: 0 0 .6rem; }
 
 
 def to_html(explanation: Explanation) -> str:
-    """A page that needs nothing else: no script, no address. Words with a negative value are underlined twice."""
+    """A page without scripts and without links to other files. Words with a negative value are underlined twice."""
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -132,7 +136,7 @@ def to_html(explanation: Explanation) -> str:
 
 
 def maps_to_html(explanation: Explanation) -> str:
-    """The heat maps with their notes, as a part of a page that has `MAP_STYLE` and sets its colours, as `STYLE` does."""
+    """The heat maps with their notes, for a page that has `MAP_STYLE` and sets its colours, as `STYLE` does."""
     parts = []
     for heat in explanation.maps:
         number = _number(heat)
@@ -240,7 +244,7 @@ def _draw(figure, axes, heat: HeatMap, start: int, end: int) -> None:
 
 
 def _drawn(text: str, longest: int = LONGEST_NAME, lines: int = 1) -> str:
-    """Text for a picture: not too long, no formula between two `$`, and for an emoji its name, because the font has few emojis."""
+    """Text for a picture, shortened: `$` starts no formula, and an emoji becomes its name, because the font has few emojis."""
     text = "".join(
         unicodedata.name(letter, letter).lower() if unicodedata.category(letter) == "So" else letter for letter in text
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The figures (extra `plots`) of a run folder, as PNG, and those of `hf-emotion analyze`, as SVG: letters stay letters, so that a
-browser shows any script.
+Draws the figures (extra `plots`) of a run folder as PNG, and of `hf-emotion analyze` as SVG. Letters stay letters in the SVG,
+so that a browser shows any script.
 """
 
 import importlib.util
@@ -22,12 +22,12 @@ logger = logging.getLogger(__name__)
 # Okabe and Ito's colours, which colour-blind people can tell apart; lines differ in their dashes too.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
 LINES = {"precision": (BLUE, "--"), "recall": (ORANGE, ":"), "f1": ("black", "-")}
-NEGATIVE = -0.05  # correlations at most this have a minus sign in their cell
+NEGATIVE = -0.05  # cells with a correlation of at most this get a minus sign
 
 
 def write_plots(folder: Path, report: dict[str, Any], run: dict[str, Any]) -> None:
     """
-    Write `training_curve.png` of one seed, with macro-F1 or the metric that selected the epoch; and, where labels are measured,
+    Write `training_curve.png` for one seed, with macro-F1 or the metric that selected the epoch; and, if labels are measured,
     `per_label_f1.png` over all seeds. Without matplotlib, say so and go on.
 
     Args:
@@ -105,7 +105,7 @@ def per_label_figure(report: dict[str, Any], split: str):
 
 
 def to_svg(figure) -> str:
-    """A figure as text, the same for the same figure."""
+    """The SVG text of a figure; equal figures give equal texts."""
     import matplotlib
 
     buffer = io.StringIO()

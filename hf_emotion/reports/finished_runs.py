@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a finished run folder holds, read back."""
+"""Reads what a finished run folder holds."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import pyarrow.parquet
 from ..data.splits import multi_hot
 
 
-EXAMPLES = 5  # right ones, and as many wrong ones
+EXAMPLES = 5  # number of right ones, and of wrong ones
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def read_report(run: Path) -> dict[str, Any]:
     path = run / "metrics.json"
     if not path.is_file():
         raise FileNotFoundError(
-            f"{run} is no finished run folder: it has no metrics.json. `hf-emotion train RECIPE --output {run}` writes it, with "
+            f"{run} is not a finished run folder: it has no metrics.json. `hf-emotion train RECIPE --output {run}` writes it, with "
             "--resume if it was interrupted."
         )
     return json.loads(path.read_text(encoding="utf-8"))
@@ -58,10 +58,10 @@ def read_report(run: Path) -> dict[str, Any]:
 
 def choose_split(runs: Sequence[str | Path], reports: Sequence[dict[str, Any]], split: str | None = None) -> str:
     """
-    The given split, or else "test", or "validation" where a run has no test part.
+    The given split, or else "test", or "validation" if a run has no test part.
 
     Raises:
-        ValueError: a run has no figures for it.
+        ValueError: a run has no figures for the split.
     """
     parts = [[name for name in ("test", "validation") if name in report["summary"]] for report in reports]
     if split is None:
@@ -74,8 +74,8 @@ def choose_split(runs: Sequence[str | Path], reports: Sequence[dict[str, Any]], 
 
 def seed_folders(run: Path, report: dict[str, Any]) -> tuple[list[Path], list[str]]:
     """
-    Where the predictions of each seed lie (in the run folder itself if there is only one seed), and the names of the folders that
-    lack theirs.
+    The folder with the predictions of each seed (the run folder itself if there is only one seed), and the names of the folders
+    that lack them.
     """
     if len(report["runs"]) == 1:
         return [run], []
@@ -85,14 +85,14 @@ def seed_folders(run: Path, report: dict[str, Any]) -> tuple[list[Path], list[st
 
 def read_predictions(folder: Path, split: str, multi_label: bool) -> Predictions:
     """
-    The predictions in a run folder (those of the seed that was best on dev), or in the folder of a seed.
+    The predictions in a run folder (of the seed that was best on dev), or in the folder of a seed.
 
     Args:
         multi_label: whether a row may have several labels; then the entries of the seeds in metrics.json hold "thresholds".
 
     Raises:
         FileNotFoundError: the folder has no predictions.
-        ValueError: they have no rows of the split.
+        ValueError: the predictions have no rows of the split.
     """
     path = folder / "predictions.parquet"
     if not path.is_file():
@@ -123,9 +123,9 @@ def examples(
     found: Predictions, texts: Sequence[str], thresholds: dict[str, float] | None
 ) -> dict[str, list[dict[str, Any]]]:
     """
-    Rows to show of a run, drawn at a fixed seed: "right" and "wrong", at most `EXAMPLES` each, by what `predict` answers (the labels
-    above their thresholds, or the most probable one). A row has `id`, `text`, and `gold` and `predicted` as (label, probability), the surest first, and
-    `more`, the number of predicted labels that are left out.
+    Rows of a run to show, drawn at a fixed seed: "right" and "wrong", at most `EXAMPLES` each, judged by what `predict`
+    answers (the labels above their thresholds, or the most probable one). A row has `id`, `text`, and `gold` and `predicted`
+    as (label, probability), the surest first, and `more`, the number of predicted labels that are left out.
     """
     scores, names = found.probabilities, found.names
     if thresholds is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of a run: `report.html`, the list of errors, and two runs side by side. They need no other file, network or script."""
+"""Writes the pages of a run: `report.html`, the list of errors, and two runs side by side. They need no other file or network."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -17,18 +17,18 @@ from ..tasks.classifier_cards import KINDS
 
 
 SURE_ERRORS = 20  # in report.html
-# Figure -> what it shows, for those who cannot see it, and how to read it.
+# Figure -> a description for people who cannot see it, and how to read it.
 FIGURES = {
     "training_curve": ("Training loss, dev loss and dev score over the steps", "Left axis: loss; right axis: score on dev."),
     "per_label_f1": ("Bars of F1 for each label", "In brackets: rows with the label."),
     "confusion_matrix": (
         "Matrix of gold and predicted labels",
-        "Rows: gold label; columns: the most probable label; colour: share of the row. Of multi-label data only rows with one gold "
-        "label.",
+        "Rows: gold label; columns: the most probable label; colour: share of the row. Multi-label data: only rows with one "
+        "gold label.",
     ),
     "reliability": (
         "Share of right decisions over their confidence, before and after temperature scaling",
-        "Bars below the dashed line: too sure; above: not sure enough. Below: how many decisions there are.",
+        "Bars below the dashed line: too sure; above: not sure enough. Lower panel: how many decisions there are.",
     ),
     "thresholds": (
         "Macro precision, recall and F1 over one threshold for all labels",
@@ -73,11 +73,11 @@ def write_report(
     Write `report.html` into a run folder.
 
     Args:
-        folder: the run folder; pictures in it are used where `figures` has none of their name.
+        folder: the run folder; its own pictures are used unless `figures` has one of the same name.
         report: content of metrics.json.
         analysis, figures, groups: from `analyze`: its result, SVG by name, the errors by (gold, predicted). None: a page without
             them, which says how to get them.
-        examples: rows that are right and wrong, as the function of that name gives them; None: the texts are not there.
+        examples: right and wrong rows, from `finished_runs.examples`; None: the texts are not there.
     """
     pictures = {}
     for name in FIGURES:
@@ -107,7 +107,7 @@ def write_report(
 
 
 def write_errors(path: Path, analysis: Mapping[str, Any], groups: Sequence[Mapping[str, Any]], most: int) -> None:
-    """The errors in foldable groups, at most the `most` surest ones."""
+    """Write the errors in foldable groups, at most the `most` surest ones."""
     rows = sorted((row["predicted"][0][1] for group in groups for row in group["rows"]), reverse=True)
     least = rows[most - 1] if len(rows) > most else -1.0
     shown = [{**group, "shown": [row for row in group["rows"] if row["predicted"][0][1] >= least]} for group in groups]
@@ -115,7 +115,7 @@ def write_errors(path: Path, analysis: Mapping[str, Any], groups: Sequence[Mappi
 
 
 def write_pair(path: Path, result: Mapping[str, Any]) -> None:
-    """The rows that only one of two runs gets right."""
+    """Write the rows that only one of two runs gets right."""
     _write(path, "pair.html", title=f"{result['second']} against {result['first']}", result=result)
 
 
@@ -136,7 +136,7 @@ def _headline(report: Mapping[str, Any], split: str) -> list[str]:
 
 
 def _metrics(report: Mapping[str, Any], split: str) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of the table of a split: mean ± std over the seeds, and what was published for it (test)."""
+    """Header and rows of the table of a split: mean ± std over the seeds, and for the test part the published score."""
     kinds = report["summary"][split]
     published = report["published"] if split == "test" else {}
     titles = [KINDS.get(kind, kind.replace("_", " ")).format(threshold=report["threshold"]) for kind in kinds]

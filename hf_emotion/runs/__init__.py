@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole run: train and report, evaluate."""
+"""Whole runs: train and report, evaluate."""

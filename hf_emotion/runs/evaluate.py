@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint measured on a corpus."""
+"""Measures a checkpoint on a corpus."""
 
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,17 @@ def evaluate(
     Figures of a checkpoint on one split.
 
     Args:
-        predictor: what `load_predictor` gives.
+        predictor: what `load_predictor` returns.
         dataset, split, data_dir, options: see `load_split`. A classifier of texts reads the replies of a corpus of replies.
-        settings: those of the task; None counts as not given. `threshold` for multi-label models: the fixed threshold beside the
-            stored ones (default 0.3). For models of replies see `evaluate_replies`.
+        settings: the task's own settings; None counts as not given. `threshold` for multi-label models: the fixed threshold
+            beside the stored ones (default 0.3). For models of replies see `evaluate_replies`.
 
     Returns:
-        For classifiers {"rows" (for dialogues: utterances with a label), "labels", "metrics"}; `metrics` has "fixed" and "tuned" for
-        multi-label data, "argmax" for single-label data. For models of replies see `evaluate_replies`.
+        For classifiers {"rows" (for dialogues: utterances with a label), "labels", "metrics"}; `metrics` has "fixed" and
+        "tuned" for multi-label data, "argmax" for single-label data. For models of replies see `evaluate_replies`.
 
     Raises:
-        ValueError: no such split; labels of the corpus and of the model that differ; a setting that is for another task.
+        ValueError: no such split; the labels of corpus and model differ; a setting is for another task.
     """
     task = predictor.task
     settings = {name: value for name, value in settings.items() if value is not None}

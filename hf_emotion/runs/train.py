@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole run: recipe -> trained seeds -> reports -> run folder."""
+"""Runs a recipe: trains its seeds, writes the reports and the run folder."""
 
 import dataclasses
 import json
@@ -50,17 +50,17 @@ def train(
     """
     Train every seed of a recipe, evaluate, and write the run folder.
 
-    The folder holds a checkpoint that AutoModel can load (with several seeds: that of the best one on the development
-    split, and a folder `seed-N` for each), `metrics.json`, `predictions.parquet`, `recipe.yaml`, `README.md` (the model
-    card), classification report and confusion matrix of the test part as text and PNG, and two plots.
+    The folder holds a checkpoint that AutoModel can load (with several seeds: the checkpoint of the best one on the
+    development split, and a folder `seed-N` for each), `metrics.json`, `predictions.parquet`, `recipe.yaml`, `README.md` (the
+    model card), classification report and confusion matrix of the test part as text and PNG, and two plots.
 
     Args:
         recipe: see `load_recipe`.
         output: the run folder, default `runs/NAME`; must be new or empty, unless `resume`.
         data_dir: local folder with the corpora, see `load_dataset_for`.
         resume: continue an interrupted run in `output` from its last checkpoint; finished seeds are kept.
-        splits: train, validation and, if there is one, test part, in the columns of `load_dataset_for`, to use instead of what
-            the recipe's `dataset` loads.
+        splits: train, validation and, if there is one, test part, to use instead of the recipe's `dataset`; columns as
+            `load_dataset_for` has them.
 
     Returns:
         the content of `metrics.json`.
@@ -68,13 +68,13 @@ def train(
     Raises:
         FileExistsError: `output` holds something and `resume` is not set; another process trains in it.
         ValueError: `resume` with another recipe than the one in `output`.
-        OSError, MemoryError: no room or no right to write, no memory; the message says what to do.
+        OSError, MemoryError: no disk space, no permission to write, or no memory; the message says what to do.
         FloatingPointError: the training diverged.
-        SystemExit: with code 143, the process got SIGTERM within the training; the checkpoint is written.
+        SystemExit: with code 143: the process got SIGTERM during the training; the checkpoint is written.
     """
     if not isinstance(recipe, Recipe):
         raise TypeError(
-            f"`recipe` must be a Recipe, got {recipe!r}: write load_recipe(NAME) for one of the package or a file, "
+            f"`recipe` must be a Recipe, got {recipe!r}: write load_recipe(NAME) for a packaged one or a file, "
             "hf_emotion.recipes.make_recipe({...}) for fields."
         )
     output = Path("runs") / recipe.name if output is None else Path(output)
@@ -84,7 +84,7 @@ def train(
 
 @contextmanager
 def _alone_in(output: Path) -> Iterator[None]:
-    """Hold the run folder for this training alone (with several processes, the first one holds it); remove a new one that stays empty."""
+    """Keep other trainings out of the run folder (the first process holds the lock); remove a new folder that stays empty."""
     if int(os.environ.get("RANK", "0")) or output.is_file():
         yield
         return
@@ -111,7 +111,7 @@ def _train(
         recipe = check_parts(own_task.over_base_model(recipe))
     recipe_file = output / "recipe.yaml"
     if splits is not None:
-        splits, recipe = splits.copy(), dataclasses.replace(recipe, dataset_options={})  # which are not applied
+        splits, recipe = splits.copy(), dataclasses.replace(recipe, dataset_options={})  # given splits take no options
     if main_process:
         _check_output(output, recipe_file, recipe, resume)
     if splits is None:
@@ -122,15 +122,15 @@ def _train(
     empty = [part for part in ("train", "validation") if not len(splits[part])]
     if empty:
         raise ValueError(
-            f"a training needs rows, and the part {empty[0]!r} has no rows: give some (`dedupe` takes out of the training part what "
-            "is in validation or test)."
+            f"a training needs rows, and the part {empty[0]!r} has no rows: give some (`dedupe` removes rows from the training part "
+            "that are in validation or test)."
         )
     task, splits = task_of_training(recipe, splits)
     if recipe.train_fraction < 1:
         splits["train"] = share_of(splits["train"], recipe.train_fraction)
     for part in splits.keys() - {"train"}:
         splits[part] = at_most(splits[part], recipe.max_eval_rows)
-    if main_process:  # said once
+    if main_process:  # each warning is given once
         check_data(task, splits)
     folders = {seed: output if len(recipe.seeds) == 1 else output / f"seed-{seed}" for seed in recipe.seeds}
     runs = []
@@ -150,11 +150,12 @@ def _train(
             _write_classification_report(recipe, seed, folder, held_out)
         if main_process and len(recipe.seeds) > 1:
             write_json(finished, _report(recipe, splits, runs[-1:]))
-            shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # one model for each context has its own
+            # with one model for each context, each model writes its own
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     report = _report(recipe, splits, runs)
     if main_process:
         _finish(recipe, output, folders, report, splits)
-        remove_leftovers(output)  # not before all is written: --resume needs the checkpoints
+        remove_leftovers(output)  # only when all is written: --resume needs the checkpoints
     return report
 
 
@@ -167,7 +168,7 @@ def _check_output(output: Path, recipe_file: Path, recipe: Recipe, resume: bool)
     elif not recipe_file.is_file():
         if output.exists() and any(output.iterdir()):
             raise FileExistsError(
-                f"--resume: {output} is no run folder (no recipe.yaml): choose another with --output."
+                f"--resume: {output} is not a run folder (it has no recipe.yaml): choose another with --output."
             )
     elif recipe_file.read_text(encoding="utf-8") != recipe.to_yaml():
         raise ValueError(
@@ -177,7 +178,10 @@ def _check_output(output: Path, recipe_file: Path, recipe: Recipe, resume: bool)
 
 
 def _write_classification_report(recipe: Recipe, seed: int, folder: Path, held_out: HeldOut) -> None:
-    """Report and confusion matrix of the test part, or without one of the development part; nothing where no row has a label."""
+    """
+    Write report and confusion matrix of the test part, or of the development part if there is none; nothing if no row has a
+    label.
+    """
     split = "test" if "test" in held_out.probabilities else "validation"
     gold = held_out.gold[split]
     if (gold > 0).any() or (held_out.thresholds is None and (gold == 0).any()):
@@ -211,12 +215,15 @@ def _report(recipe: Recipe, splits: DatasetDict, runs: list[dict]) -> dict[str, 
 
 
 def summarize(runs: list[dict]) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
-    """Mean and standard deviation (n-1; null for one seed) of every scalar metric over the seeds: split -> thresholds -> metric."""
+    """
+    Mean and standard deviation (n-1; null for one seed) of every scalar metric over the seeds: split -> thresholds ->
+    metric.
+    """
     summary: dict = {}
     for split in ("validation", "test"):
         for kind, values in runs[0].get(split, {}).items():
             for metric, value in values.items():
-                if not isinstance(value, float | None):  # None: a NaN of a seed that was read back from JSON
+                if not isinstance(value, float | None):  # None: a NaN that was read back from JSON
                     continue
                 figure = over_seeds([run[split][kind][metric] for run in runs])
                 summary.setdefault(split, {}).setdefault(kind, {})[metric] = figure

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What explanations of all tasks share: heat maps, words and the tokens that they are made of, attention, and the scores of words by
-gradients, integrated gradients and occlusion.
+What the explanations of all tasks share: heat maps, words and their tokens, attention, and the scores of words by gradients,
+integrated gradients and occlusion.
 
 Shapes: L tokens, C labels.
 """
@@ -20,7 +20,7 @@ from .batching import as_texts
 
 
 Merge = Literal["sum", "max", "none"]
-# Steps of the integral, by Gauss-Legendre quadrature. The gap that is left is part of the result.
+# Steps of the integral, by Gauss-Legendre quadrature. The remaining gap is part of the result.
 STEPS = 64
 TOKENS_AT_ONCE = 4096
 
@@ -34,12 +34,12 @@ class HeatMap:
     Attributes:
         title: what it shows.
         unit: unit of the values.
-        axes: what rows and columns are: ("label", "word").
+        axes: what the rows and the columns are, such as ("label", "word").
         rows: the name of each row.
         columns: the name of each column: words, pieces, or numbers of utterances or dimensions.
         values: (rows, columns) float64.
-        scores: one number for each row, such as the probability of its label; None where there is none.
-        score_name: what these are.
+        scores: one number for each row, such as the probability of its label; None if there is none.
+        score_name: what `scores` are.
     """
 
     title: str
@@ -53,7 +53,7 @@ class HeatMap:
 
     @property
     def largest(self) -> float:
-        """The largest magnitude, which colours are scaled by; 1 where all is 0."""
+        """The largest magnitude, which scales the colours; 1 if all values are 0."""
         return float(np.abs(self.values).max(initial=0.0)) or 1.0
 
     @property
@@ -91,7 +91,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Explained:
-    """What a task says of a text: `text`, `method`, `maps` and `notes` of an `Explanation`."""
+    """How a task explains a text: `text`, `method`, `maps` and `notes` of an `Explanation`."""
 
     text: str
     method: str
@@ -105,7 +105,7 @@ class Reading:
     One text as a model reads it.
 
     Attributes:
-        inputs: the model's arguments, (1, L) each; of a text in W windows (W, L).
+        inputs: the model's arguments, (1, L) each; (W, L) for a text in W windows.
         words: the words of the text, in its order.
         word_of: (L,), or (W·L,), the number of each token's word; -1 for special tokens and for the second segment.
     """
@@ -115,7 +115,10 @@ class Reading:
     word_of: np.ndarray
 
     def merged(self, values: np.ndarray, merge: str) -> np.ndarray:
-        """(..., L) -> (..., words): "sum", "mean", or "max", the piece of the largest magnitude with its sign."""
+        """
+        Merge pieces to words, (..., L) -> (..., words): "sum", "mean", or "max" (the piece of the largest magnitude, with its
+        sign).
+        """
         result = np.empty((*values.shape[:-1], len(self.words)))
         for word in range(len(self.words)):
             own = values[..., self.word_of == word]
@@ -135,13 +138,13 @@ def one_text(text: str | Sequence[str]) -> str:
     texts = as_texts(text)
     if len(texts) != 1:
         raise ValueError(
-            f"the model explains one text at a time, got {len(texts)}: several are the turns of a dialogue."
+            f"the model explains one text at a time, got {len(texts)}: only a dialogue has several, its turns."
         )
     return texts[0]
 
 
 def check_names(argument: str, names: Sequence[str], known: Sequence[str]) -> list[int]:
-    """The place of each name; ValueError with the nearest names for an unknown one."""
+    """The index of each name; ValueError for an unknown one, with the nearest names."""
     if isinstance(names, str) or not names:
         raise ValueError(f"`{argument}` must be a list of names, at least one; got {names!r}.")
     for name in names:
@@ -162,7 +165,10 @@ def check_fast(tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def words_of(text: str, tokens, merge: str) -> tuple[list[str], np.ndarray]:
-    """The words (or pieces) of the first segment, from what a fast tokenizer gives, and for each token the number of its word."""
+    """
+    The words (or pieces) of the first segment, from the output of a fast tokenizer; and for each token the number of its
+    word.
+    """
     spans: list[list[int]] = []
     word_of = np.full(len(tokens["input_ids"]), -1)
     last = None
@@ -178,7 +184,7 @@ def words_of(text: str, tokens, merge: str) -> tuple[list[str], np.ndarray]:
 
 
 def merge_note(merge: str, method: str) -> str:
-    """How the pieces of a word are merged."""
+    """A note that says how the pieces of a word are merged."""
     if merge == "none":
         return "word pieces are shown on their own"
     if method == "occlusion":
@@ -187,7 +193,7 @@ def merge_note(merge: str, method: str) -> str:
 
 
 def column_axis(merge: str) -> str:
-    """What columns are."""
+    """The name of the columns' axis."""
     return "word piece" if merge == "none" else "word"
 
 
@@ -205,7 +211,7 @@ def attribute_words(
     merge: Merge = "sum",
 ) -> tuple[np.ndarray, float]:
     """
-    Scores of the words for the logit of one label, by a method other than attention: (words,) float64; and how far integrated
+    Scores (words,) float64 of the words for the logit of one label, by a method other than attention; and how far integrated
     gradients are from completeness (0 for other methods).
     """
     captum = captum_attr()
@@ -264,17 +270,17 @@ def captum_attr() -> Any:
 
 
 def _embeddings(model: PreTrainedModel) -> torch.nn.Module:
-    """What turns token ids into the encoder's input."""
+    """The module that turns token ids into the encoder's input."""
     encoder = getattr(model, "own_encoder", model.base_model)
     return getattr(encoder, "embeddings", None) or encoder.get_input_embeddings()
 
 
 def neutral_token(tokenizer: PreTrainedTokenizerBase) -> int:
-    """The token that stands for nothing: the mask. Positions stay as they are."""
+    """The id of the token that replaces a word: the mask, else the unknown or the padding token. Positions do not change."""
     for token in (tokenizer.mask_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id):
         if token is not None:
             return token
-    raise ValueError("the tokenizer has no token that stands for nothing: give it a mask, unknown or padding token.")
+    raise ValueError("the tokenizer has no token to replace a word with: give it a mask, unknown or padding token.")
 
 
 @contextlib.contextmanager
@@ -290,7 +296,7 @@ def _explicit_attention(model: PreTrainedModel) -> Iterator[None]:
 
 @torch.no_grad()
 def outputs_with_attention(model: PreTrainedModel, reading: Reading) -> Any:
-    """What a model gives for a text, with its attentions."""
+    """The model's outputs for a text, with attentions."""
     with _explicit_attention(model):
         return model(**reading.inputs, output_attentions=True)
 

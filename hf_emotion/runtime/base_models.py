@@ -27,18 +27,18 @@ from .ready import with_weights
 logger = logging.getLogger(__name__)
 
 
-HUB_IDS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}  # of base models that have names here
+HUB_IDS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}  # Hub ids of base models that have a short name
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
 def resolve_base_model(name: str) -> str:
     """
-    A Hub id or folder as it is; "minilm" becomes the folder of the MiniLM-L6 encoder in the `offline` extra, and the name of a ready
-    model that of its checkpoint.
+    The Hub id or folder to load. "minilm" becomes the folder of the MiniLM-L6 encoder in the `offline` extra, the name of a ready
+    model the folder of its checkpoint; anything else stays as it is.
 
     Raises:
         ModuleNotFoundError: "minilm" without the extra.
-        OSError: a path where no folder is, or the folder of a run that has not ended.
+        OSError: a path without a folder, or the folder of a run that has not ended.
         ValueError: the packaged weights are not the expected file.
     """
     if name != "minilm":
@@ -59,18 +59,20 @@ def resolve_base_model(name: str) -> str:
 
 def load_base_tokenizer(base_model: str, option: str = "--base-model ") -> PreTrainedTokenizerBase:
     """
-    The tokenizer of a base model, with a plain message where the model cannot be found.
+    The tokenizer of a base model; an error says in plain words that the model cannot be found.
 
     Args:
         base_model: see `resolve_base_model`.
-        option: what names the base model on the command line, for the message.
+        option: the option that names the base model on the command line, for the message.
     """
     path = resolve_base_model(base_model)
     try:
         tokenizer = read_tokenizer(path)
     except (OSError, ValueError) as error:
         raise OSError(not_found(base_model, error, option)) from error
-    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):  # what a folder without one gives
+    if not set(tokenizer.get_vocab()) - set(
+        tokenizer.all_special_tokens
+    ):  # what transformers returns for a folder without a tokenizer
         raise OSError(f"the base model {base_model!r} has no tokenizer: save the one it was trained with beside it.")
     return tokenizer
 
@@ -92,8 +94,8 @@ def base_to_build_on(
     contexts: Mapping[str, list[str] | None] | None = None,
 ) -> Iterator[str]:
     """
-    The folder or Hub id to load `base_model` from: its own, or, where it is a classifier of other labels, aspects or model type, a
-    temporary folder with its encoder alone, because a head of other labels neither fits nor means the same.
+    The folder or Hub id to load `base_model` from. For a classifier of other labels, aspects or model type it is a temporary
+    folder with its encoder alone, because a head trained on other labels does not fit.
     """
     path = resolve_base_model(base_model)
     base = read_config(path)
@@ -116,7 +118,7 @@ def base_to_build_on(
 
 
 def _encoder_of(path: str, base: PreTrainedConfig) -> PreTrainedModel:
-    """The encoder of a classifier, as a model of transformers itself."""
+    """The encoder of a classifier, as a stock model of transformers."""
     if getattr(base, "encoder_config", None) is not None:
         return read_model(AutoModel, path, dtype=torch.float32).own_encoder
     plain = _stock_config_class(type(base))
@@ -126,5 +128,5 @@ def _encoder_of(path: str, base: PreTrainedConfig) -> PreTrainedModel:
 
 
 def _stock_config_class(config_class: type[PreTrainedConfig]) -> type[PreTrainedConfig]:
-    """A config class of transformers itself, or the one that ours extends."""
+    """The config class itself if it is from transformers, else the one of transformers that it extends."""
     return next(ancestor for ancestor in config_class.__mro__ if ancestor.__module__.startswith("transformers."))

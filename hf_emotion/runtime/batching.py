@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts to batches of numbers, for training and prediction alike. Needs neither torch nor transformers.
+"""Turns texts into batches of numbers, for training and prediction. Needs neither torch nor transformers.
 
 Shapes: N texts, B rows of a batch, L tokens, U utterances, D utterance vector.
 """
@@ -21,18 +21,18 @@ TOKENS_PER_BATCH = 1024  # times 16 elsewhere
 CHUNK = 4096  # texts tokenized and sorted together
 INPUT_NAMES = ("input_ids", "token_type_ids", "token_gates", "pooling_mask")
 
-# A fast tokenizer keeps truncation as a setting: two threads would change it under each other ("Already borrowed").
+# A fast tokenizer stores truncation as a setting: two threads that change it at once fail with "Already borrowed".
 _tokenizing = threading.RLock()
 if hasattr(os, "register_at_fork"):  # not on Windows
-    # A child has none of the threads that may hold the lock.
+    # A forked child lacks the thread that may hold the lock.
     os.register_at_fork(
         before=_tokenizing.acquire, after_in_parent=_tokenizing.release, after_in_child=_tokenizing.release
     )
 
 
 def as_texts(texts: Sequence[str] | str) -> list[str]:
-    """A list of texts (a string counts as one text); TypeError for anything else, ValueError where a text is empty or no string."""
-    # The elements of a table are the names of its columns, and a set has no order.
+    """A list of texts (a string counts as one text); TypeError for anything else, ValueError if a text is empty or no string."""
+    # Iterating over a table gives the names of its columns, and a set has no order.
     wrong = isinstance(texts, Mapping | Set | bytes) or not isinstance(texts, Iterable) or hasattr(texts, "columns")
     if wrong:
         remedy = "texts['text'], the column with the texts" if hasattr(texts, "columns") else "[text, ...]"
@@ -74,18 +74,18 @@ def encode_texts(
     windows: Windowing | None = None,
 ) -> tuple[dict[str, list], Unread]:
     """
-    Texts as a model reads them, for training and prediction alike.
+    Texts as a model reads them, in training and in prediction.
 
     Args:
-        segments: the texts, and, for pairs, the second segment of each, which is never cut.
-        max_length: the most tokens of a text, special tokens included; the rest is cut.
+        segments: the texts, and for pairs the second segment of each, which is never cut.
+        max_length: maximum number of tokens per text, special tokens included; the rest is cut.
         gate, config: the model's TF-IDF gate and its configuration, which says what the gate does.
         windows: read longer texts in windows of `max_length` tokens.
 
     Returns:
         `input_ids`, for pairs `token_type_ids`, with `tfidf_gating="scale"` `token_gates`; and what the model cannot
-        read of the texts. With `windows`, if a text needs several, rows are windows, with `pooling_mask`, and `documents` says which text
-        each is of, see `split_windows`.
+        read of the texts. With `windows`, if a text needs several, the rows are windows: they have `pooling_mask`, and `documents`
+        says which text each belongs to, see `split_windows`.
     """
     texts, *auxiliary = segments
     scaled = gate is not None and config.tfidf_gating == "scale"
@@ -130,7 +130,7 @@ def pad_rows(tokenizer, batch: Mapping[str, Sequence], padding_side: str | None 
 
     Returns:
         (B, L) `input_ids`, `attention_mask`, and what else there is: `token_type_ids`, `token_gates` (float32, 1 at padding);
-        (B,) what has one number per row. All others int64.
+        (B,) what has one number per row. All are int64 unless another dtype is given.
 
     Raises:
         ValueError: the tokenizer has no padding token.

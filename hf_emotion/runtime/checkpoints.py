@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints, with their weights or exported, for the predictors. torch is imported where a checkpoint needs it, and no sooner."""
+"""Loads checkpoints for the predictors, both those with weights and exported ones. Imports torch only if a checkpoint needs it."""
 
 import logging
 from collections.abc import Callable
@@ -23,7 +23,10 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 class Kind(Protocol):
-    """What loading a checkpoint needs to know of its task: the class of transformers that loads it, and its exported model."""
+    """
+    What a task says about loading its checkpoints: the class of transformers that loads them, and the class of exported
+    models.
+    """
 
     @property
     def auto_class(self) -> str: ...
@@ -40,15 +43,15 @@ def load_checkpoint(
     kind_of: Callable[[Any], Kind],
 ) -> tuple[Any, Any]:
     """
-    A model with its head and its tokenizer. A model object stays as it is, where it is; one that is loaded goes to the GPU where
-    there is one, with its own dtype or the given one. `kind_of` tells the kind of a configuration.
+    A model with its head, and its tokenizer. A model object keeps its device and dtype. A checkpoint is loaded to the GPU if there
+    is one, in its own dtype or the given one. `kind_of` gives the kind for a configuration.
 
     Raises:
         ModuleNotFoundError: an exported model without onnxruntime.
         OSError: no such checkpoint, or one without a tokenizer or without safetensors.
         ValueError: a model object without `tokenizer`; a checkpoint without trained head, with damaged files or with code of its
-            own, which is not run; an exported model on another device than the CPU, "cuda" without a GPU; another `dtype` than those of `DTYPES`, or one
-            for a model object or an exported model.
+            own, which is not run; an exported model on another device than the CPU, "cuda" without a GPU; a `dtype` that is not in
+            `DTYPES`, or one for a model object or an exported model.
     """
     if dtype is not None and dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {list(DTYPES)}, got {dtype!r}.")
@@ -69,7 +72,7 @@ def load_checkpoint(
         found = [path.parent for pattern in ("*", "*/*") for path in Path(checkpoint).glob(f"{pattern}/config.json")]
         inner = sorted(path.relative_to(checkpoint).as_posix() for path in found)
         hint = f" Its folders {inner} are checkpoints." if inner else ""
-        raise OSError(f"{checkpoint} is no checkpoint: it has no config.json.{hint}")
+        raise OSError(f"{checkpoint} is not a checkpoint: it has no config.json.{hint}")
     if is_exported(checkpoint):
         if str(device or "cpu").partition(":")[0] != "cpu":
             raise ValueError(f"`device` must be 'cpu' for {checkpoint}, an exported model; got {str(device)!r}.")
@@ -82,17 +85,17 @@ def load_checkpoint(
     return load_weights(checkpoint, tokenizer, device, dtype, kind_of)
 
 
-# Rows of embeddings that a tokenizer may lack: sizes are rounded up for speed, and leave room for new words.
+# How many rows more the embeddings may have than the tokenizer: sizes are rounded up for speed and leave room for new words.
 ROUNDED_UP = 128
 
 
 def check_vocabulary(config: Any, tokenizer: Any) -> None:
-    """Warns of a tokenizer that cannot be the model's: other words have its ids, which no error tells."""
+    """Warn of a tokenizer that cannot be the model's: its ids would stand for other words, without any error."""
     rows = getattr(getattr(config, "encoder_config", None) or config, "vocab_size", None)
     if rows is not None and not rows - ROUNDED_UP <= len(tokenizer) <= rows:
         logger.warning(
-            "the tokenizer knows %d tokens and the model %d: take the tokenizer that the model was trained with, or the labels mean "
-            "nothing",
+            "the tokenizer knows %d tokens and the model %d: take the tokenizer that the model was trained with, otherwise the "
+            "labels mean nothing",
             len(tokenizer),
             rows,
         )
@@ -111,8 +114,7 @@ def model_probabilities(model: Any, inputs: dict[str, np.ndarray], multi_label: 
     Probabilities of a batch, in float32: the sigmoid of each logit, or the softmax over the last dimension.
 
     Args:
-        model: of torch, or exported.
-        inputs: its arguments, as `pad_rows` and `pad_dialogues` make them.
+        model: a torch model or an exported one. `pad_rows` and `pad_dialogues` make them.
     """
     if not getattr(model, "takes_arrays", False):
         from .torch_models import torch_probabilities
@@ -132,10 +134,10 @@ def model_logits(model: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
 
 def window_logits(model: Any, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """
-    Logits (W, C) of windows of texts, and what each window weighs in its text, (W, C) or (W, 1), see `join_windows`.
+    Logits (W, C) of windows of texts, and the weight of each window in its text, (W, C) or (W, 1), see `join_windows`.
 
     Args:
-        model: of torch, or exported.
+        model: a torch model or an exported one.
         inputs: as for `model_probabilities`, with `pooling_mask`.
     """
     if not getattr(model, "takes_arrays", False):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probabilities of rows of text: length-sorted, in batches of a fixed token budget. Needs neither torch nor transformers.
+"""Computes the probabilities of texts, sorted by length, in batches of a fixed token budget. Needs neither torch nor transformers.
 
 Shapes: N rows, C labels.
 """
@@ -49,9 +49,9 @@ class Encoded:
     Rows as a model reads them.
 
     Attributes:
-        inputs: name of an input -> N rows, as `pad_rows` takes them; where a text needs several windows, W rows.
+        inputs: name of an input -> N rows, as `pad_rows` takes them; W rows if a text needs several windows.
         unread: what the model cannot read of each text.
-        documents: (W,), the text of each window; None where each text has one.
+        documents: (W,), the number of each window's text; None if each text has only one window.
         strategy: how windows are joined, see `Windowing`.
     """
 
@@ -149,7 +149,7 @@ def label_names(config) -> list[str]:
 
 
 def is_multi_label(config) -> bool:
-    """Whether a model gives each label a probability of its own; ValueError where it gives a number and no label."""
+    """Whether a model gives each label a probability of its own; ValueError if it gives a number and no label."""
     several = config.problem_type == "multi_label_classification"
     if not several and (config.num_labels == 1 or config.problem_type == "regression"):
         raise ValueError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration and tokenizer of an exported model, read without transformers. Needs neither it nor torch."""
+"""Reads configuration and tokenizer of an exported model, without transformers and without torch."""
 
 import copy
 import json
@@ -11,7 +11,8 @@ from typing import Any
 from ..io.files import write_text
 
 
-TOKENIZER_FACTS = "prediction.json"  # what tokenizer.json does not say; folders that older versions exported have none
+# what tokenizer.json does not say; folders exported by older versions lack this file
+TOKENIZER_FACTS = "prediction.json"
 FACTS = ("model_max_length", "padding_side", "pad_token_id", "pad_token_type_id", "unk_token_id")
 
 
@@ -29,7 +30,8 @@ class ExportedConfig(SimpleNamespace):
 
 def read_exported_config(folder: Path) -> Any:
     """
-    The configuration of an exported model: an `ExportedConfig`, or that of transformers where an older version wrote the folder.
+    The configuration of an exported model: an `ExportedConfig`, or a configuration of transformers if an older version wrote
+    the folder.
 
     Raises:
         OSError: no config.json.
@@ -60,14 +62,14 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 class _Encoded(dict):
-    """{name: N lists}, and in `encodings` what the tokenizer tells of the words, as transformers' BatchEncoding has it."""
+    """{name: N lists}, and in `encodings` where the words are, as in transformers' BatchEncoding."""
 
     encodings: list
 
 
 class ExportedTokenizer:
     """
-    The tokenizer in an exported folder, as the predictors call one of transformers. For batches of texts only.
+    The tokenizer in an exported folder; the predictors call it like one of transformers. It takes batches of texts only.
 
     Attributes:
         model_max_length, padding_side, pad_token_id, pad_token_type_id, unk_token_id: as transformers has them.
@@ -95,12 +97,12 @@ class ExportedTokenizer:
             setattr(self, name, facts[name])
         try:
             self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        except Exception as error:  # the library's errors have no class of their own
+        except Exception as error:  # the library raises plain Exceptions
             raise ValueError(f"{folder / 'tokenizer.json'} is damaged ({error}): export the model again.") from error
         self._tokenizer.no_padding()
 
     def __len__(self) -> int:
-        """Tokens that it knows, added ones too."""
+        """Number of tokens that it knows, added ones included."""
         return self._tokenizer.get_vocab_size()
 
     def __call__(
@@ -112,7 +114,7 @@ class ExportedTokenizer:
         return_token_type_ids: bool = False,
         truncation: str | None = None,
         max_length: int | None = None,
-        **_: Any,  # what else the predictors ask of transformers is so here anyway
+        **_: Any,  # other arguments of the predictors ask for what this tokenizer does anyway
     ) -> dict[str, list]:
         """N texts, or pairs of them -> `input_ids`, and `token_type_ids` and `offset_mapping` if asked for: N lists each."""
         if truncation is None:
@@ -133,8 +135,8 @@ class ExportedTokenizer:
 
 def write_exported_config(config: Any, folder: Path) -> None:
     """
-    Write a configuration of transformers for `read_exported_config`: whole, with the defaults, for prediction reads it without the
-    class that knows them; and without the names of the code that goes with weights.
+    Write a configuration of transformers for `read_exported_config`. It has all defaults, because prediction reads it without the
+    class that knows them; and it does not name the code that goes with weights.
     """
     config = copy.deepcopy(config)
     for name in ("auto_map", "custom_pipelines"):
@@ -144,7 +146,7 @@ def write_exported_config(config: Any, folder: Path) -> None:
 
 
 def write_tokenizer_facts(tokenizer, folder: Path) -> None:
-    """What `ExportedTokenizer` needs beside tokenizer.json; nothing for a tokenizer that has no such file."""
+    """Write what `ExportedTokenizer` needs beside tokenizer.json; nothing if the tokenizer has no such file."""
     if not tokenizer.is_fast:
         return
     facts = {name: getattr(tokenizer, name) for name in FACTS}

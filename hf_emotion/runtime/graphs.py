@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a torch module as an ONNX graph, with 8-bit weights if asked for; records the calls of a model and what they gave."""
+"""Writes a torch module as an ONNX graph, with 8-bit weights if asked for; records the calls of a model and their results."""
 
 import collections
 import logging
@@ -43,7 +43,7 @@ def recording(predictor) -> Iterator[list[tuple[dict[str, torch.Tensor], torch.T
 
 
 class _Named(nn.Module):
-    """A function of named tensors as a module of positional ones, which torch.export names as it is told."""
+    """A function of named tensors as a module with positional arguments, to which torch.export gives the names it is told."""
 
     def __init__(self, owner: nn.Module, names: Sequence[str], function: Callable[[dict[str, torch.Tensor]], Any]):
         super().__init__()
@@ -92,13 +92,13 @@ def write_graph(
                 torch.ops.hf_emotion.lstm.default: _lstm_node,
             },
         )
-        # Notes of which lines of which files on this machine led to each node: nobody's business, and most of a small file.
+        # Notes which lines of which local files led to each node: private, and most of a small file's size.
         ClearMetadataAndDocStringPass()(exported.model)
         exported.save(path)
     return path
 
 
-# torch.export would write an LSTM out step by step, for one length. Ours are of one layer, `batch_first`, without states.
+# torch.export would unroll an LSTM for one length. Ours have one layer, `batch_first`, and no initial states.
 torch.library.define(
     "hf_emotion::lstm", "(Tensor states, Tensor input_weight, Tensor hidden_weight, Tensor bias) -> Tensor"
 )
@@ -110,7 +110,7 @@ def _(states, input_weight, hidden_weight, bias):
 
 
 def _lstm_forward(module: nn.LSTM, states: torch.Tensor) -> tuple[torch.Tensor, None]:
-    """(B, T, I) -> (B, T, H): torch has the gates in the order i, f, c, o, ONNX in the order i, o, f, c."""
+    """(B, T, I) -> (B, T, H). torch orders the gates i, f, c, o; ONNX orders them i, o, f, c."""
 
     def ordered(weight: torch.Tensor) -> torch.Tensor:
         i, f, c, o = weight.chunk(4)
@@ -126,7 +126,7 @@ def _lstm_node(states, input_weight, hidden_weight, bias):
 
     turned = op.Transpose(states, perm=[1, 0, 2])
     output, _, _ = op.LSTM(turned, input_weight, hidden_weight, bias, hidden_size=hidden_weight.shape[-1])
-    return op.Transpose(op.Squeeze(output, [1]), perm=[1, 0, 2])  # of (T, 1, B, H)
+    return op.Transpose(op.Squeeze(output, [1]), perm=[1, 0, 2])  # from (T, 1, B, H)
 
 
 def _l1_distances(first, second, p, compute_mode=None):
@@ -139,7 +139,7 @@ def _l1_distances(first, second, p, compute_mode=None):
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences what the exporters log and warn of: options that this machine lacks, uses of torch that they will have to change."""
+    """Silence the exporters' logs and warnings, which are about options that this machine lacks and deprecated uses of torch."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -151,7 +151,7 @@ def _quiet() -> Iterator[None]:
 
 
 def saturates() -> bool:
-    """Whether this is an x86 processor without VNNI, as far as Linux tells."""
+    """Whether this is an x86 processor without VNNI, whose 8-bit sums saturate, as far as Linux tells."""
     flags = Path("/proc/cpuinfo")
     return platform.machine() == "x86_64" and flags.is_file() and "_vnni" not in flags.read_text()
 
@@ -163,15 +163,15 @@ def quantize_graph(path: Path, quantize: Literal["int8", "uint8"]) -> None:
     temporary = path.with_name("quantized.onnx")
     model = onnx.load(path)
     graph = model.graph
-    del graph.value_info[:]  # the exporter's notes of shapes, some of them wrong where it has transposed weights
+    del graph.value_info[:]  # the exporter's shape notes, some of which are wrong after it transposed weights
     weights = {tensor.name: tensor for tensor in graph.initializer}
     uses = collections.Counter(name for node in graph.node for name in node.input)
-    vectors = []  # which cannot be quantized
+    vectors = []  # such weights cannot be quantized
     for node in graph.node:
         if node.op_type not in ("MatMul", "Gemm") or node.input[1] not in weights:
             continue
         weight = weights[node.input[1]]
-        if uses[weight.name] > 1:  # the quantizer would turn it round for the other nodes too
+        if uses[weight.name] > 1:  # the quantizer would transpose it for the other nodes too
             weight = graph.initializer.add()
             weight.CopyFrom(weights[node.input[1]])
             weight.name = node.input[1] = f"{weight.name}.of.{node.name}"

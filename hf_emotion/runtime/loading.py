@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Reading checkpoints, other people's too: safetensors only, no code that lies beside the weights is run, and a file that cannot be
-read is an error that names the checkpoint.
+Reads checkpoints, other people's too: safetensors only; code beside the weights is never run; if a file cannot be read, the
+error names the checkpoint.
 
 Every checkpoint that the toolkit reads goes through these functions.
 """
@@ -28,16 +28,16 @@ def read_config(
 
     Args:
         checkpoint: a local folder or a Hub id.
-        config_class: what reads it.
-        fields: entries that take the place of those in the file.
+        config_class: the class that reads it.
+        fields: entries that replace those in the file.
 
     Raises:
         OSError: no such checkpoint.
-        ValueError: a damaged configuration, or one of code that lies beside it.
+        ValueError: a damaged configuration, or one whose class is code beside it.
     """
     with reading(checkpoint, "config.json"):
         config = config_class.from_pretrained(checkpoint, trust_remote_code=False, **fields)
-    # An attention with a "/" in its name is a program that transformers would download and run.
+    # If the name of an attention holds a "/", transformers would download and run its code.
     if "/" in str(getattr(config, "_attn_implementation", None)):
         raise ValueError(
             f"the checkpoint {str(checkpoint)!r} is not loaded: its config.json asks for the attention "
@@ -52,11 +52,11 @@ def read_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
 
     Raises:
         OSError: no such checkpoint.
-        ValueError: damaged files, or a tokenizer of code that lies beside them.
+        ValueError: damaged files, or a tokenizer whose class is code beside them.
     """
     with reading(checkpoint, "tokenizer"):
         tokenizer = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
-    if not isinstance(tokenizer.model_max_length, int | float):  # which fails later, with every text
+    if not isinstance(tokenizer.model_max_length, int | float):  # a wrong value would only fail later, with every text
         raise ValueError(
             f"the checkpoint {str(checkpoint)!r} cannot be loaded: `model_max_length` in its tokenizer_config.json must be a number, "
             f"got {tokenizer.model_max_length!r}. Copy the file anew, or save the tokenizer again."
@@ -76,7 +76,7 @@ def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pre
 
     Raises:
         OSError: no such checkpoint, or one without safetensors.
-        ValueError: damaged weights, weights of other shapes than the configuration says, a model of code that lies beside them.
+        ValueError: damaged weights, weights of other shapes than the configuration says, a model whose class is code beside them.
     """
     folder = Path(checkpoint)
     if folder.is_dir():
@@ -95,12 +95,17 @@ def read_model(auto_class: type, checkpoint: str | Path, method: str = "from_pre
 
 @contextmanager
 def reading(checkpoint: str | Path, what: str) -> Iterator[None]:
-    """Turns errors of the libraries that read `what` of a checkpoint into one that names both; OSError and ImportError stay."""
+    """
+    Turn errors of the libraries that read `what` of a checkpoint into a ValueError that names both; OSError and ImportError
+    stay.
+    """
     try:
         yield
-    except (OSError, ImportError):  # the callers say what to do where there is no such checkpoint
+    except (OSError, ImportError):  # the callers say what to do if there is no such checkpoint
         raise
-    except Exception as error:  # transformers, tokenizers and safetensors raise whatever a damaged file leads to
+    except (
+        Exception
+    ) as error:  # on a damaged file transformers, tokenizers and safetensors raise errors of many classes
         reason = " ".join(str(error).split())[:500]
         start = f"the checkpoint {str(checkpoint)!r} cannot be loaded"
         if "trust_remote_code" in reason or "contains custom code" in reason:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a name of a model can mean, told without a look at the Hub. Needs neither torch nor transformers."""
+"""Checks the name of a model without asking the Hub. Needs neither torch nor transformers."""
 
 import difflib
 import re
@@ -11,14 +11,14 @@ RECIPE, CONFIG, METRICS = "recipe.yaml", "config.json", "metrics.json"
 
 def check_local(name: str | Path, argument: str) -> None:
     """
-    Raise what can be known of a checkpoint's or base model's name at once; the Hub is tried for half a minute and more.
+    Refuse a wrong name of a checkpoint or base model at once; asking the Hub would take half a minute and more.
 
     Args:
         name: a local folder or a Hub id.
-        argument: what names it, for messages: "--base-model".
+        argument: the argument that holds the name, for messages, such as "--base-model".
 
     Raises:
-        FileNotFoundError: a path and no folder, with the folders near it.
+        FileNotFoundError: the path is no folder; the message names the folders near it.
         OSError: the folder of a run that has not ended.
     """
     path = Path(name)
@@ -26,7 +26,7 @@ def check_local(name: str | Path, argument: str) -> None:
         if (path / RECIPE).is_file() and not (path / CONFIG).exists() and not (path / METRICS).exists():
             done = sorted(found.parent.relative_to(path).as_posix() for found in path.glob(f"*/{CONFIG}"))
             raise OSError(
-                f"{argument} {str(name)!r} is a run that has not ended, and no model yet: it has no {METRICS}. Go on with it: "
+                f"{argument} {str(name)!r} is a run that has not ended, so it is no model yet: it has no {METRICS}. Go on with it: "
                 f"hf-emotion train {path / RECIPE} --output {path} --resume (and the --data-dir of before, if any)."
                 + (f" Its folders {done} are models." if done else "")
             )
@@ -39,7 +39,7 @@ def check_local(name: str | Path, argument: str) -> None:
 
 
 def _is_path(name: str) -> bool:
-    """Whether a name can only be meant as a path: its form is not OWNER/NAME, or its folder holds runs."""
+    """Whether a name can only be a path: its form is not OWNER/NAME, or its folder holds runs."""
     parent = Path(name).parent
     return (
         re.match(r"[./~\\]|[A-Za-z]:[/\\]|runs/", name) is not None
@@ -51,7 +51,7 @@ def _is_path(name: str) -> bool:
 
 
 def _near(path: Path) -> list[str]:
-    """Folders with a similar name beside a path, or else the runs there; of the nearest folder that exists."""
+    """Folders with a name like the path's in the nearest parent folder that exists; if there are none, the runs in it."""
     parent = path.parent
     while not parent.is_dir() and parent != parent.parent:
         path, parent = parent, parent.parent

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `hf-emotion export` has written, run by onnxruntime on the CPU. Needs neither torch nor transformers.
+"""Runs what `hf-emotion export` has written, with onnxruntime on the CPU. Needs neither torch nor transformers.
 
 Shapes: B batch, L tokens, N utterances, U utterances of a dialogue, D utterance vector, C labels.
 """
@@ -36,9 +36,8 @@ def is_exported(checkpoint: str | Path) -> bool:
 
 class Session:
     """
-    A graph, ready to run with as many threads as torch has (where torch is not in use, as `OMP_NUM_THREADS` says, else one for
-    each core), from any thread. A forked process opens it again: onnxruntime's
-    threads stay behind in the parent.
+    A graph that any thread can run. It uses as many threads as torch, or, if torch is not loaded, `OMP_NUM_THREADS` or one per
+    core. A forked process opens it again, because onnxruntime's threads stay behind in the parent.
     """
 
     def __init__(self, path: Path):
@@ -98,10 +97,10 @@ def _open(path: Path) -> "onnxruntime.InferenceSession":
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing: export the model again.")
     options = onnxruntime.SessionOptions()
-    torch = sys.modules.get("torch")  # not imported for this
+    torch = sys.modules.get("torch")  # torch is not imported only for this
     threads = os.environ.get("OMP_NUM_THREADS", "0") if torch is None else torch.get_num_threads()
     options.intra_op_num_threads = int(threads)
-    options.log_severity_level = 3  # errors
+    options.log_severity_level = 3  # onnxruntime's severity for errors
     try:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors share no class
@@ -113,7 +112,7 @@ class OnnxClassifier:
     An exported classifier as the predictors call a model: `config`, and a call that takes arrays and returns `logits`.
 
     Attributes:
-        takes_arrays: tells it from a torch model, which takes tensors.
+        takes_arrays: True, which distinguishes it from a torch model, which takes tensors.
         reads, gives: names of the graph's inputs and outputs.
     """
 
@@ -131,7 +130,10 @@ class OnnxClassifier:
         return self
 
     def __call__(self, **inputs: np.ndarray) -> SimpleNamespace:
-        """The inputs of the torch model -> its outputs: `logits`, float32, (B, C), for dialogues (B, U, C), and others by name."""
+        """
+        Takes the inputs of the torch model and returns its outputs: `logits`, float32, (B, C), for dialogues (B, U, C), and
+        others.
+        """
         if "pooling_mask" in self.reads:
             inputs.setdefault("pooling_mask", inputs["attention_mask"])
         return SimpleNamespace(**dict(zip(self.gives, self.session(inputs), strict=True)))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The files of modeling/ that need neither torch nor transformers, imported without the package, which needs both: an exported
-model answers before torch would be there.
+Imports the files of modeling/ that need neither torch nor transformers, without the package, which needs both: an exported model
+answers in less time than importing torch takes.
 """
 
 import importlib.machinery
@@ -31,7 +31,7 @@ def _plain(name: str) -> ModuleType:
 
 if TYPE_CHECKING:
     from ..modeling import dialogue_turns, readable, target_texts, text_windows, tfidf_gate, usable_positions
-else:  # in this order: dialogue_turns imports the first two
+else:  # the order matters: dialogue_turns imports the first two
     readable, usable_positions, dialogue_turns, target_texts, text_windows, tfidf_gate = map(
         _plain, ("readable", "usable_positions", "dialogue_turns", "target_texts", "text_windows", "tfidf_gate")
     )

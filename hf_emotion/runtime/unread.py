@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model cannot read of a text: the end that is cut, and what its tokenizer does not know. Needs neither torch nor transformers."""
+"""
+Finds what a model cannot read of a text: the end that is cut, and words that its tokenizer does not know. Needs neither torch
+nor transformers.
+"""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -32,29 +35,29 @@ class Unread(NamedTuple):
 
     @classmethod
     def nothing(cls, count: int) -> "Unread":
-        """For texts that are read whole."""
+        """The value for texts that are read whole."""
         return cls(np.zeros(count, bool), np.zeros(count))
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """How many texts are cut, how many hold much that is unknown, and how many there are."""
+        """How many texts are cut, how many hold much that is unknown, and how many texts there are."""
         return int(self.truncated.sum()), int((self.unknown > MUCH).sum()), len(self.truncated)
 
 
 def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.ndarray:
     """
-    For each text the share of its letters that stand in words which its tokenizer does not know. Such a word
+    For each text the share of its letters that are in words which the tokenizer does not know. Such a word
     - becomes the unknown token,
     - or has more pieces than characters, as bytes of emoji and of other scripts do,
-    - or falls into fragments: several pieces with letters, of at most `FRAGMENT` letters on average. The longest word of this kind is free,
-      since names and slips of the pen are no other language.
+    - or falls into fragments: several pieces with letters, of at most `FRAGMENT` letters on average. The longest fragmented
+      word does not count: a name or a typing error is not another language.
 
     Letters are a to z and all characters beyond ASCII, emoji too. Tokenizers that are not fast do not tell which pieces make a
     word: there it is the share of unknown tokens.
 
     Args:
         texts: N texts.
-        encoded: what the tokenizer gives for them, or for pairs that begin with them, uncut.
+        encoded: what the tokenizer gives for them, or for pairs that begin with them, without cutting.
 
     Returns:
         (N,) float64 in [0, 1], rounded to four digits.
@@ -102,7 +105,7 @@ _said: ContextVar[set[str] | None] = ContextVar("said", default=None)
 
 @contextmanager
 def said_once() -> Iterator[None]:
-    """Within it each kind of warning comes once: a training reads the same texts for each seed and again when it measures."""
+    """In this block each kind of warning comes once: a training reads the same texts for each seed and again when it measures."""
     token = _said.set(set())
     try:
         yield
@@ -111,7 +114,7 @@ def said_once() -> Iterator[None]:
 
 
 def is_new(kind: str) -> bool:
-    """Whether a kind of warning is to be said: always, but within `said_once` only the first time."""
+    """Whether to give a kind of warning: always, but within `said_once` only the first time."""
     said = _said.get()
     if said is None:
         return True
@@ -121,17 +124,17 @@ def is_new(kind: str) -> bool:
 
 
 def warn_unknown(unknown: int, total: int, what: str = "texts") -> None:
-    """One counted warning for the texts with `MUCH` unknown."""
+    """Warn once for all texts with a share above `MUCH`, with their number."""
     if unknown and is_new("unknown"):
         logger.warning(
             "%d of %d %s hold much that the tokenizer does not know (over %d %% of their letters stand in words that become the "
-            "unknown token or fragments): what the model gives for them means little; use one whose encoder reads that language",
+            "unknown token or fragments): the model's results for them mean little; use a model whose encoder reads that language",
             *(unknown, total, what, round(100 * MUCH)),
         )
 
 
 def warn_unread(truncated: int, unknown: int, total: int, limit: str, what: str = "texts") -> None:
-    """A counted warning for the texts that were cut to `limit`, and `warn_unknown`."""
+    """Warn of the texts that were cut to `limit`, with their number, and call `warn_unknown`."""
     if truncated and is_new("cut"):
         logger.warning("%d of %d %s are longer than %s and were cut", truncated, total, what, limit)
     warn_unknown(unknown, total, what)

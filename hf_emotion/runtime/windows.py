@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Texts that are longer than a model reads at once, in overlapping windows. Needs neither torch nor transformers.
+Splits texts that are longer than a model reads at once into overlapping windows. Needs neither torch nor transformers.
 
 Shapes: N texts, W windows, C labels.
 """
@@ -22,8 +22,8 @@ class Windowing:
     Attributes:
         size: tokens of a window, special tokens included.
         stride: tokens that a window shares with the next one, as `stride` of a tokenizer.
-        most: windows of a text at most, the rest of it is cut; None: as many as it needs.
-        strategy: how the windows become one answer, "average" or "max".
+        most: maximum number of windows per text, the rest is cut; None: no limit.
+        strategy: how the answers of the windows are combined, "average" or "max".
     """
 
     size: int
@@ -49,7 +49,7 @@ def split_windows(
     inputs: Mapping[str, Sequence[Sequence]], windows: Windowing, borders: Mapping[int, tuple[int, int]]
 ) -> tuple[dict[str, list], np.ndarray, np.ndarray]:
     """
-    Rows of tokens as rows of windows.
+    Split rows of tokens into rows of windows.
 
     Args:
         inputs: name of an input -> N rows with a value for each token; `input_ids` among them.
@@ -57,8 +57,8 @@ def split_windows(
         borders: for the rows that are too long, how many special tokens stand before and behind the text; every window gets them.
 
     Returns:
-        the inputs of W windows, with `pooling_mask`, 0 at the tokens that another window counts; (W,) int64, the row of each
-        window; (N,) bool, whether the end of a row was cut.
+        the inputs of W windows, with `pooling_mask`, which is 0 at tokens that another window counts; (W,) int64, the row of
+        each window; (N,) bool, whether the end of a row was cut.
     """
     rows = len(inputs["input_ids"])
     split: dict[str, list] = {name: [] for name in (*inputs, "pooling_mask")}
@@ -80,12 +80,13 @@ def join_windows(
     logits: np.ndarray, lse: np.ndarray, documents: np.ndarray, count: int, strategy: str = "average"
 ) -> np.ndarray:
     """
-    (W, C) logits of windows -> (count, C) of texts: their average, the numpy form of
-    `hf_emotion.modeling.label_attention.join_windows`, or the maximum of each label.
+    Combine the logits of windows (W, C) to those of texts (count, C): their average (the numpy form of
+    `hf_emotion.modeling.label_attention.join_windows`), or the maximum for each label.
 
     Args:
-        lse: (W, C) or (W, 1): what a window weighs, as a logarithm: of label attention the logarithm of the sum of its exponentials; of
-            other models that of the number of tokens that the window counts, so that the result is the mean over windows.
+        lse: (W, C) or (W, 1), the logarithm of each window's weight. For label attention: log-sum-exp of its scores. For
+            other models: the logarithm of the number of tokens that the window counts, which gives a mean over the tokens of
+            the text.
         documents: (W,), the text of each window, in ascending order.
     """
     starts = np.searchsorted(documents, np.arange(count))

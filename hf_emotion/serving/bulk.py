@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prediction for files of any length: bounded memory, many processes, and an interrupted job goes on where it stopped."""
+"""Predicts files of any length, in bounded memory and with many processes; an interrupted job goes on where it stopped."""
 
 import hashlib
 import itertools
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ROWS_PER_PART = 4096  # what an interruption costs each process at most
+ROWS_PER_PART = 4096  # the most rows that a process loses when it is interrupted
 
 
 def predict_file(
@@ -75,15 +75,15 @@ def predict_file(
 ) -> dict[str, int]:
     """
     Predict every row of a CSV, TSV, JSONL or Parquet file; the output has its columns, `predicted_labels` and
-    `predicted_scores` (lists; in CSV joined by "|"), `truncated` (whether the text was cut) and `unknown` (the share of it that the
-    tokenizer does not know, see `hf_emotion.runtime.unread`).
+    `predicted_scores` (lists; in CSV joined by "|"), `truncated` (whether the text was cut) and `unknown` (the share of the
+    text that the tokenizer does not know, see `hf_emotion.runtime.unread`).
 
-    A file of dialogues has one row per utterance, and the utterances of a dialogue follow one another; or, in JSONL and Parquet, one
-    row per dialogue with the column `turns`, a list of {"speaker", "utterance"}: each new column then has a list with
+    A file of dialogues has one row per utterance, and the utterances of a dialogue follow one another; or, in JSONL and
+    Parquet, one row per dialogue with the column `turns`, a list of {"speaker", "utterance"}: each new column then has a list with
     one value for each turn.
 
-    Predictions are kept in parts in the folder `OUTPUT.parts` until the whole is written; the same call after an
-    interruption predicts the parts that are missing, in any number of processes.
+    Predictions are kept in parts in the folder `OUTPUT.parts` until the output is written. After an interruption the same
+    call predicts only the missing parts, with any number of processes.
 
     Args:
         predictor: the model.
@@ -91,25 +91,25 @@ def predict_file(
             differ. `output` must not exist.
         text_column: the column with the texts or utterances; default: "text" ("utterance" for dialogues).
         top_k: the k most probable labels instead of those above their thresholds.
-        on_bad_rows: what to do with malformed rows and those without a valid text: "error" before anything is predicted, or
-            "skip": the row stays in the output, without a prediction (and without values where the line is no JSON), and
-            is counted and listed in the log.
-        dialogue_column, speaker_column: for dialogues, the column that tells them apart, and, if there is one, that of the
-            speakers.
-        separator: what separates the values of a CSV source. None: "," ";" tab or "|", that with which the header names the columns of texts
-            and dialogues. An output with the ending of the source gets it, too; other CSV has commas, other TSV tabs.
-        state: Accelerate's state, where several processes make the same call: they share the parts, the first one joins
-            them. The folder of `output` must be the same for all.
+        on_bad_rows: what to do with malformed rows and rows without a valid text. "error": stop before anything is predicted.
+            "skip": the row stays in the output, without a prediction (and without values if the line is no JSON), and is
+            counted and listed in the log.
+        dialogue_column, speaker_column: for dialogues, the column that tells them apart, and the column of the speakers, if
+            there is one.
+        separator: the separator of a CSV source. None: the one of "," ";" tab and "|" with which the header names the columns of
+            texts and dialogues. An output with the source's ending gets the same; any other CSV has commas, any other TSV tabs.
+        state: Accelerate's state, if several processes make the same call: they share the parts, and the first process joins
+            them. All must see the same folder of `output`.
 
     Returns:
         {"rows", "skipped"}: rows written, and how many of them have no prediction.
 
     Raises:
-        FileExistsError: `output` exists, or a folder of parts that belongs to another job.
+        FileExistsError: `output` exists, or its folder of parts belongs to another job.
         FileNotFoundError: no such source.
         ModuleNotFoundError: the package for a URL's protocol is not installed.
-        ValueError: malformed rows, no such column, a column that has the name of a prediction, rows of a dialogue with
-            another between them.
+        ValueError: malformed rows, no such column, a column with the name of a prediction, a dialogue whose rows are
+            interrupted by another one.
     """
     source, output = as_path(source), as_path(output)
     if ending(output) not in FORMATS:
@@ -122,7 +122,7 @@ def predict_file(
     layout = Layout()
 
     def start() -> dict[str, Any]:
-        """What is to be done; called once, by the first process."""
+        """Plan the job; called once, by the first process."""
         exists = parts.fs.exists(filesystem(output)[1])
         if exists and not parts.fs.exists(parts.manifest):
             raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
@@ -170,7 +170,7 @@ def predict_file(
     group = None
     if state is not None and state.num_processes > 1:
         state.wait_for_everyone()
-        # One may wait for another for days; when one dies, its connection ends and so do the others.
+        # A process may wait for days for another one. If one dies, its connection closes, which ends the others.
         group = torch.distributed.new_group(backend="gloo", timeout=timedelta(days=30))
     plan = _by_first(group, start)
     columns = Columns(**plan["columns"])
@@ -200,7 +200,7 @@ def predict_file(
 
 
 def file_columns(predictor: AnyPredictor) -> FileColumns:
-    """Where the items of a file are, for a predictor; ValueError for one whose task reads no files here."""
+    """How a predictor's task reads files; ValueError if it reads none here."""
     columns = predictor.task.file_columns
     if columns is None:
         raise ValueError(
@@ -216,7 +216,7 @@ def check_bad_rows(on_bad_rows: str) -> None:
 
 
 def _by_first(group: "torch.distributed.ProcessGroup | None", action: Callable[[], Any]) -> Any:
-    """What `action` returns in the first process, for all; if it fails there, all fail."""
+    """Run `action` in the first process and return its result in all; if it fails, all fail."""
     if group is None:
         return action()
     found: list[Any] = [None, None]
@@ -235,7 +235,7 @@ def _by_first(group: "torch.distributed.ProcessGroup | None", action: Callable[[
 
 
 class _Parts:
-    """The folder with the predictions of a job, `OUTPUT.parts`: NUMBER.parquet, and job.json, which says whose they are."""
+    """The folder with the predictions of a job, `OUTPUT.parts`: NUMBER.parquet, and job.json, which describes the job."""
 
     def __init__(self, output: str | Path):
         self.folder = f"{output}.parts"
@@ -244,19 +244,21 @@ class _Parts:
         self._locked: IO | None = None
 
     def open(self, job: dict) -> dict[int, int]:
-        """Rows of every finished part of this very job; none for a new job."""
+        """The number of rows in every finished part of this job; empty for a new job."""
         self.fs.invalidate_cache()
         if not self.fs.exists(self.manifest):
             others = self.fs.ls(self.root, detail=False) if self.fs.exists(self.root) else []
             if not all("/.partial-" in path for path in others):
-                raise FileExistsError(f"{shown(self.folder)} is where parts go and holds other files: move them away.")
+                raise FileExistsError(
+                    f"{shown(self.folder)} is the folder for the parts of this job, but holds other files: move them away."
+                )
             with writing(f"{self.folder}/job.json") as temporary:
                 temporary.write_text(json.dumps(job, indent=2), encoding="utf-8")
             self._lock()
             return {}
         if json.loads(self.fs.cat_file(self.manifest)) != job:
             raise FileExistsError(
-                f"{shown(self.folder)} holds parts of another job (other input, model or options): finish that one or "
+                f"{shown(self.folder)} holds parts of another job (other input, model or options): finish that job or "
                 "remove the folder."
             )
         self._lock()
@@ -270,7 +272,10 @@ class _Parts:
         return finished
 
     def _lock(self) -> None:
-        """Keep other jobs out until this process ends: one that goes on after its launcher was killed must not meet the next one."""
+        """
+        Keep other jobs out until this process ends: it may still run after its launcher was killed and a new job was
+        started.
+        """
         if fcntl is None or is_remote(self.folder):
             return
         self._locked = Path(self.manifest).open("rb")
@@ -296,7 +301,7 @@ class _Parts:
                 yield dict(zip(columns, values, strict=True))
 
     def unread_counts(self) -> tuple[int, int]:
-        """Those of all parts, see `unread_counts`."""
+        """The counts of all parts, see the function `unread_counts`."""
         counts = [(0, 0)]
         for path in self._paths().values():
             with self.fs.open(path) as file:
@@ -305,16 +310,16 @@ class _Parts:
         return sum(truncated), sum(unknown)
 
     def join(self, source: str | Path, output: str | Path, columns: Columns, layout: Layout) -> None:
-        """Write the output."""
+        """Join the parts and write the output."""
         if is_remote(output):
             with writing(output) as temporary:
                 _merge(source, columns, self, temporary, layout)
             return
-        # In the folder of parts nothing is left of it if the process is killed.
+        # Written in the folder of parts, so that a killed process leaves nothing elsewhere.
         temporary = Path(self.folder) / f"joined{ending(output)}"
         _merge(source, columns, self, temporary, layout)
         with temporary.open("rb+") as file:
-            os.fsync(file.fileno())  # before the parts go
+            os.fsync(file.fileno())  # on disk before the parts are removed
         os.replace(temporary, output)
 
     def remove(self) -> None:
@@ -324,7 +329,7 @@ class _Parts:
 
 
 def _identity(source: str | Path) -> dict[str, Any]:
-    """Tells a source from another of its name, and from itself after a change."""
+    """What identifies a source; it changes when the file changes."""
     if is_remote(source):
         fs, inner = filesystem(source)
         return {"name": name_of(source), "bytes": fs.info(inner).get("size"), "modified": fs.ukey(inner)}
@@ -357,7 +362,7 @@ def predict_rows(
     top_k: int | None,
     advance: Callable[[int], Any] = lambda rows: None,
 ) -> pyarrow.Table:
-    """The columns `PREDICTED` of some rows, null for those without a valid text."""
+    """The columns `PREDICTED` for some rows, null for rows without a valid text."""
     usable = [number for number, row in enumerate(rows) if columns.usable(row)]
     found: list[tuple] = [(None,) * len(PREDICTED)] * len(rows)
     grouped = file_columns(predictor).grouped
@@ -397,7 +402,7 @@ def _predict_groups(
     top_k: int | None,
     found: list[tuple],
 ) -> None:
-    """The same where an item is a group of rows, or a row that holds a list of turns."""
+    """As `_predict_texts`, if an item is a group of rows, or a row that holds a list of turns."""
     if columns.nested:
         groups = [[(turn.get("speaker"), turn["utterance"]) for turn in rows[number][TURNS]] for number in numbers]
     else:

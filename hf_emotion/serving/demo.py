@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-`hf-emotion demo`: a page to try checkpoints in a browser. It asks no other address for anything, and nothing that is typed
-becomes HTML: results are tables of plain text, heat maps and messages are escaped.
+`hf-emotion demo`: a page to try checkpoints in a browser. It loads nothing from other addresses, and nothing that is typed becomes
+HTML: results are tables of plain text, heat maps and messages are escaped.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from ..tasks import TASKS
 from ..tasks.base import Page
 
 
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported: nothing is sent anywhere
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # set before gradio is imported, so that it sends nothing anywhere
 
 try:
     import gradio as gr
@@ -34,13 +34,13 @@ from .settings import names_of
 
 
 MAX_CHARACTERS = 5000
-MAX_WAITING = 16  # requests in the queue; the next one is told that it is full
+MAX_WAITING = 16  # most requests in the queue; the next one is refused
 EMOTIONS_CHOSEN = 6
 NO_MAP = "none"
-# What the browser may load: the page's own files. Gradio writes scripts and styles into the page itself.
+# The browser may load only the page's own files. Gradio writes scripts and styles into the page itself.
 POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; frame-ancestors 'none'"
 
-# What `MAP_STYLE` asks for; its purple and orange are those of `explain_views.STYLE`.
+# The colours that `MAP_STYLE` needs; the purple and orange are those of `explain_views.STYLE`.
 COLOURS = """
 body { --line: var(--border-color-primary); --soft: var(--body-text-color); --above: 94,60,153; --below: 230,97,1; }
 body.dark { --above: 154,120,226; }
@@ -49,10 +49,10 @@ body.dark { --above: 154,120,226; }
 
 def build(checkpoints: Sequence[str | Path]) -> gr.Blocks:
     """
-    The page for checkpoints that read the same kind of input, their results side by side.
+    The page for checkpoints that read the same kind of input; it shows their results side by side.
 
     Raises:
-        OSError, ValueError: as `load_predictor`; checkpoints of different kinds, or one that is named twice.
+        OSError, ValueError: as `load_predictor`; checkpoints are of different kinds, or one is named twice.
     """
     predictors = _load(checkpoints)
     pages: dict[str, Page] = {name: predictor.task.page(predictor) for name, predictor in predictors.items()}
@@ -75,7 +75,7 @@ def build(checkpoints: Sequence[str | Path]) -> gr.Blocks:
 
     with gr.Blocks(title="hf-emotion", analytics_enabled=False) as page:
         gr.Markdown("# hf-emotion")
-        # The browser takes one character too many: a longer text is refused, not cut without a word.
+        # The browser allows one character too many, so that a longer text is refused, not silently cut.
         box = gr.Textbox(label=first.box, lines=first.lines, max_length=MAX_CHARACTERS + 1)
         with gr.Row():
             exported = any(getattr(predictor.model, "takes_arrays", False) for predictor in predictors.values())
@@ -107,7 +107,7 @@ def build(checkpoints: Sequence[str | Path]) -> gr.Blocks:
             inputs,
             [*outputs[0], *outputs[1]],
             api_visibility="private",
-            concurrency_limit=1,  # the models have the machine for themselves, and a seed its random numbers
+            concurrency_limit=1,  # one request at a time: it has the machine, and a seed its random numbers, for itself
         )
         gr.Examples([[text] for text in first.examples], box, label="Examples", api_visibility="private")
     return page.queue(max_size=MAX_WAITING, api_open=False)
@@ -121,7 +121,7 @@ def serve(checkpoints: Sequence[str | Path], host: str = "127.0.0.1", port: int 
 
 
 def start(page: gr.Blocks, host: str, port: int) -> str:
-    """Serve a page from threads in the background, never beyond `host`; its address. OSError: the port is not free."""
+    """Serve a page on `host` from threads in the background and return its address. OSError: the port is not free."""
     try:
         _, url, _ = page.launch(
             server_name=host,
@@ -136,7 +136,7 @@ def start(page: gr.Blocks, host: str, port: int) -> str:
             enable_monitoring=False,
             run_history=False,
             footer_links=[],
-            max_file_size=1,  # byte: nobody has a file to send
+            max_file_size=1,  # one byte: nobody needs to send a file
             theme=gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
             css=COLOURS,
             app_kwargs={"middleware": [Middleware(_OwnFilesOnly)]},
@@ -191,10 +191,10 @@ def _checked(text: str | None) -> str:
 
 @contextlib.contextmanager
 def _warnings_shown() -> Iterator[None]:
-    """What the library warns of, such as a text that was cut, becomes a message on the page, once."""
+    """Show the library's warnings, such as "a text was cut", as messages on the page, each once."""
     messages: dict[str, None] = {}
     handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: messages.setdefault(record.getMessage())  # type: ignore[method-assign]  # of this one handler
+    handler.emit = lambda record: messages.setdefault(record.getMessage())  # type: ignore[method-assign]  # changes only this handler
     library = logging.getLogger("hf_emotion")
     library.addHandler(handler)
     try:
@@ -206,13 +206,13 @@ def _warnings_shown() -> Iterator[None]:
 
 
 def _map(name: str, predictor: Any, text: Any, arguments: dict[str, Any]) -> str:
-    """HTML of the heat maps; where there is none, a message says why, and the predictions stand."""
+    """HTML of the heat maps; if there is none, a message says why, and the predictions are shown all the same."""
     try:
         found = explain(predictor, text, **arguments)
     except (ValueError, ModuleNotFoundError) as error:
         gr.Warning(escape(f"No heat map of {name}: {error}"))
         return ""
-    return maps_to_html(replace(found, checkpoint=name))  # where the checkpoint lies is nobody's business
+    return maps_to_html(replace(found, checkpoint=name))  # the visitor need not know the checkpoint's folder
 
 
 def _shared_emotions(pages: dict[str, Page]) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of files that are predicted: where their texts are, which are bad, and how they are written with their predictions."""
+"""Rows of files to predict: finds their texts, tells the bad rows, and writes rows with their predictions."""
 
 import csv
 import itertools
@@ -27,7 +27,7 @@ from ..runtime.unread import MUCH
 
 logger = logging.getLogger(__name__)
 
-ROWS_PER_CHUNK = 20_000  # read or written at once
+ROWS_PER_CHUNK = 20_000  # rows read or written at once
 LINES_SHOWN = 10
 LABELS, SCORES, TRUNCATED, UNKNOWN = PREDICTED = ("predicted_labels", "predicted_scores", "truncated", "unknown")
 CSV_SEPARATOR = "|"
@@ -38,8 +38,8 @@ any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predi
 @dataclass
 class Columns:
     """
-    Where the texts are. `dialogue` is None where each row stands alone; `nested`: each row holds a dialogue in `turns`; `separator`:
-    that of CSV.
+    The columns with the texts. `dialogue` is None if rows belong to no dialogue; `nested`: each row holds a dialogue in `turns`;
+    `separator` is for CSV.
     """
 
     text: str
@@ -53,7 +53,7 @@ class Columns:
         return [TURNS] if self.nested else [name for name in (self.text, self.dialogue) if name is not None]
 
     def dialogue_of(self, row: dict) -> Any:
-        """What tells the dialogue of a row from that of the row before; a row that stands alone differs from all."""
+        """A value that is the same for two rows only if they belong to one dialogue."""
         return object() if self.dialogue is None or self.nested else str(row[self.dialogue])
 
     def usable(self, row: dict) -> bool:
@@ -71,7 +71,7 @@ class Columns:
 
 
 def split_rows(rows: Iterator[dict], columns: Columns, rows_per_part: int) -> Iterator[list[dict]]:
-    """Parts of at least so many rows; a dialogue is never parted."""
+    """Split rows into parts of at least `rows_per_part` rows; a dialogue stays in one part."""
     part: list[dict] = []
     for _, dialogue in itertools.groupby(rows, key=columns.dialogue_of):
         part += dialogue
@@ -87,7 +87,7 @@ def _usable(text: Any) -> bool:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written down: JSON may name halves of surrogate pairs, which no tokenizer takes."""
+    """Whether a text is valid Unicode: JSON may hold halves of surrogate pairs, which no tokenizer takes."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -97,16 +97,16 @@ def is_unicode(text: str) -> bool:
 
 @dataclass
 class Layout:
-    """What the output must hold: the columns of the input, and their types where they are to be Parquet."""
+    """The layout of the output: the columns of the input, and their types if it is Parquet."""
 
     columns: list[str] = field(default_factory=list)
     schema: pyarrow.Schema | None = None
-    nested: bool = False  # the predictions of a row are those of its turns
-    separator: str | None = None  # of CSV; None: that of the ending
+    nested: bool = False  # a row holds one prediction for each of its turns
+    separator: str | None = None  # for CSV; None: the usual one for the ending
 
 
 def same_ending(source: str | Path, output: str | Path) -> bool:
-    """Whether both are of one format, compressed or not."""
+    """Whether both files have the same format, compressed or not."""
     return ending(source).removesuffix(".gz") == ending(output).removesuffix(".gz")
 
 
@@ -114,13 +114,13 @@ def check_rows(
     source: str | Path, output: str | Path, columns: Columns, on_bad_rows: str, layout: Layout
 ) -> dict[str, Any]:
     """
-    {"rows", "texts", "skipped", "lines"}: how many, and the first lines that are skipped; fills in the layout. One pass
-    before the first prediction, so that a bad row in the middle does not end a long job.
+    Check all rows before the first prediction, so that a bad row in the middle does not end a long job, and fill in the layout.
+    Returns the numbers of "rows", "texts" and "skipped" rows, and "lines", the first lines that are skipped.
     """
     to, of = FORMATS[ending(output)], FORMATS.get(ending(source))
     name = shown(source)
     rows = any_rows(source, separator=columns.separator)
-    first = next(rows, None)  # also says what is wrong with the file
+    first = next(rows, None)  # raises an error if the file cannot be read
     rows = itertools.chain([] if first is None else [first], rows)
     layout.columns = columns_of(source, columns.separator)
     if same_ending(source, output):
@@ -130,9 +130,9 @@ def check_rows(
             layout.schema = pyarrow.parquet.read_schema(file)
     infer = to == "parquet" and layout.schema is None
     total = texts = skipped = 0
-    numbers = not columns.nested  # whether all texts are
+    numbers = not columns.nested  # whether all texts are numbers
     lines: list[int] = []
-    last, finished = None, set()  # dialogues
+    last, finished = None, set()  # dialogues seen so far
     while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
         for line, row in chunk:
             check_columns(row, columns, f"{name}, line {line}", source)
@@ -147,7 +147,7 @@ def check_rows(
             if columns.dialogue is not None and not columns.nested and (dialogue := columns.dialogue_of(row)) != last:
                 if hash(dialogue) in finished:
                     raise ValueError(
-                        f"{name}, line {line}: the dialogue {dialogue!r} goes on after another one: sort the rows by the "
+                        f"{name}, line {line}: the dialogue {dialogue!r} is interrupted by another one: sort the rows by the "
                         f"column {columns.dialogue!r}."
                     )
                 finished.add(hash(dialogue))
@@ -181,7 +181,7 @@ def check_rows(
                 layout.schema = layout.schema.append(pyarrow.field(column, pyarrow.string()))
     if numbers and total > skipped:
         logger.warning(
-            "%s: the column %r holds numbers alone: name that of the texts with text_column (--text-column)",
+            "%s: the column %r holds only numbers: name the column of the texts with text_column (--text-column)",
             name,
             columns.text,
         )
@@ -189,7 +189,10 @@ def check_rows(
 
 
 def check_columns(row: dict, columns: Columns, where: str, source: str | Path) -> None:
-    """ValueError where a row lacks the text, has columns with the names of ours, or is malformed and may belong to any dialogue."""
+    """
+    ValueError if a row lacks the text, has a column with the name of a prediction, or is malformed and may belong to any
+    dialogue.
+    """
     if isinstance(row, MalformedRow) and not row.lacks(columns.needed):
         if columns.dialogue is not None and not columns.nested:
             raise ValueError(f"{where}: {row.reason} (nothing tells which dialogue the row belongs to)")
@@ -207,7 +210,7 @@ def check_columns(row: dict, columns: Columns, where: str, source: str | Path) -
 
 
 def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
-    """What is wrong with a row that has nothing to predict."""
+    """The error message for a row that has nothing to predict."""
     remedy = "(on_bad_rows='skip', --on-bad-rows skip, leaves such rows without a prediction)"
     if isinstance(row, MalformedRow):
         return ValueError(f"{where}: {row.reason} {remedy}")
@@ -216,7 +219,7 @@ def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
     if columns.nested:
         rule = "`turns` must be a list of {'speaker', 'utterance'}, at least one, without empty utterances"
     elif isinstance(text, str) and not is_unicode(text):
-        rule = "the text holds half a surrogate pair, which is no Unicode text"
+        rule = "the text holds half a surrogate pair, which is not Unicode text"
     return ValueError(f"{where}: {rule}: {text!r} {remedy}")
 
 
@@ -230,7 +233,7 @@ def prediction_schema(nested: bool) -> pyarrow.Schema:
 
 
 def unread_counts(table: pyarrow.Table) -> tuple[int, int]:
-    """How many texts (turns) of a table were cut, and how many hold much that is unknown."""
+    """How many texts (turns) of a table were cut, and how many hold much that the tokenizer does not know."""
     truncated, unknown = (
         compute.list_flatten(table[name]) if pyarrow.types.is_list(table[name].type) else table[name]
         for name in (TRUNCATED, UNKNOWN)
@@ -247,7 +250,7 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
                 line = json.dumps(without_nan(row), ensure_ascii=False, default=str, allow_nan=False)
                 file.write((line if is_unicode(line) else json.dumps(json.loads(line))) + "\n")
     elif kind == "csv":
-        # "\r\n", as RFC 4180 has it: with "\n" the csv module would leave a lone carriage return unquoted.
+        # "\r\n" as in RFC 4180: with "\n" the csv module would leave a lone carriage return unquoted.
         with open_file(target, "w", encoding="utf-8", newline="") as file:
             delimiter = layout.separator or default_separator(target)
             writer = csv.DictWriter(file, [*layout.columns, *PREDICTED], delimiter=delimiter)
@@ -276,8 +279,8 @@ def _csv_cell(value: Any) -> str:
 @contextmanager
 def writing(path: str | Path) -> Iterator[Path]:
     """
-    Yield a local path; what is written to it becomes `path` when the block ends without an error, at once: renamed, or
-    uploaded whole where `path` is a URL.
+    Yield a local path; when the block ends without an error, the file is renamed to `path`, or uploaded if
+    `path` is a URL.
     """
     if not is_remote(path):
         with replacing(Path(path)) as temporary:

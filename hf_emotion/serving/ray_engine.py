@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prediction past one machine: `Predictor` as an actor of Ray Data, which reads, schedules, retries and spills."""
+"""Predicts on several machines: `Predictor` is an actor of Ray Data, which reads, schedules, retries and spills."""
 
 import itertools
 import logging
@@ -27,7 +27,7 @@ from . import bulk, file_rows
 
 
 ROWS_PER_BLOCK = 4096
-ERROR = "_error"  # all that a block with a bad row holds: Ray does not hand over what an actor raises
+ERROR = "_error"  # the only column of a block with a bad row: Ray does not pass on what an actor raises
 
 
 def predict_with_ray(
@@ -42,11 +42,11 @@ def predict_with_ray(
 ) -> dict[str, int]:
     """
     As `bulk.predict_file`, on the Ray cluster that RAY_ADDRESS names, or on one that is started on this machine. The rows come
-    back in their order and this process writes them; Ray starts lost work again, but a job whose own process ends starts anew.
+    back in order and this process writes them. Ray repeats lost work, but if this process ends, the job must start anew.
 
     Args:
-        source: a file or URL that every machine of the cluster can read. For dialogues: one row per dialogue, with `turns`. JSONL is
-            read with one type for each column.
+        source: a file or URL that every machine of the cluster can read. For dialogues: one row per dialogue, with `turns`.
+            JSONL is read with one type for each column.
         on_bad_rows: "error" ends the job at the first row without a valid text.
         workers: copies of the model; default: one for each GPU of the cluster, else for each CPU.
 
@@ -86,7 +86,7 @@ def predict_with_ray(
     cpus, gpus = resources["CPU"], int(resources.get("GPU", 0))
     workers = workers or gpus or int(cpus)
     with ray.data.DataContext.current(context):
-        model = ray.put(predictor)  # held here, so that an actor that starts again finds it
+        model = ray.put(predictor)  # kept by this process, so that a restarted actor finds it
         rows = _read(ray.data, source, columns.separator).repartition(target_num_rows_per_block=ROWS_PER_BLOCK)
         blocks = rows.map_batches(
             _Worker,
@@ -94,7 +94,7 @@ def predict_with_ray(
             batch_size=None,
             batch_format="pyarrow",
             concurrency=workers,
-            # One CPU is left for reading: without it actors would wait for rows for ever.
+            # One CPU is left for reading; otherwise actors would wait for rows for ever.
             num_cpus=min(1.0, max(cpus - 1, 0.5) / workers),
             num_gpus=1 if gpus else 0,
         ).iter_batches(batch_size=None, batch_format="pyarrow")
@@ -105,7 +105,7 @@ def predict_with_ray(
 
 
 class _Worker:
-    """What Ray calls with a block of rows; made once in each actor."""
+    """Ray calls this with a block of rows; each actor makes one."""
 
     def __init__(self, model: list, columns: file_rows.Columns, top_k: int | None, on_bad_rows: str, source: str):
         import ray
@@ -139,7 +139,7 @@ def _read(data: Any, source: str | Path, separator: str | None) -> Any:
     if kind == "parquet":
         return data.read_parquet(inner, filesystem=fs, file_extensions=None)
     if kind == "jsonl":
-        # Arrow's reader; with `lines` Ray takes that of pandas, which turns "1" into 1. Arrow alone would make times of some strings.
+        # With `lines` Ray takes pandas' reader, which turns "1" into 1. Without a schema Arrow's would turn some strings into times.
         options = pyarrow.json.ParseOptions(explicit_schema=_strings_of(source))
         return data.read_json(inner, filesystem=fs, file_extensions=None, parse_options=options)
     strings = dict.fromkeys(columns_of(source, separator), pyarrow.string())
@@ -154,7 +154,7 @@ def _read(data: Any, source: str | Path, separator: str | None) -> Any:
 
 
 def _strings_of(source: str | Path, rows: int = 1000) -> pyarrow.Schema:
-    """The columns of JSONL that hold strings in the first rows."""
+    """The columns of a JSONL file that hold strings in its first rows."""
     first = [row for _, row in itertools.islice(file_rows.any_rows(source), rows)]
     types: dict[str, set[type]] = {}
     for row in first:
@@ -165,7 +165,7 @@ def _strings_of(source: str | Path, rows: int = 1000) -> pyarrow.Schema:
 
 
 def _checked(block: pyarrow.Table) -> pyarrow.Table:
-    """A block; ValueError for one that tells of a bad row."""
+    """The block; ValueError if it reports a bad row."""
     if ERROR in block.column_names:
         raise ValueError(block[ERROR][0].as_py())
     return block

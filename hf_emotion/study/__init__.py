@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The study: published tables, baselines, leakage, transfer, human evaluation."""
+"""The reproduction study: published tables, baselines, leakage, transfer, human evaluation."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What readers ask for first: logistic regression over TF-IDF, and over the frozen vectors of an encoder (as SetFit's head, without
-its fine-tuning).
+Simple baselines: logistic regression over TF-IDF, and over the frozen vectors of an encoder (as SetFit's head, without its
+fine-tuning).
 """
 
 import time
@@ -32,21 +32,21 @@ STRENGTHS = (1.0, 10.0, 30.0, 100.0, 300.0)  # C, the inverse of the penalty
 
 def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str, Any]:
     """
-    Logistic regression on the corpus of a recipe, C chosen on dev by macro-F1 (at the recipe's threshold, or of the most probable
-    class), thresholds tuned on dev. One per label where rows have several, one per context (target and aspect) where rows have one;
-    of dialogues each utterance by itself.
+    Fit logistic regression on the corpus of a recipe. C is chosen on dev by macro-F1 (at the recipe's threshold, or of the most
+    probable class); thresholds are tuned on dev. There is one model per label if rows have several labels, one per context (target
+    and aspect) if rows have contexts. Utterances of dialogues are classified one by one.
 
     Args:
-        kind: "tfidf": words and pairs of words in at least two rows, sublinear tf, rows of length 1; "frozen": mean over the tokens
-            of the last hidden states of the recipe's base model, rows of length 1.
+        kind: "tfidf": words and pairs of words in at least two rows, sublinear tf, rows of length 1; "frozen": mean over the
+            tokens of the last hidden states of the recipe's base model, rows of length 1.
         recipe: names the corpus, the share of its training rows, the threshold, and the base model.
         data_dir: see `load_dataset_for`.
 
     Returns:
-        {"C", "rows", "validation", "test", "minutes"}: for each part the metrics as a run has them.
+        {"C", "rows", "validation", "test", "minutes"}: for each part the metrics of a run.
 
     Raises:
-        ValueError: another kind; a corpus without texts.
+        ValueError: `kind` is unknown; the corpus has no texts.
     """
     if kind not in ("tfidf", "frozen"):
         raise ValueError(f"`kind` must be 'tfidf' or 'frozen', got {kind!r}.")
@@ -94,7 +94,7 @@ def _texts(rows) -> list[str]:
 
 
 def _fit(strength: float, features, gold: np.ndarray, contexts: np.ndarray) -> dict[int, Any]:
-    """Context -> model of its rows; those without a label (-1) are left out."""
+    """Context -> the model fitted to its rows; rows without a label (-1) are left out."""
     from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.multiclass import OneVsRestClassifier
@@ -105,14 +105,14 @@ def _fit(strength: float, features, gold: np.ndarray, contexts: np.ndarray) -> d
         model = LogisticRegression(C=strength, max_iter=1000)
         if gold.ndim == 2:
             model = OneVsRestClassifier(model)
-        elif len(np.unique(gold[rows])) == 1:  # which logistic regression refuses
+        elif len(np.unique(gold[rows])) == 1:  # logistic regression refuses a single class
             model = DummyClassifier()
         models[context] = model.fit(features[rows], gold[rows])
     return models
 
 
 def _probabilities(models: dict[int, Any], features, contexts: np.ndarray, num_labels: int) -> np.ndarray:
-    """(N, C), 0 for labels that a context never has in training."""
+    """(N, C), 0 for labels that a context does not have in training."""
     result = np.zeros((len(contexts), num_labels))
     for context, model in models.items():
         rows = np.flatnonzero(contexts == context)
@@ -133,7 +133,7 @@ def _frozen(texts: dict[str, list[str]], recipe: Recipe) -> dict[str, np.ndarray
     model = read_model(AutoModel, resolve_base_model(recipe.base_model)).eval()
     vectors = {}
     for split, rows in texts.items():
-        distinct, places = np.unique(rows, return_inverse=True)  # a text stands once for each of its aspects
+        distinct, places = np.unique(rows, return_inverse=True)  # a text has a row for each of its aspects
         vectors[split] = mean_vectors(distinct.tolist(), tokenizer, model, recipe.max_length)[places]
     return vectors
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What contexts do inside a trained CG-BERT or QACG-BERT.
+Measures what contexts do inside a trained CG-BERT or QACG-BERT.
 
 hf-emotion study context-guidance RUN --dataset sentihood --data-dir DATA --output gates.json
 """
@@ -20,8 +20,8 @@ def context_guidance(
     seed: int = 0,
 ) -> dict[str, Any]:
     """
-    Distributions of the gates, and for QACG-BERT of the attentions, over a random sample of rows with an opinion: what `describe`
-    gives for what `collect` gives, with the arguments and errors of `collect`.
+    Distributions of the gates (for QACG-BERT also of the attentions) over a random sample of rows with an opinion: `describe`
+    of the values from `collect`, with the arguments and errors of `collect`.
     """
     return describe(*collect(checkpoint, dataset, data_dir, split, rows, seed))
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What several runs give together: the mean of their probabilities, measured as one run is.
+Measures several runs together: the mean of their probabilities, evaluated like one run.
 
     hf-emotion study ensemble runs/seed_42 runs/seed_43 runs/seed_44
 
-reads the stored predictions of finished run folders (of one corpus; seeds of a recipe, or different models) and trains nothing.
+reads the stored predictions of finished run folders of one corpus (seeds of a recipe, or different models) and trains nothing.
 """
 
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ from ..tasks.corpus_metrics import at_thresholds
 
 def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:
     """
-    Thresholds are tuned on the mean probabilities of dev.
+    Average the probabilities of runs and measure the mean; thresholds are tuned on the mean probabilities of dev.
 
     Args:
-        runs: two finished run folders of classifiers of texts or more.
+        runs: at least two finished run folders of classifiers of texts.
 
     Returns:
         {"validation", "test"}: the metrics, as `metrics.json` has them for a seed.
 
     Raises:
         FileNotFoundError: no finished run folder, or one without predictions.
-        ValueError: fewer than two; runs of different corpora, labels or rows.
+        ValueError: fewer than two runs; runs of different corpora, labels or rows.
     """
     folders = [Path(run) for run in runs]
     if len(folders) < 2:
@@ -39,7 +39,7 @@ def ensemble(runs: Sequence[str | Path]) -> dict[str, dict[str, Any]]:
     reports = [read_report(folder) for folder in folders]
     if not task_of_run(reports[0]).selects_labels or reports[0]["contexts"] is not None:
         raise ValueError(
-            f"{folders[0]} is no run of a classifier of texts or dialogues: only those can be averaged here."
+            f"{folders[0]} is not a run of a classifier of texts or dialogues: only those can be averaged here."
         )
     multi_label, tuned, result = "thresholds" in reports[0]["runs"][0], None, {}
     for split in ("validation", "test"):

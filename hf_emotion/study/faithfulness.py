@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether explanations point at what a classifier uses: comprehensiveness and sufficiency against a random ranking."""
+"""Measures whether explanations point at what a classifier uses: comprehensiveness and sufficiency against a random ranking."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,28 +39,28 @@ def faithfulness(
     Comprehensiveness and sufficiency (DeYoung et al. 2020: ERASER) of the methods of `explain`, for the label that the model
     predicts.
 
-    The words of a text are ranked by a method, and the first 1, 5, 10, 20 and 50 % of them (at least one, rounded to whole
-    words) are taken as rationale r. Comprehensiveness is p(x) − p(x without r), the higher the better: the rationale holds what
-    is needed. Sufficiency is p(x) − p(r alone), the lower the better. Both are means over the five shares and the texts. Words
+    A method ranks the words of a text; the first 1, 5, 10, 20 and 50 % of them (at least one, rounded to whole words) are the
+    rationale r. Comprehensiveness is p(x) − p(x without r); higher is better: the rationale holds what the model needs.
+    Sufficiency is p(x) − p(only r); lower is better. Both are means over the five shares and the texts. Words
     are removed, not masked; special tokens and the auxiliary sentence stay.
 
     Args:
         checkpoint: a classifier of texts, or of targeted sentiment.
-        dataset, data_dir, split, options: see `load_split`. Of targeted sentiment only rows with an opinion are drawn, of
-            all data only texts of at least two words.
+        dataset, data_dir, split, options: see `load_split`. Only texts of at least two words are drawn, and
+            for targeted sentiment only rows with an opinion.
         rows: size of the random sample.
-        methods: some of `explain`'s.
-        random_rankings: rankings by chance that each text is measured with beside them.
-        seed: of the sample and of the random rankings.
-        progress: show a progress bar, or, where standard error is no terminal, a line every 30 seconds.
+        methods: some of the methods of `explain`.
+        random_rankings: number of random rankings to measure for each text, for comparison.
+        seed: seed for the sample and the random rankings.
+        progress: show a progress bar, or a line every 30 seconds if standard error is no terminal.
 
     Returns:
         {"rows", "bins", "random_rankings", "methods"}; `methods` has for each method {"comprehensiveness", "sufficiency",
         "comprehensiveness_std_error", "sufficiency_std_error"}, the standard errors over texts, and for "random" the means over
-        all rankings; "above_random": share of the texts whose comprehensiveness is above that of the text's random rankings.
+        all rankings; "above_random": share of the texts whose comprehensiveness is above the mean of the text's random rankings.
 
     Raises:
-        ValueError: a model of another kind, an unknown method, no fitting row.
+        ValueError: the model is of another kind, a method is unknown, no row fits.
     """
     predictor = load_predictor(with_weights(checkpoint)) if isinstance(checkpoint, str | Path) else checkpoint
     task = predictor.task
@@ -112,7 +112,7 @@ def faithfulness(
 
 
 def _questions(predictor, dataset: str, data_dir, split: str, options: dict[str, Any]) -> list[Question]:
-    """What the model is asked about the rows of the split."""
+    """The questions to the model about the rows of the split."""
     data = load_split(dataset, split, data_dir, **options)
     rows = rows_for_task(predictor.task, data)
     if rows is None:
@@ -124,9 +124,9 @@ def _questions(predictor, dataset: str, data_dir, split: str, options: dict[str,
 
 
 def _figures(predictor, reading: Reading, label: int, whole: float, rankings: list[np.ndarray]) -> np.ndarray:
-    """(rankings, 2): comprehensiveness and sufficiency of each."""
+    """(rankings, 2): comprehensiveness and sufficiency of each ranking."""
     count = len(reading.words)
-    kept: dict[bytes, np.ndarray] = {}  # of short texts several shares are the same words
+    kept: dict[bytes, np.ndarray] = {}  # in a short text several shares are the same words
     used = []
     for ranking in rankings:
         for share in BINS:
@@ -142,7 +142,7 @@ def _figures(predictor, reading: Reading, label: int, whole: float, rankings: li
 
 
 def _probabilities(predictor: Any, reading: Reading, kept: list[np.ndarray]) -> np.ndarray:
-    """(variants, C), of the text with only the words of each variant, (words,) bool."""
+    """(variants, C), for the text with only the words of each variant, (words,) bool."""
     columns = {
         name: tensor[0].tolist()
         for name, tensor in reading.inputs.items()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Numbers in documents, written from JSON records. A number is followed by a comment that says where it comes from:
+Writes numbers in documents from JSON records. A comment after the number names its source:
 
     macro-F1 0.538<!--= benchmarks/reproduction/goemotions/laa_ce-minilm-e18770-seed-42.json metrics.validation.fixed.macro_f1 -->
 
@@ -19,7 +19,7 @@ from ..io.files import write_text
 from ..metrics.significance import mean_std, over_seeds
 
 
-# Code with a language and inline code show the mark; they have no number to write.
+# Code blocks with a language and inline code only show the mark as an example.
 _CODE = r"^ *(?P<fence>```+|~~~+)[a-z].*?^ *(?P=fence) *$|(?P<ticks>`+)(?!`)[^\n]*?[^`\n](?P=ticks)(?!`)"
 _NUMBER = r"(?:(?<!\w)[-+−])?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?%?"
 _FIGURE = re.compile(
@@ -34,21 +34,21 @@ def renew_figures(documents: Sequence[str | Path], check: bool = False) -> tuple
     """
     Write the numbers of documents anew from their records. Paths of records count from the current folder.
 
-    A mark is `<!--= RECORD PATH [FORMAT] -->`. RECORD is a JSON file; with `*` in it, several, whose values make a list. PATH is
-    keys with points between them; in a list a key is an index. In `benchmarks/results.json` the `work` of a row stands for the row.
-    FORMAT is a Python format (default: `.3f`, and `,d` for whole numbers), or `mean`: mean ± standard deviation (n-1) of a list;
-    `mean.1f` has one digit.
+    A mark is `<!--= RECORD PATH [FORMAT] -->`. RECORD is a JSON file; with `*` it names several, whose values make a list.
+    PATH is a list of keys, joined by points; in a list the key is an index. In `benchmarks/results.json` the key of a row is
+    its `work`. FORMAT is a Python format (default: `.3f`, and `,d` for whole numbers), or `mean`: mean ± standard deviation
+    (n-1) of a list; `mean.1f` has one digit.
 
     Args:
         documents: Markdown files.
         check: change nothing.
 
     Returns:
-        the number of figures, and a line for each that differs.
+        the number of figures, and a line for each figure that differs.
 
     Raises:
-        ValueError: a mark that stands behind no number, an unknown record or key, a value that does not fit its format; all of them
-            at once. No document is changed then.
+        ValueError: a mark does not follow a number, a record or key is unknown, a value does not fit its format. The message
+            lists all faults; no document is changed.
     """
     records: dict[str, Any] = {}
     written, differing, wrong = {}, [], []
@@ -134,7 +134,10 @@ def _read(file: str, records: dict[str, Any]) -> Any:
 
 
 def _rows_by_work(benchmarks: dict[str, Any]) -> dict[str, Any]:
-    """The rows of `benchmarks/results.json` by what was measured: its own keys are long commands. Ambiguous ones are left out."""
+    """
+    The rows of `benchmarks/results.json` by their `work`, because its own keys are long commands. Ambiguous ones are left
+    out.
+    """
     rows = [
         row
         for measured in benchmarks.values()
@@ -152,7 +155,7 @@ def _look_up(value: Any, path: str, file: str) -> Any:
         known = {str(i): item for i, item in enumerate(value)} if isinstance(value, list) else value
         if not isinstance(known, dict):
             raise ValueError(f"{file} has no `{path}`: `{path.removesuffix(rest).rstrip('.')}` is {_shown(value)}.")
-        # Keys may have points themselves: the longest that fits.
+        # A key may hold points itself: take the longest that fits.
         key = max((key for key in known if f"{rest}.".startswith(f"{key}.")), key=len, default=None)
         if key is None:
             names = difflib.get_close_matches(rest, known, n=3, cutoff=0.4) or list(known)[:20]

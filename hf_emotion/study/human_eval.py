@@ -3,9 +3,9 @@
 Human evaluation of emotional replies (Liu et al., "Modulating Language Models with Emotions", 2021, section 4.4): blinded
 rating sheets out, ratings in.
 
-Every rater rates the replies of every source to every context, so that sources are compared within raters. (The paper gave each
-of 120 raters five replies.) The paper's text has 1 = best for the emotion and its Table 4 has 7 = best: here 7 is best for
-every item, and the sheets say so.
+Every rater rates the replies of every source to every context, so that sources are compared within raters. (In the paper each
+of 120 raters got five replies.) For the emotion the paper's text says that 1 is best, its Table 4 that 7 is: here 7 is best
+for every item, and the sheets say so.
 """
 
 import csv
@@ -49,14 +49,14 @@ PUBLISHED = {
 
 def read_replies(paths: Sequence[str | Path]) -> tuple[dict[str, list[str]], list[str], list[str]]:
     """
-    Replies from JSONL files, one per source, which is called like the file: {"context": ..., "emotion": ..., "reply": ...}.
+    Read replies from JSONL files, one per source, named after the file: {"context": ..., "emotion": ..., "reply": ...}.
 
     Returns:
         {source: replies}, contexts, emotions.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a line that is no such object; files whose contexts and emotions differ; two files of one name.
+        ValueError: a line is no such object; contexts or emotions of the files differ; two files have the same name.
     """
     replies_by_source: dict[str, list[str]] = {}
     asked: list[tuple[str, str]] = []
@@ -77,7 +77,7 @@ def read_replies(paths: Sequence[str | Path]) -> tuple[dict[str, list[str]], lis
                 raise ValueError(f"{path}, line {number}: must be an object with the strings {', '.join(SHOWN)}.")
             if replies_by_source and asked[len(rows) : len(rows) + 1] != [(row["context"], row["emotion"])]:
                 raise ValueError(
-                    f"{path}, line {number}: context and emotion must be those of the same row in {paths[0]}: every source "
+                    f"{path}, line {number}: context and emotion must equal those of the same row in {paths[0]}: every source "
                     "replies to the same contexts."
                 )
             rows.append(row)
@@ -105,18 +105,18 @@ def export_sheets(
     Args:
         replies_by_source: {source: N replies}; at least two sources, the human replies among them.
         contexts: N contexts.
-        emotions: N emotions, as the raters shall read them: emoji or word.
-        folder: new or empty. `key.csv` tells which source is behind which id: keep it from the raters. `sheets` holds for
-            each rater `rater-NN.csv`, to fill in, and `rater-NN.html`, the same to print.
-        raters: number of raters, who read the replies each in another order.
-        seed: of the ids and the orders.
+        emotions: N emotions as the raters will read them, emoji or word.
+        folder: new or empty. `key.csv` tells the source of each id: keep it from the raters. `sheets` holds for each
+            rater `rater-NN.csv`, to fill in, and `rater-NN.html`, the same to print.
+        raters: number of raters; each reads the replies in another order.
+        seed: seed for the ids and the orders.
 
     Returns:
         paths of the CSV sheets.
 
     Raises:
         ValueError: fewer than two sources, one rater or one context; numbers of rows that differ; a source without a name.
-        FileExistsError: a folder with something in it.
+        FileExistsError: the folder is not empty.
     """
     folder = Path(folder)
     if len(replies_by_source) < 2:
@@ -158,7 +158,7 @@ def export_sheets(
 
 def analyze_ratings(folder: str | Path) -> dict[str, Any]:
     """
-    The figures of section 4.4 and Table 4 from the filled-in sheets in a folder of `export_sheets`.
+    Compute the figures of section 4.4 and Table 4 from the filled-in sheets in a folder of `export_sheets`.
 
     Delete the sheet of a rater who did not return it. Readability is the mean of its five items.
 
@@ -166,7 +166,7 @@ def analyze_ratings(folder: str | Path) -> dict[str, Any]:
         `raters`, `replies`: their numbers (replies of all sources).
         `sources`: {source: {item or "readability": {"mean", "se"}}}: mean over all ratings, and the standard error of the
             mean over raters (of each rater's mean).
-        `cronbach_alpha`: of the five readability items, over all ratings: k/(k-1) · (1 - Σ var(item) / var(sum)).
+        `cronbach_alpha`: for the five readability items, over all ratings: k/(k-1) · (1 - Σ var(item) / var(sum)).
         `anova`: {"emotion_control" or "readability": {"f", "df_sources", "df_error", "p_value"}}: one-way repeated measures
             over sources, raters as subjects, on the raters' means; no correction for lack of sphericity.
         `post_hoc`: for each of the two measures and each pair of sources {"measure", "first", "second", "difference" (first
@@ -226,7 +226,7 @@ def _standard_error(means: np.ndarray) -> float:
 
 
 def _anova(means: np.ndarray) -> dict[str, float]:
-    """One-way repeated measures over the columns of (raters, sources)."""
+    """One-way repeated-measures ANOVA over the columns of (raters, sources)."""
     raters, sources = means.shape
     result = {
         "f": float("nan"),
@@ -234,7 +234,7 @@ def _anova(means: np.ndarray) -> dict[str, float]:
         "df_error": (sources - 1) * (raters - 1),
         "p_value": float("nan"),
     }
-    # What is left when the effects of raters and sources are taken out.
+    # The residual, after the effects of raters and sources are removed.
     rest = means - means.mean(axis=1, keepdims=True) - means.mean(axis=0) + means.mean()
     if raters < 2 or np.allclose(rest, 0):
         return result
@@ -285,7 +285,7 @@ def _read_key(path: Path) -> dict[str, tuple[str, str]]:
     for line, row in _read_csv(path, KEY_COLUMNS):
         number, source, context = row
         if number in key or not source:
-            raise ValueError(f"{path}, line {line}: every id must stand there once, with its source, got {row}.")
+            raise ValueError(f"{path}, line {line}: every id must occur once, with its source, got {row}.")
         key[number] = (source, context)
     rows = {source: sorted(row for named, row in key.values() if named == source) for source, _ in key.values()}
     if len(rows) < 2 or len({tuple(numbers) for numbers in rows.values()}) != 1:
@@ -306,7 +306,7 @@ def _read_sheet(path: Path, key: dict[str, tuple[str, str]]) -> dict[str, list[i
                 f"{path}, line {line}: the id {number!r} is not in {KEY}: was the sheet exported with this key?"
             )
         if number in ratings:
-            raise ValueError(f"{path}, line {line}: the id {number!r} stands there twice: remove one row.")
+            raise ValueError(f"{path}, line {line}: the id {number!r} occurs twice: remove one row.")
         ratings[number] = []
         for item, value in zip(ITEMS, row[1 + len(SHOWN) :], strict=True):
             value = value.strip()
@@ -325,7 +325,7 @@ def _read_sheet(path: Path, key: dict[str, tuple[str, str]]) -> dict[str, list[i
 
 
 def _read_csv(path: Path, columns: Sequence[str]) -> list[tuple[int, list[str]]]:
-    """(last line, cells) of each row. Spreadsheets may have put semicolons, or tabs, in place of the commas."""
+    """(last line, cells) of each row. Spreadsheets may have replaced the commas by semicolons or tabs."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         header = file.readline()
         file.seek(0)
@@ -343,13 +343,13 @@ def _read_csv(path: Path, columns: Sequence[str]) -> list[tuple[int, list[str]]]
 
 
 def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    # The mark at the start tells spreadsheets that it is UTF-8: emojis.
+    # The byte order mark tells spreadsheets that the file is UTF-8, as emojis need.
     with path.open("w", encoding="utf-8-sig", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([columns, *rows])
 
 
 def _as_text(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
+    """The cell, written so that no spreadsheet takes it for a formula."""
     return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 

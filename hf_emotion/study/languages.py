@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A classifier with GoEmotions' labels in six languages, whatever it was trained on.
+Measures a classifier with GoEmotions' labels in six languages.
 
     hf-emotion study languages runs/goemotions_e5 goemotions --output languages.json
 """
@@ -15,7 +15,7 @@ from ..tasks.emotion_classification.predictor import Predictor
 
 CORPUS = "languages"
 ENGLISH = "en"
-# What is measured: the kind of thresholds and the metric.
+# figure -> (kind of thresholds, metric)
 FIGURES = {
     "macro_f1_stored": ("tuned", "macro_f1"),
     "macro_f1_fixed": ("fixed", "macro_f1"),
@@ -25,14 +25,15 @@ FIGURES = {
 
 def measure_languages(predictor: Predictor) -> dict[str, dict[str, Any]]:
     """
-    A classifier on the sentences of each language.
+    Measure a classifier on the packaged sentences of each language.
 
     Returns:
-        {language: {"rows", "macro_f1_stored" (at the model's own thresholds), "macro_f1_fixed" (at 0.3), "macro_average_precision",
-        "unknown"}}. "unknown": how many texts hold much that the tokenizer does not know, see `Unread`.
+        {language: {"rows", "macro_f1_stored" (at the model's own thresholds), "macro_f1_fixed" (at 0.3),
+        "macro_average_precision", "unknown"}}. "unknown" is the number of texts that hold much that the tokenizer does not
+        know, see `Unread`.
 
     Raises:
-        ValueError: a model of another task, or with other labels.
+        ValueError: the model is for another task, or has other labels.
     """
     found = {}
     for language in corpus_of(CORPUS).languages:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a score becomes where rows are oversampled before they are split: copies of training rows stand in the test part.
+Measures how much a score rises if rows are oversampled before they are split, which puts copies of training rows into the
+test part.
 
     hf-emotion study leakage emotion6/esa --base-model minilm_roberta --data-dir D
 
-trains the recipe on such splits. A run of the recipe itself, whose training part alone is oversampled, is what to compare with.
+trains the recipe on such splits. Compare with a run of the recipe itself, which oversamples only the training part.
 """
 
 from pathlib import Path
@@ -35,7 +36,7 @@ def measure_leakage(recipe: Recipe, output: str | Path, data_dir: str | Path | N
     Train a recipe on leaky splits and measure it.
 
     Returns:
-        `test_rows`, `in_train` (share of the test rows whose text stands in train too), and `accuracy` {"mean", "std"} over the
+        `test_rows`, `in_train` (share of the test rows whose text is also in train), and `accuracy` {"mean", "std"} over the
         seeds; also written to `leakage.json` in `output`.
     """
     options = {name: value for name, value in recipe.dataset_options.items() if name not in ("dedupe", "oversample")}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How well a classifier reads long texts: documents of several rows of a corpus, whose labels are known, read by windows and cut.
+Measures how well a classifier reads long texts: documents made of several labelled rows of a corpus, read in windows, and cut.
 
     hf-emotion study long-texts RUN --data-dir DATA --output long_texts.json
 """
@@ -22,8 +22,8 @@ from ..tasks.base import Table
 from ..tasks.loading import load_split
 
 
-FEWEST, MOST = 5, 40  # rows of a document
-# The arguments of the predictor; without a length, that of the training. 512 tokens, or the model's positions.
+FEWEST, MOST = 5, 40  # number of rows in a document
+# Way of reading -> arguments of the predictor. Default length: as in training. 512 tokens, or the model's positions if fewer.
 WAYS: dict[str, dict[str, Any]] = {
     "windows": {},
     "windows, maximum": {"aggregation_strategy": "max"},
@@ -34,7 +34,10 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def documents(rows: Dataset, count: int, seed: int) -> tuple[list[str], np.ndarray]:
-    """`count` documents of 5 to 40 rows, drawn without replacement within each, and (count, C) bool, the labels that one of its rows has."""
+    """
+    Make `count` documents of 5 to 40 rows (no row twice in one), and (count, C) bool: the labels that at least one row of
+    each has.
+    """
     generator = np.random.default_rng(seed)
     gold = multi_hot(rows["labels"], len(label_names(rows))).astype(bool)
     texts, found, labels = rows["text"], [], []
@@ -53,15 +56,15 @@ def measure_long_texts(
     seed: int = 0,
 ) -> dict[str, Any]:
     """
-    A multi-label classifier on `count` documents made of the test part of a corpus. Thresholds are tuned, for each way of reading, on
-    as many documents made of the development part; "macro_f1_stored" is at the model's own thresholds.
+    Measure a multi-label classifier on `count` documents made of the test part of a corpus. For each way of reading,
+    thresholds are tuned on as many documents made of the development part; "macro_f1_stored" is at the model's own thresholds.
 
     Returns:
-        {"documents", "tokens": (fewest, mean, most), "ways": {way: {"macro_f1", "micro_f1", "macro_average_precision", "macro_f1_stored", "truncated",
-        "seconds_per_1000_tokens"}}}; "truncated": share of the documents that are not read whole.
+        {"documents", "tokens": (fewest, mean, most), "ways": {way: {"macro_f1", "micro_f1", "macro_average_precision",
+        "macro_f1_stored", "truncated", "seconds_per_1000_tokens"}}}; "truncated": share of the documents that are not read whole.
 
     Raises:
-        ValueError: a model or a corpus of another kind.
+        ValueError: the model or the corpus is of another kind.
     """
     parts = {split: load_split(dataset, split, data_dir) for split in ("validation", "test")}
     texts, gold = {}, {}
@@ -73,7 +76,7 @@ def measure_long_texts(
         predictor = load_predictor(checkpoint, **{**arguments, **at_once})
         if not getattr(predictor, "multi_label", False) or predictor.labels != label_names(parts["test"]):
             raise ValueError(
-                f"{checkpoint} has other labels than {dataset}: long texts are measured on those of its own corpus."
+                f"{checkpoint} has other labels than {dataset}: long texts are made of the model's own corpus."
             )
         tuned = tune_thresholds(
             gold["validation"].astype(int), predictor.probabilities(texts["validation"], progress=True)

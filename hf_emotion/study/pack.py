@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A finished run with an adapter -> the files of a ready model."""
+"""Turns a finished run with an adapter into the files of a ready model."""
 
 import json
 from collections.abc import Iterable
@@ -30,27 +30,27 @@ from ..training.adapters import FOLDER
 
 
 ENCODER_FILES = ("model.safetensors", "tokenizer.json")
-LARGEST_IN_GRAPH = 1024  # bytes of a constant; what is larger lies beside the graph
+LARGEST_IN_GRAPH = 1024  # bytes; larger constants are stored beside the graph
 
 
 def pack(run: str | Path, output: str | Path, description: str, terms: str, notes: str) -> ReadyModel:
     """
-    Write the files of a ready model: the adapter in float16, the graph without weights, and what is known of both.
+    Write the files of a ready model: the adapter in float16, the graph without weights, and the facts about both.
 
     Args:
         run: a run folder that a recipe with `adapter` wrote, over one of `PACKAGED_ENCODERS`.
-        output: a new or empty folder; its name is that of the model.
-        description, terms: a line each.
+        output: a new or empty folder, named like the model.
+        description, terms: one line each.
         notes: Markdown for the card, below what the run's card says.
 
     Raises:
         FileExistsError: `output` is not empty.
-        OSError, ValueError: no such run; it has no adapter, or one over another encoder; parameters that neither the encoder nor the
-            adapter has.
+        OSError, ValueError: there is no such run; it has no adapter, or one over another encoder; neither the encoder nor the
+            adapter has some parameters.
     """
     run, output = Path(run), Path(output)
     if is_taken(output):
-        raise FileExistsError(f"{output} exists and is no empty folder: give another one.")
+        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
     adapter = run / FOLDER
     if not (adapter / ADAPTER).is_file():
         raise OSError(f"{run} has no adapter: train it from a recipe with `adapter`.")
@@ -105,13 +105,13 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
 
 
 def _prefix(names: Iterable[str]) -> str:
-    """Where the encoder lies in the model, by the names of the adapter's parameters."""
+    """The prefix of the encoder's parameters in the model, from the names of the adapter's parameters."""
     name = next(name for name in names if ".encoder.layer." in name)
     return name.removeprefix("base_model.model.").partition("encoder.layer.")[0]
 
 
 def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, bool]]:
-    """Write the graph without its weights; returns which parameters they are, and which of them are transposed, in their order."""
+    """Write the graph without its weights. Returns the parameters that they are, in order, each with whether it is transposed."""
     import onnx
     import torch
     from onnx import external_data_helper, numpy_helper
@@ -132,7 +132,7 @@ def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, boo
     for name, value in weights.items():
         if value.ndim == 2:
             by_bytes[np.ascontiguousarray(value.T).tobytes()] = (name, True)
-    for name, value in weights.items():  # where both fit, as it is
+    for name, value in weights.items():  # a square matrix fits both ways: not transposed
         by_bytes[value.tobytes()] = (name, False)
     found, offset = [], 0
     for tensor in graph.graph.initializer:
@@ -141,7 +141,9 @@ def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, boo
         if len(content) <= LARGEST_IN_GRAPH or value.dtype != np.float32:
             continue
         if content not in by_bytes:
-            raise ValueError(f"the graph has a constant {tensor.name} of {len(content)} bytes that is no parameter.")
+            raise ValueError(
+                f"the graph has a constant {tensor.name} of {len(content)} bytes that is not a parameter."
+            )
         found.append(by_bytes[content])
         external_data_helper.set_external_data(tensor, WEIGHTS, offset, len(content))
         tensor.ClearField("raw_data")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the papers printed: every row of their tables, with the standard deviations where they give them (mean, std), as fractions."""
+"""
+The figures that the papers printed: every row of their tables, as fractions; (mean, std) where they give a standard
+deviation.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,11 +19,11 @@ class Table:
     A published table and the recipes that run it.
 
     Attributes:
-        title: paper, and what was measured on which data.
+        title: the paper, the measured quantity and the data.
         recipes: names of the recipes, and of the baselines ("baseline/tfidf", "baseline/frozen"), in the order of the rows.
         columns: metrics to show, (thresholds, metric) as in `metrics.json`.
         published: row of the paper -> metric -> figure. A recipe's row is its `table_row`.
-        encoder: what the paper trained.
+        encoder: the encoder that the paper trained.
     """
 
     title: str
@@ -35,7 +38,7 @@ def _with_baselines(corpus: str, recipes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _rows(names: tuple[str, ...], rows: dict[str, tuple]) -> dict[str, dict[str, Figure]]:
-    """Figures in percent, None where the paper has none -> fractions by metric."""
+    """Figures in percent (None if the paper has none) -> fractions by metric."""
 
     def fraction(value):
         return tuple(round(part / 100, 6) for part in value) if isinstance(value, tuple) else round(value / 100, 6)

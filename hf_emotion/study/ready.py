@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Ready models measured: by what they are chosen, and what their cards say.
+Measures ready models, to choose them and for their cards.
 
     hf-emotion study ready runs/ready_goemotions --output hf_emotion/ready/goemotions --notes docs/ready/goemotions.yaml
 """
@@ -19,7 +19,7 @@ from .transfer import identity_terms, transfer
 
 
 PARTS = ("validation", "test")
-# Corpora with the labels of GoEmotions, and others that are compared through the groups of Ekman.
+# Corpora with the labels of GoEmotions, and corpora that are measured through the groups of Ekman.
 OWN_LABELS = ("goemotions", "quickstart", "everyday")
 THROUGH_EKMAN = ("emotion6", "meld")
 KEPT = {"own": ("macro_f1", "micro_f1", "top1_accuracy"), "ekman": ("macro_f1", "accuracy", "majority", "rows")}
@@ -27,11 +27,12 @@ KEPT = {"own": ("macro_f1", "micro_f1", "top1_accuracy"), "ekman": ("macro_f1", 
 
 def measure_everywhere(predictor: Predictor, data_dir: str | Path | None = None) -> dict[str, Any]:
     """
-    A classifier with GoEmotions' labels on all corpora.
+    Measure a classifier with GoEmotions' labels on all corpora.
 
     Returns:
-        {"corpora": {corpus: {part: figures}}, "chosen_by", "identity_terms"}. Figures: macro-F1, micro-F1 and top-1 accuracy at the
-        tuned thresholds, or macro-F1 and accuracy over the groups of Ekman; "chosen_by": the mean macro-F1 of the development parts.
+        {"corpora": {corpus: {part: figures}}, "chosen_by", "identity_terms"}. Figures: macro-F1, micro-F1 and top-1 accuracy
+        at the tuned thresholds, or macro-F1 and accuracy over the groups of Ekman; "chosen_by": the mean macro-F1 of the
+        development parts, by which the model was chosen.
     """
     corpora: dict[str, dict[str, Any]] = {}
     for name in (*OWN_LABELS, *THROUGH_EKMAN):
@@ -52,8 +53,8 @@ def measure_everywhere(predictor: Predictor, data_dir: str | Path | None = None)
 
 def measure_ready(model: ReadyModel, data_dir: str | Path | None = None) -> dict[str, Any]:
     """
-    Measure a ready model that was just packed, by onnxruntime, and write the figures into its ready.json and its card. A model for
-    another task is measured on the packaged corpora of its task.
+    Measure a ready model with onnxruntime after it was packed, and write the figures into its ready.json and its card. A model for
+    another task is measured on the packaged corpora of that task.
     """
     facts = dict(model.facts)
     with tempfile.TemporaryDirectory() as place:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The published tables, run again: every finished run leaves a small JSON record, and the tables are made from the records alone.
+Runs the published tables again. Every finished run leaves a small JSON record, and the tables are made only from records.
 
     hf-emotion study tables REPRODUCTION.md --records benchmarks/reproduction
 
@@ -27,7 +27,7 @@ from .published import GOEMOTIONS_LABELS, TABLES, Figure, Table
 
 logger = logging.getLogger(__name__)
 
-# What tells a run from the recipe of the package is listed in its record, but for these.
+# A record lists how its run differs from the packaged recipe, except in these fields.
 SAME_TABLE_ROW = ("name", "description", "paper", "table_row", "published", "seeds", "base_model", "train_fraction")
 HIDDEN_METRICS = ("per_label", "confusions")
 
@@ -47,24 +47,24 @@ def reproduce(
     bertscore_model: str | None = None,
 ) -> list[Path]:
     """
-    Run the recipes of a published table, one seed after the other; what is finished is not run again.
+    Run the recipes of a published table, one seed after the other. Finished seeds are not run again.
 
     Args:
         table: one of `TABLES`.
-        base_model: instead of the recipes' own.
-        seeds: runs of each recipe, from its first seed; the baselines have one.
-        recipes: some of the table's, default: all.
+        base_model: replaces the recipes' own.
+        seeds: number of seeds of each recipe, counted from its first; the baselines have one.
+        recipes: some of the table's recipes; default: all.
         overrides: "key=value" for every recipe.
         train_fraction: share of the training rows; default: the recipes' and overrides' own.
         output: folder of the run folders.
         records: folder of the records.
-        judges, contexts, bertscore_model: of generators, see `evaluate_replies`; without judges only their perplexity is measured.
+        judges, contexts, bertscore_model: for generators, see `evaluate_replies`; without judges only perplexity is measured.
 
     Returns:
-        the files of the records.
+        the paths of the records.
 
     Raises:
-        ValueError: an unknown table, or a recipe that is not in it; the run folder is that of another encoder of the same name.
+        ValueError: the table is unknown, or a recipe is not in it; the run folder belongs to another encoder of the same name.
     """
     from ..runs.train import train
 
@@ -103,12 +103,12 @@ def reproduce(
 
 
 def _check_encoder(folder: Path, base_model: str) -> None:
-    """ValueError if a run folder is that of another encoder: records and run folders tell local ones by their names alone."""
+    """ValueError if a run folder belongs to another encoder: records and run folders know local encoders only by name."""
     if (folder / "recipe.yaml").is_file():
         other = read_yaml((folder / "recipe.yaml").read_text(encoding="utf-8")).get("base_model", base_model)
         if Path(other).resolve() != Path(base_model).resolve():
             raise ValueError(
-                f"`base_model` is {base_model!r}, but the run in {folder} is of {other!r}, which has the same name: choose another "
+                f"`base_model` is {base_model!r}, but the run in {folder} used {other!r}, which has the same name: choose another "
                 "--records and --output, or rename the encoder's folder."
             )
 
@@ -126,11 +126,11 @@ def collect(
     table: str, run: str | Path, records: str | Path = "benchmarks/reproduction", encoder: str | None = None
 ) -> list[Path]:
     """
-    Write the record of each seed of a finished run folder. Of a generator `evaluation.json` in it, what `evaluate --json` prints,
-    is taken along.
+    Write the record of each seed of a finished run folder. For a generator it includes the folder's `evaluation.json`, which holds
+    what `evaluate --json` prints.
 
     Args:
-        encoder: what to call the base model; default: its Hub id, or the name of its folder.
+        encoder: name of the base model in the record; default: its Hub id, or the name of its folder.
 
     Raises:
         FileNotFoundError: no finished run folder.
@@ -141,7 +141,7 @@ def collect(
     recipe = make_recipe(read_yaml((run / "recipe.yaml").read_text(encoding="utf-8")), str(run / "recipe.yaml"))
     names = {load_recipe(name).name: name for name in _recipes_of(table, None) if not name.startswith("baseline/")}
     if recipe.name not in names:
-        raise ValueError(f"{run} has the recipe {recipe.name!r}, and the table {table!r} those of {list(names)}.")
+        raise ValueError(f"{run} has the recipe {recipe.name!r}, but the table {table!r} has {list(names)}.")
     name = names[recipe.name]
     if encoder is not None:
         recipe = dataclasses.replace(recipe, base_model=encoder)
@@ -179,7 +179,7 @@ def collect(
 
 
 def _shown_metrics(run: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Split -> thresholds -> metric of a run, without the long ones."""
+    """Split -> thresholds -> metric of a run, without long values."""
     return {
         split: {
             kind: {metric: value for metric, value in values.items() if metric not in HIDDEN_METRICS}
@@ -191,7 +191,7 @@ def _shown_metrics(run: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def encoder_name(base_model: str) -> str:
-    """A Hub id as it is, of a local folder its name."""
+    """The Hub id, or the name of a local folder."""
     return Path(base_model).name if Path(base_model).is_dir() else base_model
 
 
@@ -199,7 +199,7 @@ def changed_settings(name: str, recipe: Recipe) -> dict[str, Any]:
     """Settings of a run that differ from the packaged recipe: "training_arguments.learning_rate" -> value."""
     packaged, own = (_flat(dataclasses.asdict(one)) for one in (load_recipe(name), recipe))
     differing = {key for key in packaged.keys() | own.keys() if packaged.get(key) != own.get(key)}
-    # The second is what a run makes of the first where the encoder, which every record names, is no BERT.
+    # A run changes the first to the second if the encoder, which every record names, is no BERT.
     if {packaged["model_type"], own["model_type"]} == {"label-aware-bert", "label-aware"}:
         differing -= {"model_type", "model_config.sentence_representation"}
     return {key: own.get(key) for key in sorted(differing) if key.split(".")[0] not in SAME_TABLE_ROW}
@@ -216,7 +216,7 @@ def _flat(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def record_name(name: str, recipe: Recipe) -> str:
-    """File of a record: recipe, encoder, a digest of what else tells runs apart, seed."""
+    """The file name of a record: recipe, encoder, a digest of all other differences between runs, seed."""
     digest = _digest(recipe.train_fraction, changed_settings(name, recipe))
     encoder = _as_file_name(encoder_name(recipe.base_model))
     return f"{name.partition('/')[2]}-{encoder}-{digest}-seed-{recipe.seeds[0]}.json"
@@ -285,7 +285,7 @@ def _evaluate_generator(
 
 
 def _lacks_replies(record: Path) -> bool:
-    """Whether a record is a generator's whose replies were not judged."""
+    """Whether a record is for a generator whose replies were not judged."""
     metrics = json.loads(record.read_text(encoding="utf-8"))["metrics"]
     return "teacher_forcing" in metrics.get("validation", {}) and "replies" not in metrics.get("test", {})
 
@@ -302,15 +302,15 @@ def _flat_replies(evaluation: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_records(table: str, records: str | Path) -> list[dict[str, Any]]:
-    """The records of a table, in the order of its recipes; of a recipe, by their files' names."""
+    """The records of a table, in the order of its recipes, and for each recipe by file name."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((Path(records) / table).glob("*.json"))]
     return [record for name in TABLES[table].recipes for record in found if record["recipe"] == name]
 
 
 def table_rows(table: str, records: str | Path) -> tuple[list[str], list[list[str]]]:
     """
-    A table as text: its header, and its rows: the published ones, and those of the records of one recipe, encoder and
-    settings, as mean ± standard deviation over their seeds. A recipe without a record is "not run".
+    A table as text: its header and its rows. First the published rows, then a row for each recipe, encoder and settings on record:
+    mean ± standard deviation over the seeds. A recipe without a record is "not run".
     """
     content = TABLES[table]
     columns = [_column_name(content, *column) for column in content.columns]
@@ -334,7 +334,7 @@ def table_rows(table: str, records: str | Path) -> tuple[list[str], list[list[st
 
 
 def _groups(records: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The seeds of one run together."""
+    """Group records that differ only in the seed."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for record in records:
         same = [record[name] for name in ("recipe", "encoder", "train_fraction", "changed")]
@@ -343,7 +343,7 @@ def _groups(records: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 def _titles(groups: list[list[dict[str, Any]]]) -> list[str]:
-    """Recipe and share of the training rows; of rows with these and the encoder in common also the settings that tell them apart."""
+    """Recipe and share of the training rows; if these and the encoder are equal, also the settings that differ."""
     first = [group[0] for group in groups]
     shares = [f", {100 * record['train_fraction']:.4g}%" if record["train_fraction"] < 1 else "" for record in first]
     names = [(record["recipe"] + share, record["encoder"]) for record, share in zip(first, shares, strict=True)]
@@ -354,7 +354,7 @@ def _titles(groups: list[list[dict[str, Any]]]) -> list[str]:
             key: value
             for key, value in record["changed"].items()
             if any(key not in other or other[key] != value for other in others)
-            and key != "training_arguments.use_cpu"  # says where, not how
+            and key != "training_arguments.use_cpu"  # where a run took place, not how it trained
         }
         titles.append(f"{name[0]} ({_short(own)})" if own else name[0])
     return titles
@@ -427,10 +427,10 @@ def _markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str
 
 def write_document(document: str | Path, records: str | Path) -> int:
     """
-    Write the tables of a document anew; the number of tables.
+    Write the tables of a document anew and return their number.
 
     Raises:
-        ValueError: a mark of an unknown table, or one that is not closed.
+        ValueError: a mark names an unknown table or is not closed.
     """
     document = Path(document)
     text = document.read_text(encoding="utf-8")

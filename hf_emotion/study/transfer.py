@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A classifier of emotions outside its corpus: on other corpora, with the labels of both mapped to Ekman's emotions, and on sentences
-that differ in one term of identity alone.
+Measures a classifier of emotions outside its corpus: on other corpora, with the labels of both mapped to Ekman's emotions, and on
+sentences that differ only in a term of identity.
 
     hf-emotion study transfer runs/goemotions_laa_ce --dataset emotion6 --dataset meld
 """
@@ -20,7 +20,7 @@ from ..tasks.rows import label_matrix
 from ..taxonomies import EKMAN
 
 
-# Labels of the other corpora; those of GoEmotions are mapped as its authors map them.
+# Labels of the other corpora; GoEmotions' labels are mapped as its authors do.
 OTHER_LABELS = {
     **dict.fromkeys(("no emotion", "no_emotion"), "neutral"),
     **dict.fromkeys(("happiness", "happy", "joyful", "peaceful", "powerful"), "joy"),
@@ -31,7 +31,7 @@ OTHER_LABELS = {
 }
 EKMAN_OF = {**{label: group for group, labels in EKMAN.items() for label in labels}, **OTHER_LABELS}
 
-# Written for this audit. Every term fits every template of its kind.
+# Written for this measurement. Every term fits every template of its kind.
 TEMPLATES = (
     "I am {}.",
     "My neighbour is {}.",
@@ -66,15 +66,15 @@ def transfer(
     """
     Accuracy and macro-F1 of a classifier on another corpus, over the groups of Ekman (and neutral) that both have.
 
-    Of each text the group with the largest probability is taken: of a multi-label model that of its most probable label, of a
-    single-label one the sum over its labels. Rows without a gold group, or with several, are left out and counted. The utterances
-    of dialogues are read one by one.
+    Each text gets the group with the largest probability. For a multi-label model that is the probability of the group's most
+    probable label, for a single-label model the sum over the group's labels. Rows without a gold group, or with several, are
+    left out and counted. The utterances of dialogues are read one by one.
 
     Returns:
         {"groups", "rows", "left_out", "accuracy", "macro_f1", "majority"}; majority: accuracy of the most frequent group.
 
     Raises:
-        ValueError: a corpus that is no corpus of emotions, or has no group that the model knows.
+        ValueError: the corpus has no emotions, or shares too few groups with the model.
     """
     rows = load_split(dataset, split, data_dir, **(options or {}))
     if "utterances" in rows.column_names:
@@ -113,9 +113,9 @@ def identity_terms(predictor: Predictor) -> dict[str, dict[str, Any]]:
     How much the probabilities change when only the term of identity changes, over `TEMPLATES` and `TERMS`.
 
     Returns:
-        for each kind of term {"mean_range", "largest", "changed"}: the mean over templates and labels of the difference between the
-        largest and the smallest probability; the largest such difference, with its label, template and both terms; and the share
-        of the templates whose decision is not the same for all terms.
+        for each kind of term {"mean_range", "largest", "changed"}: the mean over templates and labels of the difference
+        between the largest and the smallest probability; the largest such difference, with its label, template and both
+        terms; and the share of the templates whose decision is not the same for all terms.
     """
     result = {}
     for kind, terms in TERMS.items():

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well can a label be added by its name alone?
+"""Measures how well a label can be added by its name alone.
 
     hf-emotion study zero-shot RUN --data-dir DATA --output zero_shot.json
 
-For each label in turn: with the encoder of a trained label-aware model frozen, the label vectors, the bilinear map and the
-head are trained anew without that label and without the rows that have it; then `add_labels` adds it by name, and its
-scores are measured on test by AUROC, and by F1 at thresholds that the texts of the development part give without its labels. The
-encoder has seen the label in its own training: this measures label vectors and head, not the encoder. Two controls: the cosine of
-text and label name, and another label's name in place of its own.
+For each label in turn: the encoder of a trained label-aware model is frozen; label vectors, bilinear map and head are trained anew
+without that label and without the rows that have it. Then `add_labels` adds it by name. Its scores on test are measured by
+AUROC, and by F1 at thresholds chosen on the texts of the development part, without their labels. The encoder has seen the
+label in its own
+training: this measures label vectors and head, not the encoder. Two controls: the cosine of text and label name, and another
+label's name instead of its own.
 """
 
 import copy
@@ -41,7 +42,7 @@ KINDS = (BY_NAME, SHUFFLED, "cosine", "trained")
 
 
 class FrozenStates:
-    """What the encoder makes of N texts, computed once, in batches of texts of like length; float16."""
+    """The encoder's states of N texts, computed once, in batches of texts of similar length; float16."""
 
     def __init__(self, model: PreTrainedModel, tokenizer, texts: list[str], max_length: int):
         ids = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
@@ -52,7 +53,8 @@ class FrozenStates:
             with torch.no_grad():
                 outputs = model.base_model(**batch)
             states = outputs.last_hidden_state
-            sentence = outputs.label_representations[:, 0, states.shape[-1] :]  # that of each label ends with it
+            # each label's representation ends with s
+            sentence = outputs.label_representations[:, 0, states.shape[-1] :]
             mask = batch["attention_mask"].bool()
             self.batches.append((states.half().cpu(), sentence.half().cpu(), mask.cpu()))
 
@@ -65,7 +67,7 @@ class FrozenStates:
 def logits_of(
     model: PreTrainedModel, states: torch.Tensor, sentence: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
-    """The model above its encoder: states (b, L, d), sentences (b, d), mask (b, L) -> (b, C)."""
+    """Run the model above its encoder: states (b, L, d), sentences (b, d), mask (b, L) -> (b, C)."""
     attended, *_ = model.base_model.score(states, mask)  # (b, C, d)
     return model.classifier(torch.cat([attended, sentence[:, None].expand_as(attended)], dim=-1))
 
@@ -129,8 +131,8 @@ def thresholds_of(
     scores: Mapping[str, np.ndarray], known: Mapping[str, np.ndarray], tuned: list[float]
 ) -> dict[str, float]:
     """
-    The thresholds of a new label by each rule: "rate" and "packaged" (`threshold_by_rate` on the development part, and on the packaged
-    texts, which is what `Predictor` does), "mean" of the known labels' thresholds, "half".
+    The threshold of a new label by each rule: "rate" and "packaged" (`threshold_by_rate` on the development part, and on the
+    packaged texts as `Predictor` does), "mean" (of the known labels' thresholds), "half" (0.5).
 
     Args:
         scores, known: "validation" and "packaged" -> scores of the new label (N,), probabilities of the known ones (N, C).
@@ -161,15 +163,15 @@ def zero_shot(
         run: folder of a trained model with `add_labels`.
         dataset, data_dir: see `load_dataset_for`.
         base_encoder: encoder of the cosine control.
-        epochs: of the head.
-        train_fraction: share of the training rows for the heads, the first after a shuffle at the seed.
-        seed: of the head's initialisation, of the batch order, and of the shuffled names.
+        epochs: number of epochs for the head.
+        train_fraction: share of the training rows for the heads; the first rows after a shuffle at the seed.
+        seed: seed for the head's initialisation, the batch order, and the shuffled names.
 
     Returns:
         {"labels": {name: {"added_by_name", "shuffled_name", "cosine", "trained", "f1", "rows", "wrong_name"}}, "over_labels":
-        {kind: {"mean", "std"}, "f1": {kind: {rule: mean}}}, ...}. Figures lie in [0, 1]. The first four are AUROC; "trained" is the
-        trained model's own score for the label. "f1" holds F1 for each kind and rule, see `thresholds_of`; for "trained", "tuned"
-        is its own threshold.
+        {kind: {"mean", "std"}, "f1": {kind: {rule: mean}}}, ...}. Figures lie in [0, 1]. The first four are AUROC; "trained"
+        is the trained model's own score for the label. "f1" holds F1 for each kind and rule, see `thresholds_of`; for
+        "trained" the rule "tuned" is its own threshold.
     """
     predictor = Predictor(with_weights(run), max_length=max_length)
     trained, tokenizer = predictor.model, predictor.tokenizer

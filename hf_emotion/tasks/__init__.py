@@ -2,7 +2,7 @@
 """
 The tasks and their corpora: the only place that knows how tasks differ.
 
-Importing this costs nothing heavy: the records in it name their functions and import them later.
+Importing this loads nothing heavy: the records in it name their functions and import them later.
 """
 
 import difflib
@@ -43,7 +43,7 @@ def packaged_corpus() -> str:
 
 
 def corpus_of(name: str) -> Corpus:
-    """The record of a corpus; ValueError with the nearest name for an unknown one."""
+    """The record of a corpus; ValueError for an unknown one, with the nearest name."""
     known = corpora()
     if not isinstance(name, str) or name not in known:
         near = difflib.get_close_matches(str(name), known, n=1)
@@ -53,7 +53,7 @@ def corpus_of(name: str) -> Corpus:
 
 
 def options_of(name: str) -> list[str]:
-    """The options that a corpus' loader takes, beside `data_dir`."""
+    """The options that the loader of a corpus takes, besides `data_dir`."""
     return [option for option in inspect.signature(corpus_of(name).loader).parameters if option != "data_dir"]
 
 
@@ -63,7 +63,7 @@ def task_of(config: Any) -> Task:
 
 
 def task_of_rows(rows: "Dataset") -> Task:
-    """The task whose rows these are; ValueError for rows of none."""
+    """The task whose rows these are; ValueError if no task reads them."""
     for task in reversed(TASKS):
         if task.columns <= set(rows.column_names):
             return task
@@ -74,12 +74,12 @@ def task_of_rows(rows: "Dataset") -> Task:
 
 
 def task_of_type(model_type: str | None) -> Task | None:
-    """The task of a recipe's `model_type`; None if that is unknown, or is None, where the rows decide."""
+    """The task of a recipe's `model_type`; None if that is unknown, or if it is None, because then the rows decide."""
     return next((task for task in TASKS if model_type in task.model_types), None)
 
 
 def task_of_pipeline(name: str) -> Task:
-    """The task whose pipeline has this name; for other names, those of transformers' own pipelines, the most general task."""
+    """The task whose pipeline has this name; for the names of transformers' own pipelines the most general task."""
     return next((task for task in TASKS if task.name == name), TASKS[0])
 
 
@@ -92,7 +92,7 @@ def task_of_run(report: dict[str, Any]) -> Task:
 def headline(
     task: Task, names: Iterable[str], selected_by: str | None = None, published: Iterable[str] = ()
 ) -> list[str]:
-    """The at most four of these figures that matter most: the one that selected, published ones, those of the task."""
+    """At most four of these figures, in this order: the one that selected the epoch, published ones, the task's own."""
     present = list(names)
     first = () if selected_by is None else (selected_by,)
     return [name for name in dict.fromkeys((*first, *published, *task.headline)) if name in present][:4]

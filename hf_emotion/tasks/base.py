@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a task and a corpus say about themselves.
+The records in which tasks and corpora describe themselves.
 
 A task is a record of functions. Its folder holds them in files that have the same names in every folder; everything outside
-`hf_emotion/tasks` calls them and asks nothing about the kind of a model, a corpus or a run. The records import only the standard
+`hf_emotion/tasks` calls them and never asks for the kind of a model, a corpus or a run. The records import only the standard
 library: `later` names a function, whose file is imported with the first call.
 """
 
@@ -61,17 +61,17 @@ class Corpus:
     A corpus.
 
     Attributes:
-        name: what recipes and commands call it.
+        name: its name in recipes and commands.
         loader: (data_dir, **options) -> `datasets.DatasetDict`.
         hub_id: the data set on the Hub; None if it is not on the Hub.
         languages: codes of its languages; empty if they are not known.
         terms: licence or terms of use, and who published it.
-        metrics: the functions of `hf_emotion.metrics` that measure single-label predictions, (gold, probabilities, label names) or
-            (gold, probabilities) each; later ones add figures to earlier ones.
+        metrics: the functions of `hf_emotion.metrics` that measure single-label predictions. Each takes (gold, probabilities,
+            label names) or (gold, probabilities), and adds its figures to those before it.
         selection_metric: the metric on the development split that chooses the epoch.
         example: a text for the model card; None: a placeholder.
         packaged: whether it comes with hf-emotion and needs no `data_dir`.
-        own_files: whether it is the user's own, read from the files in `data_dir`.
+        own_files: whether it holds the user's own data, read from the files in `data_dir`.
         clean_reply: (reply, label names) -> the part of a generated reply that is measured.
         published: figures of generated replies, row of the paper -> metric -> figure.
     """
@@ -99,12 +99,12 @@ class Prepared:
     What a training needs.
 
     Attributes:
-        model, tokenizer: as the recipe asks for them; the model in float32.
+        model, tokenizer: the ones that the recipe asks for; the model in float32.
         train, validation: encoded rows.
         collate: rows -> a batch.
-        measure: (predictions, labels) of the development part in its order -> figures. Predictions are the logits, or what
-            `reduce_logits` makes of them.
-        reduce_logits: (logits, labels) of a batch -> what is kept of them.
+        measure: (predictions, labels) of the development part, in its order -> figures. Predictions are the logits, or the
+            result of `reduce_logits`.
+        reduce_logits: (logits, labels) of a batch -> what to keep of the logits.
         rest: anything that `finish` needs from `prepare`.
     """
 
@@ -121,7 +121,7 @@ class Prepared:
 @dataclass(frozen=True)
 class Part:
     """
-    Some rows of a corpus, with a model of their own.
+    Some rows of a corpus that get their own model.
 
     Attributes:
         name: name of the model's folder.
@@ -141,9 +141,9 @@ class HeldOut:
 
     Attributes:
         names: C label names.
-        gold: part -> (N,) class ids, -1 where there is none, or (N, C) of 0 and 1 where a row may have several labels.
+        gold: part -> (N,) class ids, -1 for no label; or (N, C) of 0 and 1 if a row may have several labels.
         probabilities: part -> (N, C).
-        thresholds: the threshold of each label, tuned on the development part; None where a row has one label.
+        thresholds: the threshold of each label, tuned on the development part; None if each row has one label.
     """
 
     names: list[str]
@@ -163,7 +163,7 @@ class Table:
 @dataclass(frozen=True)
 class Answer:
     """
-    What a predictor answers to the lines that a command was given.
+    A predictor's answer to the lines that a command was given.
 
     Attributes:
         rows: one JSON object per text (turn), without `truncated` and `unknown`.
@@ -179,12 +179,12 @@ class Answer:
 @dataclass(frozen=True)
 class FileColumns:
     """
-    Where the items of a file are.
+    How a file holds the items to predict.
 
     Attributes:
         text: the column with the texts, unless a command names another.
-        grouped: whether the rows of an item follow one another (the turns of a dialogue), or lie in one row as the list `nested`.
-        nested: the column with that list.
+        grouped: whether an item has several rows, one after the other (the turns of a dialogue), or a list of them in one row.
+        nested: the column with such a list.
     """
 
     text: str = "text"
@@ -198,19 +198,19 @@ METHODS = ("attention", "gradient", "integrated-gradients", "occlusion")  # of `
 @dataclass(frozen=True)
 class Page:
     """
-    What the page of `demo` shows for a model.
+    The page of `demo` for a model.
 
     Attributes:
-        box: what the box for the text is called.
+        box: label of the box for the text.
         examples: texts to try.
-        table: (text, emotions, seed) -> `Table` with what the model says. Emotions and the seed are those that were chosen, none
-            and None where the page offers none.
-        question: (text, method, emotions) -> what `explain` is given: the text as it takes it, and its arguments.
+        table: (text, chosen emotions, chosen seed) -> `Table` with the model's answer. Without such a choice on the page the
+            emotions are empty and the seed is None.
+        question: (text, method, emotions) -> the text in the form that `explain` takes, and the other arguments of `explain`.
         methods: names of the methods for heat maps.
         method: the method that is chosen at first; None: no heat map.
         lines: height of the box.
-        button: what the button is called.
-        emotions: those that may be chosen, with a seed; None: there is no such choice.
+        button: label of the button.
+        emotions: the emotions to choose from, with a seed; None: no such choice.
     """
 
     box: str
@@ -227,13 +227,13 @@ class Page:
 @runtime_checkable
 class AnyPredictor(Protocol):
     """
-    What all predictors have. It is for types alone: predictors inherit nothing from each other.
+    What all predictors have. Only for types: predictors inherit nothing from each other.
 
     Attributes:
         task: the task of the model.
         model: a model of transformers, or an exported one.
         tokenizer: the tokenizer of the model.
-        max_length: the most tokens that are read of a text.
+        max_length: the maximum number of tokens read at once.
     """
 
     task: Task
@@ -248,8 +248,8 @@ class AnyPredictor(Protocol):
 @runtime_checkable
 class LabelPredictor(AnyPredictor, Protocol):
     """
-    What predictors have whose models choose among C labels. An item is what a model reads: a text, or a dialogue; its units are what gets
-    labels: the text itself, its targets and aspects, or its turns. N counts units.
+    What all predictors have whose models choose among C labels. An item is what a model reads: a text or a dialogue. Its units are
+    what gets labels: the text itself, its targets and aspects, or its turns. N counts units.
 
     Attributes:
         labels: C names.
@@ -263,16 +263,16 @@ class LabelPredictor(AnyPredictor, Protocol):
         """The items as the model reads them."""
 
     def probabilities(self, items: Any, /) -> np.ndarray:
-        """(N, C) float32 of items, or of what `encode` gives."""
+        """(N, C) float32 for items, or for what `encode` returned."""
 
     def present(self, probabilities: np.ndarray, *args: Any, **kwargs: Any) -> list[Any]:
         """The results from probabilities."""
 
     def of_rows(self, rows: Dataset, progress: bool = False) -> np.ndarray:
-        """(N, C) float32 of the rows of a corpus."""
+        """(N, C) float32 for the rows of a corpus."""
 
     def of_items(self, items: Sequence[Any], /, top_k: int | None = None) -> tuple[list[Any], Unread]:
-        """The results of the items of a file, at most `top_k` for each unit."""
+        """The results for the items of a file, at most `top_k` for each unit."""
 
     def check_top_k(self, top_k: int | None, /) -> None:
         """ValueError for a `top_k` that `of_items` does not take."""
@@ -282,7 +282,7 @@ class LabelPredictor(AnyPredictor, Protocol):
 
 
 def _none(*args: Any, **kwargs: Any) -> Any:
-    """Default for functions that a task need not have."""
+    """The default of functions that a task need not have."""
 
 
 def _nothing(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -292,69 +292,73 @@ def _nothing(*args: Any, **kwargs: Any) -> dict[str, Any]:
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """
-    A task: what its models read and give, and how.
+    A task: what its models read and return, and the functions that train, run and publish them.
 
     Attributes:
         name: name of the task and of its pipeline.
-        reads: what a model reads and a corpus holds, in the plural ("texts").
+        reads: what a model reads and a corpus holds, a word in the plural ("texts").
         corpora: its corpora. The rows of one's own files may belong to a more special task, see `columns`.
         columns: columns that all its rows have and rows of more general tasks lack.
         labelled: whether the rows have labels.
         selects_labels: whether its models choose labels (and do not write in a given emotion).
         model_types: the model types that recipes may name.
-        recipe_fields: fields of a recipe that are for this task alone.
-        headline: figures that tables show, the most used first; the metric that selects and published ones come before them.
+        recipe_fields: fields of a recipe that only this task uses.
+        headline: figures that tables show, the most used first. The metric that selects and published ones come before them.
         stock: whether a recipe without `model_type` trains the base model's own classifier on these rows.
         auto_class: the class of transformers that loads a checkpoint.
         predictor_class: the name of its predictor in `hf_emotion`; None: its models predict nothing here.
-        owns: a model's configuration -> whether a model with this configuration belongs to this task (later tasks are asked first).
+        owns: a model's configuration -> whether a model with this configuration belongs to this task (later tasks are asked
+            first).
         ran: metrics.json of a run of a stock model -> whether that run is of this task (later tasks are asked first).
-        file_columns: where the items of a file are; None where `predict` reads no files for it.
-        command: the command that answers with its models.
-        predictor_options: what the predictor takes beside the arguments of all predictors ("taxonomy", "add_labels").
-        options: what `answer` takes ("top_k", "targets").
-        settings: what `evaluate` takes.
+        file_columns: how files hold its items; None if `predict` reads no files for it.
+        command: the command that runs its models.
+        predictor_options: the arguments that only its predictor takes ("taxonomy", "add_labels").
+        options: the arguments that `answer` takes ("top_k", "targets").
+        settings: the arguments that `evaluate` takes.
 
     Rows (`rows.py`; N counts what is predicted: rows, or the turns of dialogues):
         texts: rows -> the whole text of each.
-        counted_texts: rows -> {text: how often it stands there}, by which duplicates are found; None: each row counts.
+        counted_texts: rows -> {text: how often it occurs}, to find duplicates; None: each row counts.
         held_out_texts: rows -> for each row the text that no training row may share after `dedupe`; None: the whole text.
-        gold: rows -> (N, C) int8 of 0 and 1 where a row may have several labels, else (N,) int64 class ids, -1 where there is none;
-            None for rows without labels.
+        gold: rows -> (N, C) int8 of 0 and 1 if a row may have several labels, else (N,) int64 class ids, -1 for no label; None for
+            rows without labels.
         units: rows -> the N ids and texts.
-        as_texts: rows -> rows that a classifier of texts reads; None: there are none.
-        contexts: rows -> what metrics.json calls "contexts".
+        as_texts: rows -> rows that a classifier of texts reads; None: a classifier cannot read them.
+        contexts: rows -> the entry "contexts" of metrics.json.
 
     Training (`building.py`, `card.py`):
-        complete: recipe -> fields of `model_config` that a recipe gets unless it names them.
+        complete: recipe -> fields of `model_config` that the recipe gets unless it sets them.
         check_recipe: (recipe); raises ValueError for fields that do not fit each other.
         over_base_model: recipe -> the recipe, with the model type that fits its base model.
-        warn: (training rows, label names, which of them occur); logs what will go wrong.
-        arguments: recipe -> fields of TrainingArguments beside those of every run; default: the metric of the corpus selects.
+        warn: (training rows, label names, which of them occur); logs problems of the rows.
+        arguments: recipe -> fields of TrainingArguments besides those of every run; default: the corpus' metric selects the epoch.
         parts: (recipe, splits) -> a `Part` for each model of the run; None: one model, on all rows.
         prepare: (recipe, splits, fields of the part, first) -> `Prepared`; `first` is `TrainingArguments.main_process_first`.
-        finish: (recipe, run, trainer, prepared, splits, folder) -> `HeldOut`, or None. All processes call it; the first one writes the
-            checkpoint into `folder`, which is None in the others. It adds figures to `run`.
+        finish: (recipe, run, trainer, prepared, splits, folder) -> `HeldOut`, or None. All processes call it; the first one
+            writes the checkpoint into `folder`, which is None in the others. It adds figures to `run`.
         card: (run folder, recipe, metrics.json, the entry of its best seed) -> `Card`.
 
     Prediction (`predictor.py`, `showing.py`, `evaluating.py`):
-        predictor: (model, tokenizer, max_length=..., **predictor_options) -> its predictor, a `LabelPredictor` where its models choose labels.
+        predictor: (model, tokenizer, max_length=..., **predictor_options) -> its predictor, a `LabelPredictor` if its models
+            choose labels.
         exported: folder -> the exported model of a predictor.
-        answer: (predictor, lines, **options) -> `Answer`; None: it has another command than `predict`. Unless its items are grouped, it also
-            takes `stream`: the lines are a part of those to come, so that each is shown alike whatever their number, and nothing is warned of.
+        answer: (predictor, lines, **options) -> `Answer`; None: it has another command than `predict`. Unless its items are
+            grouped, it also takes `stream`: more lines will follow, so the layout must not depend on their number, and no
+            warning is given.
         loader_options: (predictor, corpus) -> options that the corpus' loader gets unless they are given.
         evaluate: (predictor, corpus name, split, data_dir, options of the loader, **settings) -> figures.
-        figures: (this task, figures, corpus name, split, all_figures) -> what a terminal shows of them: all, or those that matter.
-        aspect_errors: (metrics.json, row ids, label names, (N,) gold and (N,) predicted class ids) -> "aspects" of the analysis of a run;
-            None: the rows have no aspects.
+        figures: (this task, figures, corpus name, split, all_figures) -> lines and tables for a terminal: all figures, or the
+            headline.
+        aspect_errors: (metrics.json, row ids, label names, (N,) gold and (N,) predicted class ids) -> the entry "aspects" in
+            the analysis of a run; None: the rows have no aspects.
 
     Explanation (`explaining.py`, `guidance.py`, `page.py`):
-        explains: which arguments of `explain` it takes.
-        explain: (predictor, text, merge=..., those that are given) -> `Explained`; None: its models cannot be explained here.
+        explains: the arguments of `explain` that it takes.
+        explain: (predictor, text, merge=..., the given ones of these arguments) -> `Explained`; None: no explanations here.
         row_questions: (predictor, rows) -> a list with a `Question` for each row whose words `faithfulness` may rank.
-        word_scores: (predictor, reading, label, method) -> (words,) for such a question; None: it ranks no words.
-        guidance: metrics.json of a run -> a function, (run, split, data_dir) -> "context_guidance" of its analysis; None: contexts
-            do not guide its model.
+        word_scores: (predictor, reading, label, method) -> (words,) scores for such a question; None: it ranks no words.
+        guidance: metrics.json of a run -> a function (run, split, data_dir) -> the entry "context_guidance" of its analysis; None:
+            contexts do not guide its model.
         page: predictor -> `Page`; None: `demo` does not show its models.
         remote: (`hf_emotion.runtime.remote.Client`, taxonomy=...) -> what `predict` asks in the place of a predictor; `taxonomy` only where
             `predictor_options` has it. None: no command asks a service for it.

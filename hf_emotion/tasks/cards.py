@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a task says in the model card of a run, and what all cards say alike. `hf_emotion.reports.card` writes them."""
+"""
+What a task writes into the model card of a run, and the text that all cards share. `hf_emotion.reports.card` writes the
+file.
+"""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -13,12 +16,12 @@ from ..runtime.base_models import HUB_IDS
 from .base import Corpus
 
 
-MODEL = "PATH_OR_REPO"  # how a card calls its model until it is published
+MODEL = "PATH_OR_REPO"  # stands for the model's name until it is published
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure for the Hub's index: the type of its metric there, its name and its value."""
+    """A figure for the Hub's index: the Hub's type for the metric, its name and its value."""
 
     type: str
     name: str
@@ -28,14 +31,14 @@ class Figure:
 @dataclass(frozen=True, kw_only=True)
 class Card:
     """
-    What a task says of a run.
+    A task's text about a run.
 
     Attributes:
         pipeline_tag, tags, metrics: for the Hub.
-        corpora: names of those that the model was trained on.
+        corpora: names of the corpora that the model was trained on.
         task_type: the task of the figures, as the Hub names it.
-        figures: those of the part that `measured_split` names.
-        about: what the model is.
+        figures: the figures of the part that `measured_split` names.
+        about: a paragraph on what the model is.
         sections: title -> paragraphs, tables and code, in Markdown.
     """
 
@@ -55,7 +58,7 @@ def measured_split(report: dict[str, Any]) -> str:
 
 
 def best_run(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The seed that was best on the development split, whose weights stand for the run; generators are compared by perplexity."""
+    """The entry of the seed that was best on the development split (generators: by perplexity). Its weights stand for the run."""
     if "teacher_forcing" in runs[0].get("validation", {}):
         return min(runs, key=lambda run: run["validation"]["teacher_forcing"]["perplexity"])
     sign = -1 if str(runs[0].get("selected_by")).endswith(LOWER_IS_BETTER) else 1
@@ -63,7 +66,7 @@ def best_run(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def languages_of(corpora: Iterable[Corpus]) -> str | list[str] | None:
-    """The languages of a model trained on these corpora, as the metadata of a card has them; None if one of them does not say."""
+    """The languages of a model trained on these corpora, for the metadata of a card; None if a corpus does not name its own."""
     found = [corpus.languages for corpus in corpora]
     if not all(found):
         return None
@@ -72,7 +75,7 @@ def languages_of(corpora: Iterable[Corpus]) -> str | list[str] | None:
 
 
 def base_names(recipe: Recipe) -> tuple[str | None, str]:
-    """The base model on the Hub, None where it is no such model, and the name that it is called by."""
+    """The base model's Hub id (None if it is not on the Hub), and its name for readers."""
     base = HUB_IDS.get(recipe.base_model, recipe.base_model)
     if Path(base).is_absolute() or Path(base).exists():  # a path on one's own disk means nothing to others
         return None, Path(base).name
@@ -80,14 +83,14 @@ def base_names(recipe: Recipe) -> tuple[str | None, str]:
 
 
 def terms_of(recipe: Recipe, corpus: Corpus) -> str:
-    """The terms of a corpus; of one's own files those that the recipe names."""
+    """The terms of a corpus; for one's own files the terms that the recipe names."""
     named = [f"licence {recipe.data_license}"] if recipe.data_license else []
     named += [plain(recipe.data_terms)] if recipe.data_terms else []
     return "; ".join(named) if named and corpus.own_files else corpus.terms
 
 
 def plain(name: str) -> str:
-    """A name from a corpus or a recipe as text of a card: no HTML, no new column or line."""
+    """A name from a corpus or a recipe, escaped for a card: no HTML, no new column or line."""
     return " ".join(html.escape(name, quote=False).replace("|", "\\|").split())
 
 
@@ -132,10 +135,10 @@ def training(
 
     Args:
         best: the seed whose weights lie in the folder.
-        data: the corpus, and what the numbers after it count.
-        repeated: what is counted as a duplicate.
+        data: the corpus, and what its numbers of rows count.
+        repeated: what counts as a duplicate.
         start: what was trained.
-        chosen: the epoch that was chosen.
+        chosen: which epoch was chosen.
         cut: how long a text may be.
     """
     rows = ", ".join(f"{split} {rows:,}" for split, rows in report["rows"].items())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of any task."""
+"""Loads checkpoints of any task."""
 
 import copy
 from pathlib import Path
@@ -27,10 +27,11 @@ def load_any(
 def load_for(
     task: Task, checkpoint: Any, tokenizer: Any, device: "str | torch.device | None", dtype: str | None
 ) -> tuple[Any, Any]:
-    """The same; ValueError for a checkpoint of another task."""
+    """As `load_any`, for one task; ValueError for a checkpoint of another task."""
     model, tokenizer = load_any(checkpoint, tokenizer, device, dtype)
     config = copy.copy(model.config)
-    config.architectures = [type(model).__name__]  # a new model's names the class of the weights that it started from
+    # the config of a new model names the class of the weights that it started from
+    config.architectures = [type(model).__name__]
     found = task_of(config)
     if found is not task:
         name = checkpoint if isinstance(checkpoint, str | Path) else f"the {model.config.model_type!r} model"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cards of classifiers say alike."""
+"""The text that the cards of classifiers share."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -68,11 +68,11 @@ def classifier_card(
         recipe: what was run.
         report: content of metrics.json.
         best: the seed whose weights lie in the folder.
-        about, use: what the model is, and how to call it.
-        indexed: the metrics for the Hub, for each way to decide.
+        about, use: paragraphs on what the model is, and on how to call it.
+        indexed: the metrics for the Hub, for each kind of decision.
         reads, gives: texts and labels, in the plural.
-        rows: what the corpus is counted in.
-        each: what is cut to `max_length`, where it is not the text.
+        rows: what the numbers of the corpus count.
+        each: what is cut to `max_length`, if it is not the text.
         contexts: paragraphs after the labels.
         limit: a further limit.
     """
@@ -107,7 +107,7 @@ def classifier_card(
         tags=[tag, "hf-emotion", *([recipe.model_type] if recipe.model_type else [])],
         metrics=["f1"],
         corpora=[recipe.dataset],
-        task_type="text-classification",  # also of the turns of a dialogue
+        task_type="text-classification",  # includes the turns of a dialogue
         figures=[
             Figure("f1" if "f1" in metric else metric, f"{metric} ({_decision(recipe, kind)})", values["mean"])
             for kind, metrics in report["summary"][split].items()
@@ -142,7 +142,7 @@ def _results(recipe: Recipe, report: dict[str, Any]) -> list[str]:
 
 
 def _thresholds(best: dict[str, Any]) -> dict[str, list[str]]:
-    """The section on thresholds, where labels have some."""
+    """The section on thresholds, if labels have any."""
     if "thresholds" not in best:
         return {}
     split = "test" if "test" in best else "validation"

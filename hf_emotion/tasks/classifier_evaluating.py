@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classifiers measured on a corpus."""
+"""Measures classifiers on a corpus."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ def rows_for(
     The rows of a split that a classifier can be measured on, their label names, and the gold labels.
 
     Raises:
-        ValueError: no such split; rows of another task; labels of the corpus and of the model that differ.
+        ValueError: no such split; the rows are for another task; the labels of corpus and model differ.
     """
     rows = load_split(dataset, split, data_dir, **options)
     read = rows_for_task(predictor.task, rows)
@@ -67,7 +67,7 @@ def result_of(
     decisions: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """
-    What `evaluate` gives: "rows" (those with a label, or that may have several), "labels", and "metrics" as `at_thresholds` says.
+    The result of `evaluate`: "rows" (the number of measured rows), "labels", and "metrics", see `at_thresholds`.
     """
     rows = int((gold >= 0).sum()) if decisions is None else len(gold)
     figures = at_thresholds(dataset, gold, probabilities, names, threshold, decisions)
@@ -75,7 +75,7 @@ def result_of(
 
 
 def figures(task: Task, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
-    """What a terminal shows of `metrics`."""
+    """The table of `metrics` for a terminal."""
     kinds = {
         kind: {name: value for name, value in values.items() if isinstance(value, float)}
         for kind, values in result["metrics"].items()

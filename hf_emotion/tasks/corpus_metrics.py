@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictions, measured by the metrics that their corpus names."""
+"""Measures predictions by the metrics that their corpus names."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from . import corpus_of
 
 def single_label(corpus: str, labels: np.ndarray, probabilities: np.ndarray, label_names: Sequence[str]) -> dict:
     """
-    The metrics that the corpus names. Rows without label (-1) are left out of the first one.
+    The metrics that the corpus names. The first one leaves out rows without a label (-1).
 
     Raises:
         ValueError: see `classification`; no row has a label.

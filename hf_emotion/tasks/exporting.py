@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How checkpoints become ONNX graphs, and how those are compared with torch.
+Writes checkpoints as ONNX graphs, and compares the graphs with torch.
 
-"Model" is here what `Exporter.load` gives, a predictor or the like, with the attributes `model` and `tokenizer`; "items" are what its task
-predicts: texts, dialogues, contexts. Shapes: N rows, C labels.
+Here "model" means what `Exporter.load` returns, a predictor or the like, with the attributes `model` and `tokenizer`; "items" are
+what its task predicts: texts, dialogues, contexts. Shapes: N rows, C labels.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 
-EXAMPLE = "a day at home"  # graphs must be made from more than one token
+EXAMPLE = "a day at home"  # a graph must be traced with more than one token
 
 
 def distinct_texts(rows: "Dataset") -> list[str]:
@@ -36,18 +36,19 @@ def filled(lines: Sequence[str]) -> list[str]:
 @dataclass(frozen=True, kw_only=True)
 class Exporter:
     """
-    What the export of a task's checkpoints calls.
+    The functions by which the checkpoints of a task are exported.
 
     Attributes:
         load: checkpoint -> the model.
-        load_exported: folder -> the same with the exported graphs.
-        write: (model, folder) -> the paths of the graphs that it writes there; it may write other files that the exported model needs
-            beside configuration and tokenizer.
-        compare: (model, exported model, items) -> what parity.json says of them: "texts", "batch_sizes", "lengths", "rows", "labels",
+        load_exported: folder -> the model with the exported graphs.
+        write: (model, folder) -> the paths of the graphs that it writes there; it may also write other files that the
+            exported model needs, besides configuration and tokenizer.
+        compare: (model, exported model, items) -> their entry in parity.json: "texts", "batch_sizes", "lengths", "rows", "labels",
             "largest_logit", "max_logit_difference", "other_decisions".
-        works: (model, exported model, items) -> the same work by each of the two, as functions without arguments, which are timed.
-        timed: the number of items of this work, at most.
-        measured: whether `evaluate` measures what is exported.
+        works: (model, exported model, items) -> two functions without arguments, which do the same work with each model, to
+            be timed.
+        timed: the maximum number of items for this work.
+        measured: whether `evaluate` can measure an exported model.
         of_rows: rows of the task -> items.
         of_texts: distinct texts -> items.
         of_lines: lines of a file, stripped -> items.
@@ -72,7 +73,7 @@ def classifier_exporter(
     **fields: Any,
 ) -> Exporter:
     """
-    The exporter of a task whose predictors give logits.
+    The exporter for a task whose predictors give logits.
 
     Args:
         load: a checkpoint or exported folder -> its predictor.
@@ -99,8 +100,8 @@ def write_classifier(
     outputs: Sequence[str] = ("logits",),
 ) -> list[Path]:
     """
-    Write one graph, from the model's inputs to its outputs; it is traced with `example`, several items. `complete`: the inputs that the
-    predictor gives -> those of the graph.
+    Write one graph, from the model's inputs to its outputs. It is traced with the items in `example`. `complete` turns the
+    predictor's inputs into those of the graph.
     """
     model = predictor.model
     with recording(predictor) as calls:
@@ -126,7 +127,7 @@ def compare_classifiers(
                 run(one, [item], False)
         calls.append(recorded)
     first = [next(iter(inputs.values())) for inputs, _ in calls[0]]
-    # Padding behind dialogues has logits without meaning, but the same ones in both.
+    # Padding after a dialogue has meaningless logits, but both models give the same.
     sizes = (-1, predictor.model.config.num_labels)
     ours, theirs = (torch.cat([logits.reshape(sizes) for _, logits in recorded]) for recorded in calls)
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cards of models that write say alike."""
+"""The text that the cards of generators share."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,17 +23,17 @@ def generator_card(
     sections: Mapping[str, Sequence[str]] = {},
 ) -> Card:
     """
-    The card of a model that writes, measured by its perplexity.
+    The card of a generator, which is measured by its perplexity.
 
     Args:
         recipe: what was run.
         report: content of metrics.json.
         best: the seed whose weights lie in the folder.
-        corpora: names of those that it was trained on.
-        about, use: what the model is, and how to call it.
+        corpora: names of the corpora that it was trained on.
+        about, use: paragraphs on what the model is, and on how to call it.
         measured: what the perplexity measures, for the Hub.
         each: what is cut to `max_length`.
-        sections: further ones.
+        sections: further sections.
     """
     perplexity = report["summary"][measured_split(report)]["teacher_forcing"]["perplexity"]["mean"]
     rows = [[name, mean_std(kinds["teacher_forcing"]["perplexity"])] for name, kinds in report["summary"].items()]

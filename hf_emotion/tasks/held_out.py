@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a classifier predicts for the development and the test part: thresholds, temperature, figures, and their files."""
+"""Predicts the development and the test part with a trained classifier: thresholds, temperature, figures, and their files."""
 
 import json
 from collections.abc import Callable
@@ -29,11 +29,11 @@ def finish_classifier(
     save: Callable[[Path], Any] | None = None,
 ) -> HeldOut:
     """
-    What a task does after the training of a classifier: predict the development and the test part, and write it all.
+    Predict the development and the test part with a trained classifier, and write the results and the checkpoint.
 
     Args:
-        predictor: of the trained model.
-        recipe, run, splits, folder: see `Task.finish`; this is the first process.
+        predictor: the predictor with the trained model.
+        recipe, run, splits, folder: see `Task.finish`; only the first process calls this.
         save: writes the checkpoint into a folder; default: model and tokenizer.
     """
     model, tokenizer = predictor.model, predictor.tokenizer
@@ -63,7 +63,7 @@ def held_out(
 
     Args:
         probabilities: part -> (N, C).
-        model: what predicted them; None: several models.
+        model: the model that predicted them; None: several models did.
         save: writes the checkpoint into a folder.
     """
     names = label_names(splits["train"])
@@ -79,7 +79,7 @@ def held_out(
             gold["validation"][labelled], probabilities["validation"][labelled]
         )
     if model is not None:
-        # Not `temperature`, which transformers takes for an argument of `generate` and drops.
+        # Not named `temperature`: transformers takes that for an argument of `generate` and drops it.
         model.config.calibration_temperature = run.get("temperature")
         if thresholds is not None:
             model.config.thresholds = thresholds
@@ -117,7 +117,10 @@ def _write_predictions(
 
 
 def labelled_units(rows: Any, scores: np.ndarray | None = None) -> tuple[list[str], list[list[int]], list[str], Any]:
-    """Ids, labels, texts and scores of the rows (turns) that have a label, or may have several, in the order of predictions.parquet."""
+    """
+    Ids, labels, texts and scores of the rows (turns) that have a label, or may have several, in the order of
+    predictions.parquet.
+    """
     task = task_of_rows(rows)
     gold, (ids, texts) = task.gold(rows), task.units(rows)
     if gold.ndim == 2:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Corpora by name."""
+"""Loads corpora by name."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def load_dataset_for(
     name: str, data_dir: str | Path | None = None, dedupe: bool = False, oversample: bool = False, **options
 ) -> datasets.DatasetDict:
     """
-    Load a corpus by name and report the texts that stand in more than one split.
+    Load a corpus by name and report the texts that occur in more than one split.
 
     Args:
-        name: one of the names in `hf_emotion.tasks.corpora()`; "files" ("dialogue_files", "reply_files") for one's own texts (dialogues, pairs of
-            context and reply) in CSV, TSV, JSONL or Parquet.
+        name: one of the names in `hf_emotion.tasks.corpora()`; "files" ("dialogue_files", "reply_files") for one's own texts
+            (dialogues, pairs of context and reply) in CSV, TSV, JSONL or Parquet.
         data_dir: local folder with the corpora; for one's own files the folder or file itself. None: the folder that the
-            environment variable HF_EMOTION_DATA names, or else the Hub (the addresses that the loaders name).
-        dedupe: remove from train what is in validation or test; for replies, every pair whose context is there.
-        oversample: repeat training rows until all classes are equally large (after `dedupe`, train alone).
+            environment variable HF_EMOTION_DATA names, or else the Hub (or the addresses in the loaders' docstrings).
+        dedupe: remove rows from train whose text (for replies: whose context) is in validation or test.
+        oversample: repeat training rows until all classes are equally large (after `dedupe`; only in train).
         **options: arguments of the loader, e.g. `taxonomy="ekman"` or `label_separator=","`.
 
     Returns:
-        `DatasetDict` with the columns `id`, `text`, `labels`; for aspects also `aspect`, `auxiliary`, `context_id` and, if there are
-        targets, `target`; for dialogues `id`, `utterances`, `speakers`, `labels` (lists); for replies `id`, `context`, `reply`,
-        `labels`; for conversations `id` and `turns`.
+        `DatasetDict` with the columns `id`, `text`, `labels`; for aspects also `aspect`, `auxiliary`, `context_id` and, if
+        there are targets, `target`; for dialogues `id`, `utterances`, `speakers`, `labels` (lists); for replies `id`,
+        `context`, `reply`, `labels`; for conversations `id` and `turns`.
 
     Raises:
         ValueError: unknown name or option; malformed rows; `dedupe` leaves no training row.
@@ -75,7 +75,7 @@ def load_dataset_for(
 
 
 def load_split(name: str, split: str, data_dir: str | Path | None = None, **options) -> datasets.Dataset:
-    """One split of a corpus, see `load_dataset_for`. A single file of one's own is taken whole, whatever `split` says."""
+    """One split of a corpus, see `load_dataset_for`. A single file of one's own is loaded whole, whatever `split` says."""
     alone = corpus_of(name).own_files and data_dir is not None and Path(data_dir).is_file()
     if alone:
         if split != "test":
@@ -110,10 +110,10 @@ def _fits(value: Any, hint: Any) -> bool:
     """Whether a value is of the type of a loader's argument."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
-        return isinstance(value, str)  # the loader says which one it may be
+        return isinstance(value, str)  # the loader checks which values are allowed
     if origin is types.UnionType:
         return any(_fits(value, part) for part in parts)
-    if origin is Sequence:  # of strings; the loader has its own message for a string alone
+    if origin is Sequence:  # a list of strings; the loader has its own message for a single string
         return isinstance(value, str) or (
             isinstance(value, list | tuple) and all(_fits(item, *parts) for item in value)
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perplexity from the losses of tokens, and what follows a training that is measured by it."""
+"""Computes perplexity from the losses of tokens, and measures the model after a training."""
 
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ def padded(rows: list[list[int]], value: int) -> torch.Tensor:
 
 def token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
     """
-    (B, T, V), (B, T) -> (B, 2): the sum of the tokens' losses of each row and their number. The Trainer's `eval_loss` is a mean
-    over batches, which weighs the tokens of short replies more, and is smoothed where training is.
+    (B, T, V), (B, T) -> (B, 2): for each row the sum of its tokens' losses and their number. The Trainer's `eval_loss` would
+    not do: it is a mean over batches, in which tokens of short replies weigh more, and it has label smoothing if training has.
     """
     logits = logits[0] if isinstance(logits, tuple) else logits
     losses = F.cross_entropy(logits.float().transpose(1, 2), labels, ignore_index=-100, reduction="none")
@@ -41,13 +41,13 @@ def finish(
     recipe: Recipe, run: dict[str, Any], trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
 ) -> None:
     """
-    Put the perplexities of the development and the test part into `run`: per token of the tokenizer, the end of each reply included.
-    Write the checkpoint into `folder`.
+    Put the perplexities of the development and the test part into `run`: per token of the tokenizer, the end of each reply
+    included. Write the checkpoint into `folder`.
     """
     run["parameters"] = prepared.model.num_parameters()
     encoded: dict[str, Dataset] = prepared.rest
     for split, rows in encoded.items():
-        # Not `evaluate`, after which early stopping would look for a metric of the development split.
+        # Not `evaluate`: after it, early stopping would look for a metric of the development split.
         measured = trainer.predict(rows, metric_key_prefix=split).metrics
         run[split] = {"teacher_forcing": {name: measured[f"{split}_{name}"] for name in ("perplexity", "tokens")}}
     model = trainer.whole_model()

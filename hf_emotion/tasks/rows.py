@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a corpus, whatever its task: gold labels, and texts that stand twice."""
+"""Gold labels and duplicates in the rows of a corpus of any task."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from . import Task, task_of_rows
 
 def label_matrix(rows: Dataset) -> np.ndarray:
     """
-    Gold labels: (N, C) of 0 and 1, int8, for multi-label data; (N,) class ids, int64, for single-label data, for dialogues those
-    of all utterances, -1 where there is none.
+    Gold labels: (N, C) of 0 and 1, int8, for multi-label data; (N,) class ids, int64, for single-label data; for dialogues the ids
+    of all utterances, -1 for no label.
 
     Raises:
-        ValueError: rows without labels.
+        ValueError: the rows have no labels.
     """
     gold = task_of_rows(rows).gold(rows)
     if gold is None:
@@ -27,7 +27,10 @@ def label_matrix(rows: Dataset) -> np.ndarray:
 
 
 def rows_for_task(task: Task, rows: Dataset) -> Dataset | None:
-    """The rows as models of a task read them; None where they do not. A classifier of texts reads the replies of a corpus of replies."""
+    """
+    The rows as models of a task read them; None if they cannot. A classifier of texts reads the replies of a corpus of
+    replies.
+    """
     found = task_of_rows(rows)
     if found is task:
         return rows
@@ -47,9 +50,9 @@ def class_counts(rows: Dataset) -> dict[str, int]:
 
 def duplicates_between_splits(splits: DatasetDict) -> dict[str, int]:
     """
-    Number of distinct texts (whole dialogues, pairs of context and reply) that stand in both splits, for each pair of splits
-    ("train & test": 32), and repeated rows within a split ("repeated in train"); for aspect data repeated sentences, since a
-    sentence has a row for each of its aspects.
+    For each pair of splits the number of distinct texts (whole dialogues, pairs of context and reply) in both ("train &
+    test": 32), and for each split the number of repeated rows ("repeated in train"). Aspect data count repeated sentences,
+    since a sentence has a row for each of its aspects.
     """
     texts = {split: _counted_texts(rows) for split, rows in splits.items()}
     names = list(texts)
@@ -66,7 +69,7 @@ def _counted_texts(rows: Dataset) -> Counter[str]:
 
 
 def remove_duplicates(splits: DatasetDict) -> DatasetDict:
-    """Remove from train every row whose text (dialogue, context of a reply) stands in validation or test."""
+    """Remove every row from train whose text (dialogue, context of a reply) is in validation or test."""
     task = task_of_rows(splits["train"])
     texts = task.held_out_texts or task.texts
     held_out = {text for split, rows in splits.items() if split != "train" for text in texts(rows)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classifiers of texts, with or without aspects: from a recipe to a model, and rows as it reads them."""
+"""Builds classifiers of texts, with or without aspects, and encodes rows for their training."""
 
 import difflib
 import logging
@@ -57,16 +57,16 @@ def build_classifier(
 
     Args:
         base_model: an encoder, or a trained classifier. A classifier with the same labels (and aspects, and model type) is
-            trained further as a whole; of any other only the encoder is kept.
-        model_type: a model type of ours, or None for the stock class of the base model.
+            trained further as a whole; from any other classifier only the encoder is kept.
+        model_type: one of our model types, or None for the stock class of the base model.
         model_config: further fields of the configuration.
         class_counts: training rows per label, for the class-balanced loss.
-        label_texts: words for labels whose names say nothing to the tokenizer.
+        label_texts: words for labels whose names mean nothing to the tokenizer.
         contexts: `aspects`, `targets` and `target_texts` of targeted sentiment data, kept in the config.
-        frequencies: share of the training rows with each label, where the head's bias may start.
+        frequencies: share of the training rows with each label; the head's bias may start from it.
 
     Raises:
-        ValueError: a base model of another architecture; a model type that does not fit the data.
+        ValueError: the base model has another architecture; the model type does not fit the data.
     """
     names = dict(enumerate(label_names))
     fields = {
@@ -96,7 +96,9 @@ def build_classifier(
                     f"`base_model` {base_model!r} does not fit `model_type` {model_type!r}: {error}"
                 ) from error
             fields |= {"class_counts": class_counts} if contexts is None else contexts
-            if hasattr(config_class(), "tfidf_gating"):  # the gate of a trained base model is not that of this corpus
+            if hasattr(
+                config_class(), "tfidf_gating"
+            ):  # the gate of a trained base model was fitted to another corpus
                 fields.setdefault("tfidf_gating", "none")
             if any_encoder:
                 model = read_model(
@@ -123,7 +125,7 @@ def _start_labels(
     label_texts: Mapping[str, str],
     frequencies: Sequence[float] | None,
 ) -> None:
-    """The starts of the label vectors and of the head's bias, as the configuration of the model says."""
+    """Set the start of the label vectors and of the head's bias, as the model's configuration says."""
     unknown = sorted(set(label_texts) - set(label_names))
     if unknown:
         raise ValueError(f"`label_texts` names labels that the corpus does not have: {unknown}.")
@@ -142,7 +144,7 @@ def _start_labels(
 def _stock_classifier(
     path: str, fields: dict[str, Any], model_config: dict, contexts: Mapping[str, list[str] | None] | None
 ) -> PreTrainedModel:
-    """The stock classifier of a base model; contexts and gate are kept in its config, which does not know them."""
+    """The stock classifier of a base model; contexts and gate are stored in its config as extra fields."""
     base = read_config(path)
     kept: dict[str, Any] = {} if contexts is None else {**contexts, "auxiliary_sentence": False}
     kept["tfidf_gating"] = "none"
@@ -174,13 +176,13 @@ def _stock_classifier(
 @torch.no_grad()
 def renew_pooler(model: PreTrainedModel) -> None:
     """
-    A new start for BERT's pooler: weights N(0, 1/d), which keep the variance of what they read, and bias 0.
+    Give BERT's pooler a new start: weights N(0, 1/d), which keep the variance of their input, and bias 0.
 
-    The packaged MiniLM was trained with mean pooling. The pooler beside it is an untrained one whose weights have a standard deviation
-    of 0.009 (1/√d is 0.051): the stock classifier behind it sees values near 0 and hardly learns GoEmotions. Models of aspects learn
-    with it (QACG-BERT better than with a new one, on one seed of SentiHood) and keep it.
+    The packaged MiniLM was trained with mean pooling. Its pooler is untrained; the weights have a standard deviation of 0.009
+    (1/√d is 0.051), so the stock classifier after it sees values near 0 and hardly learns GoEmotions. Models of aspects do
+    learn with this pooler (QACG-BERT better than with a new one, on one seed of SentiHood) and keep it.
     """
-    generator = torch.Generator().manual_seed(torch.initial_seed())  # what is drawn after this stays as it was
+    generator = torch.Generator().manual_seed(torch.initial_seed())  # random numbers drawn after this do not change
     dense = model.bert.pooler.dense
     torch.nn.init.normal_(dense.weight, std=dense.in_features**-0.5, generator=generator)
     torch.nn.init.zeros_(dense.bias)
@@ -195,10 +197,10 @@ def tokenize(
     windows: Windowing | None = None,
 ) -> Dataset:
     """
-    Columns `length`, `labels`, and what the model reads: those of `encode_texts`, with the auxiliary sentence as second segment
-    where the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, or read in `windows`, and then each value is
-    a list with one for each window; one warning counts those that were cut, and another the texts with much that the tokenizer does
-    not know.
+    The columns `length` and `labels`, and the model's inputs: those of `encode_texts`, with the auxiliary sentence as second
+    segment if the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, or read in `windows`; then
+    each value is a list with an entry for each window. One warning counts the cut texts, another the texts with much that the
+    tokenizer does not know.
     """
     auxiliary = ["auxiliary"] if getattr(config, "auxiliary_sentence", False) else []
 
@@ -225,7 +227,7 @@ def tokenize(
 
 
 def _grouped(rows: Sequence[list], documents: Sequence[int]) -> list[list[list]]:
-    """Rows of windows -> for each text those of its windows."""
+    """Group the rows of windows by their text."""
     grouped: list[list[list]] = [[] for _ in range(documents[-1] + 1)]
     for row, document in zip(rows, documents, strict=True):
         grouped[document].append(row)
@@ -236,13 +238,13 @@ def make_collator(
     tokenizer: PreTrainedTokenizerBase, num_labels: int, multi_label: bool
 ) -> Callable[[list[dict]], dict]:
     """
-    A collator that pads to the longest row of the batch and makes labels (B, C) float, or (B,) int64 for single-label data. Rows in
-    windows become rows of windows, with `document_ids`.
+    A collator that pads to the longest row of the batch and makes labels (B, C) float, or (B,) int64 for single-label data.
+    Rows in windows become rows of windows, with `document_ids`.
     """
 
     def collate(rows: list[dict]) -> dict:
         labels = [row["labels"] for row in rows]
-        # The first of them, by which the Trainer counts the rows.
+        # The Trainer counts rows by the first column.
         batch: dict[str, Any] = {
             "labels": torch.from_numpy(multi_hot(labels, num_labels)).float() if multi_label else torch.tensor(labels)
         }
@@ -274,8 +276,8 @@ def prepare_classifier(
     Args:
         contexts: the contexts of targeted sentiment, for the model's configuration.
         gate: the TF-IDF gate of the texts.
-        alone: whether the rows are those of one context, for which the metrics of the corpus mean nothing.
-        check: (tokenizer, configuration, max_length); ValueError where they do not fit.
+        alone: whether the rows belong to a single context, for which the metrics of the corpus are not defined.
+        check: (tokenizer, configuration, max_length); raises ValueError if they do not fit.
         windows: how texts that are longer than `max_length` are trained on; None: they are cut.
     """
     names, gold = label_names(splits["train"]), label_matrix(splits["train"])
@@ -321,7 +323,10 @@ def prepare_classifier(
 
 
 def base_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
-    """The tokenizer of a recipe's base model. It keeps the recipe's `max_length`, so that predictions cut texts as the training did."""
+    """
+    The tokenizer of a recipe's base model. It keeps the recipe's `max_length`, so that predictions cut texts as the training
+    did.
+    """
     tokenizer = load_base_tokenizer(recipe.base_model)
     tokenizer.model_max_length = recipe.max_length
     return tokenizer

@@ -3,5 +3,5 @@
 
 
 def choices(run) -> dict[str, list[str]]:
-    """What is chosen beside the text: nothing."""
+    """What a user chooses besides the text: nothing."""
     return {}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Explanations of models that classify texts, alone or asked about a target and an aspect. Predictors have `model`, `tokenizer`,
-`max_length`, `gate`, `multi_label` and `warn_unread`.
+Explains models that classify texts, or the sentiment towards a target and an aspect in them. A predictor here is any object with
+`model`, `tokenizer`, `max_length`, `gate`, `multi_label` and `warn_unread`.
 
 Shapes: L tokens, C labels.
 """
@@ -41,17 +41,17 @@ from ..runtime.windows import Windowing, split_windows
 from .base import METHODS
 
 
-MATTERS = 0.2  # a label below a fifth of the best one's probability has no say
+MATTERS = 0.2  # labels below this share of the best one's probability are left out
 
 
 @dataclass(frozen=True)
 class Question:
     """
-    What a model is asked about a text.
+    A question to a model about a text.
 
     Attributes:
-        text: as the model reads it.
-        name: names the target and the aspect; None where the model is asked about the text alone.
+        text: the text as the model reads it.
+        name: the target and the aspect; None if the question is about the text as a whole.
         auxiliary: the second segment; None if there is none.
         context_id: the number of the context; None if there is none.
     """
@@ -65,7 +65,7 @@ class Question:
 def read_text(
     predictor: Any, question: Question, merge: Merge = "sum", windows: Windowing | None = None
 ) -> tuple[Reading, Unread]:
-    """A text as the model reads it, a long one in `windows` or else cut, and what it cannot read of it."""
+    """A text as the model reads it (a long one in `windows`, or else cut), and what the model cannot read of it."""
     tokenizer, config = predictor.tokenizer, predictor.model.config
     check_fast(tokenizer)
     segments = [[question.text]] if question.auxiliary is None else [[question.text], [question.auxiliary]]
@@ -110,8 +110,8 @@ def probabilities_of(predictor: Any, reading: Reading) -> np.ndarray:
 
 def chosen_labels(predictor: Any, probabilities: np.ndarray, labels: Sequence[str] | None, most: int) -> list[int]:
     """
-    The numbers of the named labels; or of at most `most`, the most probable one and those with at least `MATTERS` times its
-    probability.
+    The numbers of the named labels. By default the most probable label and those with at least `MATTERS` times its probability, at
+    most `most`.
     """
     if labels is not None:
         return check_names("labels", labels, label_names(predictor.model.config))
@@ -136,7 +136,7 @@ def row_axis(questions: Sequence[Question], what: str) -> str:
 
 
 def refuse_labels(model: PreTrainedModel, labels: Sequence[str] | None) -> None:
-    """ValueError for labels of an attention that all of them share."""
+    """ValueError if labels are given for an attention that all labels share."""
     if labels is not None:
         raise ValueError(
             f"`labels` cannot be used with the attention of a {model.config.model_type!r} model, which is the same "
@@ -145,7 +145,7 @@ def refuse_labels(model: PreTrainedModel, labels: Sequence[str] | None) -> None:
 
 
 def first_token_attention(model: PreTrainedModel, reading: Reading, *names: str) -> np.ndarray:
-    """(heads, L): the attention of the first token in the last layer, from the first of the outputs `names` that the model gives."""
+    """(heads, L): the attention of the first token in the last layer, from the first of the outputs `names` that the model has."""
     outputs = outputs_with_attention(model, reading)
     layers = next((outputs[name] for name in names if outputs.get(name)), None)
     if not layers:
@@ -159,8 +159,8 @@ def head_map(
     title: str, questions: Sequence[Question], readings: Sequence[Reading], found: Sequence[np.ndarray], merge: Merge
 ) -> tuple[HeatMap, str]:
     """
-    Heat map of the attention (heads, L) for each question, and a note on what is left out. Rows are the mean of the heads and, for a
-    single question, each head.
+    Heat map of the attention (heads, L) for each question, and a note on what is left out. Rows are the mean of the heads
+    and, for a single question, each head.
     """
     words = shared_words(readings)
     rows, values, elsewhere = [], [], []
@@ -205,7 +205,7 @@ def score_map(
     method: str,
     merge: Merge,
 ) -> tuple[list[HeatMap], list[str]]:
-    """Heat map and notes. Rows are labels: for each question those that are named, or else those that `chosen_labels` gives."""
+    """Heat map and notes. Rows are labels: for each question the named labels, or else the result of `chosen_labels`."""
     model, tokenizer = predictor.model, predictor.tokenizer
     words, names = shared_words(readings), label_names(model.config)
     rows, scores, values, gaps = [], [], [], []

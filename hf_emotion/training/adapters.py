@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training a LoRA adapter over a model instead of all its weights (Hu et al. 2022), with PEFT."""
+"""Trains a LoRA adapter over a model instead of all its weights (Hu et al. 2022), with PEFT."""
 
 import difflib
 import inspect
@@ -18,7 +18,7 @@ from ..runtime.base_models import HUB_IDS
 from ..runtime.loading import read_model
 
 
-FOLDER = "adapter"  # of a run folder; beside config.json and model.safetensors transformers would attach it to the merged model
+FOLDER = "adapter"  # subfolder of a run folder: beside config.json and model.safetensors transformers would attach it to the merged model
 TASK_TYPES = {
     "AutoModelForSequenceClassification": "SEQ_CLS",
     "AutoModelForTokenClassification": "TOKEN_CLS",
@@ -33,8 +33,8 @@ def with_adapter(model: PreTrainedModel, fields: dict[str, Any], auto_class: str
 
     Args:
         model: changed in place.
-        fields: of `peft.LoraConfig` (r, lora_alpha, target_modules, ...); all linear layers are adapted unless some are named. Beside
-            them `start_from`: a run folder that a training of all weights of the same model wrote, see `start_from`.
+        fields: the fields of `peft.LoraConfig` (r, lora_alpha, target_modules, ...); all linear layers are adapted unless some are
+            named. Also `start_from`: a run folder that a training of all weights of the same model wrote, see `start_from`.
         auto_class: the class of transformers that loads the model.
 
     Raises:
@@ -67,11 +67,11 @@ def with_adapter(model: PreTrainedModel, fields: dict[str, Any], auto_class: str
 @torch.no_grad()
 def start_from(adapted: Any, trained: Mapping[str, torch.Tensor], run: str) -> None:
     """
-    Start an adapter from what a training of all weights changed: the change of each adapted matrix in its best approximation of the
-    adapter's rank (truncated singular value decomposition, Eckart and Young 1936), new modules and biases as they were trained.
+    Start an adapter from what a training of all weights changed. Each adapted matrix gets the best approximation of its change at
+    the adapter's rank (truncated singular value decomposition, Eckart and Young 1936); new modules and biases are copied.
 
     Raises:
-        ValueError: weights of another model.
+        ValueError: the weights belong to another model.
     """
     (name,) = adapted.active_adapters
     state = adapted.get_base_model().state_dict()
@@ -96,7 +96,7 @@ def start_from(adapted: Any, trained: Mapping[str, torch.Tensor], run: str) -> N
 
 
 def is_adapted(model: Any) -> bool:
-    """Whether a model is one of PEFT, with an adapter."""
+    """Whether a model is a PEFT model with an adapter."""
     return hasattr(model, "merge_and_unload")
 
 
@@ -105,7 +105,7 @@ def save_adapter(model: Any, folder: Path, base_model: str) -> None:
     Write adapter_config.json, which names the base model, adapter_model.safetensors (the new modules are in it) and the model's
     config.json.
     """
-    shutil.rmtree(folder, ignore_errors=True)  # that of an interrupted run
+    shutil.rmtree(folder, ignore_errors=True)  # left by an interrupted run
     with creating(folder) as temporary:
         model.save_pretrained(temporary)
         model.get_base_model().config.save_pretrained(temporary)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is to be known of a corpus before a model is trained on it."""
+"""Checks a corpus before a model is trained on it."""
 
 import logging
 from typing import Any
@@ -14,15 +14,15 @@ from ..tasks import TASKS, Task, task_of_rows, task_of_type
 
 logger = logging.getLogger(__name__)
 
-MIN_VALIDATION_ROWS = 20  # of fewer, the standard error of an accuracy of .5 is above .11
+MIN_VALIDATION_ROWS = 20  # with fewer rows the standard error of an accuracy of .5 is above .11
 
 
 def task_of_training(recipe: Recipe, splits: DatasetDict) -> tuple[Task, DatasetDict]:
     """
-    The task that a recipe trains, and the rows as its models read them: a classifier of texts reads replies, too.
+    The task that a recipe trains, and the rows as its models read them (a classifier of texts reads replies, too).
 
     Raises:
-        ValueError: a model type that does not read what the corpus holds; fields that are for another task.
+        ValueError: the model type does not read what the corpus holds; a field is for another task.
     """
     found, task = task_of_rows(splits["train"]), task_of_type(recipe.model_type)
     if task is not found and not (task is None and found.stock):
@@ -46,15 +46,15 @@ def task_of_training(recipe: Recipe, splits: DatasetDict) -> tuple[Task, Dataset
 
 def check_data(task: Task, splits: DatasetDict) -> None:
     """
-    Warn of labels without a training row, of what the task warns of, and of a validation part of fewer than 20 rows (utterances) with
-    a label, or fewer than there are labels.
+    Warn if a label has no training row; if the task finds a problem; and if the validation part has fewer than 20 labelled rows
+    (utterances), or fewer than there are labels.
 
     Args:
         task: what is trained.
         splits: train and validation part, and perhaps others.
 
     Raises:
-        ValueError: a classifier, and all training rows have the same labels.
+        ValueError: all training rows of a classifier have the same labels.
     """
     train, validation = splits["train"], splits["validation"]
     gold = _labelled(task, train)
@@ -67,7 +67,9 @@ def check_data(task: Task, splits: DatasetDict) -> None:
     if task.selects_labels and (gold == gold[:1]).all():
         occurring = [name for name, found in zip(names, has_label, strict=True) if found]
         if several:
-            raise ValueError(f"every training row has the labels {occurring}: add rows with other labels, or without.")
+            raise ValueError(
+                f"every training row has the labels {occurring}: add rows with other labels, or without labels."
+            )
         raise ValueError(
             f"a classifier needs at least two labels, and the training part has {occurring}: add rows of others, or, to tell "
             "that label from none, give `dataset_options.label_separator` or `label_columns`."
@@ -83,7 +85,7 @@ def check_data(task: Task, splits: DatasetDict) -> None:
 
 
 def _labelled(task: Task, rows: Dataset) -> Any:
-    """The gold labels without the utterances that have none; None for rows without labels."""
+    """The gold labels of all labelled rows (utterances); None if the rows have no labels."""
     gold = task.gold(rows)
     return gold if gold is None or gold.ndim == 2 else gold[gold >= 0]
 

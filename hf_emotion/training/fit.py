@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the trainings of all tasks have in common."""
+"""What the trainings of all tasks share."""
 
 import logging
 import sys
@@ -23,7 +23,7 @@ def training_arguments(
     arguments_class: type[TrainingArguments], recipe: Recipe, checkpoints: Path, seed: int, **own: Any
 ) -> TrainingArguments:
     """
-    The recipe's arguments over the defaults of a run, those in `own` among them.
+    The recipe's training arguments; `own`, then the defaults of a run, fill what the recipe does not set.
 
     Raises:
         ValueError: `greater_is_better` that contradicts the metric.
@@ -31,22 +31,22 @@ def training_arguments(
     values = {
         "eval_strategy": "epoch",
         "save_strategy": "epoch",
-        "save_total_limit": 2,  # with 1 the Trainer ends with the best one alone, and a resume would start from there
+        "save_total_limit": 2,  # with 1 the Trainer would keep only the best one, and a resume would start from there
         "load_best_model_at_end": True,
         "train_sampling_strategy": "group_by_length",
         "per_device_eval_batch_size": 64,
         "logging_steps": 50,
-        "logging_nan_inf_filter": False,  # which hides a training that diverged
+        "logging_nan_inf_filter": False,  # the filter hides a diverged training
         "log_level_replica": "error",  # with several processes, only the first one logs
         "report_to": "none",
-        "run_name": f"{recipe.name}-seed-{seed}",  # for wandb and MLflow
+        "run_name": f"{recipe.name}-seed-{seed}",  # the name of the run in wandb and MLflow
         "disable_tqdm": not sys.stderr.isatty(),
         "dataloader_pin_memory": torch.cuda.is_available(),
         "bf16": torch.cuda.is_available() and torch.cuda.is_bf16_supported(),
         **own,
         **recipe.training_arguments,
     }
-    metric = values.get("metric_for_best_model") or "loss"  # as the Trainer has it
+    metric = values.get("metric_for_best_model") or "loss"  # the Trainer's own default
     greater = not metric.endswith(LOWER_IS_BETTER)
     if values.setdefault("greater_is_better", greater) is not greater:
         raise ValueError(
@@ -66,7 +66,7 @@ def fit(
     trainer: Trainer, recipe: Recipe, seed: int, checkpoints: Path, resume: bool, recipe_file: Path, data: str
 ) -> dict[str, Any]:
     """
-    Train, from the last whole checkpoint if there is one to `resume`, and return what is known of the training. The main
+    Train and return the facts of the training. With `resume`, go on from the last whole checkpoint, if there is one. The main
     process writes the recipe to `recipe_file` first. `data` is the fingerprint of the corpus.
 
     Raises:
@@ -74,7 +74,7 @@ def fit(
         SystemExit: the process was told to end (SIGTERM); the checkpoint is written.
         FloatingPointError: loss or weights are not finite.
     """
-    if trainer.is_world_process_zero():  # not before everything that can be wrong with the input has been read
+    if trainer.is_world_process_zero():  # only after every check of the input
         write_text(recipe_file, recipe.to_yaml())
     found: list[Path | None] = [None]
     if resume and trainer.is_world_process_zero():
@@ -89,7 +89,7 @@ def fit(
         with survival.listening():
             result = trainer.train(resume_from_checkpoint=None if last is None else str(last))
         minutes = result.metrics["train_runtime"] / 60
-    else:  # interrupted after the training
+    else:  # the run was interrupted after the training
         best = state.best_model_checkpoint if trainer.args.load_best_model_at_end else None
         trainer._load_from_checkpoint(best or str(last))
         trainer.state, minutes = state, 0.0

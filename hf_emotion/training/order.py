@@ -14,7 +14,7 @@ from .adapters import is_adapted
 
 
 class EpochOrder(Sampler[int]):
-    """The order that `sampler` draws; it depends on nothing but the seed and the number of the epoch."""
+    """The order that `sampler` draws; it depends only on the seed and the number of the epoch."""
 
     def __init__(self, sampler: Sampler[int], seed: int):
         self.sampler, self.seed, self.epoch = sampler, seed, 0
@@ -33,9 +33,9 @@ class EpochOrder(Sampler[int]):
 
 class SharedBatches(BatchSampler):
     """
-    One process's share of each batch. `num_processes` share a batch as evenly as they can, `batch_size` rows each: together they see
-    the batches of a single process with `num_processes` times the `batch_size`. The rows of a last batch with fewer rows than
-    processes are repeated until each process has one.
+    One process's share of each batch, `batch_size` rows. Together the processes see the batches of a single process with
+    `num_processes` times the `batch_size`. A short last batch is shared as evenly as possible; if it has fewer rows than there are
+    processes, rows are repeated until each process has one.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class SharedBatches(BatchSampler):
 
 class ExactTrainer(Trainer):
     """
-    A Trainer whose steps depend on the seed and the batch size alone. No argument of the stock one gives that: its
-    LengthGroupedSampler draws from the global random state, so that a run that goes on within an epoch gets other batches and
-    processes under dropout get orders that do not fit together; its last batch is filled up with rows of the first; and it
-    averages the losses of processes and of accumulated batches over batches, not over rows.
+    A Trainer whose steps depend only on the seed and the batch size. No argument of the stock Trainer gives that. Its
+    LengthGroupedSampler draws from the global random state: a run that resumes within an epoch gets other batches, and processes
+    under dropout get orders that do not fit together. It fills the last batch with rows of the first. And it averages the losses
+    of processes and of accumulated batches over batches, not over rows.
     """
 
     def get_train_dataloader(self) -> DataLoader:
         args, processes = self.args, self.args.world_size
-        if args.train_sampling_strategy == "batch_rebalance":  # has an order of its own, over all processes
+        if args.train_sampling_strategy == "batch_rebalance":  # this strategy itself orders rows over all processes
             return super().get_train_dataloader()
         sampler = self._get_train_sampler(self.train_dataset)
         if isinstance(sampler, LengthGroupedSampler):
@@ -83,8 +83,8 @@ class ExactTrainer(Trainer):
 
     def whole_model(self) -> PreTrainedModel:
         """
-        The trained model, with its adapter merged into it if it has one. Under FSDP, where each process has a part of it, all must call
-        this; it is whole in the first.
+        The trained model, with its adapter merged if it has one. Under FSDP each process holds a part: all must call this,
+        and only the first gets the whole model.
         """
         model = self.accelerator.unwrap_model(self.model)
         if is_adapted(model):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a training says while it runs: one line for each evaluation, a bar in a terminal or else a line now and then, and all the rest
-in a file.
+What a training prints while it runs: one line for each evaluation, and a bar in a terminal or else a line now and then. All other
+figures go to a file.
 """
 
 import json
@@ -22,8 +22,8 @@ LOG = "train.log"  # in the run folder: a JSON object for each entry of the Trai
 
 def say_less(trainer: Trainer, folder: Path) -> None:
     """
-    Replace what the Trainer prints of its log by `EvaluationLines`, and its bar, where there is no terminal, by `TrainingLines`; let
-    TensorBoard's events stay in `folder`, the run folder (of the seed, or of the context).
+    Let `EvaluationLines` print instead of the Trainer's log, and `TrainingLines` instead of its bar if there is no terminal. Keep
+    TensorBoard's events in `folder`, the run folder (of the seed, or of the context).
     """
     trainer.remove_callback(PrinterCallback)
     if trainer.pop_callback(ProgressCallback) is not None:
@@ -33,13 +33,13 @@ def say_less(trainer: Trainer, folder: Path) -> None:
     trainer.add_callback(EvaluationLines(folder / LOG))
     for callback in trainer.callback_handler.callbacks:
         if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:
-            callback.logging_dir = str(folder / "tensorboard")  # below `checkpoints` it would be removed with them
+            callback.logging_dir = str(folder / "tensorboard")  # in `checkpoints` the events would be removed with it
         if isinstance(callback, WandbCallback) and callback._wandb.run is None:
             trainer.add_callback(WandbEnd(callback._wandb))
 
 
 class Bar(ProgressCallback):
-    """The Trainer's bar, without its log, and gone when the training ends."""
+    """The Trainer's bar without its log lines; it disappears when the training ends."""
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         pass
@@ -51,7 +51,7 @@ class Bar(ProgressCallback):
 
 
 class WandbEnd(TrainerCallback):
-    """Ends the run of wandb with the training: the next seed would go on in it."""
+    """Ends the wandb run with the training; otherwise the next seed would continue it."""
 
     def __init__(self, wandb: Any):
         self.wandb = wandb
@@ -61,7 +61,7 @@ class WandbEnd(TrainerCallback):
 
 
 class TrainingLines(TrainerCallback):
-    """Plain lines now and then, of the first process: steps of the training, and batches of an evaluation."""
+    """The first process prints a plain line now and then: steps of the training, and batches of an evaluation."""
 
     def __init__(self) -> None:
         self.steps: Lines | None = None
@@ -88,11 +88,11 @@ class TrainingLines(TrainerCallback):
 
 
 class EvaluationLines(TrainerCallback):
-    """The first process says one line for each evaluation, and appends every entry of the log to a file."""
+    """The first process prints one line for each evaluation, and appends every entry of the log to a file."""
 
     def __init__(self, log: Path):
         self.log = log
-        self.loss: float | None = None  # of the training, as it was last logged
+        self.loss: float | None = None  # the training loss that was logged last
         self.began, self.first_step = time.monotonic(), 0
 
     def on_train_begin(self, args, state, control, **kwargs):
@@ -112,12 +112,12 @@ class EvaluationLines(TrainerCallback):
     def on_evaluate(self, args, state, control, metrics=None, **kwargs):
         name = (args.metric_for_best_model or "loss").removeprefix("eval_")
         value = (metrics or {}).get(f"eval_{name}")
-        if value is None or not state.max_steps:  # the Trainer says which figures there are
+        if value is None or not state.max_steps:  # the Trainer's error names the figures that there are
             return
         parts = [] if self.loss is None else [f"loss {_figure(self.loss)}"]
         if name != "loss":
             parts.append(f"dev loss {_figure(metrics['eval_loss'])}")
-        best = state.best_metric  # of the evaluations before this one
+        best = state.best_metric  # the best of the earlier evaluations
         better = best is None or (value > best if args.greater_is_better else value < best)
         parts.append(
             f"dev {name} {_figure(value)} ({'the best so far' if better else f'best so far {_figure(best)}'})"
@@ -130,7 +130,7 @@ class EvaluationLines(TrainerCallback):
 
     def _say(self, state, line: str) -> None:
         if state.is_world_process_zero:
-            tqdm.write(line, file=sys.stderr)  # above the bar
+            tqdm.write(line, file=sys.stderr)  # prints above the bar
 
 
 def _figure(value: float) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads recipes and checks their corpus and model, which the schema (`hf_emotion.recipes`) does not know."""
+"""Reads recipes and checks their corpus and model, which the schema in `hf_emotion.recipes` cannot check."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -31,12 +31,13 @@ def load_recipe(name: str | Path, overrides: Iterable[str] = ()) -> Recipe:
 
 def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
     """
-    The recipe, with the fields of `model_config` that its task sets; ValueError, which names the source, unless its corpus, its model
-    and the options of both are known.
+    The recipe, with the fields of `model_config` that its task sets. ValueError, which names the source, if its corpus, its
+    model or an option of either is unknown.
     """
     try:
         check_dataset(recipe.dataset, recipe.dataset_options)
-        names = [recipe.dataset, *recipe.dataset_options.get("corpora", ())]  # those that conversations are taken from
+        # the corpora that the conversations come from
+        names = [recipe.dataset, *recipe.dataset_options.get("corpora", ())]
         if (recipe.data_license or recipe.data_terms) and not any(corpus_of(name).own_files for name in names):
             key = "data_license" if recipe.data_license else "data_terms"
             raise ValueError(f"`{key}` is for one's own files; the terms of {recipe.dataset} are known: leave it out.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training one seed of a recipe, whatever its task."""
+"""Trains one seed of a recipe, for any task."""
 
 import difflib
 import json
@@ -65,8 +65,8 @@ def train_seed(
     main_process: bool,
 ) -> tuple[dict[str, Any], HeldOut | None]:
     """
-    Train one seed, write its checkpoint and predictions, and return its entry in `runs` with what it predicted. The recipe is
-    written to `recipe_file` when the training starts. Of several processes only the main one predicts and writes.
+    Train one seed, write its checkpoint and predictions, and return its entry in `runs` and its predictions. The recipe is
+    written to `recipe_file` when the training starts. Only the main process predicts and writes.
     """
     parts = task.parts(recipe, splits)
     if parts is not None:
@@ -87,7 +87,10 @@ def fit_model(
     recipe_file: Path,
     fields: dict[str, Any] | None = None,
 ) -> tuple[Trainer, Prepared, dict[str, Any]]:
-    """Train one model; returns its trainer, with the weights that were best on dev, what was prepared, and its entry in `runs`."""
+    """
+    Train one model. Returns its trainer (with the weights that were best on dev), what was prepared, and its entry in
+    `runs`.
+    """
     set_seed(seed)
     one_label = task.selects_labels and isinstance(splits["train"].features.get("labels"), ClassLabel)
     if recipe.inverse_frequency_sampling and not one_label:
@@ -128,7 +131,7 @@ def fit_model(
 
 
 def _check_metric(recipe: Recipe, prepared: Prepared) -> None:
-    """ValueError for a `metric_for_best_model` that is not measured: the Trainer notices after the first epoch."""
+    """ValueError for a `metric_for_best_model` that is not measured; the Trainer would notice only after the first epoch."""
     metric = recipe.training_arguments.get("metric_for_best_model")
     if metric is None or metric.removeprefix("eval_") == "loss":
         return
@@ -140,7 +143,7 @@ def _check_metric(recipe: Recipe, prepared: Prepared) -> None:
         logits = prepared.reduce_logits(logits, batch["labels"])
     try:
         figures = prepared.measure(logits.float().numpy(), batch["labels"].numpy())
-    except ValueError:  # these few rows may have no label; the Trainer sees all
+    except ValueError:  # these few rows may all lack a label; the Trainer sees all rows
         return
     known = [name for name, value in figures.items() if isinstance(value, float | int)]
     if metric.removeprefix("eval_") not in known:
@@ -170,7 +173,7 @@ def _train_parts(
     parts: list[Part],
 ) -> tuple[dict[str, Any], HeldOut | None]:
     """
-    Train one model for each part, in a folder of its own, which `predict` can read; a finished one is not trained again. Returns
+    Train one model for each part, in its own folder, which `predict` can read. Finished models are not trained again. Returns
     their joint entry in `runs`, and the probabilities of all rows.
     """
     num_labels = len(label_names(splits["train"]))

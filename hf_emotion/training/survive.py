@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lets a training survive: it tells whole checkpoints from half-written ones, answers a SIGTERM with a checkpoint, and says
-what to do about an error."""
+"""
+Lets a training survive interruptions: tells whole checkpoints from half-written ones, answers a SIGTERM with a checkpoint,
+and says what to do about an error."""
 
 import errno
 import json
@@ -27,13 +28,13 @@ logger = logging.getLogger(__name__)
 
 STATE = "trainer_state.json"  # the Trainer writes it last
 ASIDE = "half-written-"
-CHECKED_EVERY = 8  # the processes ask each other every 8 steps whether one got SIGTERM
+CHECKED_EVERY = 8  # every 8 steps the processes ask each other whether one got SIGTERM
 
 
 def last_whole_checkpoint(checkpoints: Path) -> Path | None:
     """
-    The newest checkpoint in a folder that has all that a resume needs, the best checkpoint that it names included. Others are set
-    aside, with a warning: renamed, so that neither this function nor the Trainer takes them for checkpoints.
+    The newest checkpoint in a folder that has all that a resume needs, the best checkpoint that it names included. Broken ones are
+    renamed, with a warning, so that neither this function nor the Trainer takes them for checkpoints.
     """
     found = {int(path.name.split("-")[1]): path for path in _checkpoints(checkpoints)}
     whole = []
@@ -64,7 +65,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def defect(checkpoint: Path) -> str | None:
-    """Why a checkpoint of the Trainer is not whole; None if it is."""
+    """Why a checkpoint of the Trainer is not complete; None if it is."""
     try:
         state = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -100,7 +101,7 @@ def defect(checkpoint: Path) -> str | None:
 
 
 def _saved(state: dict) -> dict:
-    """What `Survival` keeps in a checkpoint; nothing in those of other callbacks."""
+    """What `Survival` keeps in a checkpoint; empty if there is nothing."""
     return state.get("stateful_callbacks", {}).get("Survival", {}).get("attributes", {})
 
 
@@ -122,7 +123,7 @@ def remove_leftovers(folder: Path) -> None:
 
 class Survival(TrainerCallback, ExportableState):
     """
-    Saves a checkpoint and ends the process with status 143 when it gets SIGTERM; refuses to go on, and to save, once loss or
+    Saves a checkpoint and ends the process with status 143 when it gets SIGTERM; stops, without saving, once loss or
     weights are not finite; and keeps in a checkpoint what the Trainer forgets: the losses since they were last logged, the
     patience of early stopping, the number of processes, and the fingerprint of the corpus.
     """
@@ -179,7 +180,7 @@ class Survival(TrainerCallback, ExportableState):
         state.stateful_callbacks["Survival"] = self.state()
 
     def on_step_end(self, args, state, control, **kwargs):
-        # The end of an epoch comes with its evaluation, without which a checkpoint would lose it.
+        # At the end of an epoch the evaluation comes first: a checkpoint before it would lose it.
         within = state.epoch != int(state.epoch) and state.global_step < state.max_steps
         if within and self._any_told_to_end(state.global_step % CHECKED_EVERY == 0):
             control.should_save = True
@@ -192,7 +193,7 @@ class Survival(TrainerCallback, ExportableState):
 
     def on_save(self, args, state, control, **kwargs):
         if self._any_told_to_end(True):
-            self.trainer.accelerator.wait_for_everyone()  # until all have written
+            self.trainer.accelerator.wait_for_everyone()  # wait until all processes have written
             if state.is_world_process_zero:
                 print(
                     f"told to end (SIGTERM): saved step {state.global_step} of {state.max_steps} in "
@@ -202,7 +203,7 @@ class Survival(TrainerCallback, ExportableState):
             raise SystemExit(128 + signal.SIGTERM)
 
     def _any_told_to_end(self, ask: bool) -> bool:
-        """Whether any process was told to end: they stop at one step, or the others would wait for it forever."""
+        """Whether any process was told to end. All must stop at the same step, or the others would wait for ever."""
         if self.trainer.args.world_size == 1:
             return self.told_to_end
         if not ask:
@@ -212,7 +213,7 @@ class Survival(TrainerCallback, ExportableState):
 
     def _before_save(self, args, state, control) -> None:
         trainer, saves = self.trainer, control.should_save or control.should_evaluate
-        # Reading the loss makes a GPU wait: not at every step there.
+        # Reading the loss makes a GPU wait, so it is not read at every step there.
         if args.device.type == "cpu" or control.should_log or saves:
             finite = bool(torch.isfinite(trainer._tr_loss))
             if finite and saves:
@@ -233,12 +234,12 @@ class Survival(TrainerCallback, ExportableState):
 
 
 def trained_on(checkpoint: Path) -> str | None:
-    """The fingerprint of the corpus that a checkpoint was trained on; None in those of earlier versions."""
+    """The fingerprint of the corpus that a checkpoint was trained on; None for checkpoints of earlier versions."""
     return _saved(json.loads((checkpoint / STATE).read_text(encoding="utf-8"))).get("data")
 
 
 def check_same_data(before: str | None, now: str, what: Path) -> None:
-    """ValueError if the run that is to be continued was trained on other rows."""
+    """ValueError if the run to continue was trained on other rows."""
     if before not in (None, now):
         raise ValueError(
             f"--resume: {what} was trained on other rows than this command reads. Give the same files, --data-dir and options as before, "
@@ -247,7 +248,7 @@ def check_same_data(before: str | None, now: str, what: Path) -> None:
 
 
 def stopped_at(checkpoint: Path) -> TrainerState | None:
-    """The state in a checkpoint after which the training was to stop, early or not; None if it was to go on."""
+    """The Trainer's state in a checkpoint, if the training was to stop after it (early or at its end); None if it was to go on."""
     state = TrainerState.load_from_json(str(checkpoint / STATE))
     control = state.stateful_callbacks.get("TrainerControl", {})
     return state if control.get("args", {}).get("should_training_stop", False) else None
@@ -264,7 +265,7 @@ def _best_so_far(folder: Path) -> str:
 
 @contextmanager
 def explained(output: Path) -> Iterator[None]:
-    """Errors of disk and memory get a message that says what to do. They keep their class: OSError, MemoryError."""
+    """Give errors of disk and memory a message that says what to do. Their class stays OSError or MemoryError."""
     try:
         yield
     except (OSError, RuntimeError, MemoryError, SafetensorError) as error:
@@ -293,6 +294,6 @@ def explained(output: Path) -> Iterator[None]:
 
 
 def _kept(output: Path) -> str:
-    """The best checkpoints of the seeds (and contexts) that are not finished."""
+    """Sentences that name the best checkpoints so far of the unfinished seeds (and contexts)."""
     folders = [path for path in output.rglob("checkpoints") if path.is_dir()] if output.is_dir() else []
     return " ".join(_best_so_far(folder) for folder in folders) or "There is no checkpoint yet."

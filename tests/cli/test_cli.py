@@ -53,11 +53,11 @@ class TestExitCodes:
         [
             (["train", "goemotions/laa_c"], "no recipe 'goemotions/laa_c'.*goemotions/laa_cb"),
             (["train", "quickstart", "--set", "learning_rat=1"], "did you mean `training_arguments.learning_rate`"),
-            (["predict", "{folder}", "sun"], "is no checkpoint: it has no config.json"),
+            (["predict", "{folder}", "sun"], "is not a checkpoint: it has no config.json"),
             (["predict", "nobody/no-such-model", "sun"], "the checkpoint 'nobody/no-such-model' cannot be loaded"),
             (["evaluate", "{run}", "--dataset", "goemotion"], "unknown dataset 'goemotion'"),
             (["evaluate", "{run}", "--dataset", "goemotions", "--data-dir", "{folder}"], "must hold the folder"),
-            (["compare", "{run}", "{folder}"], "is no finished run folder: it has no metrics.json"),
+            (["compare", "{run}", "{folder}"], "is not a finished run folder: it has no metrics.json"),
             (
                 ["predict", "{single}", "sun", "--taxonomy", "ekman"],
                 "taxonomy 'ekman' groups the 28 GoEmotions labels",

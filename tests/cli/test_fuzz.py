@@ -102,8 +102,8 @@ def test_the_command_counts_cases_and_crashes(points, monkeypatch, capsys, tmp_p
         ("x.jsonl", b'{"text": "\\ud83d"}\n', "line 1: no valid JSON"),  # half an emoji
         ("x.jsonl", b"[" * 100_000, "line 1: no valid JSON: maximum recursion"),
         ("x.jsonl", b'{"a": ' + b"9" * 5000 + b"}", "line 1: no valid JSON: Exceeds the limit"),
-        ("x.parquet", b"PAR1 no parquet PAR1", "is no whole Parquet file"),
-        ("x.parquet", b"", "is no whole Parquet file"),
+        ("x.parquet", b"PAR1 no parquet PAR1", "is not a whole Parquet file"),
+        ("x.parquet", b"", "is not a whole Parquet file"),
         (
             "x.csv",
             b'text\n"' + b"a" * 200_000 + b'"\n',
@@ -157,10 +157,10 @@ def test_options_of_another_type(name, options, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\xff", "is no valid YAML: 'utf-8' codec can't decode"),
-        (b"[" * 500, "is no valid YAML: RecursionError"),
-        (b"name: 2024-13-45", "is no valid YAML: ValueError: month must be"),
-        (b"name: !!bool x", "is no valid YAML: KeyError"),
+        (b"\xff", "is not valid YAML: 'utf-8' codec can't decode"),
+        (b"[" * 500, "is not valid YAML: RecursionError"),
+        (b"name: 2024-13-45", "is not valid YAML: ValueError: month must be"),
+        (b"name: !!bool x", "is not valid YAML: KeyError"),
         (b"name: !!python/object:os.system x", "could not determine a constructor"),
     ],
 )
@@ -207,7 +207,7 @@ def test_gates_that_are_none(tmp_path, content, message):
     (tmp_path / GATE_FILE).write_text(content)
     config = BY_ID["esa-multi-label-thresholds"].make_config(tfidf_gating="filter")
     config._name_or_path = str(tmp_path)
-    with pytest.raises(ValueError, match=f"{tmp_path / GATE_FILE} is no TF-IDF gate: .*{message}"):
+    with pytest.raises(ValueError, match=f"{tmp_path / GATE_FILE} is not a TF-IDF gate: .*{message}"):
         load_gate(config)
     TfidfGate({"a": 1}, 2.0).save_pretrained(tmp_path)  # whole numbers are numbers
     assert load_gate(config).idf == {"a": 1}
@@ -252,7 +252,7 @@ class TestInputs:
 
     def test_no_rows(self, case_id):
         inputs = {name: value[:0] for name, value in BY_ID[case_id].make_inputs(2, 5, 0).items()}
-        self.refuse(case_id, "there must be a row at least", **inputs)
+        self.refuse(case_id, "there must be at least one row", **inputs)
 
     def test_dimensions(self, case_id):
         self.refuse(case_id, "must have shape", input_ids=torch.ones(2, 5, 1, dtype=torch.long), attention_mask=None)

@@ -183,7 +183,7 @@ class TestErrors:
     def test_output_is_not_empty(self, bert, tmp_path):
         (tmp_path / "mine.txt").write_text("mine")
         for output in (tmp_path, tmp_path / "mine.txt"):
-            with pytest.raises(FileExistsError, match="exists and is no empty folder: give another one"):
+            with pytest.raises(FileExistsError, match="exists and is not an empty folder: give another one"):
                 bert_to_roberta(bert, output)
         assert files_in(tmp_path) == {"mine.txt": b"mine"}
 

@@ -393,7 +393,7 @@ def changed(weights: dict[str, torch.Tensor], **changes) -> dict[str, torch.Tens
             {"classifier__bias": None, "classifier__scale": torch.ones(1)},
             r"lacks classifier\.bias; .* classifier\.scale",
         ),
-        ({"module__classifier__bias": torch.ones(7)}, r"unknown are module\.classifier\.bias\.$"),
+        ({"module__classifier__bias": torch.ones(7)}, r"unknown: module\.classifier\.bias\.$"),
         ({"bert__embeddings__LayerNorm__weight": torch.ones(12)}, "same parameter twice: bert.embeddings.LayerNorm"),
         ({"classifier__weight": torch.ones(8, 12)}, r"classifier\.weight has shape \(8, 12\), expected \(7, 12\)"),
         ({"classifier__bias": torch.ones(7)}, r"one floating dtype, found .*torch\.float32 \(classifier\.bias\)"),
@@ -410,7 +410,7 @@ def test_state_dicts_that_do_not_fit_name_the_tensors(changes, message):
     ("changes", "message"),
     [
         ({"W": None}, r"it lacks W\.$"),
-        ({"bert__extra": torch.ones(1)}, r"unknown are bert\.extra\.$"),
+        ({"bert__extra": torch.ones(1)}, r"unknown: bert\.extra\.$"),
         ({"W": torch.ones(12, 5)}, r"W has shape \(12, 5\), expected \(12, 12\)"),
         ({"W": torch.ones(12, 12, dtype=torch.long)}, r"one floating dtype, found .*torch\.int64 \(W\)"),
     ],
@@ -423,7 +423,7 @@ def test_label_aware_state_dicts_that_do_not_fit_name_the_tensors(changes, messa
 def test_many_names_are_cut_short():
     with pytest.raises(ValueError, match=r"it lacks (\S+, ){9}\S+ and \d+ more\.$"):
         quasi_attention_absa(absa_weights("shared"), {**ABSA_SIZES, "num_hidden_layers": 4})
-    with pytest.raises(ValueError, match=r"unknown are (\S+, ){9}\S+ and \d+ more\.$"):
+    with pytest.raises(ValueError, match=r"unknown: (\S+, ){9}\S+ and \d+ more\.$"):
         quasi_attention_absa(absa_weights("shared"), {**ABSA_SIZES, "num_hidden_layers": 1})
 
 
@@ -454,7 +454,7 @@ def test_gate_biases_come_all_together():
         ({"model_type": "label-aware-bert"}, "`model_type` must be one of .*'cg-bert', 'qacg-bert'"),
         ({"context_heads": "per_head"}, r"context_for_q\.weight has shape \(4, 12\), expected \(12, 12\)"),
         ({"gate_bias": True}, r"it lacks .*lambda_q_query_layer\.bias"),
-        ({"use_pooler": False}, r"unknown are bert\.pooler\.dense\.weight, bert\.pooler\.dense\.bias"),
+        ({"use_pooler": False}, r"unknown: bert\.pooler\.dense\.weight, bert\.pooler\.dense\.bias"),
         ({"num_attention_heads": 5}, "context_for_q.weight has shape|not a multiple"),
     ],
 )
@@ -636,9 +636,9 @@ PICKLE = pickle.dumps({"label_embds": Malicious(Path("broken-in"))}, protocol=2)
         pytest.param(lambda folder: folder / "no.bin", OSError, "no.bin", id="missing"),
         pytest.param(saving(torch.ones(2)), ValueError, "holds a Tensor, not a state dict", id="tensor"),
         pytest.param(saving({"model": {}}), ValueError, "found dict under 'model': pass the state dict", id="nested"),
-        pytest.param(saving({"a": torch.ones(2)}), ValueError, "no checkpoint of a known family", id="family"),
-        pytest.param(saving({}), ValueError, "no checkpoint of a known family", id="no-tensors"),
-        pytest.param(with_config("{"), ValueError, "config.json is no valid JSON", id="json"),
+        pytest.param(saving({"a": torch.ones(2)}), ValueError, "not a checkpoint of a known family", id="family"),
+        pytest.param(saving({}), ValueError, "not a checkpoint of a known family", id="no-tensors"),
+        pytest.param(with_config("{"), ValueError, "config.json is not valid JSON", id="json"),
         pytest.param(with_config("[1]"), ValueError, "must hold a JSON object, got list", id="json-list"),
         pytest.param(with_config("{}"), ValueError, "the configuration lacks .*'vocab_size'", id="no-sizes"),
         pytest.param(with_vocabulary(40), ValueError, "has 40 words, the model only 31", id="vocabulary"),
@@ -675,7 +675,7 @@ def test_an_output_with_files_is_refused_and_left_alone(tmp_path):
     convert_checkpoint(reference, output)  # an empty folder will do
     before = {path.name: path.read_bytes() for path in output.iterdir()}
     for taken in (output, reference):
-        with pytest.raises(FileExistsError, match="exists and is no empty folder"):
+        with pytest.raises(FileExistsError, match="exists and is not an empty folder"):
             convert_checkpoint(reference, taken)
     assert {path.name: path.read_bytes() for path in output.iterdir()} == before
 

@@ -455,7 +455,7 @@ class TestErrors:
 
     def test_output_is_taken(self, label_aware, label_aware_onnx):
         before = files_in(label_aware_onnx)
-        with pytest.raises(FileExistsError, match="no empty folder"):
+        with pytest.raises(FileExistsError, match="not an empty folder"):
             export_onnx(label_aware, label_aware_onnx, texts=["joy"])
         assert files_in(label_aware_onnx) == before
 

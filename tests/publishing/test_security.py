@@ -349,7 +349,7 @@ def test_links_to_elsewhere_are_not_followed(run, tmp_path, name):
     secret = tmp_path / f"secret-{name}"
     shutil.move(run / name, secret)
     (run / name).symlink_to(secret)
-    with pytest.raises(ValueError, match=f"{name} is a link to a file outside of the run folder: put the file itself"):
+    with pytest.raises(ValueError, match=f"{name} is a link to a file outside the run folder: put the file itself"):
         push(run, NAME, dry_run=True)
     with pytest.raises(ValueError, match="is a link to a file outside"):
         release([run], tmp_path / "released")
@@ -415,7 +415,7 @@ def test_the_task_of_a_space_is_no_program(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["metrics.json", "config.json"])
 def test_damaged_files_of_a_run(run, tmp_path, name, content):
     (run / name).write_bytes(content)
-    with pytest.raises(ValueError, match=rf"{name} (is no valid JSON|must hold a JSON object)"):
+    with pytest.raises(ValueError, match=rf"{name} (is not valid JSON|must hold a JSON object)"):
         stage(run, tmp_path / "staged", NAME)
 
 

@@ -339,7 +339,7 @@ class TestOneRun:
         found = page(analyzed[0] / "report.html")
         for word in (
             "How good it is",
-            "What it says",
+            "Examples",
             "published",
             "0.46",
             "Calibration",
@@ -445,7 +445,7 @@ class TestLess:
         run = write_run(tmp_path / "run")
         analyze(run)
         text = " ".join(page(run / "analysis" / "errors.html").text.split())
-        assert "5 wrong of 8 rows" in text and "the 2 surest are listed" in text
+        assert "5 wrong of 8 rows" in text and "The 2 surest" in text
         assert "t4" in text and "t1" in text and "t2" not in text
 
     def test_a_generator(self, tmp_path):
@@ -521,7 +521,7 @@ class TestTwoRuns:
 
     def test_printed(self, pair):
         output = invoke("analyze", pair[0], pair[1])
-        assert "right in ours alone: 2 rows, 0 of them" in output and "2 vs 2, McNemar p = 1" in output
+        assert "right only in ours: 2 rows, 0 of them" in output and "2 vs 2, McNemar p = 1" in output
         assert "left out, texts: they need the corpus, files" in output
 
 
@@ -682,7 +682,7 @@ class TestCommand:
         run = write_run(tmp_path / "run", {"validation": dev_rows()})
         (tmp_path / "empty").mkdir()
         for arguments, message in (
-            ([tmp_path / "empty"], "is no finished run folder: it has no metrics.json.*hf-emotion train"),
+            ([tmp_path / "empty"], "is not a finished run folder: it has no metrics.json.*hf-emotion train"),
             ([run, "--split", "test"], "no figures for the split 'test': it has .'validation'"),
             ([run], "has no predictions.parquet: `hf-emotion train"),
         ):

@@ -374,7 +374,7 @@ class TestReplies:
         assert explanation.maps[0].scores == sorted(explanation.maps[0].scores, reverse=True)
 
     def test_neither_emotion_nor_reply(self, predictor):
-        with pytest.raises(ValueError, match="`emotions` must name one"):
+        with pytest.raises(ValueError, match="`emotions` must name .*`reply`"):
             explain(predictor("gpt2-mod-ln"), "so sad")
 
 

@@ -59,5 +59,5 @@ def test_errors(tiny_run, single_run, tmp_path):
         ensemble.ensemble([tiny_run])
     with pytest.raises(ValueError, match="other rows or labels in validation"):
         ensemble.ensemble([tiny_run, single_run])
-    with pytest.raises(FileNotFoundError, match="is no finished run folder"):
+    with pytest.raises(FileNotFoundError, match="is not a finished run folder"):
         ensemble.ensemble([tiny_run, tmp_path])

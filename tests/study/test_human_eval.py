@@ -192,7 +192,7 @@ class TestReadReplies:
         ("rows", "message"),
         [
             ([{"context": "c0", "emotion": "joy"}], "two.jsonl, line 1: must be an object with the strings context"),
-            ([{"context": "c0", "emotion": "fear", "reply": "a"}], "line 1: context and emotion must be those"),
+            ([{"context": "c0", "emotion": "fear", "reply": "a"}], "line 1: context and emotion must equal those"),
             ([{"context": "c0", "emotion": "joy", "reply": "a"}], "has 1 replies and .*one.jsonl has 2"),
             (
                 [*({"context": f"c{i}", "emotion": "joy", "reply": "a"} for i in range(3))],
@@ -337,7 +337,7 @@ class TestAnalyze:
             (lambda rows: rows[2].__setitem__(5, "4.5"), "line 3: well_written of r.* a whole number .*'4.5'"),
             (lambda rows: rows[5].__setitem__(8, " "), "line 6: coherent of r.*, got '': ask the rater"),
             (lambda rows: rows[1].__setitem__(0, "r99"), "line 2: the id 'r99' is not in key.csv"),
-            (lambda rows: rows[2].__setitem__(0, rows[1][0]), "line 3: the id 'r.*' stands there twice"),
+            (lambda rows: rows[2].__setitem__(0, rows[1][0]), "line 3: the id 'r.*' occurs twice"),
             (lambda rows: rows.pop(4), "all 12 replies must be rated, 1 are missing, first r"),
             (lambda rows: rows[4].pop(), "line 5: a row must have 10 cells, got 9"),
             (lambda rows: rows[0].__setitem__(5, "clear"), "line 1: the columns must be id, context"),

@@ -174,10 +174,10 @@ class TestRecords:
         assert row["perplexity (teacher forcing)"] == "104.2" and row["bertscore_f1 (replies)"] == "-"
 
     def test_errors(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match="no finished run folder"):
+        with pytest.raises(FileNotFoundError, match="not a finished run folder"):
             reproduce.collect("goemotions", tmp_path, tmp_path / "records")
         run = write_run(tmp_path / "run", "goemotions/laa_ce", {1: 0.5})
-        with pytest.raises(ValueError, match="'goemotions_laa_ce', and the table 'esa' those of"):
+        with pytest.raises(ValueError, match="'goemotions_laa_ce', but the table 'esa' has"):
             reproduce.collect("esa", run, tmp_path / "records")
         with pytest.raises(ValueError, match="`table` must be one of"):
             reproduce.reproduce("tables")
@@ -259,7 +259,7 @@ class TestReproduce:
             (tmp_path / parent / "encoder").mkdir(parents=True)
         for _ in range(2):
             reproduce.reproduce("goemotions", tmp_path / "a" / "encoder", **places)
-        with pytest.raises(ValueError, match="b/encoder', but the run in .* is of .*a/encoder', .* another --records"):
+        with pytest.raises(ValueError, match="b/encoder', but the run in .* used .*a/encoder', .* another --records"):
             reproduce.reproduce("goemotions", tmp_path / "b" / "encoder", **places)
         assert len(trained) == 1
 

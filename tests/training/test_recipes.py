@@ -304,7 +304,7 @@ class TestMistakes:
         for content, message in (
             ("- a\n- b\n", "mine.yaml must hold `key: value` lines, got list"),
             ("", "mine.yaml must hold `key: value` lines, got NoneType"),
-            ("name: [a\n", "mine.yaml is no valid YAML"),
+            ("name: [a\n", "mine.yaml is not valid YAML"),
         ):
             path.write_text(content)
             with pytest.raises(ValueError, match=message):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training of dialogue models: the model over an utterance encoder, and dialogues as it reads them."""
+"""Builds dialogue models over an utterance encoder, and encodes dialogues for their training."""
 
 import hashlib
 import json
@@ -33,11 +33,11 @@ def build_dialogue_model(
 ) -> DialogueBiLSTMForEmotionRecognition:
     """
     A dialogue model over the pretrained utterance encoder `base_model`, frozen unless `freeze_encoder` is False; with
-    `utterance_encoder="bilstm"` over word embeddings of the base model's tokenizer. A trained dialogue model is trained on, with a
-    new classifier where its labels are others.
+    `utterance_encoder="bilstm"` over word embeddings of the base model's tokenizer. A trained dialogue model is trained
+    further, with a new classifier if its labels differ.
 
     Raises:
-        ValueError: `utterance_encoder="vectors"`, with which no text can be read; a trained dialogue model of another shape than
+        ValueError: `utterance_encoder="vectors"`, with which no text can be read; the trained dialogue model has other sizes than
             `model_config` says.
         OSError: no such base model.
     """
@@ -48,7 +48,7 @@ def build_dialogue_model(
     }
     if fields.get("utterance_encoder") == "vectors":
         raise ValueError(
-            "`model_config.utterance_encoder` must be 'model' or 'bilstm': a run reads texts, and a model of 'vectors' none."
+            "`model_config.utterance_encoder` must be 'model' or 'bilstm': a run reads texts, which a model of 'vectors' cannot."
         )
     try:
         with base_to_build_on(base_model) as path:
@@ -64,7 +64,7 @@ def build_dialogue_model(
 
 
 def _trained_on(path: str, fields: dict[str, Any]) -> DialogueBiLSTMForEmotionRecognition:
-    """The trained dialogue model at `path` with `fields` in its config, and with a new classifier where they change its labels."""
+    """The trained dialogue model at `path` with `fields` in its config, and with a new classifier if they change its labels."""
     trained = read_model(DialogueBiLSTMForEmotionRecognition, path, dtype=torch.float32)
     model = DialogueBiLSTMForEmotionRecognition(read_config(path, DialogueBiLSTMConfig, **fields))
     weights = trained.state_dict()
@@ -75,7 +75,7 @@ def _trained_on(path: str, fields: dict[str, Any]) -> DialogueBiLSTMForEmotionRe
     except RuntimeError as error:
         raise ValueError(
             f"`model_config` asks for other sizes than the trained dialogue model {path!r} has "
-            f"({' '.join(str(error).split())}): leave them out, or take its utterance encoder for base model."
+            f"({' '.join(str(error).split())}): leave them out, or take its utterance encoder as base model."
         ) from error
     return model
 
@@ -89,8 +89,8 @@ def encode_dialogues(
     """
     Dialogues as rows for the Trainer, and their collator.
 
-    Under a frozen encoder the vectors of all utterances are computed once for each corpus and kept in the cache of
-    `datasets`, so that an epoch does not run the encoder; else the collator gives tokens.
+    If the encoder is frozen, the vectors of all utterances are computed once for each corpus and kept in the cache of
+    `datasets`, so that an epoch does not run the encoder. Otherwise the collator gives tokens.
 
     Returns:
         splits with the columns `utterances` (numbers of distinct texts), `speaker_ids`, `labels`, `length` (utterances).
@@ -167,7 +167,7 @@ def pad_tokens(dialogues: list[list[list[int]]], tokenizer: PreTrainedTokenizerB
 
 
 def is_frozen(config: DialogueBiLSTMConfig) -> bool:
-    """Whether training leaves the vectors of utterances as they are."""
+    """Whether training leaves the vectors of utterances unchanged."""
     return config.utterance_encoder == "model" and config.freeze_encoder
 
 
@@ -179,10 +179,11 @@ def cached_vectors(
     progress: bool = True,
 ) -> tuple[np.ndarray, Unread]:
     """
-    As `utterance_vectors` under a frozen encoder, but computed once for these texts, encoder and `max_length`, and kept in the
-    cache of `datasets`.
+    As `utterance_vectors` for a frozen encoder, computed once for these texts, encoder and `max_length`, and kept in the cache of
+    `datasets`.
     """
-    digest = hashlib.sha256(f"vector, truncated, unknown\n{max_length}\n{len(texts)}\n".encode())  # the columns first
+    # the names of the columns come first
+    digest = hashlib.sha256(f"vector, truncated, unknown\n{max_length}\n{len(texts)}\n".encode())
     digest.update(model.config.encoder_config.to_json_string().encode())
     for name, tensor in sorted(model.dialogue.utterance_encoder.state_dict().items()):
         digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
@@ -190,7 +191,7 @@ def cached_vectors(
         rules = json.loads(tokenizer.backend_tokenizer.to_str())
         rules = {
             name: rule for name, rule in rules.items() if name not in ("truncation", "padding")
-        }  # which the last call left
+        }  # left by an interrupted call
         digest.update(json.dumps(rules, sort_keys=True).encode())
     else:
         digest.update(repr((type(tokenizer), sorted(tokenizer.get_vocab().items()))).encode())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model of dialogues measured on a corpus."""
+"""Measures a model of dialogues on a corpus."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from .predictor import DialoguePredictor
 
 
 def loader_options(predictor: DialoguePredictor, dataset: str) -> dict[str, Any]:
-    """A model of four emotions is measured on them; a file need not have every label of the model."""
+    """A model of four emotions is measured on these four; a file need not have every label of the model."""
     if corpus_of(dataset).own_files:
         return {"labels": predictor.labels}
     four = "four_classes" in options_of(dataset) and sorted(predictor.labels) == sorted(FOUR_CLASSES)

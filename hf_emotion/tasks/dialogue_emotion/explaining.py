@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model of dialogues looked at: the utterances that each utterance draws on."""
+"""Shows what a model of dialogues looked at: the utterances that each utterance draws on."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +32,10 @@ def explain(
     labels: Sequence[str] | None = None,
     method: str = METHODS[0],
 ) -> Explained:
-    """Rows are the utterances that are classified, columns those that they draw on; there are no pieces of words to merge."""
+    """
+    Rows are the utterances that are classified, columns the utterances that they draw on. `merge` has no effect: no words are
+    split.
+    """
     model, config = predictor.model, predictor.model.config
     turns = [
         speaker_and_utterance(turn) if isinstance(turn, str) else read_turn(turn, number)
@@ -95,7 +98,7 @@ def explain(
 def _utterance_scores(
     forward, embeds: torch.Tensor, others: tuple, target: tuple[int, int], method: str
 ) -> np.ndarray:
-    """(U,): what each utterance did for the logit of one label of one turn."""
+    """(U,): how much each utterance contributed to the logit of one label of one turn."""
     captum = captum_attr()
     # cuDNN has no backward of an LSTM in eval mode.
     with torch.backends.cudnn.flags(enabled=False):

@@ -42,7 +42,7 @@ def dialogues_of(rows: "Dataset") -> list[Turns]:
 
 
 def dialogues_from(texts: list[str]) -> list[Turns]:
-    """One text after the other as the turns of dialogues: of 1, 2, ... 12 turns, and again."""
+    """Split texts into the turns of dialogues with 1, 2, ... 12 turns, and again from 1."""
     rest = iter(texts)
     made: list[Turns] = []
     while turns := [(("A", "B")[i % 2], text) for i, text in zip(range(len(made) % 12 + 1), rest, strict=False)]:
@@ -51,6 +51,9 @@ def dialogues_from(texts: list[str]) -> list[Turns]:
 
 
 def read_lines(lines: Sequence[str]) -> list[Turns]:
-    """A line per turn, "SPEAKER: UTTERANCE" or the utterance alone, and an empty line between two dialogues."""
+    """
+    Dialogues from lines: one turn per line, "SPEAKER: UTTERANCE" or the utterance alone, and an empty line between
+    dialogues.
+    """
     groups = itertools.groupby(lines, key=bool)
     return [[speaker_and_utterance(line) for line in group] for filled, group in groups if filled]

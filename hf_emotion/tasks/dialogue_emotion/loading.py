@@ -28,7 +28,7 @@ from .rows import set_aside, to_dataset
 logger = logging.getLogger(__name__)
 
 
-EMOTIONS = {  # in the order of the ids, ours and those of DailyDialog's files
+EMOTIONS = {  # in the order of the ids, which DailyDialog's files share
     "meld": ["neutral", "joy", "surprise", "anger", "sadness", "disgust", "fear"],
     "emorynlp": ["neutral", "joyful", "peaceful", "powerful", "scared", "mad", "sad"],
     "daily_dialog": ["neutral", "anger", "disgust", "fear", "happiness", "sadness", "surprise"],
@@ -38,7 +38,7 @@ EMOTIONS = {  # in the order of the ids, ours and those of DailyDialog's files
 FOUR_CLASSES = ["angry", "happy", "neutral", "sad"]
 
 
-FOUR_OF = {  # the emotions that become these classes
+FOUR_OF = {  # the emotions that become the four classes
     "meld": ["anger", "joy", "neutral", "sadness"],
     "emorynlp": ["mad", "joyful", "neutral", "sad"],
     "daily_dialog": ["anger", "happiness", "neutral", "sadness"],
@@ -93,7 +93,7 @@ FILES = {
 }
 
 
-# The one dialogue of DailyDialog with a label too few: split, line, utterances, labels.
+# The one dialogue of DailyDialog that lacks a label: split, line, number of utterances, number of labels.
 DAILY_DIALOG_FAULT = ("train", 7852, 12, 11)
 
 
@@ -103,7 +103,7 @@ def load_meld(
     """
     MELD: 1,038 / 114 / 280 dialogues of a television series, 9,989 / 1,109 / 2,610 utterances, 7 emotions.
 
-    The ids are the numbers of the dialogues, which start anew in every split; the utterances are in the order of their numbers.
+    The ids are the numbers of the dialogues, which start anew in every split; utterances are sorted by their numbers.
 
     Args:
         data_dir: folder that holds `meld/{train,dev,test}_sent_emo.csv`. None: the files are downloaded from
@@ -126,7 +126,7 @@ def load_emorynlp(
     """
     EmoryNLP, multimodal edition: 659 / 89 / 79 scenes of a television series, 7,551 / 954 / 984 utterances, 7 emotions.
 
-    A dialogue is a scene, with the id "season-episode-scene". Where several people speak an utterance, the speaker is their
+    A dialogue is a scene, with the id "season-episode-scene". If several people speak an utterance, the speaker is their
     names joined by " & ".
 
     Args:
@@ -144,7 +144,7 @@ def load_emorynlp(
 
 
 def _listed_speakers(row: Mapping[str, str]) -> str:
-    """The column holds the text of a Python list of names."""
+    """The speakers in a column that holds a Python list of names as text."""
     try:
         names = ast.literal_eval(row["Speaker"])
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -187,7 +187,7 @@ def _load_csv(
 
 
 def _read_csv(rows: Rows, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yields (line, {column: value}) of the CSV file that the rows come from; its name may lack an ending, as a download's does."""
+    """Yield (line, {column: value}) for the CSV file of the rows; its name may lack an ending, as a download's does."""
     reader = csv.DictReader(io.StringIO(decode(Path(rows.source).read_bytes(), rows.source), newline=""), strict=True)
     try:
         header = reader.fieldnames or []
@@ -278,7 +278,7 @@ def lines_of(content: bytes, source: Path | str) -> list[str]:
 
 
 def _daily_dialog_files(data_dir: str | Path | None) -> dict[str, Sequence[tuple[Path | str, bytes]]]:
-    """For each split the name and the content of the two files."""
+    """For each split the names and the contents of its two files."""
     if data_dir is not None:
         paths = _paths("daily_dialog", data_dir)
         return {split: [(path, path.read_bytes()) for path in pair] for split, pair in paths.items()}
@@ -290,13 +290,15 @@ def _daily_dialog_files(data_dir: str | Path | None) -> dict[str, Sequence[tuple
 
 
 def _members(archive: Path, address: str, sums: Mapping[str, str]) -> list[tuple[str, bytes]]:
-    """The files with these names and SHA-256 sums, wherever they lie in a downloaded ZIP archive."""
+    """The files with these names and SHA-256 sums, from any folder of a downloaded ZIP archive."""
     try:
         with zipfile.ZipFile(archive) as file:
             wanted = [name for name in file.namelist() if PurePosixPath(name).name in sums]
             contents = [(PurePosixPath(name).name, file.read(name)) for name in wanted]
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise OSError(f"{address} is no whole ZIP file ({error}): delete {archive}, or {DOWNLOAD_REMEDY}") from error
+        raise OSError(
+            f"{address} is not a whole ZIP file ({error}): delete {archive}, or {DOWNLOAD_REMEDY}"
+        ) from error
     found = {name: text for name, text in contents if hashlib.sha256(text).hexdigest() == sums[name]}
     for name, sha256 in sums.items():
         if name not in found:
@@ -307,16 +309,16 @@ def _members(archive: Path, address: str, sums: Mapping[str, str]) -> list[tuple
     return [(f"{address}/{name}", found[name]) for name in sums]
 
 
-# Each pattern asks for the blanks that the corpus sets, so that other text stays as it is.
+# Each pattern requires the blanks that the corpus sets, so that other text stays as it is.
 DETOKENIZED = [
     (re.compile(r"[’′]"), "'"),
     (re.compile(r"(?<=\w) ' (s|t|re|ll|ve|m|d)\b"), r"'\1"),
-    (re.compile(r"(?<=\w) ' Ve\b"), "'ve"),  # so written in the corpus
+    (re.compile(r"(?<=\w) ' Ve\b"), "'ve"),  # the corpus writes it with a capital
     (re.compile("‘"), "'"),  # after the contractions, because it opens a quotation
     (re.compile(r"\b([Oo]) ' (?=clock\b|[A-Z][a-z])"), r"\1'"),
     (re.compile(r"\b([Mm]a) ' (?=am\b)"), r"\1'"),
     (re.compile(r"\b(\d{1,2}) : ([0-5]\d)\b"), r"\1:\2"),
-    # Closing marks that a blank or the end follows (not ".5", ".NET"), faces such as ":)" apart.
+    # Closing marks before a blank or the end (not ".5", ".NET"), except in faces such as ":)".
     (re.compile(r" +(?![:;]-?[)\]])(?=[,.?!;:)\]%]+(?:\s|$))"), ""),
     (re.compile(r"(?<![:;=-])([(\[]) +"), r"\1"),
 ]
@@ -324,8 +326,8 @@ DETOKENIZED = [
 
 def detokenize(text: str) -> str:
     """
-    Text as people write it, from text whose punctuation and apostrophes stand apart: "I don ’ t know , Jim ." -> "I don't
-    know, Jim." Quotation marks stay where they are, because one cannot tell which side they belong to.
+    Remove the blanks before punctuation and around apostrophes: "I don ’ t know , Jim ." -> "I don't know, Jim." Quotation marks
+    stay where they are, because one cannot tell which side they belong to.
     """
     text = text.strip()
     for pattern, replacement in DETOKENIZED:
@@ -337,14 +339,14 @@ def load_iemocap(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "e
     """
     IEMOCAP: transcribed dialogues of pairs of actors, four classes: angry, happy (and excited), neutral, sad.
 
-    It needs a licensed copy of one's own. Utterances with another emotion, or none, stay, without a label. The fifth session is
-    the test part; a tenth of the other dialogues, drawn at a fixed seed, the validation part. The utterances are in the order
-    of their starts. A speaker is session and sex, such as "Ses01F".
+    You need your own licensed copy. Utterances with another emotion, or none, stay, without a label. The fifth session is the
+    test part; a tenth of the other dialogues, drawn at a fixed seed, is the validation part. Utterances are sorted by their
+    start. A speaker is named by session and sex, such as "Ses01F".
 
     Args:
         data_dir: folder that holds `iemocap/Session1` to `Session5`, or these themselves, with `dialog/transcriptions/*.txt`
             and `dialog/EmoEvaluation/*.txt`. Nothing is downloaded.
-        on_bad_rows: "error", or "skip" to drop, count and list malformed utterances (with a malformed evaluation: the label).
+        on_bad_rows: "error", or "skip" to drop, count and list malformed utterances (if only the evaluation is malformed, its label).
 
     Raises:
         FileNotFoundError: no `data_dir`, no such folder or file.
@@ -372,7 +374,7 @@ def load_iemocap(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "e
 
 def _iemocap_transcriptions(folder: Path) -> list[Path]:
     files = sorted(folder.glob("transcriptions/*.txt"))
-    files = [path for path in files if not path.name.startswith("._")]  # which macOS left in the archive
+    files = [path for path in files if not path.name.startswith("._")]  # files that macOS left in the archive
     if not files:
         raise FileNotFoundError(
             "`data_dir` must hold the folder `iemocap` with Session1 to Session5 (or be it): there is no file "
@@ -424,13 +426,13 @@ def _latin_lines(path: Path) -> list[str]:
     content = path.read_bytes()
     try:
         text = content.decode("utf-8")
-    except UnicodeDecodeError:  # the release names no encoding
+    except UnicodeDecodeError:  # the release does not name its encoding
         text = content.decode("latin-1")
     return [line.strip() for line in text.split("\n")]
 
 
 def _names_and_ids(corpus: str, four_classes: bool) -> tuple[list[str], dict[str, int]]:
-    """The label names, and the label id of each emotion of the corpus; with four classes -1 for the others."""
+    """The label names, and the label id of each emotion of the corpus; with four classes the other emotions get -1."""
     emotions = EMOTIONS[corpus]
     if not four_classes:
         return emotions, {emotion: number for number, emotion in enumerate(emotions)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An exported model of dialogues, run by onnxruntime. Needs neither torch nor transformers."""
+"""Runs an exported model of dialogues with onnxruntime. Needs neither torch nor transformers."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from ...runtime.onnx import ENCODER, OnnxClassifier, Session
 
 
 class OnnxDialogueClassifier(OnnxClassifier):
-    """An exported classifier of the turns of dialogues: utterances are encoded by a graph of their own."""
+    """An exported classifier of the turns of dialogues; a second graph encodes the utterances."""
 
     def __init__(self, folder: str | Path):
         super().__init__(folder)
@@ -17,7 +17,7 @@ class OnnxDialogueClassifier(OnnxClassifier):
         self.encoder = Session(self.files[1])
 
     def encode_utterances(self, input_ids: np.ndarray, attention_mask: np.ndarray) -> np.ndarray:
-        """(N, L) int64 twice -> (N, D) float32."""
+        """Token ids and mask, (N, L) int64 each -> vectors (N, D) float32."""
         return self.encoder({"input_ids": input_ids, "attention_mask": attention_mask})[0]
 
 

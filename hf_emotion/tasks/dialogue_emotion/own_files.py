@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Own dialogues in CSV, TSV, JSONL or Parquet files."""
+"""Loads one's own dialogues from CSV, TSV, JSONL or Parquet files."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def load_dialogue_files(
     """
     One's own dialogues in CSV, TSV, JSONL or Parquet files, in one of two layouts.
 
-    A row is an utterance: its columns name its dialogue, the utterance, its label and, where there is such a column, the
-    speaker; the rows of a dialogue are in the order of its turns. Or a row of JSONL or Parquet is a dialogue: the column
-    `turns` holds a list of objects with utterance, speaker and label, and the column `id`, where there is one, its name. An
-    utterance whose label is empty or null has none, and is context alone.
+    First layout: a row is an utterance. Its columns name its dialogue, the utterance, its label and, if there is such a column,
+    the speaker; the rows of a dialogue are in the order of its turns. Second layout, JSONL or Parquet: a row is a dialogue. The
+    column `turns` holds a list of objects with utterance, speaker and label; the column `id`, if there is one, names the
+    dialogue. An utterance whose label is empty or null has no label and serves only as context.
 
     Args:
-        data_dir: a folder with `train.*` and, where there are any, `validation.*` (also valid, val, dev) and `test.*`; or
-            one file, which is then the training part.
+        data_dir: a folder with `train.*` and optionally `validation.*` (also valid, val, dev) and `test.*`; or one file, which
+            is then the training part.
         dialogue_column, utterance_column, speaker_column, label_column: names of the columns, or of the keys in `turns`.
-        labels: the label names in their order. None: those of the training part, sorted.
-        validation_fraction: share of the training dialogues set aside, at a fixed seed, where there is no validation file; 0: none.
+        labels: the label names in their order. None: the names in the training part, sorted.
+        validation_fraction: share of the training dialogues set aside, at a fixed seed, if there is no validation file; 0: none.
         on_bad_rows: "error", or "skip" to drop, count and list malformed utterances (in the second layout: dialogues).
-        separator: what separates the values of CSV. None: "," ";" tab or "|", that with which the header names the columns.
+        separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
 
     Raises:
-        FileNotFoundError, ValueError: no file, no such column, an empty utterance, an unknown label, such as one that no
-            training row has (with the nearest one), a file without any label.
+        FileNotFoundError, ValueError: no file, no such column, an empty utterance, an unknown label or one that no
+            training row has (the message names the nearest one), a file without any label.
     """
     columns = {"utterance": utterance_column, "speaker": speaker_column, "label": label_column}
     wanted = [dialogue_column, utterance_column, label_column]
@@ -120,7 +120,7 @@ def _turns(
 def _turn(
     turn: Mapping[str, Any], columns: Mapping[str, str], names: Sequence[str], given: bool
 ) -> tuple[str, str, str | None]:
-    """Utterance, speaker ("" where there is none) and label (None where there is none), one of `names` where there are any."""
+    """Utterance, speaker ("" if there is none) and label (None if there is none; one of `names` if these are given)."""
     text, speaker, label = (turn.get(columns[name]) for name in ("utterance", "speaker", "label"))
     if not isinstance(text, str) or not readable.is_readable(text):
         raise BadRow(f"the utterance in {columns['utterance']!r} is empty or no string: {text!r}")

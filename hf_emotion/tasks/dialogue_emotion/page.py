@@ -18,7 +18,7 @@ EXAMPLES = (
 
 def page(predictor: DialoguePredictor) -> Page:
     method = METHODS[0] if predictor.model.config.num_attention_heads else "occlusion"
-    box = "Dialogue, a line per turn: SPEAKER: UTTERANCE"
+    box = "Dialogue, one turn per line: SPEAKER: UTTERANCE"
     return Page(box, EXAMPLES, partial(table, predictor), question, METHODS, method, lines=4)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prediction of the emotion of every turn of dialogues: utterances in large length-sorted batches, then the dialogues."""
+"""Predicts the emotion of every turn of dialogues: first utterances in large length-sorted batches, then the dialogues."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -60,13 +60,13 @@ class DialoguePredictor:
         Args:
             checkpoint: a local folder, a Hub id, or a model (then with its tokenizer).
             tokenizer: default: the one saved with the checkpoint.
-            device: default: the GPU where there is one, else the CPU.
+            device: default: the GPU if there is one, else the CPU.
             max_length: tokens per utterance, at most the utterance encoder's positions; default: as many as in training.
             dtype: as `Predictor` has it.
 
         Raises:
             OSError: no such checkpoint, or one without a tokenizer.
-            ValueError: a model that reads no dialogues, or none of text.
+            ValueError: a model that reads no dialogues, or reads them only as vectors.
         """
         self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
         config = self.model.config
@@ -79,8 +79,9 @@ class DialoguePredictor:
             max_length, dialogue_turns.encoder_positions(config), "encoder", self.tokenizer.model_max_length
         )
         self.labels = [config.id2label[i] for i in range(config.num_labels)]
-        self.vectors_of: Callable[..., tuple[np.ndarray, Unread]] = utterance_vectors  # or a cache of the same vectors
-        self._said = False  # that turns name no speaker
+        # a cache of the same vectors may replace it
+        self.vectors_of: Callable[..., tuple[np.ndarray, Unread]] = utterance_vectors
+        self._said = False  # the warning that turns name no speaker is given once
 
     def __call__(self, dialogues: Sequence[Sequence[Any]], progress: bool = False) -> list[list[dict[str, Any]]]:
         """
@@ -125,7 +126,7 @@ class DialoguePredictor:
     def probabilities(
         self, dialogues: "Sequence[Sequence[Any]] | EncodedDialogues", progress: bool = False
     ) -> np.ndarray:
-        """(N, C) float32 for the N turns of dialogues, or of what `encode` makes of them, one dialogue after the other."""
+        """(N, C) float32 for the N turns of dialogues, or of what `encode` returned for them, one dialogue after the other."""
         if isinstance(dialogues, EncodedDialogues):
             return self._run(dialogues, progress)
         probabilities, unread = self._probabilities(read_dialogues(dialogues), progress)
@@ -217,7 +218,7 @@ class DialoguePredictor:
         check_top_k(top_k)
 
     def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
-        """A counted warning for the utterances that were cut, and one for those that the tokenizer does not know."""
+        """Warn of the utterances that were cut and of those that the tokenizer does not know, with these counts."""
         warn_unread(truncated, unknown, total, f"{self.max_length} tokens", "utterances")
 
 
@@ -229,7 +230,7 @@ class EncodedDialogues:
     Attributes:
         vectors: (U, D) float32 of the distinct utterances.
         rows: for each dialogue the numbers of its utterances among these.
-        speaker_ids: for each dialogue the numbers of its speakers; None for a model that knows none.
+        speaker_ids: for each dialogue the numbers of its speakers; None for a model without speakers.
         unread: what the model cannot read of each turn, one dialogue after the other.
     """
 
@@ -257,7 +258,7 @@ def read_dialogues(dialogues: Sequence[Sequence[Any]]) -> list[list[tuple[str | 
 
 
 def speaker_and_utterance(line: str) -> tuple[str | None, str]:
-    """(speaker or None, utterance): a speaker is what stands before the first ": ", if it is at most three words."""
+    """(speaker or None, utterance). The speaker is the text before the first ": ", if it has at most three words."""
     speaker, separator, utterance = line.partition(": ")
     if separator and utterance.strip() and 0 < len(speaker.split()) <= 3:
         return speaker.strip(), utterance
@@ -266,8 +267,8 @@ def speaker_and_utterance(line: str) -> tuple[str | None, str]:
 
 def pad_dialogues(vectors: list[np.ndarray], speaker_ids: list[list[int]] | None = None) -> dict[str, np.ndarray]:
     """
-    Dialogues (U, D) -> `utterance_embeds` (B, U, D) float32, `utterance_mask` (B, U) and, where given, `speaker_ids` (B, U),
-    both int64.
+    Dialogues (U, D) -> `utterance_embeds` (B, U, D) float32, `utterance_mask` (B, U) int64 and, if given, `speaker_ids` (B, U)
+    int64.
     """
     lengths = np.array([len(dialogue) for dialogue in vectors])
     real = np.arange(lengths.max()) < lengths[:, None]  # (B, U)

@@ -40,7 +40,7 @@ def to_dataset(rows: Rows, names: Sequence[str]) -> datasets.Dataset:
 
 
 def set_aside(dialogues: datasets.Dataset, fraction: float) -> tuple[datasets.Dataset, datasets.Dataset]:
-    """(the rest, the share of the dialogues that is set aside, at least one, drawn at a fixed seed); both keep the order."""
+    """(the rest, the share of the dialogues to set aside, at least one, drawn at a fixed seed); both keep the order."""
     count = max(round(fraction * len(dialogues)), 1) if 0 < fraction < 1 else 0
     if not 0 < count < len(dialogues):
         raise ValueError(
@@ -51,7 +51,7 @@ def set_aside(dialogues: datasets.Dataset, fraction: float) -> tuple[datasets.Da
     return dialogues.select(sorted(rest)), dialogues.select(sorted(drawn))
 
 
-# What `Task` asks of rows.
+# The functions of `Task` for rows.
 
 
 def texts(rows: datasets.Dataset) -> list[str]:
@@ -59,12 +59,12 @@ def texts(rows: datasets.Dataset) -> list[str]:
 
 
 def gold(rows: datasets.Dataset) -> np.ndarray:
-    """(N,) int64: the labels of all turns of all dialogues in their order, -1 where there is none."""
+    """(N,) int64: the labels of all turns of all dialogues in their order, -1 for no label."""
     return np.array([label for labels in rows["labels"] for label in labels], dtype=np.int64)
 
 
 def units(rows: datasets.Dataset) -> tuple[list[str], list[str]]:
-    """Ids, DIALOGUE/NUMBER, and texts of the turns: what was said, with the speaker where there is one."""
+    """Ids, DIALOGUE/NUMBER, and texts of the turns: what was said, with the speaker if there is one."""
     turns = [
         (f"{row}/{number}", f"{speaker}: {utterance}" if speaker else utterance)
         for row, speakers, utterances in zip(rows["id"], rows["speakers"], rows["utterances"], strict=True)

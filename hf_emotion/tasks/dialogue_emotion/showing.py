@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `predict` shows of the emotions of a dialogue."""
+"""What `predict` prints about the emotions of a dialogue."""
 
 from ..base import Answer, Table
 from .predictor import DialoguePredictor, speaker_and_utterance
 
 
 def answer(predictor: DialoguePredictor, lines: list[str], top_k: int | None = None) -> Answer:
-    """The lines are the turns of one dialogue."""
+    """Answer for lines that are the turns of one dialogue."""
     (turns,), unread = predictor.predict([[speaker_and_utterance(line) for line in lines]])
     cells = []
     for turn in turns:

@@ -3,10 +3,10 @@
 
 
 def ask(run, text: str) -> list[dict]:
-    """A line per turn, "speaker: utterance"."""
+    """The emotion of each turn; the text has one turn per line, "speaker: utterance"."""
     turns = []
     for line in filter(str.strip, text.splitlines()):
         speaker, _, words = line.partition(": ")
-        named = words.strip() and 0 < len(speaker.split()) <= 3  # as `predict` has it
+        named = words.strip() and 0 < len(speaker.split()) <= 3  # the same rule as `predict`
         turns.append((speaker.strip(), words) if named else (None, line))
     return run(turns)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labels that a trained model gets by their names alone, with thresholds. Shapes: N texts, C labels."""
+"""Adds labels to a trained model, by their names alone, with thresholds. Shapes: N texts, C labels."""
 
 import copy
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ def with_labels(model: Any, tokenizer: Any, names: Sequence[str], max_length: in
     A copy of a model with further labels, and a threshold for each, see `threshold_by_rate`.
 
     Args:
-        model: of torch, with `add_labels`.
+        model: a torch model with `add_labels`.
         names: names of the new labels.
         max_length: see `Predictor`.
 
     Raises:
-        ValueError: no list of new names that the tokenizer knows; a model that labels cannot be added to.
+        ValueError: `names` is no list of new names that the tokenizer knows; the model cannot take new labels.
     """
-    from .predictor import Predictor  # which imports this file
+    from .predictor import Predictor  # imported here, because it imports this file
 
     rule = "`add_labels` (--label) must be a list of names"
     if isinstance(names, str):
@@ -38,7 +38,7 @@ def with_labels(model: Any, tokenizer: Any, names: Sequence[str], max_length: in
     taken = sorted({name for i, name in enumerate(names) if name in old or name in names[:i]})
     if taken:
         raise ValueError(
-            f"`add_labels` (--label) must be new names, each once; {taken} the model has, or they stand there twice: leave them out."
+            f"`add_labels` (--label) must be new names, each once; the model has {taken}, or they are repeated: leave them out."
         )
     model = copy.deepcopy(model)
     thresholds = list(getattr(model.config, "thresholds", None) or [0.5] * len(old))
@@ -46,7 +46,7 @@ def with_labels(model: Any, tokenizer: Any, names: Sequence[str], max_length: in
         model.add_labels(names, tokenizer)
     except ValueError as error:
         raise ValueError(
-            f"`add_labels` (--label) {names}: {error} Here the names alone are read: choose others."
+            f"`add_labels` (--label) {names}: {error} Only the names are read here: choose others."
         ) from error
     model.config.thresholds = [*thresholds, *[0.5] * len(names)]
     scores, _ = row_probabilities(Predictor(model, tokenizer, max_length=max_length), TextRows(development_texts()))
@@ -56,7 +56,7 @@ def with_labels(model: Any, tokenizer: Any, names: Sequence[str], max_length: in
 
 
 def check_takes_labels(model: Any, tokenizer: Any) -> None:
-    """ValueError for a model that labels cannot be added to."""
+    """ValueError if a model cannot take new labels."""
     rule = "`add_labels` (--label) needs a multi-label model with label-aware attention, a tied head and its weights"
     kind = model.config.model_type
     if getattr(model, "takes_arrays", False):
@@ -71,13 +71,13 @@ def check_takes_labels(model: Any, tokenizer: Any) -> None:
             "would take probability from the others: take a multi-label checkpoint."
         )
     try:
-        model.add_labels([], tokenizer)  # changes nothing
+        model.add_labels([], tokenizer)  # only checks
     except ValueError as error:
         raise ValueError(f"{rule}: {error}") from error
 
 
 def development_texts() -> list[str]:
-    """Texts that thresholds are chosen on: the development part of the packaged corpus quickstart."""
+    """The texts on which thresholds are chosen: the development part of the packaged corpus quickstart."""
     return [row["text"] for _, row in packaged_rows("quickstart", "validation")]
 
 
@@ -86,9 +86,9 @@ def threshold_by_rate(known: np.ndarray, thresholds: Sequence[float] | np.ndarra
     The threshold at which a new label is given as often as the known ones.
 
     How often the known labels pass their thresholds is counted on unlabelled texts, label by label; the median of these rates, at
-    least one text, is the rate of the new label, and its threshold is the quantile of its own scores that so many texts exceed.
-    The thresholds of known labels would not do: the scores of a label that nothing was trained for are on another scale, and only
-    their order tells something.
+    least one text, is the rate of the new label. Its threshold is the quantile of its own scores that this share of texts exceeds.
+    The thresholds of known labels would not do: the scores of an untrained label are on another scale, and only their order
+    matters.
 
     Args:
         known: (N, C) probabilities of the known labels for N texts.

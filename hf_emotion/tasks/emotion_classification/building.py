@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a recipe to a trained classifier of texts."""
+"""Builds and trains the classifier of texts of a recipe."""
 
 import dataclasses
 import logging
@@ -41,7 +41,7 @@ def check_recipe(recipe: Recipe) -> None:
 
 
 def over_base_model(recipe: Recipe) -> Recipe:
-    """Label-aware attention over the encoder that the recipe names: where it is no BERT, "label-aware" for "label-aware-bert"."""
+    """Label-aware attention over the recipe's encoder: "label-aware-bert" becomes "label-aware" if the encoder is no BERT."""
     special, general = LABEL_AWARE
     if recipe.model_type != special:
         return recipe
@@ -56,7 +56,7 @@ def over_base_model(recipe: Recipe) -> Recipe:
     if fields.get("sentence_representation") == "cls":
         fields["sentence_representation"] = "first"
     logger.warning(
-        "the base model %s is no BERT but a %r model: the model type becomes %r instead of %r",
+        "the base model %s is not a BERT but a %r model: the model type becomes %r instead of %r",
         *(recipe.base_model, encoder.model_type, general, special),
     )
     return dataclasses.replace(recipe, model_type=general, model_config=fields)
@@ -79,7 +79,7 @@ def finish(
     predictor = Predictor(model, tokenizer, max_length=recipe.max_length, gate=gate)
 
     def save(temporary: Path) -> None:
-        if recipe.model_type is None:  # our models bring their pipeline along, a stock one needs it too
+        if recipe.model_type is None:  # our models bring their pipeline; a stock model needs it too
             pipeline = EmotionClassificationPipeline(model=model, tokenizer=tokenizer, gate=gate)
             pipeline.save_pretrained(temporary)
         else:

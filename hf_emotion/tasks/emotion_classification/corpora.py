@@ -7,7 +7,7 @@ from ..base import OWN_TERMS, Corpus, later
 GOEMOTIONS_HUB_ID = "google-research-datasets/go_emotions"
 EMOTION6_HUB_ID = "dair-ai/emotion"
 TWEET_EMOJI_HUB_ID = "cardiffnlp/tweet_eval"
-LANGUAGES = ("en", "de", "es", "fr", "pt", "ru")  # of the corpus `languages`
+LANGUAGES = ("en", "de", "es", "fr", "pt", "ru")  # codes of the languages in the corpus `languages`
 
 CORPORA = (
     Corpus(
@@ -49,7 +49,7 @@ CORPORA = (
         terms="CC0 1.0; sentences in six languages written for hf-emotion by a language model, a test part alone",
         packaged=True,
     ),
-    # With a column of aspects they are rows of targeted sentiment.
+    # With a column of aspects its rows belong to targeted sentiment.
     Corpus(
         name="files",
         loader=later(__package__, "own_files.load_files"),

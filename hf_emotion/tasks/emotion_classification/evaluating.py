@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A classifier of texts measured on a corpus."""
+"""Measures a classifier of texts on a corpus."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from .predictor import Predictor
 
 
 def loader_options(predictor: Predictor, dataset: str) -> dict[str, Any]:
-    """A model trained on the groups of a taxonomy is measured on them; a file need not have every label of the model."""
+    """A model trained on the groups of a taxonomy is measured on these groups; a file need not have every label of the model."""
     if "taxonomy" in options_of(dataset):
         fitting = [name for name, groups in TAXONOMIES.items() if set(groups) == set(predictor.labels)]
         return {"taxonomy": fitting[0] if fitting else NO_ROLL_UP}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a classifier of texts looked at. Label-aware BERT: the attention of each label over the words; RoBERTa with ESA: the weight of
-each word in the pooled sentence, and the dimensions that are scaled most; others: the attention of the first token.
+Shows what a classifier of texts looked at. Label-aware BERT: the attention of each label over the words. RoBERTa with ESA: the
+weight of each word in the pooled sentence, and the dimensions that are scaled most. Other models: the attention of the first
+token.
 """
 
 from collections.abc import Sequence
@@ -51,10 +52,10 @@ def explain(
     labels: Sequence[str] | None = None,
     method: str = METHODS[0],
 ) -> Explained:
-    """Rows are labels; where one attention serves all labels, they are heads."""
+    """Rows are labels, or heads if all labels share one attention."""
     text, config = one_text(text), predictor.model.config
     questions = [Question(text)]
-    whole = method == METHODS[0] and hasattr(config, "label_attention")  # the only one that spans windows
+    whole = method == METHODS[0] and hasattr(config, "label_attention")  # only this attention spans windows
     readings = read_texts(predictor, questions, merge, predictor.windows if whole else None)
     if method != METHODS[0]:
         maps, notes = score_map(predictor, questions, readings, labels, LABELS_SHOWN, method, merge)
@@ -91,9 +92,9 @@ def _label_map(
 
 @torch.no_grad()
 def _label_attention(model: PreTrainedModel, reading: Reading) -> np.ndarray:
-    """(C, L), or (1, L) where all labels share one attention; of a text in W windows (C, W·L), over all of it."""
+    """(C, L), or (1, L) if all labels share one attention; for a text in W windows (C, W·L), normalised over all of it."""
     outputs = model(**reading.inputs)
-    shares = outputs.label_attention_lse.softmax(dim=0)  # of each window, (W, C)
+    shares = outputs.label_attention_lse.softmax(dim=0)  # log-sum-exp of each window, (W, C)
     return to_numpy((outputs.label_attentions * shares[..., None]).transpose(0, 1).flatten(1))
 
 
@@ -107,16 +108,16 @@ def _esa_maps(
 
 
 def _esa_attention(model: PreTrainedModel, reading: Reading) -> np.ndarray:
-    """(heads, L): what each token weighs in the pooled sentence."""
+    """(heads, L): the weight of each token in the pooled sentence."""
     attention = outputs_with_attention(model, reading).esa_attentions[0]  # (h, L, L)
-    # Pooling is linear: a word weighs in the mean what it weighs in the mean of the queries.
+    # Pooling is linear: a token's weight in the pooled sentence is its attention, averaged over the queries.
     pooled = {"cls": attention[:, 0], "mean": attention.mean(dim=1)}
     pooled["cls_mean"] = (pooled["cls"] + pooled["mean"]) / 2
     return to_numpy(pooled[model.config.esa_pooling])
 
 
 def _scaled_dimensions(model: PreTrainedModel) -> HeatMap:
-    """Heat map of the entries of the scaling vector S that lie farthest from 1, where all start."""
+    """Heat map of the entries of the scaling vector S that lie farthest from their start, 1."""
     scale = to_numpy(model.base_model.score.scale.detach()) - 1
     strongest = np.argsort(-np.abs(scale), kind="stable")[:DIMENSIONS_SHOWN]
     return HeatMap(
@@ -129,7 +130,7 @@ def _scaled_dimensions(model: PreTrainedModel) -> HeatMap:
     )
 
 
-# What `faithfulness` asks.
+# The functions of `Task` for `faithfulness`.
 
 
 def row_questions(predictor: Predictor, rows: Dataset) -> list[Question]:
@@ -140,7 +141,7 @@ def row_questions(predictor: Predictor, rows: Dataset) -> list[Question]:
 def word_scores(predictor: Predictor, reading: Reading, label: int, method: str) -> np.ndarray:
     """
     (words,) float64. "attention" means the label's attention for label-aware BERT, the pooled attention for ESA, and for other
-    models that of the first token in the last layer, mean over heads.
+    models the attention of the first token in the last layer, mean over heads.
     """
     model = predictor.model
     if method != METHODS[0]:

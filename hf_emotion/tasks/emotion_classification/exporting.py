@@ -21,7 +21,7 @@ def write(predictor: Predictor, folder: Path) -> list[Path]:
         predictor.gate.save_pretrained(folder)
     if not hasattr(predictor.model.config, "label_attention"):
         return write_classifier(predictor, folder, run, [EXAMPLE] * 3)
-    # What joins the windows of a long text, which are made outside of the graph.
+    # Inputs and outputs for long texts, whose windows are made and joined outside the graph.
     return write_classifier(
         predictor,
         folder,

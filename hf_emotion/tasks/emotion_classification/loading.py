@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Corpora of texts: GoEmotions, the six emotions, emojis of tweets, and those that come with the package."""
+"""Loads corpora of texts: GoEmotions, the six emotions, emojis of tweets, and the packaged corpora."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...taxonomies import GOEMOTIONS, group_index
 from .corpora import EMOTION6_HUB_ID, GOEMOTIONS_HUB_ID, LANGUAGES, TWEET_EMOJI_HUB_ID
 
 
-EMOTION6 = ["sadness", "joy", "love", "anger", "fear", "surprise"]  # in the order of the Hub's ids
+EMOTION6 = ["sadness", "joy", "love", "anger", "fear", "surprise"]  # in the order of the ids on the Hub
 
 
 def load_goemotions(
@@ -31,8 +31,8 @@ def load_goemotions(
             header, no quoting). None: from the Hub, `google-research-datasets/go_emotions`, configuration "simplified".
         taxonomy: "goemotions" (28 labels), "ekman" (6 and neutral) or "sentiment" (3 and neutral).
         on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
-        everyday_copies: how often the training sentences of the packaged corpora quickstart and everyday stand in the training part, too.
-            GoEmotions alone is Reddit.
+        everyday_copies: how many copies of the training sentences of the packaged corpora quickstart and everyday to add to
+            the training part. GoEmotions itself has only Reddit comments.
     """
     if type(everyday_copies) is not int or everyday_copies < 0:
         raise ValueError(f"`everyday_copies` must be a whole number, 0 or more; got {everyday_copies!r}.")
@@ -133,7 +133,7 @@ def load_emotion6(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "
     return datasets.DatasetDict(splits)
 
 
-# In the order of the ids, the Hub's and those of mapping.txt; the words are what a label's vector can start from.
+# In the order of the ids, which the Hub and mapping.txt share; a label's vector can start from these words.
 TWEET_EMOJIS = (
     "red_heart heart_eyes tears_of_joy two_hearts fire smiling_face sunglasses sparkles blue_heart blowing_a_kiss camera "
     "united_states sun purple_heart winking hundred_points beaming christmas_tree camera_with_flash winking_with_tongue"
@@ -142,8 +142,8 @@ TWEET_EMOJIS = (
 
 def load_tweet_emoji(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> datasets.DatasetDict:
     """
-    TweetEval's emoji prediction (Barbieri et al. 2018 and 2020), 45,000 / 5,000 / 50,000 tweets, each with the one emoji that
-    was taken out of it. HTML entities are resolved, and what is left of a removed emoji (U+FE0F) goes.
+    TweetEval's emoji prediction (Barbieri et al. 2018 and 2020), 45,000 / 5,000 / 50,000 tweets, each labelled with the one
+    emoji that was removed from it. HTML entities are resolved, and remains of a removed emoji (U+FE0F) are deleted.
 
     Args:
         data_dir: folder that holds `tweeteval/emoji/{train,val,test}_{text,labels}.txt`, a tweet and an id per line. None: from
@@ -173,22 +173,22 @@ def load_tweet_emoji(data_dir: str | Path | None = None, on_bad_rows: OnBadRows 
 
 
 def load_quickstart(data_dir: str | Path | None = None) -> datasets.DatasetDict:
-    """The small English corpus that comes with the package: GoEmotions' 28 labels, written for it, CC0. Needs no `data_dir`."""
+    """The small packaged English corpus, written for hf-emotion: GoEmotions' 28 labels, CC0. Needs no `data_dir`."""
     return _load_packaged("quickstart")
 
 
 def load_everyday(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """
-    Everyday sentences that come with the package, GoEmotions' 28 labels, CC0. The test part was labelled twice: a label counts if both
-    readers gave it. Needs no `data_dir`.
+    The packaged everyday sentences: GoEmotions' 28 labels, CC0. The test part was labelled twice: a label counts if both readers
+    gave it. Needs no `data_dir`.
     """
     return _load_packaged("everyday")
 
 
 def load_languages(data_dir: str | Path | None = None, language: str | None = None) -> datasets.DatasetDict:
     """
-    The small test part in six languages that comes with the package, GoEmotions' 28 labels with three sentences each in every language,
-    CC0. Needs no `data_dir`.
+    The small packaged test part in six languages: three sentences for each of GoEmotions' 28 labels in every language, CC0.
+    Needs no `data_dir`.
 
     Args:
         language: its ISO 639-1 code, "en", "de", "es", "fr", "pt" or "ru"; None: all six.
@@ -215,7 +215,7 @@ def _load_packaged(
 
 
 def _read_packaged(corpus: str, split: str, rows: Rows, prefix: str, language: str | None = None) -> None:
-    """Adds a part of a packaged corpus, or its rows in one language; the ids of its rows are `prefix` and the line."""
+    """Add a part of a packaged corpus to `rows`, or only its rows in one language; a row's id is `prefix` and the line."""
     for line, row in packaged_rows(corpus, split):
         if language is not None and row["language"] != language:
             continue

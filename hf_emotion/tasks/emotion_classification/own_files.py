@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Own texts, with or without aspects, in CSV, TSV, JSONL or Parquet files."""
+"""Loads one's own texts, with or without aspects, from CSV, TSV, JSONL or Parquet files."""
 
 from __future__ import annotations
 
@@ -54,24 +54,24 @@ def load_files(
     unless `fill_none` adds one.
 
     Args:
-        data_dir: a folder with `train.*` and, where there are any, `validation.*` (also valid, val, dev) and `test.*`; or
-            one file, which is then the training part.
+        data_dir: a folder with `train.*` and optionally `validation.*` (also valid, val, dev) and `test.*`; or one file, which
+            is then the training part.
         text_column, label_column, id_column: column names.
         label_columns: instead of `label_column`, one column of 0 and 1 per label (multi-label).
         label_separator: splits the label column, e.g. "," or "|" (multi-label). A list in JSONL or Parquet is multi-label
             without it.
-        labels: the label names in their order. None: those of the training part, sorted.
+        labels: the label names in their order. None: the names in the training part, sorted.
         validation_fraction: share of the training rows (with `aspect_column`: of the distinct training texts, with all their
-            rows) set aside, at a fixed seed, where there is no validation file; 0: none. A row that alone has its label (or
+            rows) set aside, at a fixed seed, if there is no validation file; 0: none. The only row with a label (or with a
             target and aspect) stays in training.
         on_bad_rows: "error", or "skip" to drop, count and list rows without text or with an unknown label.
-        aspect_column, target_column: columns with the name of the aspect and of the target; where there is a target, the
-            placeholders LOCATION1 and LOCATION2 in a text are replaced as `replace_targets` says.
-        aspects, targets: their names in their order. None: those of the training part, sorted.
-        fill_none: with `aspect_column`: in every part, each text (and target) that has a row gets one with the label "none" (in
-            the spelling of the corpus) for every aspect that no row of it names. For files that list only the aspects that a
-            text names; a model of these alone would find an opinion on every aspect of every text.
-        separator: what separates the values of CSV. None: "," ";" tab or "|", that with which the header names the columns.
+        aspect_column, target_column: columns with the name of the aspect and of the target. With targets, the placeholders
+            LOCATION1 and LOCATION2 in a text are replaced, see `replace_targets`.
+        aspects, targets: their names in their order. None: the names in the training part, sorted.
+        fill_none: with `aspect_column`: in every part, each text (and target) gets a row with the label "none" (in the spelling
+            of the corpus) for every aspect that none of its rows names. For files that list only the aspects that a text names:
+            trained on these alone, a model would find an opinion on every aspect of every text.
+        separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
 
     Raises:
         FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label, aspect or target (with the
@@ -186,7 +186,7 @@ def _split_rows(rows: datasets.Dataset, fraction: float) -> tuple[datasets.Datas
 
 
 def _label_name(value: Any) -> str:
-    """A label as text, "" for none (also NaN). Whole numbers are one label in every form: a column with gaps holds 1.0 for 1."""
+    """A label as text, "" for none (also NaN). 1 and 1.0 are the same label: a column with gaps holds 1.0 for 1."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float) and value.is_integer():

@@ -11,7 +11,7 @@ from ..base import METHODS, Page, Table
 from .predictor import Predictor
 
 
-LABELS_SHOWN = 10  # more where more pass their thresholds
+LABELS_SHOWN = 10  # rows of the table; more if more labels pass their thresholds
 EXAMPLES = (
     "Thank you so much for waiting with me, that was really kind!",
     "The bus left while I was still buying the ticket.",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prediction of the emotions of texts. Needs neither torch nor transformers where the model is exported."""
+"""Predicts the emotions of texts. Needs neither torch nor transformers if the model is exported."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 class Predictor:
     """
-    Emotions of texts, from a checkpoint. It may be shared by threads and, on the CPU, by forked processes, in each of which
-    torch then uses one thread; `BatchingPredictor` batches concurrent calls.
+    Emotions of texts, from a checkpoint. Threads may share it, and on the CPU also forked processes, in each of which torch
+    then uses one thread; `BatchingPredictor` batches concurrent calls.
 
     >>> predictor = Predictor("runs/quickstart")  # doctest: +SKIP
     >>> predictor(["What a day!"])  # doctest: +SKIP
@@ -62,31 +62,31 @@ class Predictor:
         add_labels: Sequence[str] | None = None,
     ):
         """
-        Texts of any length are read whole: one that is longer than `max_length` in overlapping windows. A model with label attention
-        attends over the tokens of all of them at once; the logits of others are the mean over windows.
+        Texts of any length are read whole: a text longer than `max_length` is read in overlapping windows. Label attention attends
+        over the tokens of all windows at once; for other models the logits are the mean over the windows.
 
         Args:
             checkpoint: a local folder (of `hf-emotion export` too), a Hub id, or a model (then with its tokenizer).
             tokenizer: default: the one saved with the checkpoint.
-            device: default: the GPU where there is one, else the CPU.
+            device: default: the GPU if there is one, else the CPU.
             max_length: tokens of a window, at most the model's positions; default: as many as in training (the tokenizer's
                 `model_max_length`).
             taxonomy: "ekman" or "sentiment" to roll the 28 GoEmotions labels up.
             gate: the TF-IDF gate of a model that has one; default: the one saved with the checkpoint.
             dtype: "bfloat16" and "float16" are faster than "float32" on GPUs, bfloat16 on processors with AMX too, with slightly
                 other probabilities; default: the checkpoint's.
-            stride: tokens that two windows share; default: a quarter of `max_length`.
-            max_windows: windows of a text at most; what comes after them is cut. 1: texts are cut at `max_length`. Default: all.
-            aggregation_strategy: how windows become one answer. "average" (default): as above, what the text is about. "max", of
-                multi-label models: the largest logit of each label, every emotion that occurs somewhere.
+            stride: number of tokens that two windows share; default: a quarter of `max_length`.
+            max_windows: maximum number of windows per text, the rest is cut. 1: texts are cut at `max_length`. Default: no limit.
+            aggregation_strategy: how the windows are combined. "average" (default): as above, what the text is about. "max", for
+                multi-label models: the largest logit of each label, so every emotion that occurs somewhere.
             add_labels: names of further labels, see the `add_labels` of label-aware models. They come after the model's own, whose
-                probabilities stay as they are. The threshold of each is chosen on packaged texts, so that it is given as often
-                as the model's labels are. A model that is passed as an object stays as it is: the labels go to a copy.
+                probabilities stay as they are. Each threshold is chosen on packaged texts, so that the label is given as often as
+                the model's own labels. A model object is not changed: the labels are added to a copy.
 
         Raises:
             OSError: no such checkpoint, or one without a tokenizer or without the gate that it needs.
-            ValueError: see `windowing`; a taxonomy that does not fit the model's labels; a model of another task; `add_labels` for a model
-                that is exported, single-label or not label-aware, or that has the name already.
+            ValueError: see `windowing`; the taxonomy does not fit the model's labels; the model is for another task;
+                `add_labels` for a model that is exported, single-label or not label-aware, or that has such a label already.
         """
         if add_labels:
             if taxonomy not in (None, NO_ROLL_UP):
@@ -134,10 +134,10 @@ class Predictor:
         Args:
             texts: the texts; a single string counts as a list of one.
             top_k: the k most probable labels instead of those above their thresholds.
-            progress: show a progress bar, or, where standard error is no terminal, a line every 30 seconds.
+            progress: show a progress bar, or a line every 30 seconds if standard error is no terminal.
 
         Returns:
-            for each text a list of {"label", "score"}; empty where no label passes its threshold. A single-label model
+            for each text a list of {"label", "score"}; empty if no label passes its threshold. A single-label model
             gives the most probable label.
         """
         return self.predict(texts, top_k, progress)[0]
@@ -145,7 +145,7 @@ class Predictor:
     def predict(
         self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False
     ) -> tuple[list[list[dict]], Unread]:
-        """As a call, and what the model cannot read of each text."""
+        """The results of a call, and what the model cannot read of each text."""
         self.check_top_k(top_k)
         probabilities, unread = row_probabilities(self, TextRows(as_texts(texts)), progress, self.windows)
         self.warn_unread(*unread.counts)
@@ -156,7 +156,7 @@ class Predictor:
         return encode_rows(self, TextRows(as_texts(texts)), self.windows)
 
     def present(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[dict]]:
-        """(N, C) probabilities of the model's labels -> for each row what `__call__` returns."""
+        """The result of `__call__` for each row, from the probabilities (N, C) of the model's labels."""
         scores, chosen = self.roll_up(probabilities), self.decide(probabilities)
         results = []
         for row in range(len(scores)):
@@ -167,13 +167,13 @@ class Predictor:
 
     def probabilities(self, texts: Sequence[str] | str | Encoded, progress: bool = False) -> np.ndarray:
         """
-        (N, labels), float32, for texts or what `encode` makes of them: sigmoid for a multi-label model, softmax for a single-label
-        one; for a group of a taxonomy its most probable label (the sum, for a single-label model).
+        (N, labels) float32, for texts or for what `encode` returned: sigmoid for a multi-label model, softmax for a single-label
+        one. A group of a taxonomy has the probability of its most probable label (for a single-label model the sum).
         """
         return self.roll_up(self.label_probabilities(texts, progress))
 
     def label_probabilities(self, texts: Sequence[str] | str | Encoded, progress: bool = False) -> np.ndarray:
-        """As `probabilities`, but always of the model's own labels: (N, C)."""
+        """As `probabilities`, but always for the model's own labels: (N, C)."""
         if isinstance(texts, Encoded):
             return encoded_probabilities(self, texts)
         probabilities, unread = row_probabilities(self, TextRows(as_texts(texts)), progress, self.windows)
@@ -185,12 +185,12 @@ class Predictor:
         return self.label_probabilities(rows["text"], progress)
 
     def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[dict]], Unread]:
-        """As `predict`, for texts that were checked before, and without warnings."""
+        """As `predict`, for texts that are checked already, and without warnings."""
         probabilities, unread = row_probabilities(self, TextRows(texts), windows=self.windows)
         return self.present(probabilities, top_k), unread
 
     def roll_up(self, probabilities: np.ndarray) -> np.ndarray:
-        """Probabilities of the model's labels (N, C) -> those of the taxonomy's groups."""
+        """Probabilities of the model's labels (N, C) -> probabilities of the taxonomy's groups (N, groups)."""
         if self._groups is None:
             return probabilities
         combine = np.max if self.multi_label else np.sum
@@ -198,8 +198,8 @@ class Predictor:
 
     def decide(self, probabilities: np.ndarray) -> np.ndarray:
         """
-        (N, C) probabilities of the model's labels -> (N, labels) bool. A group of a taxonomy is chosen where one of its
-        labels passes that label's own threshold.
+        (N, C) probabilities of the model's labels -> (N, labels) bool. A group of a taxonomy is chosen if one of its labels
+        passes its own threshold.
         """
         if not self.multi_label:
             scores = self.roll_up(probabilities)
@@ -215,12 +215,12 @@ class Predictor:
         check_top_k(top_k)
 
     def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
-        """A counted warning for the texts that were cut, and one for those that the tokenizer does not know."""
+        """Warn of the texts that were cut and of those that the tokenizer does not know, with these counts."""
         warn_unread(truncated, unknown, total, self.limit)
 
     @property
     def limit(self) -> str:
-        """How much of a text is read at most, for messages."""
+        """The longest text that is read whole, for messages."""
         if self.windows.most in (None, 1):
             return f"{self.max_length} tokens (`max_length`)"
         return f"{self.windows.most} windows of {self.max_length} tokens (`max_windows`)"

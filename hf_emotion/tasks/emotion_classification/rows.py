@@ -14,7 +14,7 @@ def texts(rows: Dataset) -> list[str]:
 
 
 def gold(rows: Dataset) -> np.ndarray:
-    """(N, C) int8 of 0 and 1 where a row has a list of labels, else (N,) int64 class ids."""
+    """(N, C) int8 of 0 and 1 if a row has a list of labels, else (N,) int64 class ids."""
     if isinstance(rows.features["labels"], ClassLabel):
         return np.asarray(rows["labels"], dtype=np.int64)
     return multi_hot(rows["labels"], len(label_names(rows)))

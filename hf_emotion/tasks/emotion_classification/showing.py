@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `predict` shows of the emotions of texts."""
+"""What `predict` prints about the emotions of texts."""
 
 from typing import Any
 

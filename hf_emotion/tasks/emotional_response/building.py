@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a recipe to a generator of replies, and replies as it reads them."""
+"""Builds the generator of replies of a recipe, and encodes replies for its training."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -34,17 +34,17 @@ GENERATORS: dict[str, type[PreTrainedModel]] = {
 
 def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
-    The encoder-decoder of a recipe, in float32, and its tokenizer: a plain GPT-2 or BERT checkpoint wrapped, or a generator that
-    is trained on. `emotion_tokens` gives the tokenizer a special token for each emotion.
+    The encoder-decoder of a recipe, in float32, and its tokenizer: a plain GPT-2 or BERT checkpoint that is wrapped, or a
+    generator that is trained further. `emotion_tokens` gives the tokenizer a special token for each emotion.
 
     Raises:
-        ValueError: a base model of another architecture; a trained generator with other emotions than the corpus, other norms
-            than `model_config` asks for, or with tokens for emotions where the recipe has none (or the other way round).
+        ValueError: the base model has another architecture; a trained generator has other emotions than the corpus, other
+            norms than `model_config` asks for, or tokens for emotions that the recipe does not have (or the other way round).
         OSError: no such base model.
     """
     path = resolve_base_model(recipe.base_model)
     tokenizer = load_base_tokenizer(recipe.base_model)
-    assert recipe.model_type is not None  # a stock model replies to nothing
+    assert recipe.model_type is not None  # a stock model cannot reply
     model_class = GENERATORS[recipe.model_type]
     fields = dict(recipe.model_config)
     for name in ("num_emotions", "emotions", "emotion_token_ids"):
@@ -96,7 +96,7 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
 def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config, max_length: int) -> Dataset:
     """
     Columns `input_ids` (what the encoder reads), `labels` (the reply and the token that ends it), `emotion_ids` and `length`.
-    Contexts and replies are cut to `max_length` tokens, with one counted warning; a reply that is cut has no end.
+    Contexts and replies are cut to `max_length` tokens, with one warning that counts them; a cut reply has no end token.
     """
 
     def encode(batch: dict) -> dict:
@@ -145,7 +145,7 @@ def make_reply_collator(model: PreTrainedModel) -> Callable[[list[dict]], dict[s
         labels = padded([row["labels"] for row in rows], -100)
         return {
             **pad_contexts([row["input_ids"] for row in rows], model.config),
-            # Given here and not made by the model: with label smoothing, the Trainer takes the labels out.
+            # Made here and not by the model: with label smoothing the Trainer does not pass the labels on.
             "decoder_input_ids": model.prepare_decoder_input_ids_from_labels(labels),
             "emotion_ids": torch.tensor([row["emotion_ids"] for row in rows]),
             "labels": labels,

@@ -46,7 +46,7 @@ def _about(recipe: Recipe) -> str:
         **recipe.model_config,
     }
     sides = [side for side in ("encoder", "decoder") if fields[f"modulate_{side}"]]
-    told = "No part of the model is told the emotion."
+    told = "The model does not get the emotion as an input."
     if sides:
         told = (
             f"The norms of the {' and the '.join(sides)} follow the emotion c: {MODULATED[fields['modulation']]}, where the "

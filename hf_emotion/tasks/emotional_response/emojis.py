@@ -11,7 +11,7 @@ from collections.abc import Iterable
 VARIANTS = "\ufe0e\ufe0f\U0001f3fb-\U0001f3ff"  # variation selectors and skin tones
 
 
-PICTOGRAPHS = f"\u2190-\u2bff\U0001f000-\U0001faff{VARIANTS}"  # of what joined emojis are made
+PICTOGRAPHS = f"\u2190-\u2bff\U0001f000-\U0001faff{VARIANTS}"  # the parts of joined emojis
 
 
 def bare(emoji: str) -> str:
@@ -20,11 +20,11 @@ def bare(emoji: str) -> str:
 
 def strip_emojis(text: str, emojis: Iterable[str]) -> str:
     """
-    The text without these emojis, with whatever variation selectors and skin tones, and with the blanks around them made one;
-    none stays at the ends of the text. All other characters stay as they are.
+    Remove these emojis, with their variation selectors and skin tones. The blanks around them become one, and none stays at
+    the ends of the text. All other characters stay as they are.
 
-    Of emojis joined by U+200D a man's or a woman's variant of one of the emojis (it, U+200D and ♂ or ♀) goes too; other joined
-    emojis, such as the heart on fire, are emojis of their own and stay whole.
+    The man's or woman's variant of one of the emojis (the emoji, U+200D and ♂ or ♀) is removed too; other emojis joined by U+200D,
+    such as the heart on fire, are emojis of their own and stay.
 
     Args:
         text: a reply.
@@ -53,7 +53,7 @@ def _emoji_run(emojis: tuple[str, ...]) -> re.Pattern:
         raise ValueError(
             f"`emojis` must be a list of emojis, at least one and none of them empty, got {list(emojis)}."
         )
-    # Possessive, so that no shorter match is tried where a joined emoji is to stay whole.
+    # Possessive, so that no shorter match is tried inside a joined emoji that must stay.
     one = f"(?:{'|'.join(map(re.escape, names))})[{VARIANTS}]*+"
     joined = (
         f"(?<![{PICTOGRAPHS}]\u200d){one}(?:\u200d(?:{one}|[♀♂][{VARIANTS}]*+))*+(?!\u200d[{PICTOGRAPHS}])\u200d*+"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A generator of replies measured as in Tables 1-3 of Liu et al., "Modulating Language Models with Emotions" (2021)."""
+"""Measures a generator of replies as in Tables 1-3 of Liu et al., "Modulating Language Models with Emotions" (2021)."""
 
 import math
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ from .predictor import ReplyGenerator
 SAMPLE_SEED = 0  # draws the same contexts for every model
 
 
-KS = (1, 3, 5)  # of hits@k, as far as the corpus has so many emotions
+KS = (1, 3, 5)  # the k of hits@k, up to the number of emotions
 
 
 BATCH_SIZE = 256  # replies are short, and a step of `generate` costs about the same for few rows as for many
 
 
-UNJUDGED = "..."  # what a judge reads in place of an empty reply
+UNJUDGED = "..."  # a judge reads this instead of an empty reply
 
 
 def evaluate_replies(
@@ -47,36 +47,36 @@ def evaluate_replies(
     intensity: float = 1.0,
 ) -> dict[str, Any]:
     """
-    Measure a generator on a fixed sample of contexts: every emotion for each of them (`hits@k`, `identical_share`), and, out of
-    these replies, those in the emotion of the human reply (everything else). Replies are sampled as the checkpoint says.
+    Measure a generator on a fixed sample of contexts. Its replies in every emotion give `hits@k` and `identical_share`; its
+    replies in the emotion of the human reply give all other figures. Replies are sampled with the checkpoint's settings.
 
     Args:
         generator: the generator.
         dataset, data_dir, options: a corpus of replies, see `load_dataset_for`. For MojiTalk, emojis are removed from the
-            replies, as they were from the human ones.
+            replies, as from the human ones.
         judges: classifiers (folders or Hub ids) that tell the emotion of a reply, with the emotions of the corpus as labels.
-        contexts: size of the sample; the whole split where it is smaller.
-        bertscore_model: encoder for BERTScore (a Hub id, folder or "minilm"), its last layer; None: no BERTScore.
+        contexts: size of the sample; the whole split if that is smaller.
+        bertscore_model: encoder for BERTScore (a Hub id, folder or "minilm"), of which the last layer is used; None: no BERTScore.
         seed: seed for the sampling of replies.
-        intensity: weight of the emotion in the model's replies and in their `token_perplexity`; training knows 1.
+        intensity: weight of the emotion in the model's replies and in their `token_perplexity`; training uses 1.
 
     Returns:
-        {"contexts", "emotions", "settings", "rows", "published", "replies"}. `rows` has for "human", "always NAME" (the emotion
-        that is most frequent in training) and "model" the figures of `hf_emotion.metrics.reply_metrics`, and `judges`: for
-        each judge `all_emotions` (for the model: every emotion equally often) and `gold` (the emotion of the human reply: over
-        rows, `macro_...` over emotions). The model also has `identical_share` over the replies to one context,
+        {"contexts", "emotions", "settings", "rows", "published", "replies"}. `rows` has the entries "human", "always NAME" (the
+        emotion that is most frequent in training) and "model": the figures of `hf_emotion.metrics.reply_metrics`, and `judges`:
+        for each judge `all_emotions` (for the model: every emotion equally often) and `gold` (in the emotion of the human
+        reply: over rows, `macro_...` over emotions). The model also has `identical_share` over the replies to one context,
         `token_perplexity` of the human replies and, on the same tokens, `token_perplexity_ngram` of a 5-gram model that was
-        fitted to the tokens of the training replies. `replies` has `context`, `emotion`, `reply` of the model in the emotion
-        of the human one, and `human`.
+        fitted to the tokens of the training replies. `replies` has `context`, `emotion`, the model's `reply` in the
+        emotion of the human reply, and `human`.
 
     Raises:
-        ValueError: no corpus of replies, no such split, emotions that differ.
+        ValueError: the corpus has no replies or no such split; the emotions differ.
     """
     splits = load_dataset_for(dataset, data_dir, **{**loader_options(generator, dataset), **(options or {})})
     check_split(splits, split, dataset)
     if task_of_rows(splits[split]) is not TASK:
         raise ValueError(
-            f"`dataset` {dataset!r} has no contexts and replies, which a generator of replies is measured on."
+            f"`dataset` {dataset!r} has no contexts and replies, which are needed to measure a generator."
         )
     names = label_names(splits[split])
     if names != generator.emotions:
@@ -147,7 +147,7 @@ def evaluate_replies(
 
 
 def sample_rows(dataset: Dataset, contexts: int) -> Dataset:
-    """The rows that are measured: drawn at a fixed seed, no context twice."""
+    """The rows to measure: drawn at a fixed seed, no context twice."""
     seen: set[str] = set()
     rows: list[int] = []
     texts = dataset["context"]
@@ -177,13 +177,16 @@ def _ks(names: list[str]) -> list[int]:
 
 
 def _token_ngram(generator: ReplyGenerator, replies: Sequence[str]) -> metrics.NgramPerplexity:
-    """A 5-gram model of the replies, over all tokens of the generator's vocabulary."""
+    """A 5-gram model of the replies, over the tokens of the generator's vocabulary."""
     size = len(generator.tokenizer)
     return metrics.NgramPerplexity(backend="interpolated", vocabulary_size=size).fit(_as_words(generator, replies))
 
 
 def _as_words(generator: ReplyGenerator, replies: Sequence[str]) -> list[str]:
-    """Replies written so that `metrics.words.words` finds the generator's tokens in them, without the one that ends a reply."""
+    """
+    Replies written so that `metrics.words.words` splits them into the generator's tokens; the token that ends a reply is left
+    out.
+    """
     return [" ".join(f"t{token}" for token in ids[:-1]) for ids in generator.token_ids(replies)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How emotions move a reply: the probability of its words under each."""
+"""Shows how emotions change a reply: the probability of its words under each emotion."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -31,15 +31,15 @@ def explain(
     emotions: Sequence[Emotion] = (),
     reply: str | None = None,
 ) -> Explained:
-    """ln P of the words of a reply under emotions, less their mean, and −ln P."""
+    """ln P of the words of a reply under each emotion, less the mean over the emotions; and −ln P."""
     context, emotions = one_text(text), list(emotions)
     tokenizer, config = generator.tokenizer, generator.model.config
     notes = []
     weights = [emotion_vector(emotion, config) for emotion in emotions]
-    emotion_ids_of(weights[:1], config)  # refuses mixtures where the model reads a token
+    emotion_ids_of(weights[:1], config)  # refuses mixtures if the model reads the emotion as a token
     if reply is None:
         if not emotions:
-            raise ValueError("`emotions` must name one, which the reply is generated in, or `reply` must be given.")
+            raise ValueError("`emotions` must name the one to generate the reply in, or `reply` must be given.")
         reply = generator(context, emotions[0], do_sample=False, num_beams=1)[0]
         notes.append(f"the reply was generated in {_emotion_name(emotions[0])}, the most probable token each time")
         if not reply:

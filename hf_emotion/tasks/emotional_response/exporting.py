@@ -24,7 +24,7 @@ from .onnx_replies import OnnxReplyGenerator
 if TYPE_CHECKING:
     from datasets import Dataset
 
-NEW_TOKENS = 16  # length of each reply that is compared
+NEW_TOKENS = 16  # number of tokens of each compared reply
 GREEDY: dict[str, Any] = {"do_sample": False, "max_new_tokens": NEW_TOKENS}
 
 
@@ -66,8 +66,8 @@ def write(model: TorchReplies, folder: Path) -> list[Path]:
 
 def write_graphs(model, folder: Path) -> list[Path]:
     """
-    The encoder's graph also computes what depends on the context and the emotion alone: keys and values of the cross-attention,
-    γ and β of the decoder's norms. The decoder's graph reads one token and the cache.
+    Write the two graphs. The encoder's graph also computes what depends only on context and emotion: keys and values of the
+    cross-attention, γ and β of the decoder's norms. The decoder's graph reads one token and the cache.
     """
     config, encoder, decoder = model.config, model.get_encoder(), model.get_decoder()
     layers = range(config.num_hidden_layers)
@@ -83,7 +83,7 @@ def write_graphs(model, folder: Path) -> list[Path]:
         ).last_hidden_state
         scales = [decoder.modulation(weights)] if modulation else []
         cache = EncoderDecoderCache(DynamicCache(config=config), DynamicCache(config=config))
-        # One step of the decoder fills the cache; what else it computes is not in the graph.
+        # One step of the decoder fills the cache; its other results are not in the graph.
         decoder(
             input_ids=inputs["input_ids"][:, :1],
             encoder_hidden_states=states,
@@ -101,7 +101,9 @@ def write_graphs(model, folder: Path) -> list[Path]:
         cache, mask = EncoderDecoderCache(*caches), inputs["encoder_attention_mask"]
         hidden_states = decoder(
             input_ids=inputs["input_ids"],
-            encoder_hidden_states=mask[..., None].to(decoder.dtype),  # its keys and values are in the cache
+            encoder_hidden_states=mask[..., None].to(
+                decoder.dtype
+            ),  # the keys and values of the cross-attention are in the cache
             encoder_attention_mask=mask,
             modulation=inputs.get("modulation"),
             past_key_values=cache,
@@ -154,13 +156,13 @@ def _batch(model: TorchReplies, contexts: Sequence[str], first_emotion: int = 0)
 
 
 def _replies(model: TorchReplies, sequences: torch.Tensor) -> list[list[int]]:
-    """The tokens without padding, whose amount depends on the batch."""
+    """The tokens of each reply, without padding, which depends on the batch."""
     pad = model.model.config.pad_token_id
     return [[token for token in row[1:] if token != pad] for row in sequences.tolist()]
 
 
 def compare(model: TorchReplies, exported: OnnxReplyGenerator, contexts: Sequence[str]) -> dict[str, Any]:
-    """Greedy replies of both in batches of 1, 2, ... 32, and the logits of each token of torch's replies."""
+    """Compare greedy replies of both in batches of 1, 2, ... 32, and the logits of each token of torch's replies."""
     shapes: list[torch.Size] = []
     start, magnitudes, largest, tokens, others = 0, [], [], 0, 0
     with progress_bar(True, len(contexts), "contexts") as bar:

@@ -3,8 +3,8 @@
 Corpora of replies with an emotion: MojiTalk, DailyDialog and EmpatheticDialogues. One's own pairs: own_files.py.
 
 A row is a context and the reply to it. Columns: `id` (string; no other row of the split has it), `context` and `reply`
-(strings, NFC, stripped) and `labels` (`ClassLabel`: the emotion of the reply; in EmpatheticDialogues that of the situation
-which the speaker tells of).
+(strings, NFC, stripped) and `labels` (`ClassLabel`: the emotion of the reply; in EmpatheticDialogues the emotion of the
+situation that the speaker tells of).
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ logger = logging.getLogger(__name__)
 MOJITALK_ADDRESS = "https://github.com/zlinao/Variational-Transformer (data/mojitalk_data)"
 
 
-# In the order of the ids, that of emoji-test.txt of github.com/claude-zhou/MojiTalk.
+# In the order of the ids, which follow emoji-test.txt of github.com/claude-zhou/MojiTalk.
 MOJITALK_EMOJIS = list(
     "😁😂😄😅😉😊😋😎😍😘☺😐😑😏😣😪😫😴😌😜😒😓😔😕😖😞😤😢😭😩😬😳😡😠😷😈💀🙈🙊🙅💁💪✌✋👌👍👊👏🙌🙏👀❤💔💕💖💙💜💟✨♥🎶🎧🔫💯"
 )
 
 
-PERCENT_OF_PART = {"generator": 60, "judge_a": 15, "judge_b": 15, "validation": 10}  # of MojiTalk's dev part
+# shares of MojiTalk's dev part, in percent
+PERCENT_OF_PART = {"generator": 60, "judge_a": 15, "judge_b": 15, "validation": 10}
 
 
 EMPATHETIC_EMOTIONS = (  # in the order of the ids
@@ -68,18 +69,18 @@ def load_mojitalk(
     """
     MojiTalk (Zhou and Wang 2018): posts of Twitter and replies, each with one of 64 emojis as its emotion.
 
-    The label names are the emojis. They are stripped from the replies, not from the contexts; rows whose reply holds nothing
+    The label names are the emojis. They are removed from the replies, not from the contexts; rows whose reply holds nothing
     else are dropped, and counted in one line of the log. The test part is the published one.
 
-    Where the published training part is missing, the published dev part is divided by `mojitalk_part`, a hash of the context,
-    so that the replies to one post stay together: 60 % train the generator, 15 % and 15 % two judges, 10 % are the validation
-    part of all three. Where it is there, generators train on it and have the whole dev part for validation; what judges get
-    is cut from the dev part as before.
+    If the published training part is missing, `mojitalk_part` divides the published dev part by a hash of the context, so that the
+    replies to one post stay together: 60 % train the generator, 15 % and 15 % train two judges, 10 % are the validation part of
+    all three. If it is there, generators train on it and use the whole dev part for validation; judges get the same shares of
+    the dev part as before.
 
     Args:
         data_dir: folder that holds `mojitalk/{dev,test}.{ori,rep}`, perhaps `train.ori` and `train.rep`. A line of `.ori` is
             the emoji of the reply, a blank, the post; the same line of `.rep` is the reply. The emojis are those of
-            `emojis64.txt` (emoji, tab, name; the line tells the id), or without this file those of `MOJITALK_EMOJIS`. Nothing
+            `emojis64.txt` (emoji, tab, name; the line tells the id), or, without this file, `MOJITALK_EMOJIS`. Nothing
             is downloaded, because no licence is stated for the tweets.
         on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
         train_part: what the training part is for: "generator", "judge_a" or "judge_b".
@@ -119,22 +120,22 @@ def load_mojitalk(
         for part, dataset in ((train_part, train), ("validation", validation)):
             if not len(dataset):
                 raise ValueError(
-                    f"{folder / 'dev.ori'}: of {len(part_of)} rows none falls to {part!r}: use the whole file."
+                    f"{folder / 'dev.ori'}: none of {len(part_of)} rows falls to {part!r}: use the whole file."
                 )
     return datasets.DatasetDict({"train": train, "validation": validation, "test": parts["test"]})
 
 
 def mojitalk_part(context: str) -> str:
     """
-    The part of MojiTalk's dev file that a context belongs to: "generator" (60 %), "judge_a", "judge_b" (15 % each) or
-    "validation" (10 %). It is told by the first 8 bytes of the SHA-256 of its UTF-8, a big-endian number, modulo 100.
+    The part of MojiTalk's dev file that a context belongs to: "generator" (60 %), "judge_a", "judge_b" (15 % each) or "validation"
+    (10 %). The first 8 bytes of the SHA-256 of the context's UTF-8, as a big-endian number modulo 100, decide.
     """
     number = int.from_bytes(hashlib.sha256(context.encode("utf-8")).digest()[:8], "big") % 100
     for part, percent in PERCENT_OF_PART.items():
         if number < percent:
             return part
         number -= percent
-    raise AssertionError("the percentages make 100")
+    raise AssertionError("the percentages add up to 100")
 
 
 def _mojitalk_emojis(path: Path) -> list[str]:
@@ -157,7 +158,7 @@ def _mojitalk_emojis(path: Path) -> list[str]:
 def _read_mojitalk(
     folder: Path, stem: str, emojis: Sequence[str], on_bad_rows: OnBadRows
 ) -> tuple[datasets.Dataset, int]:
-    """The rows of two files, and how many more had a reply of nothing but emojis."""
+    """The rows of two files, and how many rows were dropped because their reply holds only emojis."""
     paths = posts_path, replies_path = [folder / f"{stem}.ori", folder / f"{stem}.rep"]
     for path in paths:
         if not path.is_file():
@@ -200,11 +201,12 @@ def load_daily_dialog_replies(
 
     Args:
         data_dir, on_bad_rows: see `load_daily_dialog`. A malformed utterance that is skipped is in no context.
-        context_turns: how many turns before the reply are its context, at most.
+        context_turns: maximum number of turns before the reply that are its context.
 
     Raises:
         FileNotFoundError, OSError: no such folder or file; the download fails.
-        ValueError: no positive whole number of turns; a malformed file, dialogue or utterance, with file, line and reason.
+        ValueError: `context_turns` is no positive whole number; a malformed file, dialogue or utterance, with file, line and
+            reason.
     """
     _check_context_turns(context_turns)
     dialogues = load_daily_dialog(data_dir, on_bad_rows=on_bad_rows)
@@ -215,9 +217,8 @@ def dialogue_replies(dialogues: datasets.Dataset, context_turns: int = 3) -> dat
     """
     The replies in a split of dialogues (see dialogue_emotion/loading.py): every turn from the second on that has a label.
 
-    The context is the up to `context_turns` turns before it, those without a label too, joined by a blank: one text, as the
-    encoder of a generator reads it, with no marks of who spoke. The id is that of the dialogue, "-" and the number of the
-    turn, from 1.
+    The context is up to `context_turns` turns before it, unlabelled ones too, joined by blanks to one text, as the encoder of a
+    generator reads it, without marks of who spoke. The id is the dialogue's id, "-" and the number of the turn, from 1.
     """
     _check_context_turns(context_turns)
     values: dict[str, list] = {"id": [], "context": [], "reply": [], "labels": []}
@@ -247,20 +248,19 @@ def load_empathetic_replies(
     """
     EmpatheticDialogues (Rashkin et al. 2019) as replies: the turns of the listener, who hears of a situation (CC BY-NC 4.0).
 
-    The label is the emotion of the situation, 32 of them in alphabetical order, and not that of the reply. The context is the
-    up to `context_turns` turns before the reply, joined by a blank. The id is that of the conversation, "-" and the number of
-    the turn, from 1.
+    The label is the emotion of the situation (32 in alphabetical order), not of the reply. The context is up to `context_turns`
+    turns before the reply, joined by blanks. The id is the conversation's id, "-" and the number of the turn, from 1.
 
     Args:
         data_dir: folder that holds `empathetic_dialogues/{train,valid,test}`, either `.csv`, the files of the release, or
             `.jsonl`, one conversation per line: `conv_id`, `emotion` and `turns`, a list of [actor, text] with the actor
             "speaker" or "listener". None: the release is downloaded from dl.fbaipublicfiles.com, checked and cached.
         on_bad_rows: "error", or "skip" to drop, count and list malformed rows: turns in CSV, conversations in JSONL.
-        context_turns: how many turns before the reply are its context, at most.
+        context_turns: maximum number of turns before the reply that are its context.
 
     Raises:
         FileNotFoundError, OSError: no such folder or file; the download fails.
-        ValueError: no positive whole number of turns; a malformed file or row, with file, line and reason.
+        ValueError: `context_turns` is no positive whole number; a malformed file or row, with file, line and reason.
     """
     _check_context_turns(context_turns)
     splits = {}
@@ -293,14 +293,14 @@ def load_empathetic_conversations(
 def _read_empathetic(
     data_dir: str | Path | None, on_bad_rows: OnBadRows
 ) -> Iterator[tuple[str, Rows, Iterator[Conversation]]]:
-    """For each split: its name, its `Rows`, its conversations."""
+    """For each split its name, its `Rows` and its conversations."""
     for split, (source, content) in _empathetic_files(data_dir).items():
         rows = Rows(source, on_bad_rows)
         yield split, rows, _read_empathetic_jsonl(rows) if content is None else _read_empathetic_csv(rows, content)
 
 
 def _empathetic_files(data_dir: str | Path | None) -> dict[str, tuple[Path | str, bytes | None]]:
-    """For each split the path or name of the file, and its content if it is CSV."""
+    """For each split the path or name of its file, and the content if it is CSV."""
     if data_dir is None:
         archive = download(EMPATHETIC_ARCHIVE, EMPATHETIC_SHA256)
         return {split: _member(archive, f"{stem}.csv") for split, stem in EMPATHETIC_STEMS.items()}
@@ -311,7 +311,7 @@ def _empathetic_files(data_dir: str | Path | None) -> dict[str, tuple[Path | str
             return {split: (path, path.read_bytes() if ending == "csv" else None) for split, path in paths.items()}
     raise FileNotFoundError(
         "`data_dir` must hold the folder `empathetic_dialogues` with train.csv, valid.csv and test.csv of the release, or with "
-        f"train.jsonl, valid.jsonl and test.jsonl: {folder} has not all three. Without `data_dir` (and without "
+        f"train.jsonl, valid.jsonl and test.jsonl: {folder} lacks one or more of them. Without `data_dir` (and without "
         "HF_EMOTION_DATA) the release is downloaded."
     )
 
@@ -326,12 +326,12 @@ def _member(archive: Path, name: str) -> tuple[str, bytes]:
                     return f"{EMPATHETIC_ARCHIVE}/{name}", content.read()
     except (tarfile.TarError, zlib.error, EOFError) as error:
         raise OSError(
-            f"{EMPATHETIC_ARCHIVE} is no whole TAR file ({error}): delete {archive}, or {DOWNLOAD_REMEDY}"
+            f"{EMPATHETIC_ARCHIVE} is not a whole TAR file ({error}): delete {archive}, or {DOWNLOAD_REMEDY}"
         ) from error
     raise OSError(f"{EMPATHETIC_ARCHIVE} holds no {name}: delete {archive}, or {DOWNLOAD_REMEDY}")
 
 
-# A conversation: its id, its emotion, and (line, number from 1, actor, text) of each turn in their order.
+# A conversation: its id, its emotion, and for each turn in order (line, number from 1, actor, text).
 Conversation = tuple[str, str, list[tuple[int, int, str, str]]]
 
 
@@ -358,7 +358,7 @@ def _read_empathetic_jsonl(rows: Rows) -> Iterator[Conversation]:
 
 
 def _read_empathetic_csv(rows: Rows, content: bytes) -> Iterator[Conversation]:
-    """The release: columns are split at every comma, quotes mean nothing, and a comma of the text is `_comma_`."""
+    """Read the release's CSV: every comma splits columns, quotes have no meaning, and a comma in a text is written `_comma_`."""
     header, *lines = lines_of(content, rows.source) or [""]
     if header.split(",") != EMPATHETIC_COLUMNS:
         raise ValueError(
@@ -367,7 +367,7 @@ def _read_empathetic_csv(rows: Rows, content: bytes) -> Iterator[Conversation]:
     conversations: dict[str, tuple[str, dict[int, tuple[int, int, str, str]]]] = {}
     for line, values in enumerate((text.split(",") for text in lines), 2):
         try:
-            if len(values) not in (8, 9):  # the ninth holds candidates for other tasks
+            if len(values) not in (8, 9):  # the ninth column holds candidates for other tasks
                 raise BadRow(f"expected 8 or 9 columns, found {len(values)}")
             conversation, number, emotion = values[0], values[1], _empathetic_emotion(values[2])
             if not conversation.strip() or not re.fullmatch("[1-9][0-9]{0,17}", number):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replies from an exported generator, by onnxruntime on the CPU.
+"""Generates replies with an exported generator, by onnxruntime on the CPU.
 
 Shapes: B batch, L tokens, E emotions, V vocabulary.
 """
@@ -38,7 +38,7 @@ class OnnxReplyGenerator:
     def __init__(self, folder: str | Path, tokenizer: PreTrainedTokenizerBase | None = None):
         """
         Args:
-            folder: what `hf-emotion export` has written.
+            folder: the folder that `hf-emotion export` wrote.
             tokenizer: default: the one in the folder.
 
         Raises:
@@ -59,8 +59,8 @@ class OnnxReplyGenerator:
         One reply for each (context, emotion), all in one batch.
 
         Args:
-            inputs: an emotion is a name or an emoji of the model, or a mixture {name: weight}.
-            max_length: tokens of a context; default: the model's positions.
+            inputs: the contexts with their emotions; an emotion is a name or an emoji of the model, or a mixture {name: weight}.
+            max_length: maximum number of tokens per context; default: the model's positions.
             settings: arguments of `generate`.
         """
         weights = [emotion_vector(emotion, self.config) for _, emotion in inputs]
@@ -90,16 +90,16 @@ class OnnxReplyGenerator:
         Args:
             input_ids, attention_mask: (B, L), the contexts.
             emotion_ids, emotion_weights: (B,) or (B, E), as the torch model takes them.
-            max_new_tokens: at most the model's positions; default: 40, or those if they are fewer.
+            max_new_tokens: at most the model's positions; default: 40, or the model's positions if they are fewer.
             do_sample, top_k: default: the model's generation configuration; 0: all tokens.
-            temperature: what logits are divided by before sampling.
-            generator: where the random numbers come from.
+            temperature: divides the logits before sampling.
+            generator: the source of the random numbers.
 
         Returns:
-            (B, T), the start token and the reply, filled up with the padding token behind its end.
+            (B, T), the start token and the reply, padded at the end.
 
         Raises:
-            ValueError: emotions missing or of another shape, settings out of their range.
+            ValueError: emotions are missing or have another shape; a setting is out of its range.
         """
         if max_new_tokens is None:
             max_new_tokens = min(DEFAULT_NEW_TOKENS, self.config.max_position_embeddings)
@@ -143,7 +143,10 @@ class OnnxReplyGenerator:
         emotion_ids: torch.LongTensor | None = None,
         emotion_weights: torch.FloatTensor | None = None,
     ) -> dict[str, torch.Tensor]:
-        """What `step` needs for a batch, from the encoder: keys and values of the contexts, γ and β of the decoder, an empty cache."""
+        """
+        Run the encoder and return what `step` needs: keys and values of the contexts, γ and β of the decoder, an empty
+        cache.
+        """
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask}
@@ -158,7 +161,7 @@ class OnnxReplyGenerator:
         return {**state, "encoder_attention_mask": attention_mask}
 
     def step(self, tokens: torch.LongTensor, state: dict[str, torch.Tensor]) -> torch.Tensor:
-        """One token of each reply (B, 1) -> logits of the next one (B, V); `state` grows by it."""
+        """One token of each reply (B, 1) -> logits of the next token (B, V); the cache in `state` grows."""
         outputs = _run(self.decoder, {"input_ids": tokens, **state})
         logits = outputs.pop("logits")
         state.update({name.replace("present_", "past_", 1): tensor for name, tensor in outputs.items()})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Own contexts and replies in CSV, TSV, JSONL or Parquet files."""
+"""Loads one's own contexts and replies from CSV, TSV, JSONL or Parquet files."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def load_reply_files(
     One's own pairs of context and reply in CSV, TSV, JSONL or Parquet files. The texts stay as they are: see `strip_emojis`.
 
     Args:
-        data_dir: a folder with `train.*` and, where there are any, `validation.*` (also valid, val, dev) and `test.*`; or
-            one file, which is then the training part.
+        data_dir: a folder with `train.*` and optionally `validation.*` (also valid, val, dev) and `test.*`; or one file, which
+            is then the training part.
         context_column, reply_column, label_column, id_column: column names.
-        labels: the label names in their order. None: those of the training part, sorted.
-        validation_fraction: share of the distinct training contexts, with all their replies, set aside at a fixed seed where
+        labels: the label names in their order. None: the names in the training part, sorted.
+        validation_fraction: share of the distinct training contexts, with all their replies, set aside at a fixed seed if
             there is no validation file; 0: none.
         on_bad_rows: "error", or "skip" to drop, count and list rows without context or reply, or without a known label.
-        separator: what separates the values of CSV. None: "," ";" tab or "|", that with which the header names the columns.
+        separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
 
     Raises:
         FileNotFoundError, ValueError: no file, no such column, an empty context or reply, an id that occurs twice in a file,
-            an unknown label, such as one that no training row has (with the nearest one).
+            an unknown label or one that no training row has (the message names the nearest one).
     """
     columns = [context_column, reply_column, label_column, *([] if id_column is None else [id_column])]
     parsed: dict[str, Rows] = {}

@@ -30,7 +30,7 @@ def page(predictor: ReplyGenerator) -> Page:
 
 
 def table(predictor: ReplyGenerator, text: str, emotions: Sequence[str], seed: int | None) -> Table:
-    """A reply in each of the emotions, without any in all that the model knows."""
+    """A reply in each of the chosen emotions, or in every emotion of the model if none is chosen."""
     if emotions:
         replies = predictor([text] * len(emotions), list(emotions), seed=seed)
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replies in chosen emotions, for lists of contexts, from a checkpoint of our generators."""
+"""Generates replies in chosen emotions for lists of contexts, from a checkpoint of our generators."""
 
 import logging
 import os
@@ -35,11 +35,11 @@ logger = logging.getLogger(__name__)
 Emotion = str | Mapping[str, float]
 
 
-_sampling = threading.RLock()  # all threads draw from one generator of random numbers, which a seed sets
+_sampling = threading.RLock()  # all threads share torch's random numbers, which a seed sets
 
 
 def _renew_lock() -> None:
-    """A new lock in a forked child, where the thread that may hold the old one does not exist."""
+    """Make a new lock in a forked child, which lacks the thread that may hold the old one."""
     global _sampling
     _sampling = threading.RLock()
 
@@ -50,7 +50,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 class ReplyGenerator:
     """
-    Replies to contexts, each in an emotion, a mixture of emotions, or all of them.
+    Replies to contexts, each in an emotion, in a mixture of emotions, or in every emotion.
 
     >>> generator = ReplyGenerator("runs/mojitalk_gpt2_mod_ln")  # doctest: +SKIP
     >>> generator(["i lost my keys again"], "😭")  # doctest: +SKIP
@@ -71,7 +71,7 @@ class ReplyGenerator:
         Args:
             checkpoint: a local folder, a Hub id, or a model (then with its tokenizer).
             tokenizer: default: the one saved with the checkpoint.
-            device: default: the GPU where there is one, else the CPU.
+            device: default: the GPU if there is one, else the CPU.
             max_length: tokens per context; default and upper bound: the model's positions.
             dtype: as `Predictor` has it.
 
@@ -101,7 +101,7 @@ class ReplyGenerator:
         Args:
             contexts: N texts.
             emotions: for each context a name (emoji) of the model or a mixture {name: weight}; or one for all contexts.
-            batch_size: contexts per call of `generate`. They are taken in the order of their lengths.
+            batch_size: number of contexts per call of `generate`; contexts are sorted by length.
             seed: seed for the sampling; the same seed, contexts, emotions and batch size give the same replies, in threads too,
                 which wait for each other.
             progress: show a progress bar.
@@ -112,8 +112,8 @@ class ReplyGenerator:
             N replies; with `num_return_sequences` > 1, N lists of replies.
 
         Raises:
-            ValueError: an empty context, an unknown emotion (with the nearest names), numbers of both that differ, more new
-                tokens than the model has positions.
+            ValueError: an empty context, an unknown emotion (with the nearest names), as many emotions as contexts are not
+                given, more new tokens than the model has positions.
         """
         return self.predict(contexts, emotions, batch_size, seed, progress, **generate_kwargs)[0]
 
@@ -127,7 +127,7 @@ class ReplyGenerator:
         progress: bool = False,
         **generate_kwargs: Any,
     ) -> tuple[list[Any], Unread]:
-        """As a call, and what the model cannot read of each context."""
+        """The results of a call, and what the model cannot read of each context."""
         contexts = as_texts(contexts)
         if isinstance(emotions, str | Mapping):
             emotions = [emotions] * len(contexts)
@@ -185,7 +185,7 @@ class ReplyGenerator:
         Reply to each context in every emotion, in the order of `emotions`.
 
         Args:
-            intensity: weight of the emotion; training knows 1, more of it exaggerates.
+            intensity: weight of the emotion; training uses 1, a larger weight exaggerates.
             kwargs: as in a call.
         """
         contexts = as_texts(contexts)
@@ -204,7 +204,7 @@ class ReplyGenerator:
         progress: bool = False,
     ) -> np.ndarray:
         """
-        -ln P of the tokens of given replies, one reply after the other: its tokens, then its end. exp of their mean is the
+        -ln P of the tokens of given replies, in order: the tokens of each reply, then its end token. exp of the mean is the
         perplexity per token.
         """
         config = self.model.config
@@ -232,7 +232,10 @@ class ReplyGenerator:
         return np.concatenate(losses) if losses else np.empty(0)
 
     def token_ids(self, replies: Sequence[str]) -> list[list[int]]:
-        """The tokens of replies as the decoder writes them, cut to the model's positions, with the one that ends each."""
+        """
+        The tokens of replies as the decoder writes them, cut to the model's positions, each with the token that ends a
+        reply.
+        """
         config = self.model.config
         if not len(replies):
             return []
@@ -248,7 +251,7 @@ class ReplyGenerator:
 def unread_contexts(
     tokenizer: PreTrainedTokenizerBase, config: Any, contexts: Sequence[str], max_length: int
 ) -> Unread:
-    """What a model cannot read of each context; the warnings count a context once, however many replies it gets."""
+    """What a model cannot read of each context; warnings count a context once, however many replies it gets."""
     if not contexts:  # tokenizers fail on an empty list
         return Unread.nothing(0)
     distinct = list(dict.fromkeys(contexts))

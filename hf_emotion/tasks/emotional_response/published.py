@@ -18,7 +18,7 @@ def _row(
     return {name: round(value, 4) for name, value in row.items()}
 
 
-# Tables 1-3 of Liu et al. (2021); the human replies stand in Table 2 alone. The names are those of `reply_metrics`.
+# Tables 1-3 of Liu et al. (2021); only Table 2 has the human replies. The names are those of `reply_metrics`.
 MOJITALK_PUBLISHED: dict[str, dict[str, float]] = {
     "human": _row(None, (0.059, 0.43), 11.7, 50.4, None),
     "R-CVAE, 10 %": _row((13.4, 27.1, 33.6), (0.034, 0.24), 8.6, 60.1, (121.18, 74.9, 83.0, 76.7)),

@@ -38,7 +38,7 @@ def reply_features(names: Sequence[str]) -> datasets.Features:
     )
 
 
-# What `Task` asks of rows.
+# The functions of `Task` for rows.
 
 
 def texts(rows: datasets.Dataset) -> list[str]:
@@ -46,7 +46,7 @@ def texts(rows: datasets.Dataset) -> list[str]:
 
 
 def held_out_texts(rows: datasets.Dataset) -> list[str]:
-    """The contexts: no training pair may share one, whatever its reply; more rows share a context than the whole pair."""
+    """The contexts: no training pair may share one, whatever its reply."""
     return list(rows["context"])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `evaluate` shows of replies."""
+"""What `evaluate` prints about replies."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from ..base import Table, Task
 
 def figures(task: Task, result: dict[str, Any], dataset: str, split: str, all_figures: bool) -> list[Table | str]:
     """
-    Tables 1-3 of the paper: hits of each judge, shape of the replies, likeness to human ones; or one table: whether each judge hears
-    the emotion of the human reply, whether replies differ, and how well the model expects human ones.
+    Tables 1-3 of the paper (hits of each judge, shape of the replies, likeness to human replies), or one short table: hits of each
+    judge in the emotion of the human reply, how often replies are identical, and the perplexity of human replies.
     """
     rows, published = result["rows"], result["published"]
     if not all_figures:
@@ -49,7 +49,7 @@ def figures(task: Task, result: dict[str, Any], dataset: str, split: str, all_fi
 
 
 def _figure_rows(rows: list[tuple[str, dict[str, Any]]], columns: list[tuple[str, str]]) -> list[list[str]]:
-    """The rows that have any of the columns; a column is a name and a format, "%" for percent with one digit."""
+    """The rows that have at least one of the columns; a column is a name and a format, "%" for percent with one digit."""
     table = []
     for row, values in rows:
         found = [(values.get(name), form) for name, form in columns]

@@ -8,5 +8,5 @@ def ask(run, text: str, emotion: str) -> list[dict]:
 
 
 def choices(run) -> dict[str, list[str]]:
-    """What is chosen beside the text."""
+    """What a user chooses besides the text."""
     return {"Emotion": run.model.config.emotions}

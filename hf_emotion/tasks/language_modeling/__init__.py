@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Language models of conversations, which models of replies start from."""
+"""Language models of conversations, from which generators of replies start."""
 
 from ..base import Task, later
 from .corpora import CORPORA

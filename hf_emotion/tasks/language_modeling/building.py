@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a recipe to a language model, and conversations as it reads them."""
+"""Builds the language model of a recipe, and encodes conversations for its training."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,11 +30,11 @@ def build_language_model(
     recipe: Recipe, conversations: Sequence[Sequence[str]]
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
-    A causal language model and its tokenizer: those of the base model, or (`base_model="scratch"`) a new GPT-2, with a
-    byte-level BPE tokenizer that is trained on these conversations. The tokenizer writes all letters small.
+    A causal language model and its tokenizer: the base model's, or (`base_model="scratch"`) a new GPT-2 with a byte-level BPE
+    tokenizer trained on these conversations, which lower-cases all letters.
 
     Raises:
-        ValueError: a base model of another architecture, or with fewer positions than `max_length`.
+        ValueError: the base model has another architecture, or fewer positions than `max_length`.
         OSError: no such base model.
     """
     if recipe.base_model != SCRATCH:
@@ -67,7 +67,7 @@ def _check_blocks(recipe: Recipe, config) -> None:
 
 
 def train_tokenizer(texts, vocab_size: int) -> PreTrainedTokenizerFast:
-    """GPT-2's kind of tokenizer, byte-level BPE, of lower-case texts; with `END_OF_TEXT` as its one special token."""
+    """Train a tokenizer like GPT-2's (byte-level BPE) on lower-case texts; `END_OF_TEXT` is its only special token."""
     bpe = Tokenizer(models.BPE())
     bpe.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
@@ -103,7 +103,10 @@ def encode_conversations(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, l
 
 
 def _collate_blocks(rows: list[dict]) -> dict[str, torch.Tensor]:
-    """Pads blocks to the longest: the last one of a batch of conversations may be shorter. Padding at the end is never attended to."""
+    """
+    Pad blocks to the longest; the last block of a batch of conversations may be shorter. Padding at the end is never attended
+    to.
+    """
     longest = max(len(row["input_ids"]) for row in rows)
     ids = padded([row["input_ids"] for row in rows], 0)
     real = torch.arange(longest)[None] < torch.tensor([len(row["input_ids"]) for row in rows])[:, None]
@@ -111,13 +114,13 @@ def _collate_blocks(rows: list[dict]) -> dict[str, torch.Tensor]:
 
 
 def _shifted_token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
-    """`token_losses` for a causal language model, whose logits at a place are those of the next token."""
+    """`token_losses` for a causal language model, whose logits at a position are for the next token."""
     logits = logits[0] if isinstance(logits, tuple) else logits
     return token_losses(logits[:, :-1], labels[:, 1:])
 
 
 def arguments(recipe: Recipe) -> dict[str, Any]:
-    # Blocks of conversations are all of one length.
+    # All blocks have the same length.
     return {"metric_for_best_model": "perplexity", "train_sampling_strategy": "random"}
 
 

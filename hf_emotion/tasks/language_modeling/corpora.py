@@ -8,6 +8,6 @@ CORPORA = (
     Corpus(
         name="conversations",
         loader=later(__package__, "loading.load_conversations"),
-        terms="those of the corpora that its option `corpora` names",
+        terms="the terms of the corpora that its option `corpora` names",
     ),
 )

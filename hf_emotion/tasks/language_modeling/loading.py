@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversations without labels, from several corpora together: what a language model of dialogue is trained on."""
+"""Loads conversations without labels from several corpora, to train a language model of dialogue."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def load_conversations(
     on_bad_rows: OnBadRows = "error",
 ) -> datasets.DatasetDict:
     """
-    The conversations of several corpora, one after the other, each in the split that its corpus gives it.
+    Load the conversations of several corpora, one corpus after the other; each conversation keeps its split.
 
     Columns: `id` (the corpus, "/" and its id there) and `turns` (a list of strings). In MojiTalk a post and its reply are a
-    conversation; its training part is what generators train on.
+    conversation; its training part is the one for generators.
 
     Args:
         data_dir, on_bad_rows: see the loaders of the corpora.
         corpora: some of `CONVERSATION_LOADERS`; "reply_files" are one's own pairs.
 
     Raises:
-        ValueError: an unknown corpus or none; malformed rows.
+        ValueError: an unknown corpus, no corpus, or malformed rows.
         FileNotFoundError, OSError: no such folder or file; a download fails.
     """
     unknown = [name for name in corpora if name not in CONVERSATION_LOADERS]

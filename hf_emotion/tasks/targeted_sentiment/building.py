@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a recipe to a trained model of targeted sentiment."""
+"""Builds and trains the model of targeted sentiment of a recipe."""
 
 import logging
 import re
@@ -22,13 +22,13 @@ from .rows import auxiliary_sentence, context_names, contexts, none_label
 
 logger = logging.getLogger(__name__)
 
-# Standard deviation of the new weights of CG-BERT and QACG-BERT on one's own files. The paper's e⁻³, which its recipes and the
-# configuration keep, drowns MiniLM's attention: for a long time, a training learns no more than how frequent the labels are.
+# Standard deviation of the new weights of CG-BERT and QACG-BERT on one's own files. The paper's e⁻³, which the recipes and the
+# configuration keep, drowns MiniLM's attention: for a long time the training only learns how frequent the labels are.
 OWN_CONTEXT_INITIALIZER_RANGE = 0.01
 
 
 def complete(recipe: Recipe) -> dict[str, Any]:
-    """How far new weights are spread on one's own files."""
+    """The spread of new weights for one's own files."""
     if recipe.model_type is None or not corpus_of(recipe.dataset).own_files:
         return {}
     return {"context_initializer_range": OWN_CONTEXT_INITIALIZER_RANGE}
@@ -38,19 +38,19 @@ def check_recipe(recipe: Recipe) -> None:
     """ValueError for `one_model_per_context` with a model that reads all contexts."""
     if recipe.one_model_per_context and recipe.model_type is not None:
         raise ValueError(
-            f"`one_model_per_context` is for stock models, each of which sees one context alone: `model_type` must be null, got "
+            f"`one_model_per_context` is for stock models, each of which sees a single context: `model_type` must be null, got "
             f"{recipe.model_type!r}."
         )
 
 
 def arguments(recipe: Recipe) -> dict[str, Any]:
-    # The metrics of a corpus take the rows of all contexts together.
+    # The metrics of a corpus need the rows of all contexts.
     metric = "accuracy" if recipe.one_model_per_context else corpus_of(recipe.dataset).selection_metric
     return {"metric_for_best_model": metric}
 
 
 def parts(recipe: Recipe, splits: DatasetDict) -> list[Part] | None:
-    """With `one_model_per_context` a part for each target and aspect, with its rows."""
+    """With `one_model_per_context`: a part for each target and aspect, with its rows."""
     if not recipe.one_model_per_context:
         return None
     known = contexts(splits["train"])
@@ -61,7 +61,7 @@ def parts(recipe: Recipe, splits: DatasetDict) -> list[Part] | None:
         own = {"aspects": known["aspects"][aspect : aspect + 1], "targets": None, "target_texts": None}
         if known["targets"] is not None:
             own |= {name: known[name][target : target + 1] for name in ("targets", "target_texts")}
-        # No letter in a name may mean another folder, and no two contexts may share one.
+        # A name must not point to another folder, and no two contexts may share one.
         name = re.sub(r"[^\w.-]|^\.", "_", "-".join([*(own["targets"] or []), *own["aspects"]]))
         if name in [part.name for part in found]:
             name = f"{name}-{context_id}"
@@ -76,7 +76,7 @@ def parts(recipe: Recipe, splits: DatasetDict) -> list[Part] | None:
 
 
 def warn(train: Dataset, names: list[str], has_label: np.ndarray) -> None:
-    """Warn of pairs of target and aspect without a training row, and of rows that never say that an aspect is not named."""
+    """Warn of pairs of target and aspect without a training row, and of rows that never have the label "none"."""
     names_of_targets, aspects = context_names(train)
     targets: Sequence[str | None] = names_of_targets or [None]
     pairs = [auxiliary_sentence(target, aspect) for target in targets for aspect in aspects]
@@ -120,6 +120,6 @@ def finish(
         return None
     predictor = TargetedPredictor(model, tokenizer, max_length=recipe.max_length)
     save = None
-    if recipe.model_type is None:  # our models bring their pipeline along, a stock one needs it too
+    if recipe.model_type is None:  # our models bring their pipeline; a stock model needs it too
         save = TargetedSentimentPipeline(model=model, tokenizer=tokenizer).save_pretrained
     return finish_classifier(predictor, recipe, run, splits, folder, save)

@@ -50,7 +50,7 @@ def _about(recipe: Recipe) -> str:
 
 def _use(folder: Path, recipe: Recipe, seed: int, targets: list[str] | None) -> list[str]:
     text = corpus_of(recipe.dataset).example or "TEXT"
-    # With one model for each context these lie in folders of their own.
+    # With one model for each context each lies in its own folder.
     models = sorted([*folder.glob("*/run.json"), *folder.glob(f"seed-{seed}/*/run.json")])
     if models:
         return [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model of targeted sentiment measured on a corpus."""
+"""Measures a model of targeted sentiment on a corpus."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def loader_options(predictor: TargetedPredictor, dataset: str) -> dict[str, Any]
 def aspect_errors(
     report: dict[str, Any], ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray
 ) -> dict[str, Any] | None:
-    """Rows, accuracy and the three kinds of errors of each aspect; None without a label "none"."""
+    """For each aspect its rows, accuracy and three kinds of errors; None without a label "none"."""
     if "none" not in names:
         return None
     none = names.index("none")

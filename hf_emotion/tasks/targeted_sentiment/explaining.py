@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a model of targeted sentiment looked at. CG-BERT and QACG-BERT: attention and gates of a layer and a head; others: the attention
-of the first token.
+Shows what a model of targeted sentiment looked at. CG-BERT and QACG-BERT: attention and gates of a layer and a head. Other models:
+the attention of the first token.
 """
 
 from collections.abc import Sequence
@@ -111,8 +111,8 @@ def _guided_maps(
     head: int,
 ) -> list[HeatMap]:
     """
-    Heat maps of CG-BERT and QACG-BERT, with one row per context. Attention is summed over the queries, so that a column tells what a
-    word gives to all; gates belong to queries and are averaged over the pieces of a word.
+    Heat maps of CG-BERT and QACG-BERT, with one row per context. Attention is summed over the queries, so that a column
+    tells how much attention a word gets in all; gates belong to queries and are averaged over the pieces of a word.
     """
     model, config = predictor.model, predictor.model.config
     for name, value, count in (("layer", layer, config.num_hidden_layers), ("head", head, config.num_attention_heads)):
@@ -137,7 +137,7 @@ def _guided_maps(
             alone = config.quasi_alpha * to_numpy(outputs.quasi_attentions[layer][0, head].sum(dim=0))
             sums += [alone, combined - attention, combined]
         merged = reading.merged(np.stack(sums), merge)
-        if quasi:  # all by one number, so that the last one is still the sum of the first and the third
+        if quasi:  # all are divided by one number, so that the last is still the sum of the first and the third
             merged /= np.abs(merged[[0, 2, 3]]).max() or 1.0
         found = to_numpy(outputs.context_gates[layer][0, head])  # (L, 1), or (L, 2) for CG-BERT
         for name, row in zip((*names, *gates), (*merged, *reading.merged(found.T, "mean")), strict=True):
@@ -161,7 +161,7 @@ def _guided_maps(
     return maps
 
 
-# What `faithfulness` asks.
+# The functions of `Task` for `faithfulness`.
 
 
 def row_questions(predictor: TargetedPredictor, rows: Dataset) -> list[Question]:
@@ -180,7 +180,10 @@ def row_questions(predictor: TargetedPredictor, rows: Dataset) -> list[Question]
 
 
 def word_scores(predictor: TargetedPredictor, reading: Reading, label: int, method: str) -> np.ndarray:
-    """(words,) float64. "attention" means that of the first token in the last layer, mean over heads; QACG-BERT: the combined one."""
+    """
+    (words,) float64. "attention" means the attention of the first token in the last layer, mean over heads; for QACG-BERT the
+    combined one.
+    """
     model = predictor.model
     if method != METHODS[0]:
         return attribute_words(model, predictor.tokenizer, reading, label, method)[0]

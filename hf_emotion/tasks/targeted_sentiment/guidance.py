@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What contexts do inside a trained CG-BERT or QACG-BERT: the observations of section 4.6 (figure 4), as numbers. Over rows of a split
-whose label is not "none", all layers and heads, real tokens only.
+Measures what contexts do inside a trained CG-BERT or QACG-BERT: the observations of section 4.6 (figure 4), as numbers.
+Counts rows of a split whose label is not "none", all layers and heads, real tokens only.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,10 @@ GUIDED = ("cg-bert", "qacg-bert")
 
 
 def of_run(report: dict[str, Any]) -> Callable[..., dict[str, Any]] | None:
-    """For a run with this metrics.json (run, split, data_dir) -> `describe` with a histogram of each NAME; None: it has no gates."""
+    """
+    A function (run, split, data_dir) -> `describe` with a histogram for each NAME, for the run of this metrics.json; None: no
+    gates.
+    """
     return partial(_of_run, report) if report["model_type"] in GUIDED else None
 
 
@@ -58,7 +61,7 @@ def collect(
         QACG-BERT.
 
     Raises:
-        ValueError: a model without gates; no row with an opinion.
+        ValueError: the model has no gates; no row has an opinion.
     """
     predictor = TargetedPredictor(checkpoint)
     config = predictor.model.config
@@ -104,12 +107,12 @@ def collect(
 
 def describe(rows: int, values: dict[str, list[np.ndarray]]) -> dict[str, Any]:
     """
-    What `collect` gives, as numbers.
+    Summarise what `collect` returns.
 
     Returns:
         {"rows": n, NAME: {"mean", "std", "negative": share below 0, "quartiles": [.25, .5, .75]}} for each NAME of `collect`;
-        `quasi_attention` also has "between_0.25_and_0.5", the share there. `by_layer`: the mean and the share below 0 of each
-        gate in each layer.
+        `quasi_attention` also has "between_0.25_and_0.5", the share between these bounds. `by_layer`: the mean and the share
+        below 0 of each gate in each layer.
     """
     result: dict[str, Any] = {"rows": rows, "by_layer": {}}
     for name, layers in values.items():
@@ -123,7 +126,7 @@ def describe(rows: int, values: dict[str, list[np.ndarray]]) -> dict[str, Any]:
 
 
 def histogram(layers: list[np.ndarray]) -> dict[str, list]:
-    """The values of all layers in 50 bins: `edges` (51) and `counts` (50). Where they take both signs, 0 is an edge."""
+    """The values of all layers in 50 bins: `edges` (51) and `counts` (50). If the values have both signs, 0 is an edge."""
     values = np.concatenate(layers)
     low, high = float(values.min()), float(values.max())
     edges = np.linspace(low, high if high > low else low + 1, BINS + 1)

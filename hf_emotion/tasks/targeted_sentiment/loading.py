@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Aspect sentiment corpora: SentiHood (targets and aspects), the restaurants of SemEval-2014 and the packaged reviews (aspects).
+Loads aspect sentiment corpora: SentiHood (targets and aspects), the restaurants of SemEval-2014 and the packaged reviews
+(aspects).
 
 A row asks about one aspect (of one target) of a sentence. Columns: `id` (string: sentence id, target if any, and aspect,
 joined by "/"; no other row of the split has it), `text` (string, NFC, stripped, what the model reads), `target` (`ClassLabel`;
@@ -54,7 +55,7 @@ REVIEW_ASPECTS = ["price", "quality", "service", "location", "comfort", "speed"]
 REVIEW_LABELS = ["none", "positive", "neutral", "negative"]
 
 
-# Neither corpus is on the Hub under its authors' name. One fixed commit, and its files: {file: SHA-256}.
+# Neither corpus is on the Hub under its authors' name. The files of one fixed commit: {file: SHA-256}.
 DOWNLOAD_FROM = "https://raw.githubusercontent.com/HSLCY/ABSA-BERT-pair/7d238eb8c772946b9e572373c144b11151e4187f/data"
 
 
@@ -77,8 +78,8 @@ def load_sentihood(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = 
 
     Every target in a sentence (LOCATION1, LOCATION2) gets one row for each of the four most frequent aspects, in the order
     general, price, safety, transit-location, with the label none, positive or negative. Opinions on the other eight aspects
-    are left out. In `text` the placeholders are replaced as `replace_targets` says. A sentence id occurs once in a split, but
-    other splits have it too.
+    are left out. In `text` the placeholders are replaced, see `replace_targets`. A sentence id occurs once in a split, but
+    other splits may have it too.
 
     Args:
         data_dir: folder that holds `sentihood/sentihood-{train,dev,test}.json`. None: the files are downloaded from
@@ -203,7 +204,7 @@ def _semeval2014_opinions(sentence: ElementTree.Element) -> dict[str, str]:
     opinions: dict[str, str] = {}
     for category in categories:
         if category.tag != "aspectCategory":
-            raise BadRow(f"<aspectCategories> must hold <aspectCategory> alone, got <{category.tag}>")
+            raise BadRow(f"<aspectCategories> must hold only <aspectCategory>, got <{category.tag}>")
         _check_keys(category, ("category", "polarity"), "an aspectCategory")
         name, polarity = category.attrib["category"], category.attrib["polarity"]
         _check_known(name, list(SEMEVAL2014_CATEGORIES), "category")
@@ -214,7 +215,7 @@ def _semeval2014_opinions(sentence: ElementTree.Element) -> dict[str, str]:
 
 def load_reviews(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     """
-    400 / 80 / 120 reviews of hotels, restaurants and phones that come with the package, CC0; 2,400 / 480 / 720 rows. Needs no
+    The packaged reviews: 400 / 80 / 120 reviews of hotels, restaurants and phones, 2,400 / 480 / 720 rows, CC0. Needs no
     `data_dir`. Every review gets one row for each of the six aspects, with the label none, positive, neutral or negative.
     """
     splits = {}
@@ -244,7 +245,7 @@ def _read_sentences(path: Path) -> Iterator[ElementTree.Element]:
         raise ValueError(f"{path} must hold <sentences>, got <{root.tag}>.")
     for sentence in root:
         if sentence.tag != "sentence":
-            raise ValueError(f"{path}: <sentences> must hold <sentence> alone, got <{sentence.tag}>.")
+            raise ValueError(f"{path}: <sentences> must hold only <sentence>, got <{sentence.tag}>.")
         yield sentence
 
 
@@ -271,7 +272,7 @@ def _check_new(sentence_id: str, seen: set[str]) -> None:
 
 
 def _add_opinion(opinions: dict, key: Any, label: str, name: str) -> None:
-    """The same opinion twice counts once; two labels for one key are an error."""
+    """Add an opinion. The same opinion twice counts once; two labels for one key are an error."""
     if opinions.setdefault(key, label) != label:
         raise BadRow(f"two opinions on {name}: {opinions[key]} and {label}")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prediction of targeted sentiment: every target and aspect of many texts, length-sorted in large batches."""
+"""Predicts targeted sentiment: every target and aspect of many texts, length-sorted in large batches."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-# What the model is asked about a text: its number, the target (None where the model knows aspects only) and the aspect.
+# A question about a text: the text's number, the target (None if the model has only aspects) and the aspect.
 Pair = tuple[int, str | None, str]
 
 
 class TargetedPredictor:
     """
-    Sentiment towards the aspects of the targets in texts, from a checkpoint. It may be shared by threads and forked processes, as
+    Sentiment towards the aspects of the targets in texts, from a checkpoint. Threads and forked processes may share it, as
     `Predictor`.
 
     >>> predictor = TargetedPredictor("runs/sentihood_qacg")  # doctest: +SKIP
@@ -43,7 +43,7 @@ class TargetedPredictor:
     """
 
     task = TASK
-    gate = None  # which could remove the targets
+    gate = None  # a TF-IDF gate could remove the targets
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class TargetedPredictor:
         max_length: int | None = None,
         dtype: str | None = None,
     ):
-        """The arguments and errors of `Predictor`; a checkpoint whose config names no `aspects` is a ValueError."""
+        """Arguments and errors as for `Predictor`; ValueError also for a checkpoint whose config names no `aspects`."""
         self.model, self.tokenizer = load_for(TASK, checkpoint, tokenizer, device, dtype)
         self.model.eval()
         config = self.model.config
@@ -75,12 +75,12 @@ class TargetedPredictor:
 
         Args:
             texts: the texts; a single string counts as a list of one.
-            targets: the targets to ask for in every text, instead of those that it names.
+            targets: the targets to ask for in every text, instead of the targets that it names.
             progress: show a progress bar.
 
         Returns:
-            for each text a list of {"target", "aspect", "label", "score", "scores"}, without "target" where the model knows
-            aspects only.
+            for each text a list of {"target", "aspect", "label", "score", "scores"}, without "target" if the model has only
+            aspects.
 
         Raises:
             ValueError: an empty text, a text that names none of the model's targets, an unknown target.
@@ -93,7 +93,7 @@ class TargetedPredictor:
         targets: Sequence[str] | None = None,
         progress: bool = False,
     ) -> tuple[list[list[dict[str, Any]]], Unread]:
-        """As a call, and what the model cannot read of each text."""
+        """The results of a call, and what the model cannot read of each text."""
         results, unread = self.predict_quietly(texts, targets, progress)
         self.warn_unread(*unread.counts)
         return results, unread
@@ -108,7 +108,10 @@ class TargetedPredictor:
         return self.present(probabilities, pairs, len(texts)), _by_text(found, pairs, len(texts))
 
     def pairs(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> list[Pair]:
-        """What is asked about texts: every aspect of the given targets, or of those that each text names. Errors as in a call."""
+        """
+        The questions about texts: every aspect of the given targets, or of the targets that each text names. Errors as in a
+        call.
+        """
         config = self.model.config
         if targets is not None and (isinstance(targets, str) or not targets):
             raise ValueError(f"`targets` must be a list of names, at least one of {config.targets}; got {targets!r}.")
@@ -119,7 +122,7 @@ class TargetedPredictor:
         return self._all(asked)
 
     def targets_in(self, text: str, number: int = 0) -> list[str | None]:
-        """The targets that a text names, at least one; [None] where the model knows aspects only."""
+        """The targets that a text names, at least one; [None] if the model has only aspects."""
         config = self.model.config
         found: list[str | None]
         found = [None] if config.targets is None else list(target_texts.targets_in(config, text))
@@ -142,7 +145,7 @@ class TargetedPredictor:
     def probabilities(
         self, texts: Sequence[str] | str | Encoded, targets: Sequence[str] | None = None, progress: bool = False
     ) -> np.ndarray:
-        """(N, C) float32 for the N pairs of texts, or of what `encode` makes of them, in the order of `pairs`."""
+        """(N, C) float32 for the N pairs of texts, or of what `encode` returned for them, in the order of `pairs`."""
         if isinstance(texts, Encoded):
             return encoded_probabilities(self, texts)
         texts = as_texts(texts)
@@ -151,7 +154,7 @@ class TargetedPredictor:
         return probabilities
 
     def present(self, probabilities: np.ndarray, pairs: Sequence[Pair], texts: int) -> list[list[dict[str, Any]]]:
-        """(N, C) probabilities of N pairs of so many texts -> for each text what a call returns."""
+        """The result of a call, from the probabilities (N, C) of N pairs; `texts`: the number of texts."""
         results: list[list[dict[str, Any]]] = [[] for _ in range(texts)]
         for (number, target, aspect), row in zip(pairs, probabilities.tolist(), strict=True):
             results[number].append(target_texts.entry(target, aspect, self.labels, row))
@@ -171,8 +174,8 @@ class TargetedPredictor:
 
     def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[dict]], Unread]:
         """
-        Every label of a text but "none", as {"label": "TARGET/ASPECT/LABEL", "score"}, and what the model cannot read of it; nothing
-        for a text that names no target.
+        For each text its labels except "none", as {"label": "TARGET/ASPECT/LABEL", "score"}, and what the model cannot read
+        of it; no labels if it names no target.
         """
         self.check_top_k(top_k)
         config = self.model.config
@@ -189,7 +192,7 @@ class TargetedPredictor:
             raise ValueError("`top_k` is for emotions: targeted sentiment has one label for each target and aspect.")
 
     def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
-        """A counted warning for the texts that were cut, and one for those that the tokenizer does not know."""
+        """Warn of the texts that were cut and of those that the tokenizer does not know, with these counts."""
         warn_unread(truncated, unknown, total, f"{self.max_length} tokens (`max_length`)")
 
     def _rows(self, texts: Sequence[str], pairs: Sequence[Pair]) -> TextRows:
@@ -215,7 +218,7 @@ def as_labels(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _by_text(found: Unread, pairs: Sequence[Pair], texts: int) -> Unread:
-    """For each text, the worst of its pairs."""
+    """For each text the values of its worst pair."""
     numbers = np.array([number for number, _, _ in pairs], dtype=int)
     unread = Unread.nothing(texts)
     for of_texts, of_pairs in zip(unread, found, strict=True):

@@ -18,14 +18,15 @@ from ...runtime.plain import target_texts
 logger = logging.getLogger(__name__)
 
 
-TARGET_TEXTS = {"LOCATION1": "location - 1", "LOCATION2": "location - 2"}  # what a model reads for a placeholder
+# placeholder -> the text that a model reads instead
+TARGET_TEXTS = {"LOCATION1": "location - 1", "LOCATION2": "location - 2"}
 
 
 def replace_targets(text: str) -> str:
     """
-    Placeholders as a model reads them: LOCATION1 becomes "location - 1", LOCATION2 "location - 2", wherever they stand.
+    Replace placeholders by the text that a model reads: LOCATION1 by "location - 1", LOCATION2 by "location - 2", everywhere.
 
-    Where one is glued to a letter, digit or other placeholder, a blank comes between ("xLOCATION1" -> "x location - 1").
+    If one touches a letter, digit or other placeholder, a blank is added between them ("xLOCATION1" -> "x location - 1").
     """
     return target_texts.mark_targets(text, TARGET_TEXTS)
 
@@ -39,7 +40,7 @@ def to_aspect_dataset(
     rows: Rows, names: Sequence[str], aspects: Sequence[str], targets: Sequence[str] | None = None
 ) -> datasets.Dataset:
     """
-    Rows with sentence id, `aspect`, `target` (where there are `targets`) and `labels` by name -> the columns that loading.py lists.
+    Rows with sentence id, `aspect`, `target` (if there are `targets`) and `labels` by name -> the columns that loading.py lists.
 
     Raises:
         ValueError: no rows.
@@ -64,14 +65,14 @@ def to_aspect_dataset(
 
 
 def none_label(names: Iterable[str]) -> str | None:
-    """The label that says that a text does not name an aspect, "none" in the spelling of the corpus; None where there is none."""
+    """The label for an aspect that a text does not name: "none" in the spelling of the corpus; None if there is no such label."""
     return next((name for name in names if name.casefold() == "none"), None)
 
 
 def add_none_rows(rows: Rows, aspects: Sequence[str], label: str) -> None:
     """
-    Give each text (and target) a row with the label for every aspect that no row of it names. The rows of a text and target then
-    stand together, in the order of the aspects.
+    Give each text (and target) a row with the label for every aspect that none of its rows names. The rows of a text and
+    target are then together, in the order of the aspects.
     """
     asked: dict[tuple, list[dict[str, Any]]] = {}
     for row in rows.rows:
@@ -89,12 +90,12 @@ def add_none_rows(rows: Rows, aspects: Sequence[str], label: str) -> None:
 
 
 def context_names(dataset: datasets.Dataset) -> tuple[list[str] | None, list[str]]:
-    """The names of the targets (None where there are none) and of the aspects, in the order of their ids."""
+    """The names of the targets (None if there are none) and of the aspects, in the order of their ids."""
     target = dataset.features.get("target")
     return (None if target is None else list(target.names)), list(dataset.features["aspect"].names)
 
 
-# What `Task` asks of rows.
+# The functions of `Task` for rows.
 
 
 def texts(rows: datasets.Dataset) -> list[str]:
@@ -102,7 +103,7 @@ def texts(rows: datasets.Dataset) -> list[str]:
 
 
 def counted_texts(rows: datasets.Dataset) -> Counter[str]:
-    """A sentence has one row per aspect, so it counts as often as its most frequent aspect."""
+    """How often each sentence occurs. It has one row per aspect, so it counts as often as its most frequent aspect."""
     found: Counter[str] = Counter()
     for (text, _), count in Counter(zip(rows["text"], rows["context_id"], strict=True)).items():
         found[text] = max(found[text], count)

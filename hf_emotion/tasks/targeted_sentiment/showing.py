@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `predict` shows of the sentiment towards aspects."""
+"""What `predict` prints about the sentiment towards aspects."""
 
 from collections.abc import Sequence
 

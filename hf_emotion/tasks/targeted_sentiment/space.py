@@ -3,5 +3,5 @@
 
 
 def ask(run, text: str) -> list[dict]:
-    """Every target that the text names, and every aspect."""
+    """The sentiment towards every aspect of every target that the text names."""
     return run(text)

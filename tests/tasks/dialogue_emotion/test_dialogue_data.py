@@ -683,7 +683,7 @@ class TestDownload:
         self.serve(monkeypatch, folder)
         path = folder / "data" / "test.zip"
         path.write_bytes(path.read_bytes()[:100])
-        with pytest.raises(OSError, match="test.zip is no whole ZIP file .*delete .* or download it elsewhere"):
+        with pytest.raises(OSError, match="test.zip is not a whole ZIP file .*delete .* or download it elsewhere"):
             load_daily_dialog()
 
 

@@ -619,7 +619,9 @@ class TestBadFiles:
 
     def test_a_dialogue_that_goes_on_after_another(self, predictor, tmp_path, monkeypatch):
         source = write_csv(tmp_path / "in.csv", HEADER, [*FLAT[:7], ["t0", "Ann", "a day", "9"], *FLAT[7:]])
-        message = "in.csv, line 9: the dialogue 't0' goes on after another one: sort the rows by the column 'dialogue'"
+        message = (
+            "in.csv, line 9: the dialogue 't0' is interrupted by another one: sort the rows by the column 'dialogue'"
+        )
         self.check_untouched(predictor, monkeypatch, source, message)
 
     @pytest.mark.parametrize("name", ["dialogue", "utterance"])

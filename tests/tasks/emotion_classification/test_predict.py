@@ -389,7 +389,7 @@ class TestWrongInput:
             Predictor(tmp_path / "model")
 
     def test_no_checkpoint(self, tmp_path):
-        with pytest.raises(OSError, match="is no checkpoint: it has no config.json"):
+        with pytest.raises(OSError, match="is not a checkpoint: it has no config.json"):
             Predictor(tmp_path)
 
     def test_no_weights(self, tmp_path, tiny_run):
@@ -629,7 +629,7 @@ class TestFiles:
     def test_a_file_that_is_cut_off(self, predictor, tmp_path):
         path = write_csv(tmp_path / "in.csv.gz", ["text"], [[f"sun {number}"] for number in range(99)])
         path.write_bytes(path.read_bytes()[:-20])
-        with pytest.raises(ValueError, match=r"in.csv.gz is no whole gzip file"):
+        with pytest.raises(ValueError, match=r"in.csv.gz is not a whole gzip file"):
             run_file(predictor, path, tmp_path / "out.csv")
         assert [path.name for path in tmp_path.iterdir()] == ["in.csv.gz"]
 

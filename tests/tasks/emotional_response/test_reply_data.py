@@ -278,7 +278,7 @@ class TestMojitalk:
         rows = [row for row in POSTS if part_of(row[0]) != "judge_b"]
         folder = mojitalk_folder(tmp_path, dev=rows)
         load_mojitalk(folder, train_part="judge_a")
-        with pytest.raises(ValueError, match=rf"dev.ori: of {len(rows)} rows none falls to 'judge_b'"):
+        with pytest.raises(ValueError, match=rf"dev.ori: none of {len(rows)} rows falls to 'judge_b'"):
             load_mojitalk(folder, train_part="judge_b")
 
     @pytest.mark.parametrize(
@@ -533,7 +533,7 @@ class TestEmpatheticDialogues:
             load_empathetic_replies()
         for content in (b"", b"no archive", path.read_bytes()[:100]):
             path.write_bytes(content)
-            with pytest.raises(OSError, match="(?s)is no whole TAR file .*delete .*HF_EMOTION_DATA"):
+            with pytest.raises(OSError, match="(?s)is not a whole TAR file .*delete .*HF_EMOTION_DATA"):
                 load_empathetic_replies()
 
 

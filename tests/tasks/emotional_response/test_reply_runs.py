@@ -676,7 +676,7 @@ class TestCard:
             "The norms of the encoder and the decoder follow the emotion",
             "The emotion is told by a special token",
         )
-        nothing = "No part of the model is told the emotion"
+        nothing = "The model does not get the emotion as an input"
         told = {mod_run: followed, token_run: token, vanilla_run: nothing, bert_run: followed}
         for run, text in texts.items():
             assert [part for part in (followed, token, nothing) if part in text] == [told[run]]

@@ -285,7 +285,10 @@ class TestSemEval2014:
             (raw("<text>a <b>c</b></text><aspectCategories/>"), "must have a <text> without elements in it"),
             *((raw(f"<text>{text}</text><aspectCategories/>"), "the text is empty") for text in (" ", "")),
             (raw("<text>a</text>"), "no <aspectCategories> .*gold"),
-            (raw("<text>a</text><aspectCategories><aspectTerm/></aspectCategories>"), "alone, got <aspectTerm>"),
+            (
+                raw("<text>a</text><aspectCategories><aspectTerm/></aspectCategories>"),
+                "only <aspectCategory>, got <aspectTerm>",
+            ),
             (category('category="food"'), "an aspectCategory has no 'polarity'"),
             (category('polarity="neutral"'), "an aspectCategory has no 'category'"),
             (
@@ -320,7 +323,7 @@ class TestSemEval2014:
         ),
         "an encoding that nobody knows": (b'<?xml version="1.0" encoding="none-such"?><sentences/>', "no valid XML"),
         "another root": (b'<reviews><sentence id="1"/></reviews>', "must hold <sentences>, got <reviews>"),
-        "another child": (b'<sentences><review id="1"/></sentences>', "must hold <sentence> alone, got <review>"),
+        "another child": (b'<sentences><review id="1"/></sentences>', "must hold only <sentence>, got <review>"),
         "nothing": (b"<sentences/>", "has no rows"),
         "a doctype": (b"<!DOCTYPE sentences><sentences/>", "a DOCTYPE, .* is not allowed"),
         "an entity": (f"{DOCTYPE}<sentences>&name;</sentences>".encode(), "a DOCTYPE, .* is not allowed"),

@@ -985,8 +985,8 @@ class TestConvertCommand:
         output = invoke("convert", reference, tmp_path / "ours").splitlines()
         read = len(absa_weights("shared")) - 4
         assert output == [
-            f"QACGBertForSequenceClassification written to {tmp_path / 'ours'}: {read} tensors read, 4 without effect on "
-            "any output left out",
+            f"QACGBertForSequenceClassification written to {tmp_path / 'ours'}: {read} tensors read, 4 left out because "
+            "no output depends on them",
             "no tokenizer beside the checkpoint: save the one it was trained with into the folder before `predict`",
         ]
         AutoModelForSequenceClassification.from_pretrained(tmp_path / "ours")
@@ -1020,13 +1020,13 @@ class TestConvertCommand:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ("family", "is no checkpoint of a known family"),
+            ("family", "is not a checkpoint of a known family"),
             ("missing", "no-such-file.bin"),
             ("config", "no configuration: .*bert_config.json is missing"),
             ("lacks", r"it lacks classifier\.bias"),
             ("key", "unknown configuration key `aspect`: did you mean `aspects`"),
             ("contexts", "the configuration does not fit: `num_contexts` is 6"),
-            ("output", "exists and is no empty folder"),
+            ("output", "exists and is not an empty folder"),
         ],
     )
     def test_what_is_wrong_is_one_line(self, argv, reference, tmp_path, change, message):
@@ -1224,13 +1224,13 @@ class TestOneModelPerContext:
         result = argv("predict", contexts_run, "LOCATION1")
         assert result.code == 1
         (line,) = result.err.splitlines()
-        assert line.startswith(f"error: {contexts_run} is no checkpoint: it has no config.json.")
+        assert line.startswith(f"error: {contexts_run} is not a checkpoint: it has no config.json.")
         assert line.endswith(f"Its folders {sorted(self.CONTEXTS)} are checkpoints.")
 
     def test_a_folder_without_checkpoints_has_no_hint(self, argv, tmp_path):
         (tmp_path / "run" / "empty").mkdir(parents=True)
         result = argv("predict", tmp_path / "run", "LOCATION1")
-        assert result.err == f"error: {tmp_path / 'run'} is no checkpoint: it has no config.json.\n"
+        assert result.err == f"error: {tmp_path / 'run'} is not a checkpoint: it has no config.json.\n"
 
     def test_card(self, contexts_run):
         text = (contexts_run / "README.md").read_text(encoding="utf-8")
