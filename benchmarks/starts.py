@@ -52,6 +52,7 @@ def measure(work: str, fields: dict[str, str], seed: int, arguments: argparse.Na
     ]
     return {
         "seed": seed,
+        "settings": [change for change in changes if not change.startswith(("seeds=", "base_model="))],
         "processor_minutes": (time.process_time() - start) / 60,
         "average_precision": precision,
         "epochs_to_enough": next((epoch for epoch, value in enumerate(precision, 1) if value >= ENOUGH), None),
