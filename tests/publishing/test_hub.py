@@ -376,7 +376,7 @@ def test_no_server(hub, api, run, waits):
         (lambda run: (run / "config.json").unlink(), "holds no model: it has no config.json"),
         (lambda run: (run / "model.safetensors").unlink(), "has no weights: model.safetensors is missing"),
         (lambda run: (run / "helpers.py").unlink(), "lacks its code: config.json names helpers.py, which must"),
-        (lambda run: shutil.rmtree(run), "is no folder"),
+        (lambda run: shutil.rmtree(run), "is not a folder"),
     ],
 )
 def test_runs_that_lack_something(hub, api, run, change, message):

@@ -172,7 +172,7 @@ class TestEnds:
     def test_other_files_where_parts_go(self, predictor, source, tmp_path):
         (tmp_path / "out.csv.parts").mkdir()
         (tmp_path / "out.csv.parts" / "mine.txt").write_text("mine")
-        with pytest.raises(FileExistsError, match="out.csv.parts is where parts go and holds other files"):
+        with pytest.raises(FileExistsError, match="out.csv.parts .* holds other files"):
             predict_file(predictor, source, tmp_path / "out.csv", progress=False)
         assert (tmp_path / "out.csv.parts" / "mine.txt").read_text() == "mine"
 

@@ -29,7 +29,7 @@ from hf_emotion.publishing.release import write_space
 from hf_emotion.tasks.emotional_response.page import EXAMPLES
 
 
-pytest_plugins = ["toolkit_fixtures"]
+pytest_plugins = ["toolkit_fixtures", "browser_fixtures"]
 
 HOSTILE = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1> ${window.hacked=1} {{value}}"
 TEXT = "I am so happy today , not sad !"

@@ -28,6 +28,8 @@ from hf_emotion.serving.settings import Settings
 from hf_emotion.serving.web import PAGE, POLICY, Server
 
 
+pytest_plugins = ["browser_fixtures"]
+
 HOSTILE = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
 TEXT = "I am so happy today , not sad !"
 CHECKPOINTS = {  # folder: case

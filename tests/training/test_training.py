@@ -759,7 +759,7 @@ class TestInputs:
             shutil.copyfile(feelings / "test.csv", tmp_path / "data" / f"{name}.csv")
         options = {"label_separator": "|", "dedupe": True}
         recipe = dataclasses.replace(feelings_recipe(base_bert), dataset_options=options)
-        with pytest.raises(ValueError, match="the part 'train' has no rows"):
+        with pytest.raises(ValueError, match="`dedupe` leaves no training row"):
             train(recipe, tmp_path / "run", data_dir=tmp_path / "data")
         assert not (tmp_path / "run").exists()
 
