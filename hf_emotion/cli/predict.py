@@ -16,7 +16,7 @@ from .reading import given_or_stdin, refuse_files, stdin_lines
 if TYPE_CHECKING:
     from ..tasks.base import Answer
 
-OPTIONS = {"top_k": "--top-k", "targets": "--target"}
+OPTIONS = {"top_k": "--top-k", "targets": "--target", "add_labels": "--label"}
 
 
 def predict(
@@ -103,23 +103,26 @@ def predict(
     state = _processes() if input_ is not None else None
     if state is not None and engine == "ray":
         raise typer.BadParameter("--engine ray starts its processes itself: without torchrun or accelerate launch.")
-    reading = {
-        "--max-length": max_length,
-        "--stride": stride,
-        "--max-windows": max_windows,
-        "--aggregation-strategy": aggregation,
-        "--dtype": dtype,
-        "--label": label,
-        "--workers": workers,
+    options: dict[str, Any] = {
+        "max_length": max_length,
+        "stride": stride,
+        "max_windows": max_windows,
+        "aggregation_strategy": aggregation,
+        "dtype": dtype,
+        "add_labels": label,
     }
-    if url is not None:
-        if given := [name for name, value in reading.items() if value is not None]:
+    loading = {name: value for name, value in options.items() if value is not None}
+    if url is None:
+        predictor = _loaded(checkpoint, taxonomy=taxonomy, device=_device_of(state), **loading)
+    else:
+        given = [OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in loading]
+        if workers is not None:
+            given.append("--workers")
+        if given:
             raise typer.BadParameter(
                 f"{', '.join(given)}: the service decides that, when it starts. Leave it out with --url."
             )
         predictor = _behind(url, checkpoint, taxonomy)
-    else:
-        predictor = _loaded(checkpoint, taxonomy, max_length, stride, max_windows, aggregation, dtype, label, state)
     task = predictor.task
     if task.answer is None:
         raise ValueError(
@@ -131,7 +134,7 @@ def predict(
     if target is not None and input_ is not None:
         raise typer.BadParameter("--target goes with texts, not with a file.")
     if input_ is not None and output is not None:
-        options: dict[str, Any] = {"text_column": text_column, "top_k": top_k, "on_bad_rows": on_bad_rows}
+        options = {"text_column": text_column, "top_k": top_k, "on_bad_rows": on_bad_rows}
         options["separator"] = separator
         if engine == "ray":
             from ..serving.ray_engine import predict_with_ray
@@ -170,36 +173,20 @@ def _behind(url: str, model: str, taxonomy: str | None) -> Any:
     return task.remote(client) if taxonomy is None else task.remote(client, taxonomy=taxonomy)
 
 
-def _loaded(
-    checkpoint: str,
-    taxonomy: str | None,
-    max_length: int | None,
-    stride: int | None,
-    max_windows: int | None,
-    aggregation: str | None,
-    dtype: str | None,
-    label: list[str] | None,
-    state: Any,
-) -> Any:
-    """The predictor of a checkpoint."""
+def _loaded(checkpoint: str, **options: Any) -> Any:
+    """The predictor of a checkpoint; options of `load_predictor`."""
     from ..runtime.exported import is_light
     from ..runtime.ready import for_prediction, with_weights
 
-    checkpoint = with_weights(checked(checkpoint)) if label else for_prediction(checked(checkpoint), dtype=dtype)
+    checked(checkpoint)
+    if "add_labels" in options:
+        checkpoint = with_weights(checkpoint)
+    else:
+        checkpoint = for_prediction(checkpoint, dtype=options.get("dtype"))
     quiet(needs_transformers=not is_light(Path(checkpoint)))
     from ..inference import load_predictor
 
-    return load_predictor(
-        checkpoint,
-        taxonomy,
-        max_length,
-        _device_of(state),
-        dtype,
-        stride=stride,
-        max_windows=max_windows,
-        aggregation_strategy=aggregation,
-        add_labels=label,
-    )
+    return load_predictor(checkpoint, **options)
 
 
 def _print(answer: "Answer", as_json: bool) -> None:

@@ -4,8 +4,9 @@
 Shapes: N rows, C labels.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,12 +85,7 @@ def encoded_probabilities(predictor: Any, encoded: Encoded, bar: Any = None) -> 
     model.eval()  # it may be in training
     if encoded.documents is not None:
         return to_probabilities(_document_logits(predictor, encoded, encoded.documents, bar), predictor.multi_label)
-    output = np.empty((len(encoded), model.config.num_labels), dtype=np.float32)
-    for rows, inputs in _batches(predictor, encoded):
-        output[rows] = model_probabilities(model, inputs, predictor.multi_label)
-        if bar is not None:
-            bar.update(len(rows))
-    return output
+    return _in_batches(predictor, encoded, partial(model_probabilities, multi_label=predictor.multi_label), bar)
 
 
 def encoded_logits(predictor: Any, encoded: Encoded) -> np.ndarray:
@@ -97,9 +93,16 @@ def encoded_logits(predictor: Any, encoded: Encoded) -> np.ndarray:
     predictor.model.eval()
     if encoded.documents is not None:
         return _document_logits(predictor, encoded, encoded.documents, None)
+    return _in_batches(predictor, encoded, model_logits)
+
+
+def _in_batches(predictor: Any, encoded: Encoded, of_batch: Callable[..., np.ndarray], bar: Any = None) -> np.ndarray:
+    """(N, C) float32 of texts that need one window each: what `of_batch` gives for the model and the inputs of a batch."""
     output = np.empty((len(encoded), predictor.model.config.num_labels), dtype=np.float32)
     for rows, inputs in _batches(predictor, encoded):
-        output[rows] = model_logits(predictor.model, inputs)
+        output[rows] = of_batch(predictor.model, inputs)
+        if bar is not None:
+            bar.update(len(rows))
     return output
 
 

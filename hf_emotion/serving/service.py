@@ -8,7 +8,6 @@ requests that wait together (`BatchingPredictor`).
 
 import asyncio
 import json
-import logging
 import queue
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
@@ -27,15 +26,11 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from .. import __version__
 from ..inference import load_predictor
-from ..runtime.ready import for_prediction
 from ..tasks import TASKS
 from ..tasks.service import Name, Score, Service, Text, Texts
 from .settings import Settings, names_of
 from .threads import BatchingPredictor
-from .web import PAGE, Counters, Guard
-
-
-logger = logging.getLogger(__name__)
+from .web import PAGE, Counters, Guard, problem
 
 
 class Model:
@@ -44,7 +39,6 @@ class Model:
     def __init__(self, name: str, checkpoint: str, settings: Settings, counters: Counters):
         """Raises what `load_predictor` raises; ValueError for a model that is not served."""
         self.name = name
-        checkpoint = for_prediction(checkpoint, dtype=settings.loading.get("dtype"))
         self.predictor = load_predictor(checkpoint, **settings.loading)
         self.task = self.predictor.task
         if self.task.service is None:
@@ -52,6 +46,7 @@ class Model:
             raise ValueError(
                 f"{checkpoint} is a model for {self.task.name}, which is not served: give one for {served}."
             )
+        self.route = f"/v1/{self.task.name}"
         self.service: Service = self.task.service(self.predictor)
         self.page = self.task.page(self.predictor)
         self.max_inputs = settings.max_inputs
@@ -73,7 +68,7 @@ class Model:
         return {
             "name": self.name,
             "task": self.task.name,
-            "route": f"/v1/{self.task.name}",
+            "route": self.route,
             "engine": "onnxruntime" if self.exported else "torch",
             "max_length": self.predictor.max_length,
             "max_inputs": self.max_inputs,
@@ -160,7 +155,7 @@ def build(settings: Settings) -> FastAPI:
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.ready, app.state.models, app.state.counters = True, models, counters
+    app.state.ready, app.state.models = True, models
     _answer_errors(app)
     _routes_of_the_process(app, models, counters)
     _routes_of_tasks(app, models, settings, counters)
@@ -196,11 +191,13 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def problem(status: int, message: str, where: Sequence[str | int] = (), **headers: str) -> Response:
-    """An answer that tells an error."""
-    detail = [{"loc": list(where), "msg": message}] if where else []
-    # In ASCII: a message may quote what is no Unicode text.
-    return Response(json.dumps({"error": message, "detail": detail}), status, headers or None, "application/json")
+def wrong(field: str, message: str) -> Response:
+    """Status 422 for a field of the body."""
+    return problem(422, message, [{"loc": ["body", field], "msg": message}])
+
+
+def no_such_model(models: dict[str, "Model"], name: str) -> Response:
+    return wrong("model", f"`model` must be one of {', '.join(models)}, got {name!r}.")
 
 
 def _answer_errors(app: FastAPI) -> None:
@@ -210,11 +207,11 @@ def _answer_errors(app: FastAPI) -> None:
         detail = [{"loc": list(one["loc"]), "msg": one["msg"], "type": one["type"]} for one in error.errors()[:20]]
         first = detail[0]
         message = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        return Response(json.dumps({"error": message, "detail": detail}), 422, media_type="application/json")
+        return problem(422, message, detail)
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
-        return problem(error.status_code, str(error.detail), **(dict(error.headers) if error.headers else {}))
+        return problem(error.status_code, str(error.detail), headers=error.headers)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
@@ -240,8 +237,8 @@ def _routes_of_the_process(app: FastAPI, models: dict[str, Model], counters: Cou
 
 
 def _routes_of_tasks(app: FastAPI, models: dict[str, Model], settings: Settings, counters: Counters) -> None:
-    for task in {model.task.name: model.task for model in models.values()}.values():
-        own = {name: model for name, model in models.items() if model.task.name == task.name}
+    for route in dict.fromkeys(model.route for model in models.values()):
+        own = {name: model for name, model in models.items() if model.route == route}
         service = next(iter(own.values())).service
         answer = create_model(
             service.result.__name__.replace("Result", "Response"),
@@ -250,7 +247,7 @@ def _routes_of_tasks(app: FastAPI, models: dict[str, Model], settings: Settings,
             results=(list[service.result], ...),  # type: ignore[name-defined]
         )
         app.post(
-            f"/v1/{task.name}",
+            route,
             tags=["models"],
             summary=(service.request.__doc__ or "").strip(),
             response_model=answer,
@@ -264,13 +261,15 @@ def _asking(models: dict[str, Model], first: Service, settings: Settings, counte
     async def ask(request: Request, body: Any) -> Response:
         name = body.model or next(iter(models))
         if name not in models:
-            return problem(422, f"`model` must be one of {', '.join(models)}, got {name!r}.", ("body", "model"))
+            return no_such_model(models, name)
         model = models[name]
 
         def present(found: Sequence[Any]) -> dict[str, Any]:
-            return {"model": name, "results": model.service.present(found, body)}
+            results = model.service.present(found, body)
+            counters.truncated.labels(name).inc(model.service.cut(results))
+            return {"model": name, "results": results}
 
-        return await _computed(request, model, settings, lambda: model.service.read(body), present, counters)
+        return await _computed(request, model, settings, lambda: model.service.read(body), present)
 
     example: Any = {"example": {"value": first.example}}
     ask.__annotations__["body"] = Annotated[first.request, Body(openapi_examples=example)]
@@ -283,7 +282,6 @@ async def _computed(
     settings: Settings,
     read: Callable[[], tuple[list[Any], dict[str, Any]]],
     present: Callable[[Sequence[Any]], Any],
-    counters: Counters | None = None,
 ) -> Response:
     """The answer to a request, as soon as the model's thread has computed it; nothing is computed for a client that has gone."""
     try:
@@ -294,34 +292,32 @@ async def _computed(
             )
         future = model.batching.submit(inputs, settings.timeout, **options)
     except (ValueError, TypeError) as error:
-        return problem(422, str(error), ("body", "inputs"))
+        return wrong("inputs", str(error))
     except queue.Full as error:
-        return problem(429, str(error), **{"Retry-After": "1"})
+        return problem(429, str(error), headers={"Retry-After": "1"})
     except RuntimeError:
         return problem(503, "the service is ending")
+    late = problem(504, f"no answer within {settings.timeout:g} s")
     waiting, gone = asyncio.wrap_future(future), asyncio.ensure_future(request.receive())
     waiting.add_done_callback(lambda done: done.cancelled() or done.exception())  # which nobody may ask for any more
     try:
         await asyncio.wait((waiting, gone), timeout=settings.timeout, return_when=asyncio.FIRST_COMPLETED)
         if not waiting.done():
             future.cancel()
-            return problem(
-                504, f"no answer within {settings.timeout:g} s"
-            )  # nobody reads it where the client has gone
+            return late  # nobody reads it where the client has gone
         found = waiting.result()
     except (ValueError, TypeError) as error:
-        return problem(422, str(error), ("body", "inputs"))
+        return wrong("inputs", str(error))
     except TimeoutError:
-        return problem(504, f"no answer within {settings.timeout:g} s")
+        return late
     except (CancelledError, asyncio.CancelledError):
         future.cancel()  # Ray cancels what nobody waits for
         return problem(503, "the service is ending")
     finally:
         gone.cancel()
-    answer = present(found)
-    if counters is not None:
-        counters.count_results(model.name, answer["results"])
-    return Response(json.dumps(answer, ensure_ascii=False, separators=(",", ":")), media_type="application/json")
+    return Response(
+        json.dumps(present(found), ensure_ascii=False, separators=(",", ":")), media_type="application/json"
+    )
 
 
 def _routes_of_others(app: FastAPI, models: dict[str, Model], settings: Settings) -> None:
@@ -341,7 +337,7 @@ def _routes_of_others(app: FastAPI, models: dict[str, Model], settings: Settings
         single = [text for text in texts if isinstance(text, str)]
         if len(single) < len(texts) or (len(texts) > 1 and not several):
             message = 'the model reads single texts and no pairs: write a batch as [["a text"], ["another one"]].'
-            return problem(422, message, ("body", "inputs"))
+            return wrong("inputs", message)
 
         def present(found: Sequence[Any]) -> Any:
             scores = [scoring.scores(one, "none" if body.raw_scores else None) for one in found]
@@ -362,7 +358,7 @@ def _routes_of_others(app: FastAPI, models: dict[str, Model], settings: Settings
     async def root(request: Request, body: InferenceRequest) -> Response:
         return await classify(request, body, first)
 
-    kept["responses"] = {404: {"model": Problem, "description": "No such model"}, **PROBLEMS}
+    kept |= {"responses": {404: {"model": Problem, "description": "No such model"}, **PROBLEMS}}
 
     @app.post("/models/{name}", summary="As the Inference API, for a model", response_model=list[Scores], **kept)
     async def of_model(name: str, request: Request, body: InferenceRequest) -> Response:
@@ -378,7 +374,7 @@ def _routes_of_the_page(app: FastAPI, models: dict[str, Model], settings: Settin
 
     async def of_page(request: Request, body: PageRequest, work: Callable[[Model], dict[str, Any]]) -> Response:
         if body.model not in models:
-            return problem(422, f"`model` must be one of {', '.join(models)}, got {body.model!r}.", ("body", "model"))
+            return no_such_model(models, body.model)
         model = models[body.model]
         return await _computed(
             request, model, settings, lambda: ([lambda: work(model)], {"call": True}), lambda found: found[0]
@@ -392,7 +388,7 @@ def _routes_of_the_page(app: FastAPI, models: dict[str, Model], settings: Settin
             return {
                 "header": found.header,
                 "rows": found.rows,
-                "request": {"route": f"/v1/{model.task.name}", "body": asked},
+                "request": {"route": model.route, "body": asked},
             }
 
         return await of_page(request, body, work)

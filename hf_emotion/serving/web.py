@@ -10,13 +10,13 @@ import signal
 import socket
 import time
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
 import uvicorn
-from fastapi import HTTPException
+from fastapi import HTTPException, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from .settings import Settings
@@ -44,6 +44,15 @@ def policy(page: str) -> str:
 
 
 POLICY = policy(PAGE)
+
+
+def problem(
+    status: int, message: str, detail: Sequence[dict[str, Any]] = (), headers: Mapping[str, str] | None = None
+) -> Response:
+    """An answer that tells an error, and in `detail` the fields that are wrong."""
+    # In ASCII: a message may quote what is no Unicode text.
+    content = json.dumps({"error": message, "detail": list(detail)})
+    return Response(content, status, headers, "application/json")
 
 
 class Counters:
@@ -76,12 +85,6 @@ class Counters:
 
     def watch_queue(self, model: str, batching: BatchingPredictor) -> None:
         self.queue.labels(model).set_function(lambda: batching.waiting)
-
-    def count_results(self, model: str, results: Sequence[dict[str, Any]]) -> None:
-        """Count the texts (turns) that were cut."""
-        cut = sum(bool(one.get("truncated")) for result in results for one in (result, *result.get("turns", ())))
-        if cut:
-            self.truncated.labels(model).inc(cut)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
@@ -123,13 +126,18 @@ class Guard:
             await send(message)
 
         headers = dict(scope["headers"])
+        refusal = None
         try:
             if not self._allowed(scope, headers):
-                await _refuse(counted, 401, "the key is missing or wrong: send the header Authorization: Bearer KEY")
+                refusal = problem(401, "the key is missing or wrong: send the header Authorization: Bearer KEY")
+                refusal.headers["www-authenticate"] = "Bearer"
             elif int(headers.get(b"content-length", b"0")) > most:
-                await _refuse(counted, 413, too_large)
-            else:
+                refusal = problem(413, too_large)
+            if refusal is None:
                 await self.app(scope, limited, counted)
+            else:  # without reading the body, the rest of which may still come: so the connection ends
+                refusal.headers["connection"] = "close"
+                await refusal(scope, receive, counted)
         finally:
             route = getattr(scope.get("route"), "path", "other")
             seconds = time.perf_counter() - start
@@ -143,20 +151,6 @@ class Guard:
         if self.key is None or (scope["method"] in ("GET", "HEAD") and scope["path"] in OPEN):
             return True
         return hmac.compare_digest(headers.get(b"authorization", b""), self.key)
-
-
-async def _refuse(send: Any, status: int, message: str) -> None:
-    """Answer without reading the body; the connection ends, since the rest of the body may still come."""
-    content = json.dumps({"error": message, "detail": []}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(content)).encode()),
-        (b"connection", b"close"),
-    ]
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
 
 
 class Server(uvicorn.Server):
@@ -200,4 +194,4 @@ def run(app: Any, host: str, port: int, timeout: float) -> None:
     Server(config).run([listening])
 
 
-__all__ = ["PAGE", "Counters", "Guard", "Server", "listen", "run", "url_of"]
+__all__ = ["PAGE", "Counters", "Guard", "Server", "listen", "problem", "run", "url_of"]

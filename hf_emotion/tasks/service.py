@@ -57,6 +57,16 @@ class Answer(BaseModel):
     unknown: float = Field(description="Share of the text that the tokenizer does not know, in [0, 1].")
 
 
+def cut(results: Sequence[dict[str, Any]]) -> int:
+    """How many results, as `Answer` has them, tell of a text whose end was cut."""
+    return sum(result["truncated"] for result in results)
+
+
+def without_scores(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Items without the probability of every label."""
+    return [{name: value for name, value in item.items() if name != "scores"} for item in items]
+
+
 @dataclass(frozen=True)
 class Scoring:
     """
@@ -86,6 +96,7 @@ class Service:
         compute: (inputs, **options) -> what was found for each input. One thread calls it, with the inputs of all requests that wait and
             have the same options.
         present: (what was found for the request's inputs, request) -> its results, as `result` has them.
+        cut: results -> how many of their texts were cut.
         from_page: (text, emotions, seed) of the page -> the body of a request that asks the same.
         scoring: for the routes of text-embeddings-inference and of the Inference API; None: the model gives a text no labels.
     """
@@ -98,7 +109,8 @@ class Service:
     compute: Callable[..., Sequence[Any]]
     present: Callable[[Sequence[Any], Any], list[dict[str, Any]]]
     from_page: Callable[[str, Sequence[str], int | None], dict[str, Any]]
+    cut: Callable[[Sequence[dict[str, Any]]], int] = cut
     scoring: Scoring | None = None
 
 
-__all__ = ["Answer", "Name", "Request", "Score", "Scoring", "Service", "Text", "Texts"]
+__all__ = ["Answer", "Name", "Request", "Score", "Scoring", "Service", "Text", "Texts", "cut", "without_scores"]

@@ -11,7 +11,6 @@ import json
 import random
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,21 +27,12 @@ import torch
 from hf_emotion import Predictor
 
 from .small_model import draw_texts, save_small_classifier
-from .soak import same
+from .soak import memory_summary, resident_mib, same
 
 
 TASK = Predictor.task.name
 TOO_LARGE = 100 * 2**20  # bytes
 HEAD = {"Content-Type": "application/json"}
-
-
-def memory_mib(process: int) -> float:
-    """Resident memory of a process; 0 where the system does not tell."""
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
 
 def malformed(draw: random.Random) -> bytes:
@@ -120,10 +110,10 @@ def run(seconds: float, clients: int = 16, seed: int = 0) -> dict[str, Any]:
         assert process.stdout is not None
         port = int(process.stdout.readline().split()[0].rpartition(":")[2])
         try:
-            before = memory_mib(process.pid)
+            before = resident_mib(process.pid)
             refused = [send_too_much(port, chunked) for chunked in (False, True)]
             counts["too_large"] = refused.count(413)
-            large_body_mib = memory_mib(process.pid) - before
+            large_body_mib = resident_mib(process.pid) - before
             ending, lock = threading.Event(), threading.Lock()
 
             def ask(connection: HTTPConnection, draw: random.Random) -> str:
@@ -177,7 +167,7 @@ def run(seconds: float, clients: int = 16, seed: int = 0) -> dict[str, Any]:
             while (passed := time.monotonic() - began) < seconds and process.poll() is None:
                 time.sleep(min(1.0, seconds / 40))
                 if passed > seconds / 4:  # the allocator has seen all there is
-                    memory.append(memory_mib(process.pid))
+                    memory.append(resident_mib(process.pid))
             ending.set()
             process.send_signal(signal.SIGTERM)
             code = process.wait(60)
@@ -186,7 +176,6 @@ def run(seconds: float, clients: int = 16, seed: int = 0) -> dict[str, Any]:
         finally:
             process.kill()
             process.wait()
-    tenth = max(1, len(memory) // 10)
     wall = time.monotonic() - began
     return {
         "seconds": round(wall, 1),
@@ -197,8 +186,7 @@ def run(seconds: float, clients: int = 16, seed: int = 0) -> dict[str, Any]:
         "exit_code": code,
         "answers_per_second": round(counts["answers"] / wall),
         "large_body_mib": round(large_body_mib, 1),
-        "memory_mib": round(statistics.median(memory[-tenth:]), 1),
-        "memory_growth_mib": round(statistics.median(memory[-tenth:]) - statistics.median(memory[:tenth]), 1),
+        **memory_summary(memory),
         "errors": errors[:5],
     }
 

@@ -32,13 +32,20 @@ from .small_model import draw_texts, save_small_classifier
 STUCK_SECONDS = 30
 
 
-def resident_mib() -> float:
-    """Memory of this process; 0 where the system does not tell."""
+def resident_mib(process: int | str = "self") -> float:
+    """Memory of a process, default: this one; 0 where the system does not tell."""
     try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     except OSError:
         return 0.0
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def memory_summary(memory: Sequence[float]) -> dict[str, float]:
+    """MiB at the end, and the growth since the beginning: medians of the last and the first tenth."""
+    tenth = max(1, len(memory) // 10)
+    last, first = statistics.median(memory[-tenth:]), statistics.median(memory[:tenth])
+    return {"memory_mib": round(last, 1), "memory_growth_mib": round(last - first, 1)}
 
 
 def same(found: list[list[dict]], expected: list[list[dict]]) -> bool:
@@ -121,7 +128,6 @@ def run(seconds: float, threads: int = 16, forks: int = 2, seed: int = 0) -> dic
     for worker in workers:
         worker.join(STUCK_SECONDS)
     batching.close()
-    tenth = max(1, len(memory) // 10)
     return {
         "seconds": round(time.monotonic() - began, 1),
         "threads": threads,
@@ -130,8 +136,7 @@ def run(seconds: float, threads: int = 16, forks: int = 2, seed: int = 0) -> dic
         "stuck_threads": sum(worker.is_alive() for worker in workers),
         "forks": len(children),
         "failed_forks": sum(code != 0 for code in children),
-        "memory_mib": round(statistics.median(memory[-tenth:]), 1),
-        "memory_growth_mib": round(statistics.median(memory[-tenth:]) - statistics.median(memory[:tenth]), 1),
+        **memory_summary(memory),
         "errors": errors[:5],
     }
 

@@ -6,14 +6,12 @@ import math
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -21,7 +19,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from model_cases import ASPECTS, BY_ID, EMOTIONS, LABELS
-from toolkit_helpers import one_thread
 
 from hf_emotion import DialoguePredictor, Predictor, ReplyGenerator, TargetedPredictor
 from hf_emotion.publishing.export import export_onnx
@@ -31,9 +28,10 @@ from hf_emotion.tasks import TASKS, task_of_pipeline
 
 pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'hf-emotion[serve]'")
 pytest.importorskip("prometheus_client", reason="prometheus-client is not installed: pip install 'hf-emotion[serve]'")
+from served import running
+
 from hf_emotion.serving.service import build
 from hf_emotion.serving.settings import Settings
-from hf_emotion.serving.web import Server
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -63,25 +61,6 @@ def folders(tmp_path_factory, tokenizer) -> dict[str, Path]:
         tokenizer.save_pretrained(root / name)
     export_onnx(root / "text", root / "exported")
     return {name: root / name for name in (*CHECKPOINTS, "exported")}
-
-
-@contextmanager
-def running(checkpoints, **options):
-    """The service of some checkpoints in a thread: its address, and the application."""
-    import uvicorn
-
-    with one_thread():
-        app = build(Settings(checkpoints=[str(checkpoint) for checkpoint in checkpoints], **options))
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = Server(uvicorn.Config(app, log_level="warning", access_log=False))
-    server.GRACE = 0.1
-    thread = threading.Thread(target=server.run, args=([listening],))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}", app
-    finally:
-        server.should_exit = True
-        thread.join()
 
 
 @pytest.fixture(scope="module")

@@ -4,28 +4,22 @@
 import json
 import re
 import shlex
-import socket
 import subprocess
-import threading
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from model_cases import ASPECTS, BY_ID, EMOTIONS
-from toolkit_helpers import one_thread
 
 
 pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'hf-emotion[serve]'")
 pytest.importorskip("prometheus_client", reason="prometheus-client is not installed: pip install 'hf-emotion[serve]'")
-import uvicorn
+from served import running
 
-from hf_emotion.serving.service import build
-from hf_emotion.serving.settings import Settings
-from hf_emotion.serving.web import PAGE, POLICY, Server
+from hf_emotion.serving.web import PAGE, POLICY
 
 
 pytest_plugins = ["browser_fixtures"]
@@ -55,26 +49,10 @@ def folders(tmp_path_factory, tokenizer) -> dict[str, Path]:
     return {name: root / name for name in CHECKPOINTS}
 
 
-@contextmanager
-def running(checkpoints, **options):
-    with one_thread():
-        app = build(Settings(checkpoints=[str(path) for path in checkpoints], **options))
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = Server(uvicorn.Config(app, log_level="warning", access_log=False))
-    server.GRACE = 0.1
-    thread = threading.Thread(target=server.run, args=([listening],))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
 @pytest.fixture(scope="module")
 def url(folders):
-    with running(folders.values()) as found:
-        yield found
+    with running(folders.values()) as (address, _):
+        yield f"{address}/"
 
 
 @pytest.fixture
@@ -269,7 +247,7 @@ def test_copying(page, url):
 
 
 def test_a_key(folders, visit):
-    with running([folders["text"]], api_key=KEY) as address:
+    with running([folders["text"]], api_key=KEY) as (address, _):
         tab = visit(address).tab
         field = tab.get_by_label("Key of the service")
         for value, message in (("wrong", "The key is wrong."), (KEY, None)):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from ..service import Answer, Request, Service, Text
+from ..service import Answer, Request, Service, Text, cut, without_scores
 from .page import EXAMPLES
 from .page import turns as turns_of
 from .predictor import DialoguePredictor
@@ -66,6 +66,7 @@ def service(predictor: DialoguePredictor) -> Service:
         compute=partial(compute, predictor),
         present=present,
         from_page=from_page,
+        cut=lambda results: sum(cut(result["turns"]) for result in results),
     )
 
 
@@ -81,12 +82,7 @@ def compute(predictor: DialoguePredictor, dialogues: list[list[tuple[str | None,
 
 
 def present(found: Sequence[list[dict[str, Any]]], request: DialogueRequest) -> list[dict[str, Any]]:
-    if request.all_scores:
-        return [{"turns": turns} for turns in found]
-    return [
-        {"turns": [{name: value for name, value in turn.items() if name != "scores"} for turn in turns]}
-        for turns in found
-    ]
+    return [{"turns": turns if request.all_scores else without_scores(turns)} for turns in found]
 
 
 def from_page(text: str, emotions: Sequence[str], seed: int | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from ..service import Answer, Name, Request, Service, Texts
+from ..service import Answer, Name, Request, Service, Texts, without_scores
 from .page import EXAMPLES, EXAMPLES_OF_TARGETS
 from .predictor import TargetedPredictor
 
@@ -71,12 +71,9 @@ def compute(predictor: TargetedPredictor, texts: list[str], targets: Sequence[st
 
 
 def present(found: Sequence[tuple], request: SentimentRequest) -> list[dict[str, Any]]:
-    kept = None if request.all_scores else {"scores"}
     return [
         {
-            "sentiments": [
-                {name: value for name, value in item.items() if kept is None or name not in kept} for item in items
-            ],
+            "sentiments": items if request.all_scores else without_scores(items),
             "truncated": truncated,
             "unknown": unknown,
         }
