@@ -7,6 +7,7 @@ Each file beside this one is also copied next to saved weights, where it runs wi
 from transformers import (
     AutoConfig,
     AutoModel,
+    AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
@@ -19,6 +20,7 @@ from .class_balanced_loss import class_balanced_weights, classification_loss
 from .configuration_bert_mod_ln import BertModLNConfig
 from .configuration_cg_bert import CGBertConfig
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
+from .configuration_emotion_modulated import EmotionModulatedConfig
 from .configuration_gpt2_mod_ln import GPT2ModLNConfig
 from .configuration_label_aware import LabelAwareConfig
 from .configuration_label_aware_bert import LabelAwareBertConfig
@@ -27,6 +29,7 @@ from .configuration_roberta_esa import RobertaESAConfig
 from .modeling_bert_mod_ln import BertModLNForConditionalGeneration, BertModLNModel
 from .modeling_cg_bert import CGBertForSequenceClassification, CGBertModel
 from .modeling_dialogue_bilstm import DialogueBiLSTMForEmotionRecognition, DialogueBiLSTMModel
+from .modeling_emotion_modulated import EmotionModulatedForCausalLM
 from .modeling_gpt2_mod_ln import GPT2ModLNForConditionalGeneration, GPT2ModLNModel
 from .modeling_label_aware import LabelAwareForSequenceClassification, LabelAwareModel
 from .modeling_label_aware_bert import BertForLabelAwareClassification, LabelAwareBertModel
@@ -63,13 +66,15 @@ for config_class, model_class, head_class, auto_class in (
     ),
     (GPT2ModLNConfig, GPT2ModLNModel, GPT2ModLNForConditionalGeneration, AutoModelForSeq2SeqLM),
     (BertModLNConfig, BertModLNModel, BertModLNForConditionalGeneration, AutoModelForSeq2SeqLM),
+    (EmotionModulatedConfig, None, EmotionModulatedForCausalLM, AutoModelForCausalLM),
 ):
-    AutoConfig.register(config_class.model_type, config_class, exist_ok=True)
-    AutoModel.register(config_class, model_class, exist_ok=True)
-    auto_class.register(config_class, head_class, exist_ok=True)
     # With an auto class set, `save_pretrained` copies the class's files beside the weights.
+    AutoConfig.register(config_class.model_type, config_class, exist_ok=True)
+    if model_class is not None:
+        AutoModel.register(config_class, model_class, exist_ok=True)
+        model_class.register_for_auto_class("AutoModel")
+    auto_class.register(config_class, head_class, exist_ok=True)
     config_class.register_for_auto_class()
-    model_class.register_for_auto_class("AutoModel")
     head_class.register_for_auto_class(auto_class.__name__)
 
 for task, pipeline_class, auto_class in (
@@ -93,6 +98,8 @@ __all__ = [
     "DialogueBiLSTMModel",
     "DialogueEmotionPipeline",
     "EmotionClassificationPipeline",
+    "EmotionModulatedConfig",
+    "EmotionModulatedForCausalLM",
     "EmotionalResponsePipeline",
     "GPT2ModLNConfig",
     "GPT2ModLNForConditionalGeneration",

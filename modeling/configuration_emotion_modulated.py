@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration of a decoder-only language model whose norms follow an emotion."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from huggingface_hub.dataclasses import strict
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+
+from .fitting_checkpoints import refuse_other_checkpoints
+
+
+@strict
+class EmotionModulatedConfig(PreTrainedConfig):
+    r"""
+    Args:
+        text_config (`PreTrainedConfig` or `dict`, defaults to Llama's):
+            Configuration of the language model: any decoder-only model of transformers.
+        num_emotions (`int`, defaults to 32):
+            Number E of emotions.
+        emotions (`list[str]`, *optional*):
+            Their names, or emojis.
+        shift (`bool`, defaults to `True`):
+            Whether an emotion adds Δβ, too. Without it, an emotion can be folded into an ordinary checkpoint.
+        modulated_norms (`list[str]`, *optional*):
+            Names, within a layer, of the norms that follow the emotion; default: all norms of a layer. An empty list: none.
+        modulation_size (`int`, defaults to 64):
+            Hidden size h of the modulators' MLPs.
+        modulation_initializer_range (`float`, defaults to 0.2):
+            Standard deviation of W₁ at the start.
+        emotion_prompt (`str`, *optional*):
+            A system message that tells the emotion in words, with `{emotion}` for its name. It needs a tokenizer with a chat template.
+        freeze_language_model (`bool`, defaults to `True`):
+            Whether the weights of the language model stay as they are in training.
+        base_model_name_or_path, base_model_revision (`str`, *optional*):
+            The checkpoint with the weights of the language model. A model that has it saves its modulators alone. None: the
+            weights of the language model are saved with the modulators.
+
+    | what the paper leaves open, and where ours differs | ours |
+    |---|---|
+    | model | one decoder-only language model; the paper has an encoder-decoder of two GPT-2 |
+    | norm | norm(x) · (1 + Δγ(c)) + Δβ(c), for RMSNorm and LayerNorm alike, with the checkpoint's own norm |
+    | bias b of eq. 3 | none, so that c = 0 is the language model itself |
+    | hidden size of the MLPs | `modulation_size`; in the other two models half of the hidden size |
+    | starts | W₁ N(0, `modulation_initializer_range`²), W₂ 0: every emotion starts as the language model |
+    | norms that are modulated | those of all layers, not the one after the last layer |
+    """
+
+    model_type = "emotion-modulated"
+    sub_configs = {"text_config": AutoConfig}
+    keys_to_ignore_at_inference = ["past_key_values"]
+
+    text_config: dict[str, Any] | PreTrainedConfig | None = None
+    num_emotions: int = 32
+    emotions: list[str] | None = None
+    shift: bool = True
+    modulated_norms: list[str] | None = None
+    modulation_size: int = 64
+    modulation_initializer_range: float | int = 0.2
+    emotion_prompt: str | None = None
+    freeze_language_model: bool = True
+    base_model_name_or_path: str | None = None
+    base_model_revision: str | None = None
+
+    def __post_init__(self, **kwargs):
+        self.text_config = _text_config(self.text_config or {"model_type": "llama"})
+        kwargs.setdefault("tie_word_embeddings", self.text_config.tie_word_embeddings)
+        super().__post_init__(**kwargs)
+        # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
+        # the repository they came from and would tie a fine-tuned copy to it.
+        self.auto_map = {
+            "AutoConfig": "configuration_emotion_modulated.EmotionModulatedConfig",
+            "AutoModelForCausalLM": "modeling_emotion_modulated.EmotionModulatedForCausalLM",
+        }
+        self.custom_pipelines = {
+            "emotional-response": {
+                "impl": "pipeline_emotional_response.EmotionalResponsePipeline",
+                "pt": ["AutoModelForCausalLM"],
+            }
+        }
+
+    @classmethod
+    def from_dict(cls, config_dict, **kwargs):
+        refuse_other_checkpoints(
+            config_dict, [cls.model_type], "`from_language_model_pretrained` makes a new model over a language model"
+        )
+        # Merged here, so that the checks see the arguments of `from_pretrained` and not only the saved fields.
+        given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
+        return super().from_dict({**config_dict, **given}, **kwargs)
+
+    @property
+    def hidden_size(self) -> int:
+        """The language model's."""
+        return self.text_config.hidden_size
+
+    @property
+    def num_hidden_layers(self) -> int:
+        """The language model's."""
+        return self.text_config.num_hidden_layers
+
+    @property
+    def num_attention_heads(self) -> int:
+        """The language model's."""
+        return self.text_config.num_attention_heads
+
+    @property
+    def vocab_size(self) -> int:
+        """The language model's."""
+        return self.text_config.vocab_size
+
+    @property
+    def max_position_embeddings(self) -> int:
+        """The language model's."""
+        return self.text_config.max_position_embeddings
+
+    @property
+    def eos_token_id(self) -> int | None:
+        """The token that ends a text, the language model's (the first, if it has several)."""
+        end = self.text_config.eos_token_id
+        return end[0] if isinstance(end, list) else end
+
+    @property
+    def pad_token_id(self) -> int | None:
+        """The language model's; if it has none, the token that ends a text."""
+        pad = self.text_config.pad_token_id
+        return self.eos_token_id if pad is None else pad
+
+    def get_text_config(self, decoder=None, encoder=None) -> PreTrainedConfig:
+        """The configuration of the language model."""
+        return self.text_config
+
+    def validate_modulation(self):
+        if self.num_emotions < 1:
+            raise ValueError(f"`num_emotions` must be at least 1, got {self.num_emotions}.")
+        names = self.emotions
+        if names is not None and (len(set(names)) != len(names) or len(names) != self.num_emotions):
+            raise ValueError(f"`emotions` must be {self.num_emotions} (`num_emotions`) different names, got {names}.")
+        if self.modulation_size < 1:
+            raise ValueError(f"`modulation_size` must be at least 1, got {self.modulation_size}.")
+        if self.modulation_initializer_range < 0:
+            raise ValueError(
+                f"`modulation_initializer_range` must not be negative, got {self.modulation_initializer_range}."
+            )
+        if self.emotion_prompt is not None and "{emotion}" not in self.emotion_prompt:
+            raise ValueError(
+                f"`emotion_prompt` must hold {{emotion}}, the place of the emotion's name, got {self.emotion_prompt!r}."
+            )
+        if self.base_model_name_or_path is not None and not self.freeze_language_model:
+            raise ValueError(
+                f"`base_model_name_or_path` {self.base_model_name_or_path!r} names weights that do not change: leave it out if "
+                "`freeze_language_model` is False."
+            )
+
+    def validate_text_config(self):
+        text = self.text_config
+        if not type(text).__module__.startswith("transformers."):
+            raise ValueError(
+                f"`text_config` is of a {text.model_type!r} model; a language model with its own code cannot be a part of the "
+                "model: take one that transformers has."
+            )
+        if text.is_encoder_decoder:
+            raise ValueError(
+                f"`text_config` is of a {text.model_type!r} model, an encoder-decoder: take a decoder-only model."
+            )
+
+
+def _text_config(config: Mapping[str, Any] | PreTrainedConfig) -> PreTrainedConfig:
+    """A copy, which does not name the source of the weights: a running model's own would lose its attention implementation."""
+    values = config if isinstance(config, Mapping) else config.to_dict()
+    values = {name: value for name, value in values.items() if name != "_name_or_path"}
+    if values.get("model_type") not in CONFIG_MAPPING:
+        raise ValueError(
+            f"`text_config` has the model type {values.get('model_type')!r}, which this version of transformers does not have; a "
+            "language model with its own code cannot be a part of the model: take one that transformers has."
+        )
+    return AutoConfig.for_model(**values)
+
+
+__all__ = ["EmotionModulatedConfig"]

@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A decoder-only language model whose norms follow an emotion (Liu et al. 2021): replies to a context in a given emotion.
+
+Shapes: B batch, L tokens, E emotions, d hidden size, V vocabulary; S see `emotion_modulation`.
+"""
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, GenerationMixin, PreTrainedModel
+from transformers import initialization as init
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+from .checked_input import check_input, warn_of_padding
+from .configuration_emotion_modulated import EmotionModulatedConfig
+from .emotion_fields import check_emotions
+from .emotion_modulation import EmotionModulation, norms_of, place_modulation
+from .padding import real_positions
+
+
+if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
+    from .pipeline_emotional_response import EmotionalResponsePipeline  # noqa: F401
+
+_HUB = ("cache_dir", "force_download", "local_files_only", "proxies", "token")
+# Arguments of `from_pretrained` that are for the checkpoint of the language model, too; and those that are for it alone.
+_SHARED = (*_HUB, "attn_implementation", "dtype", "use_safetensors")
+_PLACES = ("device_map", "max_memory", "offload_folder", "quantization_config")
+
+
+class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
+    """
+    A language model of transformers (`language_model`) and its modulators (`emotion_modulation`). Without an emotion it is the
+    language model. Returns a [`CausalLMOutputWithPast`].
+    """
+
+    config: EmotionModulatedConfig
+    config_class = EmotionModulatedConfig
+    base_model_prefix = "language_model"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True  # the language model itself says whether it supports these
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+    _can_compile_fullgraph = True
+    _skip_keys_device_placement = ["past_key_values"]
+
+    def __init__(self, config: EmotionModulatedConfig, with_language_model: bool = True):
+        """`with_language_model=False`: `adopt` gives it later; the configuration must name the norms."""
+        super().__init__(config)
+        language_model = AutoModelForCausalLM.from_config(config.text_config) if with_language_model else None
+        if config.modulated_norms is None and language_model is not None:
+            config.modulated_norms = norms_of(_layers(language_model)[0])
+        norms = len(config.modulated_norms) * config.num_hidden_layers
+        self.emotion_modulation = EmotionModulation(config, norms) if norms else None
+        if language_model is not None:
+            self.adopt(language_model)
+        self.post_init()
+
+    def adopt(self, language_model: PreTrainedModel) -> None:
+        """
+        Take a language model as this model's own. It is changed: its norms follow the emotion.
+
+        Raises:
+            ValueError: its layers, or the norms of the configuration, are not found.
+        """
+        config, layers = self.config, _layers(language_model)
+        found, names = norms_of(layers[0]), config.modulated_norms
+        if unknown := [name for name in names if name not in found]:
+            raise ValueError(
+                f"`modulated_norms` must be some of {found}, the norms of a layer of a {config.text_config.model_type!r} model, got "
+                f"{unknown}."
+            )
+        if names:
+            place_modulation(layers, names, config.shift)
+        self.language_model = language_model
+        # One object: `generate` makes masks for the attention that this configuration names. It does not name the source of the
+        # weights, which may be a local folder.
+        config.text_config = language_model.config
+        language_model.config._name_or_path = ""
+        if config.freeze_language_model:
+            language_model.requires_grad_(False)
+        self.generation_config = copy.deepcopy(language_model.generation_config)
+        self.supports_gradient_checkpointing = language_model.supports_gradient_checkpointing
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        if isinstance(module, EmotionModulation):
+            module.reset_parameters()
+
+    @property
+    def is_modulated(self) -> bool:
+        return self.emotion_modulation is not None
+
+    def get_input_embeddings(self):
+        return self.language_model.get_input_embeddings()
+
+    def set_input_embeddings(self, value):
+        self.language_model.set_input_embeddings(value)
+
+    def get_output_embeddings(self):
+        return self.language_model.get_output_embeddings()
+
+    def set_output_embeddings(self, value):
+        self.language_model.set_output_embeddings(value)
+
+    def get_decoder(self):
+        return self.language_model.get_decoder()
+
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        past_key_values=None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        labels: torch.LongTensor | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | torch.Tensor = 0,
+        emotion_ids: torch.LongTensor | None = None,
+        emotion_weights: torch.FloatTensor | None = None,
+        emotion_modulation: torch.FloatTensor | None = None,
+        **kwargs: Any,
+    ) -> CausalLMOutputWithPast:
+        r"""
+        Args:
+            input_ids, inputs_embeds: (B, L) ids, or (B, L, d) embeddings.
+            attention_mask: (B, L), 1 for real tokens, 0 for padding, on either side.
+            position_ids: (B, L); default: from the mask.
+            labels: (B, L), -100 at tokens that are not counted: those of the context, and padding.
+            emotion_ids: (B,), the emotion of each row, in [0, `num_emotions`).
+            emotion_weights: (B, E), instead of `emotion_ids`: any mixture of emotions, of any intensity. Neither: the language
+                model, without an emotion.
+            emotion_modulation: (B, S, 1, d), the result of `modulation`, instead of the emotions.
+            kwargs: what else the language model takes.
+
+        Raises:
+            ValueError: both of `emotion_ids` and `emotion_weights`, another shape, an id out of range; both or neither of ids and
+                embeddings; a language model that does not hand the emotion to its layers.
+        """
+        mask = attention_mask if isinstance(attention_mask, torch.Tensor) and attention_mask.dim() == 2 else None
+        # The mask also covers the cache, so only the ids' own shape is checked.
+        batch_size, length = check_input(self.config.text_config, input_ids, inputs_embeds)
+        if past_key_values is None:
+            warn_of_padding(self.config, input_ids, attention_mask)
+        if emotion_modulation is None and (emotion_ids is not None or emotion_weights is not None):
+            emotion_modulation = self.modulation(emotion_ids, emotion_weights, batch_size)
+        if position_ids is None and mask is not None:
+            position_ids = real_positions(mask)[:, -length:]
+        if labels is not None and use_cache is None:
+            use_cache = False
+        inputs = {"position_ids": position_ids, "labels": labels, "emotion_modulation": emotion_modulation}
+        kwargs |= {name: value for name, value in inputs.items() if value is not None}
+        outputs = self.language_model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            use_cache=use_cache,
+            logits_to_keep=logits_to_keep,
+            **kwargs,
+        )
+        if emotion_modulation is not None and not torch.compiler.is_compiling() and not _layers(self.language_model)[-1].reached:
+            raise ValueError(
+                f"a {self.config.text_config.model_type!r} model does not hand its arguments to its layers, so the emotion does not "
+                "reach them: take a Llama-like model."
+            )
+        return outputs
+
+    def modulation(
+        self,
+        emotion_ids: torch.LongTensor | None = None,
+        emotion_weights: torch.FloatTensor | None = None,
+        batch_size: int | None = None,
+    ) -> torch.Tensor | None:
+        """Emotions as `forward` takes them -> Δγ of each norm, then Δβ of each norm (B, S, 1, d); None if no norm is modulated."""
+        weights = check_emotions(self.config, emotion_ids, emotion_weights, batch_size)
+        return self.emotion_modulation(weights) if self.is_modulated else None
+
+    @torch.no_grad()
+    def generate(self, inputs: torch.Tensor | None = None, generation_config=None, *args, **kwargs):
+        """
+        [`GenerationMixin.generate`] with `emotion_ids` (B,) or `emotion_weights` (B, E); the modulation is computed once, or at each
+        step if an `assistant_model` drafts. With `guidance_scale` above 1 the emotion is guided away from the language model without
+        an emotion on the same prompt, or on `negative_prompt_ids`.
+        """
+        ids = kwargs.get("input_ids", inputs)
+        rows = kwargs.get("inputs_embeds") if ids is None else ids
+        emotions = (kwargs.get("emotion_ids"), kwargs.get("emotion_weights"))
+        if kwargs.get("assistant_model") is None and any(emotion is not None for emotion in emotions):
+            # The batch is the first dimension, so `generate` repeats the tensor for each beam or sample of a row.
+            kwargs["emotion_modulation"] = self.modulation(*emotions, None if rows is None else len(rows))
+            del kwargs["emotion_ids" if emotions[1] is None else "emotion_weights"]
+        scales = [kwargs.get("guidance_scale")]
+        scales += [getattr(config, "guidance_scale", None) for config in (generation_config, self.generation_config)]
+        scale = next((scale for scale in scales if scale is not None), 1)
+        if scale != 1 and kwargs.get("negative_prompt_ids") is None and ids is not None:
+            beams = kwargs.get("num_beams") or 1, kwargs.get("num_return_sequences") or 1
+            mask = kwargs.get("attention_mask")
+            mask = torch.ones_like(ids) if mask is None else mask
+            kwargs["negative_prompt_ids"] = ids.repeat_interleave(max(beams), dim=0)
+            kwargs["negative_prompt_attention_mask"] = mask.repeat_interleave(max(beams), dim=0)
+        return super().generate(inputs, generation_config, *args, **kwargs)
+
+    def generate_all_emotions(
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs
+    ) -> torch.LongTensor:
+        """
+        Continue contexts in every emotion, all in one batch.
+
+        Args:
+            input_ids, attention_mask: (L,), one context, or (B, L), padded on the left.
+            kwargs: arguments of `generate`.
+
+        Returns:
+            (E, T) for one context, (B, E, T) for several; (E, R, T) or (B, E, R, T) with `num_return_sequences` R > 1. The context
+            is part of each row.
+        """
+        one = input_ids.dim() == 1
+        if one:
+            input_ids, attention_mask = input_ids[None], None if attention_mask is None else attention_mask[None]
+        contexts, emotions = len(input_ids), self.config.num_emotions
+        if attention_mask is not None:
+            kwargs["attention_mask"] = attention_mask.repeat_interleave(emotions, dim=0)
+        outputs = self.generate(
+            input_ids=input_ids.repeat_interleave(emotions, dim=0),
+            emotion_ids=torch.arange(emotions, device=input_ids.device).repeat(contexts),
+            **kwargs,
+        )
+        sequences = outputs if isinstance(outputs, torch.Tensor) else outputs.sequences  # (B·E·R, T)
+        replies = len(sequences) // (contexts * emotions)
+        sizes = (() if one else (contexts,)) + (emotions,) + ((replies,) if replies > 1 else ())
+        return sequences.view(*sizes, sequences.shape[-1])
+
+    def _set_gradient_checkpointing(self, enable: bool = True, gradient_checkpointing_func=None, **kwargs):
+        settings = getattr(gradient_checkpointing_func, "keywords", {})
+        if enable and settings.get("use_reentrant"):
+            raise ValueError(
+                "`use_reentrant` must be False, got True: reentrant checkpointing drops the gradients of the emotion."
+            )
+        super()._set_gradient_checkpointing(enable, gradient_checkpointing_func, **kwargs)
+
+    @torch.no_grad()
+    def fold(self, emotion_weights: torch.Tensor) -> PreTrainedModel:
+        """
+        The language model that this model is under one emotion, as a stock model of transformers: Δγ is multiplied into the weights
+        of the norms.
+
+        Args:
+            emotion_weights: (E,), a mixture of emotions of any intensity.
+
+        Raises:
+            ValueError: the model has a shift, or modulates nothing; another shape.
+        """
+        if self.config.shift or not self.is_modulated:
+            what = "`shift` is True, and a norm has no place for Δβ" if self.is_modulated else "no norm is modulated"
+            raise ValueError(f"the emotion cannot be folded: {what}. Train a model with `shift=False`.")
+        modulation = self.modulation(emotion_weights=emotion_weights[None])[0, :, 0]  # (M, d)
+        plain = AutoModelForCausalLM.from_config(self.config.text_config, dtype=self.dtype)
+        plain.load_state_dict(self.language_model.state_dict())
+        slots = iter(modulation)
+        for layer in _layers(plain):
+            for name in self.config.modulated_norms:
+                norm, scale = getattr(layer, name), 1 + next(slots)
+                centre = _centre(norm)
+                norm.weight.copy_((norm.weight + centre) * scale - centre)
+                if getattr(norm, "bias", None) is not None:
+                    norm.bias.mul_(scale)
+        plain.generation_config = copy.deepcopy(self.generation_config)
+        return plain
+
+    @classmethod
+    def from_language_model_pretrained(
+        cls, language_model, dtype: torch.dtype | str = torch.float32, **arguments: Any
+    ) -> "EmotionModulatedForCausalLM":
+        r"""
+        Make a new model over a pretrained language model. It computes what the language model computes until it is trained.
+
+        Args:
+            language_model (`str` or `os.PathLike`): a Hub id or folder that `AutoModelForCausalLM` loads.
+            dtype: dtype of all weights.
+            arguments: fields of [`EmotionModulatedConfig`] (`num_emotions`, `emotions`, `shift`, ...), and what else the
+                `from_pretrained` of the language model takes (`attn_implementation`, `revision`, `token`, ...).
+
+        Raises:
+            OSError: no such checkpoint.
+            ValueError: the model is an encoder-decoder, needs its own code, or its layers are not found.
+        """
+        fields = {name: arguments.pop(name) for name in list(arguments) if name in cls.config_class.__dataclass_fields__}
+        loaded = AutoModelForCausalLM.from_pretrained(
+            language_model, dtype=dtype, trust_remote_code=False, **arguments
+        )
+        if fields.get("freeze_language_model", True):
+            fields.setdefault("base_model_name_or_path", str(language_model))
+            fields.setdefault(
+                "base_model_revision", arguments.get("revision") or getattr(loaded.config, "_commit_hash", None)
+            )
+        config = cls.config_class(text_config=loaded.config, **fields)
+        model = cls._over(config, loaded)
+        return model.to(loaded.dtype)
+
+    @classmethod
+    def _over(cls, config: EmotionModulatedConfig, language_model: PreTrainedModel) -> "EmotionModulatedForCausalLM":
+        """A new model over a language model that is loaded."""
+        if config.modulated_norms is None:
+            config.modulated_norms = norms_of(_layers(language_model)[0])
+        model = cls(config, with_language_model=False)
+        model.adopt(language_model)
+        with init.no_init_weights():  # the weights are set; the rest of what a model with this language model knows of itself
+            model.post_init()
+        return model
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path, *args, config=None, **kwargs):
+        """
+        As in every model of transformers. If the checkpoint holds the modulators alone, the language model is loaded from the
+        checkpoint that its configuration names.
+        """
+        if config is None and pretrained_model_name_or_path is not None:
+            fields = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.config_class.__dataclass_fields__ and name != "dtype"}
+            hub = {name: kwargs[name] for name in (*_HUB, "revision", "subfolder") if name in kwargs}
+            config = cls.config_class.from_pretrained(pretrained_model_name_or_path, **hub, **fields)
+        if config is None or config.base_model_name_or_path is None or kwargs.get("state_dict") is not None:
+            return super().from_pretrained(pretrained_model_name_or_path, *args, config=config, **kwargs)
+        shared = {name: kwargs.pop(name) for name in _PLACES if name in kwargs}
+        shared |= {name: kwargs[name] for name in _SHARED if name in kwargs}
+        try:
+            language_model = AutoModelForCausalLM.from_pretrained(
+                config.base_model_name_or_path, revision=config.base_model_revision, trust_remote_code=False, **shared
+            )
+        except OSError as error:
+            raise OSError(
+                f"{str(pretrained_model_name_or_path)!r} holds modulators for the language model {config.base_model_name_or_path!r}, "
+                f"which cannot be loaded ({error}). Pass `base_model_name_or_path`, a Hub id or a folder that holds it."
+            ) from error
+        report = kwargs.pop("output_loading_info", False)
+        model, info = super().from_pretrained(
+            pretrained_model_name_or_path,
+            *args,
+            config=config,
+            with_language_model=False,
+            output_loading_info=True,
+            **kwargs,
+        )
+        generation_config = model.generation_config
+        model.adopt(language_model)
+        model.generation_config = generation_config
+        with init.no_init_weights():
+            model.post_init()
+        if model.is_modulated:
+            model.emotion_modulation.to(language_model.device)
+        model.eval()
+        return (model, info) if report else model
+
+    def save_pretrained(self, *args, **kwargs):
+        """As in every model of transformers; the language model's weights are left out if the configuration names their checkpoint."""
+        if self.config.base_model_name_or_path is not None and any(
+            parameter.requires_grad for parameter in self.language_model.parameters()
+        ):
+            self.config.base_model_name_or_path = self.config.base_model_revision = None  # they may have changed
+        own = self.config.base_model_name_or_path is not None
+        self._keys_to_ignore_on_save = (
+            {f"language_model.{name}" for name in self.language_model.state_dict()} if own else set()
+        )
+        super().save_pretrained(*args, **kwargs)
+
+    @property
+    def peft_config(self) -> dict:
+        """The adapters. PEFT sets this attribute; without an adapter it does not exist."""
+        if "peft_config" not in self.__dict__:
+            raise AttributeError("peft_config")
+        return self.__dict__["peft_config"]
+
+    @peft_config.setter
+    def peft_config(self, adapters: dict) -> None:
+        # Merged into the language model, an adapter changes its weights: they are saved then.
+        self.config.base_model_name_or_path = self.config.base_model_revision = None
+        self.__dict__["peft_config"] = adapters
+
+    @peft_config.deleter
+    def peft_config(self) -> None:
+        del self.__dict__["peft_config"]
+
+
+def _layers(language_model: PreTrainedModel) -> nn.ModuleList:
+    decoder, count = language_model.get_decoder(), language_model.config.num_hidden_layers
+    lists = [child for child in decoder.children() if isinstance(child, nn.ModuleList) and len(child) == count]
+    if not lists:
+        raise ValueError(
+            f"`text_config` is of a {language_model.config.model_type!r} model, whose layers are not found: take a Llama-like model."
+        )
+    return lists[0]
+
+
+def _centre(norm: nn.Module) -> float:
+    """1 for norms that multiply by 1 + weight (Gemma's), 0 for those that multiply by the weight."""
+    probe = copy.deepcopy(norm).float()
+    for parameter in probe.parameters():
+        nn.init.zeros_(parameter)
+    values = torch.linspace(-1.0, 1.0, len(probe.weight), device=probe.weight.device)
+    return float(probe(values[None]).any())
+
+
+__all__ = ["EmotionModulatedForCausalLM"]
