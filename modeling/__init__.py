@@ -81,7 +81,7 @@ for task, pipeline_class, auto_class in (
     ("emotion-classification", EmotionClassificationPipeline, AutoModelForSequenceClassification),
     ("targeted-sentiment", TargetedSentimentPipeline, AutoModelForSequenceClassification),
     ("dialogue-emotion", DialogueEmotionPipeline, AutoModelForTokenClassification),
-    ("emotional-response", EmotionalResponsePipeline, AutoModelForSeq2SeqLM),
+    ("emotional-response", EmotionalResponsePipeline, (AutoModelForSeq2SeqLM, AutoModelForCausalLM)),
 ):
     PIPELINE_REGISTRY.register_pipeline(task, pipeline_class=pipeline_class, pt_model=auto_class)
 

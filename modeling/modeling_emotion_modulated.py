@@ -5,6 +5,7 @@ Shapes: B batch, L tokens, E emotions, d hidden size, V vocabulary; S see `emoti
 """
 
 import copy
+import os
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -292,13 +293,15 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
             language_model, dtype=dtype, trust_remote_code=False, **arguments
         )
         if fields.get("freeze_language_model", True):
-            fields.setdefault("base_model_name_or_path", str(language_model))
+            local = os.path.isdir(language_model)
+            fields.setdefault("base_model_name_or_path", os.path.abspath(language_model) if local else str(language_model))
             fields.setdefault(
                 "base_model_revision", arguments.get("revision") or getattr(loaded.config, "_commit_hash", None)
             )
         config = cls.config_class(text_config=loaded.config, **fields)
-        model = cls._over(config, loaded)
-        return model.to(loaded.dtype)
+        model = cls._over(config, loaded).to(loaded.dtype)
+        model.generation_config.update(do_sample=True, top_k=10)  # the paper's decoding
+        return model
 
     @classmethod
     def _over(cls, config: EmotionModulatedConfig, language_model: PreTrainedModel) -> "EmotionModulatedForCausalLM":
@@ -374,6 +377,15 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
 
     @peft_config.setter
     def peft_config(self, adapters: dict) -> None:
+        untrained = self.is_modulated and not self.emotion_modulation.output_weight.any()
+        for name, adapter in adapters.items():
+            given = list(getattr(adapter, "modules_to_save", None) or ())
+            if untrained and "emotion_modulation" not in given:
+                raise ValueError(
+                    f"the adapter would neither train nor save the modulators: `modules_to_save` of {name!r} must name them, got "
+                    f"{given or None}. Load the model anew, for this call has changed it, and pass {type(adapter).__name__}(..., "
+                    f"modules_to_save={[*given, 'emotion_modulation']})."
+                )
         # Merged into the language model, an adapter changes its weights: they are saved then.
         self.config.base_model_name_or_path = self.config.base_model_revision = None
         self.__dict__["peft_config"] = adapters

@@ -17,7 +17,42 @@ logger = logging.getLogger(__name__)
 
 # weights that add up to this are likely meant as percent; a few times the emotion is a wanted exaggeration
 PERCENT = 20
+_PLACE = "<<context>>"  # where a chat template puts the message
 DEFAULT_NEW_TOKENS = 40  # tokens of a reply, if neither the call nor the checkpoint sets a length
+
+
+def around_context(tokenizer, config, emotion_id: int | None = None) -> tuple[list[int], list[int]]:
+    """
+    The tokens before and after a context in a model's input. An encoder reads the start token and the emotion's token, if the
+    model has them, the context, and the separator. A decoder-only model reads the context as the message of a user, in the chat
+    template of the tokenizer; without a template, the context and the token that ends a text.
+
+    Args:
+        emotion_id: only for a model that reads the emotion as a token or in words.
+    """
+    if reads_emotion(config) and emotion_id is None:
+        raise ValueError("`emotion_ids` must have one id for each context: the model reads the emotion as a token or in words.")
+    if config.is_encoder_decoder:
+        start = [] if config.context_start_token_id is None else [config.context_start_token_id]
+        emotion = [config.emotion_token_ids[emotion_id]] if reads_emotion(config) else []
+        return [*start, *emotion], [config.context_separator_token_id]
+    if tokenizer.chat_template is None:
+        if reads_emotion(config):
+            raise ValueError("`emotion_prompt` needs a tokenizer with a chat template, and this one has none.")
+        return [], [config.eos_token_id]
+    messages = [{"role": "user", "content": _PLACE}]
+    if reads_emotion(config):
+        told = config.emotion_prompt.format(emotion=config.emotions[emotion_id])
+        messages.insert(0, {"role": "system", "content": told})
+    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    before, after = (tokenizer(part, add_special_tokens=False)["input_ids"] for part in text.split(_PLACE))
+    return before, after
+
+
+def reads_emotion(config) -> bool:
+    """Whether a model is told the emotion as a token or in words."""
+    told = config.emotion_token_ids if config.is_encoder_decoder else config.emotion_prompt
+    return told is not None
 
 
 def encode_contexts(
@@ -28,38 +63,45 @@ def encode_contexts(
     emotion_ids: Sequence[int] | None = None,
 ) -> list[list[int]]:
     """
-    The encoder's input for each context: the start token and the emotion's token if the model has them, the text, the
-    separator. The end of a text is cut if the whole would be longer than `max_length`, by default the model's positions. Only
-    a model with tokens for emotions needs `emotion_ids`, one for each context.
+    The model's input for each context, see `around_context`. The end of a context is cut if the whole would be longer than
+    `max_length`, by default the model's positions. Only a model that reads the emotion needs `emotion_ids`, one for each context.
     """
     limit = min(max_length or config.max_position_embeddings, config.max_position_embeddings)
-    start = [] if config.context_start_token_id is None else [config.context_start_token_id]
-    starts = [start] * len(contexts)
-    if config.emotion_token_ids is not None:
-        if emotion_ids is None or len(emotion_ids) != len(contexts):
-            raise ValueError(
-                "`emotion_ids` must have one id for each context: the model reads a token for the emotion."
-            )
-        starts = [[*start, config.emotion_token_ids[emotion]] for emotion in emotion_ids]
-    if not starts:  # tokenizers fail on an empty list
+    emotions: Sequence[int | None] = [None] * len(contexts) if emotion_ids is None else emotion_ids
+    if len(emotions) != len(contexts):
+        raise ValueError(f"`emotion_ids` must have one id for each of the {len(contexts)} contexts, got {len(emotions)}.")
+    if not contexts:  # tokenizers fail on an empty list
         return []
-    room = limit - max(map(len, starts)) - 1
+    around = {emotion: around_context(tokenizer, config, emotion) for emotion in set(emotions)}
+    room = limit - max(len(before) + len(after) for before, after in around.values())
     if room < 1:
-        raise ValueError(f"`max_length` must leave room for the text, got {max_length}.")
+        raise ValueError(f"`max_length` must leave room for the text, got {max_length}: at least {limit - room + 1}.")
     encoded = tokenizer(list(contexts), add_special_tokens=False, truncation=True, max_length=room)["input_ids"]
-    return [[*start, *ids, config.context_separator_token_id] for start, ids in zip(starts, encoded, strict=True)]
+    return [
+        [*around[emotion][0], *ids, *around[emotion][1]] for emotion, ids in zip(emotions, encoded, strict=True)
+    ]
 
 
 def pad_contexts(rows: Sequence[Sequence[int]], config) -> dict[str, torch.Tensor]:
     """
-    `input_ids` and `attention_mask` (B, L) of contexts from `encode_contexts`. The mask follows from the lengths: the
-    padding id may also be a real token's.
+    `input_ids` and `attention_mask` (B, L) of contexts from `encode_contexts`, padded on the left for a decoder-only model, which
+    writes behind them. The mask follows from the lengths: the padding id may also be a real token's.
     """
     longest = max(map(len, rows))
-    return {
-        "input_ids": torch.tensor([[*row, *[config.pad_token_id] * (longest - len(row))] for row in rows]),
-        "attention_mask": torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows]),
-    }
+    ids, mask = [], []
+    for row in rows:
+        padding = longest - len(row)
+        own, real = [*row, *[config.pad_token_id] * padding], [1] * len(row) + [0] * padding
+        if not config.is_encoder_decoder:
+            own, real = [*own[len(row) :], *row], real[::-1]
+        ids.append(own)
+        mask.append(real)
+    return {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}
+
+
+def written(sequences: torch.Tensor, inputs: Mapping[str, torch.Tensor], config) -> torch.Tensor:
+    """What `generate` has written: (N, T) without the context, which a decoder-only model returns with it."""
+    return sequences if config.is_encoder_decoder else sequences[:, inputs["input_ids"].shape[1] :]
 
 
 def emotion_vector(emotion: str | Mapping[str, float], config) -> list[float]:
@@ -92,13 +134,14 @@ def emotion_vector(emotion: str | Mapping[str, float], config) -> list[float]:
 
 
 def emotion_ids_of(weights: Sequence[Sequence[float]], config) -> list[int] | None:
-    """The emotion id of each row of weights, for a model that reads a token for the emotion; None for other models."""
-    if config.emotion_token_ids is None:
+    """The emotion id of each row of weights, for a model that reads the emotion as a token or in words; None for other models."""
+    if not reads_emotion(config):
         return None
     for row in weights:
         if sorted(row)[-1] != 1 or sum(map(abs, row)) != 1:
             raise ValueError(
-                "the model reads a token for the emotion: it takes one emotion of weight 1, neither mixtures nor intensities."
+                "the model reads the emotion as a token or in words: it takes one emotion of weight 1, neither mixtures nor "
+                "intensities."
             )
     return [list(row).index(1) for row in weights]
 
@@ -149,6 +192,7 @@ class EmotionalResponsePipeline(Pipeline):
         limit_length(generate_kwargs, self.model, self.default_max_new_tokens)
         output = self.model.generate(**model_inputs["inputs"], **generate_kwargs)
         sequences = output if isinstance(output, torch.Tensor) else output.sequences
+        sequences = written(sequences, model_inputs["inputs"], self.model.config)
         return {"emotion": model_inputs["emotion"], "sequences": sequences}
 
     def postprocess(self, model_outputs):
@@ -175,9 +219,12 @@ def _pair(inputs: Any) -> tuple[str, str | Mapping[str, float]]:
 __all__ = [
     "DEFAULT_NEW_TOKENS",
     "EmotionalResponsePipeline",
+    "around_context",
     "emotion_ids_of",
     "emotion_vector",
     "encode_contexts",
     "limit_length",
     "pad_contexts",
+    "reads_emotion",
+    "written",
 ]

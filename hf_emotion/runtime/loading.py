@@ -20,6 +20,12 @@ import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
+def auto_class_of(config: PreTrainedConfig, stock: str) -> str:
+    """The name of the Auto class of a model with its head; `stock` for a stock model, whose configuration does not name one."""
+    names = getattr(config, "auto_map", None) or {}
+    return next((name for name in names if name.startswith("AutoModelFor")), stock)
+
+
 def read_config(
     checkpoint: str | Path, config_class: type[PreTrainedConfig] = AutoConfig, **fields: Any
 ) -> PreTrainedConfig:

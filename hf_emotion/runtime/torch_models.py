@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..modeling.checked_input import check_finite
 from .checkpoints import Kind
-from .loading import read_config, read_model, read_tokenizer
+from .loading import auto_class_of, read_config, read_model, read_tokenizer
 
 
 _process = os.getpid()
@@ -37,7 +37,7 @@ def load_weights(
     """See `load_checkpoint`, which calls this for a checkpoint with weights."""
     try:
         config = read_config(checkpoint)
-        auto_class = getattr(transformers, kind_of(config).auto_class)
+        auto_class = getattr(transformers, auto_class_of(config, kind_of(config).auto_class))
         model, loading = read_model(auto_class, checkpoint, config=config, output_loading_info=True)
     except OSError as error:
         raise OSError(

@@ -305,7 +305,7 @@ class Task:
         recipe_fields: fields of a recipe that only this task uses.
         headline: figures that tables show, the most used first. The metric that selects and published ones come before them.
         stock: whether a recipe without `model_type` trains the base model's own classifier on these rows.
-        auto_class: the class of transformers that loads a checkpoint.
+        auto_class: the class of transformers that loads a checkpoint, unless its configuration names another one.
         predictor_class: the name of its predictor in `hf_emotion`; None: its models predict nothing here.
         owns: a model's configuration -> whether a model with this configuration belongs to this task (later tasks are asked
             first).

@@ -30,6 +30,12 @@ def token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
     return torch.stack([losses.double().sum(dim=1), (labels != -100).sum(dim=1).double()], dim=1)
 
 
+def shifted_token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
+    """`token_losses` for a causal language model, whose logits at a position are for the next token."""
+    logits = logits[0] if isinstance(logits, tuple) else logits
+    return token_losses(logits[:, :-1], labels[:, 1:])
+
+
 def perplexity(losses: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """(N, 2) of `token_losses` -> the perplexity per token."""
     loss, tokens = np.asarray(losses).sum(axis=0)
@@ -57,4 +63,4 @@ def finish(
             prepared.tokenizer.save_pretrained(temporary)
 
 
-__all__ = ["finish", "padded", "perplexity", "token_losses"]
+__all__ = ["finish", "padded", "perplexity", "shifted_token_losses", "token_losses"]

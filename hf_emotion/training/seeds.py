@@ -17,6 +17,7 @@ from transformers import EarlyStoppingCallback, Trainer, TrainingArguments, set_
 from ..data.splits import fingerprint, label_names
 from ..io.files import filling, write_json
 from ..recipes import Recipe
+from ..runtime.loading import auto_class_of
 from ..tasks.base import HeldOut, LabelPredictor, Part, Prepared, Task
 from ..tasks.checkpoints import load_any
 from ..tasks.held_out import held_out
@@ -113,7 +114,9 @@ def fit_model(
         return {name: value for name, value in figures.items() if isinstance(value, float | int)}
 
     patience = recipe.early_stopping_patience
-    model = with_adapter(prepared.model, recipe.adapter, task.auto_class) if recipe.adapter else prepared.model
+    model = prepared.model
+    if recipe.adapter:
+        model = with_adapter(model, recipe.adapter, auto_class_of(model.config, task.auto_class))
     trainer = EmotionTrainer(
         model=model,
         args=arguments,

@@ -13,14 +13,18 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from ...modeling import BertModLNForConditionalGeneration, GPT2ModLNForConditionalGeneration
-from ...modeling.pipeline_emotional_response import encode_contexts, pad_contexts
+from ...modeling import (
+    BertModLNForConditionalGeneration,
+    EmotionModulatedForCausalLM,
+    GPT2ModLNForConditionalGeneration,
+)
+from ...modeling.pipeline_emotional_response import around_context, encode_contexts, pad_contexts, reads_emotion
 from ...recipes import Recipe
-from ...runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
+from ...runtime.base_models import HUB_IDS, load_base_tokenizer, not_found, resolve_base_model
 from ...runtime.loading import read_config, read_model, reading
 from ...runtime.unread import MUCH, is_new, unknown_shares, warn_unknown
 from ..base import Prepared
-from ..perplexity import padded, perplexity, token_losses
+from ..perplexity import padded, perplexity, shifted_token_losses, token_losses
 
 
 logger = logging.getLogger(__name__)
@@ -29,13 +33,14 @@ logger = logging.getLogger(__name__)
 GENERATORS: dict[str, type[PreTrainedModel]] = {
     "gpt2-mod-ln": GPT2ModLNForConditionalGeneration,
     "bert-mod-ln": BertModLNForConditionalGeneration,
+    "emotion-modulated": EmotionModulatedForCausalLM,
 }
 
 
 def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
-    The encoder-decoder of a recipe, in float32, and its tokenizer: a plain GPT-2 or BERT checkpoint that is wrapped, or a
-    generator that is trained further. `emotion_tokens` gives the tokenizer a special token for each emotion.
+    The generator of a recipe, in float32, and its tokenizer: a plain GPT-2 or BERT checkpoint or a language model that is
+    wrapped, or a generator that is trained further. `emotion_tokens` gives the tokenizer a special token for each emotion.
 
     Raises:
         ValueError: the base model has another architecture; a trained generator has other emotions than the corpus, other
@@ -47,9 +52,13 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
     assert recipe.model_type is not None  # a stock model cannot reply
     model_class = GENERATORS[recipe.model_type]
     fields = dict(recipe.model_config)
-    for name in ("num_emotions", "emotions", "emotion_token_ids"):
+    for name in ("num_emotions", "emotions", "emotion_token_ids", "text_config", "base_model_name_or_path"):
         if name in fields:
-            raise ValueError(f"`model_config.{name}` comes from the corpus: leave it out.")
+            raise ValueError(f"`model_config.{name}` comes from the corpus or from `base_model`: leave it out.")
+    if recipe.emotion_tokens and model_class is EmotionModulatedForCausalLM:
+        raise ValueError(
+            "`emotion_tokens` is for encoder-decoders: leave it out, and tell the emotion with `model_config.emotion_prompt`."
+        )
     try:
         found = read_config(path)
         if found.model_type == recipe.model_type:
@@ -58,7 +67,7 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
                     f"`base_model` {recipe.base_model!r} generates the emotions {found.emotions}, and the corpus has "
                     f"{list(emotions)}: start from a plain checkpoint instead."
                 )
-            if recipe.emotion_tokens != (found.emotion_token_ids is not None):
+            if found.is_encoder_decoder and recipe.emotion_tokens != reads_emotion(found):
                 raise ValueError(
                     f"`base_model` {recipe.base_model!r} has {'no ' if recipe.emotion_tokens else ''}tokens for emotions: set "
                     f"`emotion_tokens` to {not recipe.emotion_tokens}, or start from a plain checkpoint instead."
@@ -72,17 +81,21 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
             return model, tokenizer
         if tokenizer.eos_token_id is None and found.model_type == "gpt2":
             raise ValueError(f"the tokenizer of {recipe.base_model!r} has no token for the end of a text.")
+        fields |= {"num_emotions": len(emotions), "emotions": list(emotions)}
         with reading(path, "weights"):
-            model = model_class.from_encoder_decoder_pretrained(
-                path,
-                tokenizer=tokenizer,
-                dtype=torch.float32,
-                num_emotions=len(emotions),
-                emotions=list(emotions),
-                use_safetensors=True,
-                trust_remote_code=False,
-                **fields,
-            )
+            if issubclass(model_class, EmotionModulatedForCausalLM):
+                if recipe.base_model in HUB_IDS:  # the name that other machines find
+                    fields["base_model_name_or_path"] = HUB_IDS[recipe.base_model]
+                model = model_class.from_language_model_pretrained(path, use_safetensors=True, **fields)
+            else:
+                model = model_class.from_encoder_decoder_pretrained(
+                    path,
+                    tokenizer=tokenizer,
+                    dtype=torch.float32,
+                    use_safetensors=True,
+                    trust_remote_code=False,
+                    **fields,
+                )
     except OSError as error:
         raise OSError(not_found(recipe.base_model, error)) from error
     if recipe.emotion_tokens:
@@ -95,8 +108,8 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
 
 def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config, max_length: int) -> Dataset:
     """
-    Columns `input_ids` (what the encoder reads), `labels` (the reply and the token that ends it), `emotion_ids` and `length`.
-    Contexts and replies are cut to `max_length` tokens, with one warning that counts them; a cut reply has no end token.
+    Columns `input_ids` (the context as the model reads it), `labels` (the reply and the token that ends it), `emotion_ids` and
+    `length`. Contexts and replies are cut to `max_length` tokens, with one warning that counts them; a cut reply has no end token.
     """
 
     def encode(batch: dict) -> dict:
@@ -120,7 +133,7 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
         }
 
     end = config.eos_token_id
-    special = 1 + sum(token is not None for token in (config.context_start_token_id, config.emotion_token_ids))
+    special = sum(map(len, around_context(tokenizer, config, 0 if reads_emotion(config) else None)))
     if not 3 <= max_length <= config.max_position_embeddings:
         raise ValueError(
             f"`max_length` must lie between 3 and the model's {config.max_position_embeddings} positions, got {max_length}."
@@ -142,12 +155,21 @@ def make_reply_collator(model: PreTrainedModel) -> Callable[[list[dict]], dict[s
     """A collator that pads contexts and replies to the longest of the batch; the labels of padding are -100."""
 
     def collate(rows: list[dict]) -> dict[str, torch.Tensor]:
+        emotions = torch.tensor([row["emotion_ids"] for row in rows])
+        if not model.config.is_encoder_decoder:
+            texts = [[*row["input_ids"], *row["labels"]] for row in rows]
+            return {
+                "input_ids": padded(texts, model.config.pad_token_id),
+                "attention_mask": padded([[1] * len(text) for text in texts], 0),
+                "labels": padded([[-100] * len(row["input_ids"]) + row["labels"] for row in rows], -100),
+                "emotion_ids": emotions,
+            }
         labels = padded([row["labels"] for row in rows], -100)
         return {
             **pad_contexts([row["input_ids"] for row in rows], model.config),
             # Made here and not by the model: with label smoothing the Trainer does not pass the labels on.
             "decoder_input_ids": model.prepare_decoder_input_ids_from_labels(labels),
-            "emotion_ids": torch.tensor([row["emotion_ids"] for row in rows]),
+            "emotion_ids": emotions,
             "labels": labels,
         }
 
@@ -170,6 +192,6 @@ def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Pr
         validation=encoded["validation"],
         collate=make_reply_collator(model),
         measure=perplexity,
-        reduce_logits=token_losses,
+        reduce_logits=token_losses if model.config.is_encoder_decoder else shifted_token_losses,
         rest=encoded,
     )

@@ -43,6 +43,9 @@ MOJITALK_EMOJIS = list(
 # shares of MojiTalk's dev part, in percent
 PERCENT_OF_PART = {"generator": 60, "judge_a": 15, "judge_b": 15, "validation": 10}
 
+# shares of the training conversations of EmpatheticDialogues, in percent
+PERCENT_OF_EMPATHETIC = {"generator": 60, "judge_a": 20, "judge_b": 20}
+
 
 EMPATHETIC_EMOTIONS = (  # in the order of the ids
     "afraid angry annoyed anticipating anxious apprehensive ashamed caring confident content devastated disappointed "
@@ -130,8 +133,12 @@ def mojitalk_part(context: str) -> str:
     The part of MojiTalk's dev file that a context belongs to: "generator" (60 %), "judge_a", "judge_b" (15 % each) or "validation"
     (10 %). The first 8 bytes of the SHA-256 of the context's UTF-8, as a big-endian number modulo 100, decide.
     """
-    number = int.from_bytes(hashlib.sha256(context.encode("utf-8")).digest()[:8], "big") % 100
-    for part, percent in PERCENT_OF_PART.items():
+    return _part_of(context, PERCENT_OF_PART)
+
+
+def _part_of(key: str, shares: dict[str, int]) -> str:
+    number = int.from_bytes(hashlib.sha256(key.encode("utf-8")).digest()[:8], "big") % 100
+    for part, percent in shares.items():
         if number < percent:
             return part
         number -= percent
@@ -243,7 +250,10 @@ def _check_context_turns(context_turns: int) -> None:
 
 
 def load_empathetic_replies(
-    data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error", context_turns: int = 3
+    data_dir: str | Path | None = None,
+    on_bad_rows: OnBadRows = "error",
+    context_turns: int = 3,
+    train_part: str | None = None,
 ) -> datasets.DatasetDict:
     """
     EmpatheticDialogues (Rashkin et al. 2019) as replies: the turns of the listener, who hears of a situation (CC BY-NC 4.0).
@@ -257,15 +267,23 @@ def load_empathetic_replies(
             "speaker" or "listener". None: the release is downloaded from dl.fbaipublicfiles.com, checked and cached.
         on_bad_rows: "error", or "skip" to drop, count and list malformed rows: turns in CSV, conversations in JSONL.
         context_turns: maximum number of turns before the reply that are its context.
+        train_part: the training conversations to use: "generator" (60 %), "judge_a" or "judge_b" (20 % each), so that a judge
+            learns from replies that no generator sees. The first 8 bytes of the SHA-256 of the conversation's id decide. None:
+            all.
 
     Raises:
         FileNotFoundError, OSError: no such folder or file; the download fails.
-        ValueError: `context_turns` is no positive whole number; a malformed file or row, with file, line and reason.
+        ValueError: `context_turns` is no positive whole number; an unknown `train_part`; a malformed file or row, with file, line
+            and reason.
     """
     _check_context_turns(context_turns)
+    if train_part not in (None, *PERCENT_OF_EMPATHETIC):
+        raise ValueError(f"`train_part` must be None or one of {list(PERCENT_OF_EMPATHETIC)}, got {train_part!r}.")
     splits = {}
     for split, rows, conversations in _read_empathetic(data_dir, on_bad_rows):
         for conversation, emotion, turns in conversations:
+            if split == "train" and train_part not in (None, _part_of(conversation, PERCENT_OF_EMPATHETIC)):
+                continue
             texts = [text for *_, text in turns]
             for turn, (line, number, actor, text) in enumerate(turns):
                 if turn and actor == "listener":

@@ -16,11 +16,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ...io.progress import progress_bar
 from ...modeling.pipeline_emotional_response import (
     DEFAULT_NEW_TOKENS,
+    around_context,
     emotion_ids_of,
     emotion_vector,
     encode_contexts,
     limit_length,
     pad_contexts,
+    reads_emotion,
+    written,
 )
 from ...runtime.batching import as_texts, check_max_length
 from ...runtime.torch_models import use_one_thread_after_fork
@@ -172,7 +175,8 @@ class ReplyGenerator:
                     emotion_weights=torch.tensor([weights[row] for row in rows], device=self.model.device),
                     **generate_kwargs,
                 )
-                texts = [text.strip() for text in self.tokenizer.batch_decode(sequences, skip_special_tokens=True)]
+                replied = written(sequences, inputs, self.model.config)
+                texts = [text.strip() for text in self.tokenizer.batch_decode(replied, skip_special_tokens=True)]
                 each = len(texts) // len(rows)
                 for number, row in enumerate(rows):
                     own = texts[number * each : (number + 1) * each]
@@ -216,20 +220,36 @@ class ReplyGenerator:
         with progress_bar(progress, len(order), "replies") as bar:
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
-                target = torch.nn.utils.rnn.pad_sequence(
-                    [torch.tensor(labels[row]) for row in rows], batch_first=True, padding_value=-100
-                ).to(self.model.device)
-                logits = self.model(
-                    **self._padded([ids[row] for row in rows]),
-                    emotion_weights=torch.tensor([weights[row] for row in rows], device=self.model.device),
-                    decoder_input_ids=self.model.prepare_decoder_input_ids_from_labels(target),
-                    use_cache=False,
-                ).logits
+                logits, target = self._reply_logits(
+                    [ids[row] for row in rows], [labels[row] for row in rows], [weights[row] for row in rows]
+                )
                 values = F.cross_entropy(logits.float().transpose(1, 2), target, reduction="none", ignore_index=-100)
                 for row, loss in zip(rows, values.cpu().numpy(), strict=True):
                     losses[row] = loss[: len(labels[row])]
                 bar.update(len(rows))
         return np.concatenate(losses) if losses else np.empty(0)
+
+    def _reply_logits(
+        self, contexts: list[list[int]], replies: list[list[int]], weights: list[list[float]]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits (B, T, V) of the tokens of replies, and the tokens (B, T), -100 at padding."""
+        device, config = self.model.device, self.model.config
+        rows = [torch.tensor(reply) for reply in replies]
+        target = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-100).to(device)
+        emotions = torch.tensor(weights, device=device)
+        if config.is_encoder_decoder:
+            inputs = {
+                **self._padded(contexts),
+                "decoder_input_ids": self.model.prepare_decoder_input_ids_from_labels(target),
+            }
+            return self.model(**inputs, emotion_weights=emotions, use_cache=False).logits, target
+        left = self._padded(contexts)  # padded on the left, so that all replies begin at the same place
+        inputs = {
+            "input_ids": torch.cat([left["input_ids"], target.clamp(min=0)], dim=1),
+            "attention_mask": torch.cat([left["attention_mask"], (target != -100).long()], dim=1),
+            "logits_to_keep": target.shape[1] + 1,
+        }
+        return self.model(**inputs, emotion_weights=emotions, use_cache=False).logits[:, :-1], target
 
     def token_ids(self, replies: Sequence[str]) -> list[list[int]]:
         """
@@ -255,7 +275,7 @@ def unread_contexts(
     if not contexts:  # tokenizers fail on an empty list
         return Unread.nothing(0)
     distinct = list(dict.fromkeys(contexts))
-    special = 1 + sum(token is not None for token in (config.context_start_token_id, config.emotion_token_ids))
+    special = sum(map(len, around_context(tokenizer, config, 0 if reads_emotion(config) else None)))
     encoded = tokenizer(distinct, add_special_tokens=False, verbose=False)
     cut = np.array([len(ids) + special > max_length for ids in encoded["input_ids"]], dtype=bool)
     unread = Unread(cut, unknown_shares(tokenizer, distinct, encoded))

@@ -20,7 +20,7 @@ from ...recipes import SCRATCH, Recipe
 from ...runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
 from ...runtime.loading import read_config, read_model
 from ..base import Prepared
-from ..perplexity import padded, perplexity, token_losses
+from ..perplexity import padded, perplexity, shifted_token_losses
 
 
 END_OF_TEXT = "<|endoftext|>"  # GPT-2's token, between turns and at both ends of a conversation
@@ -113,12 +113,6 @@ def _collate_blocks(rows: list[dict]) -> dict[str, torch.Tensor]:
     return {"input_ids": ids, "attention_mask": real.long(), "labels": ids.masked_fill(~real, -100)}
 
 
-def _shifted_token_losses(logits, labels: torch.Tensor) -> torch.Tensor:
-    """`token_losses` for a causal language model, whose logits at a position are for the next token."""
-    logits = logits[0] if isinstance(logits, tuple) else logits
-    return token_losses(logits[:, :-1], labels[:, 1:])
-
-
 def arguments(recipe: Recipe) -> dict[str, Any]:
     # All blocks have the same length.
     return {"metric_for_best_model": "perplexity", "train_sampling_strategy": "random"}
@@ -134,6 +128,6 @@ def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Pr
         validation=encoded["validation"],
         collate=_collate_blocks,
         measure=perplexity,
-        reduce_logits=_shifted_token_losses,
+        reduce_logits=shifted_token_losses,
         rest=encoded,
     )
