@@ -40,7 +40,11 @@ def test_the_wheel_holds_everything_and_no_foreign_top_level(wheel):
     for path in (
         *(f"modeling/{p.name}" for p in (ROOT / "modeling").glob("*.py")),
         *(f"configs/{p.relative_to(ROOT / 'configs')}" for p in (ROOT / "configs").rglob("*.yaml")),
-        *(f"data/quickstart/{split}.jsonl" for split in ("train", "validation", "test")),
+        *(
+            f"data/{name}/{split}.jsonl"
+            for name in ("quickstart", "replies")
+            for split in ("train", "validation", "test")
+        ),
         "data/languages/test.jsonl",
         *(str(p.relative_to(ROOT / "hf_emotion")) for p in (ROOT / "hf_emotion").rglob("*.py")),
         *(f"reports/templates/{name}.html" for name in ("page", "tables", "report", "errors", "pair")),

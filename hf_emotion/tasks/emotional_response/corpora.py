@@ -25,6 +25,12 @@ CORPORA = (
         terms="CC BY-NC 4.0; Rashkin et al. 2019",
     ),
     Corpus(
+        name="quickstart_replies",
+        loader=later(__package__, "loading.load_quickstart_replies"),
+        terms="CC0 1.0; replies in twelve emotions written for hf-emotion by a language model",
+        packaged=True,
+    ),
+    Corpus(
         name="reply_files",
         loader=later(__package__, "own_files.load_reply_files"),
         languages=(),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Corpora of replies with an emotion: MojiTalk, DailyDialog and EmpatheticDialogues. One's own pairs: own_files.py.
+Corpora of replies with an emotion: MojiTalk, DailyDialog, EmpatheticDialogues and the packaged pairs. One's own pairs: own_files.py.
 
 A row is a context and the reply to it. Columns: `id` (string; no other row of the split has it), `context` and `reply`
 (strings, NFC, stripped) and `labels` (`ClassLabel`: the emotion of the reply; in EmpatheticDialogues the emotion of the
@@ -19,10 +19,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ...data.files import valid_rows
+from ...data.files import SPLIT_STEMS, valid_rows
 from ...data.lazily import datasets
 from ...data.own_files import read_name
-from ...data.rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, download
+from ...data.rows import DOWNLOAD_REMEDY, BadRow, OnBadRows, Rows, download, packaged_rows
 from ..dialogue_emotion.loading import lines_of, load_daily_dialog
 from .emojis import bare, strip_emojis
 from .rows import add_reply, reply_features, to_dataset
@@ -64,6 +64,11 @@ EMPATHETIC_SHA256 = "56f234d77b7dd1f005fd365bb17769cfe346c3c84295b69bc069c8ccb83
 
 
 EMPATHETIC_COLUMNS = ["conv_id", "utterance_idx", "context", "prompt", "speaker_idx", "utterance", "selfeval", "tags"]
+
+
+QUICKSTART_EMOTIONS = (
+    "admiration amusement anger caring confusion curiosity disappointment fear gratitude joy sadness surprise"
+).split()
 
 
 def load_mojitalk(
@@ -416,3 +421,18 @@ def _empathetic_text(text: Any) -> str:
     if not isinstance(text, str) or not text.strip():
         raise BadRow(f"the text of the turn is empty or no string: {text!r}")
     return text.replace("_comma_", ",").strip()
+
+
+def load_quickstart_replies(data_dir: str | Path | None = None) -> datasets.DatasetDict:
+    """
+    The small packaged English pairs, written for hf-emotion: 160 contexts with a reply in three of 12 emotions each, CC0. Needs no
+    `data_dir`.
+    """
+    splits = {}
+    for split in SPLIT_STEMS:
+        rows = Rows(f"quickstart_replies {split}", "error")
+        for line, row in packaged_rows("replies", split):
+            label = QUICKSTART_EMOTIONS.index(row["emotion"])
+            add_reply(rows, line, row["context"], row["reply"], label, f"{split}-{line}")
+        splits[split] = to_dataset(rows, QUICKSTART_EMOTIONS)
+    return datasets.DatasetDict(splits)

@@ -46,6 +46,7 @@ from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.emotional_response.emojis import strip_emojis
 from hf_emotion.tasks.emotional_response.loading import (
     MOJITALK_EMOJIS,
+    QUICKSTART_EMOTIONS,
     dialogue_replies,
     load_daily_dialog_replies,
     load_empathetic_replies,
@@ -571,6 +572,38 @@ class TestReplyFiles:
         load = partial(load_reply_files, tmp_path, labels=["joy", "sadness"], id_column="id")
         train = check_bad_rows(load, path, lines_from(2, (message for _, message in bad)), caplog)["train"]
         assert pairs(train) == OWN_PAIRS[:2] and train["id"][:] == ["1", "2"]
+
+
+class TestQuickstartReplies:
+    @pytest.fixture(scope="class")
+    def splits(self):
+        return load_dataset_for("quickstart_replies")
+
+    def test_counts(self, splits):
+        for split, replies in (("train", 28), ("validation", 6), ("test", 6)):
+            check_columns(splits[split], QUICKSTART_EMOTIONS)
+            assert collections.Counter(splits[split]["labels"]) == dict.fromkeys(range(12), replies)
+            assert splits[split]["id"][0] == f"{split}-1"
+
+    def test_three_emotions_for_each_context_of_one_split(self, splits):
+        answered = [collections.Counter(dataset["context"]) for dataset in splits.values()]
+        assert all(set(contexts.values()) == {3} for contexts in answered)
+        assert len(set().union(*answered)) == sum(map(len, answered)) == 160
+        rows = [row for dataset in splits.values() for row in zip(dataset["context"], dataset["labels"], strict=True)]
+        assert len(set(rows)) == 480
+
+    def test_replies_are_not_made_from_templates(self, splits):
+        texts = [re.findall(r"[\w']+", reply.lower()) for dataset in splits.values() for reply in dataset["reply"]]
+        assert len({tuple(words[:4]) for words in texts}) == 480  # so no reply stands twice
+        assert all(len(words) >= 6 for words in texts)
+        runs = collections.Counter(tuple(words[i : i + 4]) for words in texts for i in range(len(words) - 3))
+        assert max(runs.values()) <= 3
+
+    def test_few_replies_hold_the_word_of_their_emotion(self, splits):
+        for dataset in splits.values():
+            for reply, label in zip(dataset["reply"], dataset["labels"], strict=True):
+                assert QUICKSTART_EMOTIONS[label] not in reply.lower()
+                assert reply.isascii()
 
 
 class TestWiring:
