@@ -52,25 +52,25 @@ class ModulatedNorm:
     """Over a norm's own class: norm(x) · (1 + Δγ) + Δβ while its layer runs with an emotion, norm(x) otherwise."""
 
     modulation_slots: tuple[int, ...]  # where in S this norm's Δγ stands, and its Δβ if there is one
-    running: dict[int, torch.Tensor]  # thread -> the modulation of the forward pass that it runs
+    running: dict[int, Sequence[torch.Tensor]]  # thread -> the modulation of the forward pass that it runs
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         states = super().forward(states)  # type: ignore[misc]  # of the norm's own class
         modulation = self.running.get(_thread())
         if modulation is None:
             return states
-        scale, *shift = (modulation[:, slot].to(states) for slot in self.modulation_slots)
+        scale, *shift = (modulation[slot].to(states) for slot in self.modulation_slots)
         modulated = torch.addcmul(states, states, scale)  # not states · (1 + Δγ): in bfloat16 1 + Δγ loses a small Δγ
         return modulated + shift[0] if shift else modulated
 
 
 class ModulatedLayer:
-    """Over a layer's own class: takes `emotion_modulation` (B, S, 1, d) and puts it on its norms for this call alone."""
+    """Over a layer's own class: takes `emotion_modulation`, S times (B, 1, d), and puts it on its norms for this call alone."""
 
     modulated_norms: tuple[str, ...]
     reached = False  # whether an emotion has come down to this layer
 
-    def forward(self, *args, emotion_modulation: torch.Tensor | None = None, **kwargs):
+    def forward(self, *args, emotion_modulation: Sequence[torch.Tensor] | None = None, **kwargs):
         if emotion_modulation is None:
             return super().forward(*args, **kwargs)  # type: ignore[misc]  # of the layer's own class
         norms = [getattr(self, name) for name in self.modulated_norms]

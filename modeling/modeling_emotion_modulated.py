@@ -151,7 +151,8 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
             position_ids = real_positions(mask)[:, -length:]
         if labels is not None and use_cache is None:
             use_cache = False
-        inputs = {"position_ids": position_ids, "labels": labels, "emotion_modulation": emotion_modulation}
+        parts = None if emotion_modulation is None else emotion_modulation.unbind(dim=1)
+        inputs = {"position_ids": position_ids, "labels": labels, "emotion_modulation": parts}
         kwargs |= {name: value for name, value in inputs.items() if value is not None}
         outputs = self.language_model(
             input_ids=input_ids,
