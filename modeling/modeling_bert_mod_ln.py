@@ -129,7 +129,8 @@ class BertModLNPreTrainedModel(RenamedWeights, BertPreTrainedModel):
     base_model_prefix = "model"
     modules_of_new_weights = ("modulation", "crossattention", "transform")  # `transform` is the head's; its bias always starts at 0
     _can_compile_fullgraph = True
-    _no_split_modules = ["BertEmbeddings", "BertModLNLayer"]
+    # The head too: Accelerate 1.15 raises an IndexError where it has to split it, for it shares weights with the embeddings.
+    _no_split_modules = ["BertEmbeddings", "BertModLNLayer", "BertOnlyMLMHead"]
     _no_weight_decay_parameters = ("modulation.",)
     _renamed_weights = Modulators.old_names(
         f"layer.#.{name}.LayerNorm" for name in ("attention.output", "crossattention.output", "output")

@@ -130,7 +130,7 @@ class GPT2ModLNStack(ModulatedStack, GPT2ModLNPreTrainedModel):
 
     def run(self, inputs_embeds, position_ids, encoder_hidden_states, modulation, **kwargs) -> torch.Tensor:
         """(B, T, d), (B or 1, T), (B, L, d) or None, and scale and shift of all norms -> (B, T, d)."""
-        hidden_states = self.drop(inputs_embeds + self.wpe(position_ids))
+        hidden_states = self.drop(inputs_embeds + self.wpe(position_ids).to(inputs_embeds.device))
         own = 2 * sum(slot is not None for slot in self.h[0].slots.values()) if len(self.h) else 0
         for index, block in enumerate(self.h):
             parts = modulation[own * index : own * (index + 1)]
