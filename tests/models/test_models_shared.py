@@ -48,6 +48,9 @@ from model_cases import (
 )
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from torch.testing import assert_close
 from transformers import (
     AutoConfig,
@@ -134,6 +137,14 @@ def as_double(inputs: dict) -> dict:
 
 def rows_of(inputs: dict) -> list[dict]:
     return [{name: value[i] for name, value in inputs.items()} for i in range(len(inputs["labels"]))]
+
+
+@pytest.fixture
+def own_process_group():
+    """A process group of this process alone; its mesh."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    yield init_device_mesh("cpu", (1,))
+    torch.distributed.destroy_process_group()
 
 
 @torch.no_grad()
@@ -678,6 +689,21 @@ def test_layers_on_several_devices_give_the_same_values(case: ModelCase, tmp_pat
     loaded = case.auto_class.from_pretrained(tmp_path, device_map=device_map, offload_folder=tmp_path / "disk")
     assert any(parameter.is_meta for parameter in loaded.parameters())
     assert_same_outputs(case, loaded)
+
+
+@pytest.mark.filterwarnings("ignore:FSDP2-wrapped module .* returned a view tensor")
+@each_case(NO_OFFLOAD)
+def test_sharded_layers_give_the_same_values_and_gradients(case: ModelCase, own_process_group):
+    """Each layer is a unit of FSDP: outside its `forward` its weights are shards, which no other tensor combines with."""
+    inputs = case.make_inputs(3, 9, 7)
+    expected = gradients(case.build(), inputs)
+    model = case.build()
+    for module in [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]:
+        fully_shard(module, mesh=own_process_group)
+    loss, found = gradients(fully_shard(model, mesh=own_process_group), inputs)
+    assert all(isinstance(parameter, DTensor) for parameter in model.parameters())
+    found = {name: gradient.full_tensor() for name, gradient in found.items()}
+    assert_close((loss, found), expected, rtol=1e-5, atol=1e-6)
 
 
 @each_case()
