@@ -588,7 +588,11 @@ def reply_inputs(batch: int, length: int, seed: int, mixtures: bool = False) -> 
 
 def modulator_old_name(name: str) -> str:
     side, norm, part = re.fullmatch(r"(.*)modulation\.(.*)_((?:scale|shift)_\w+)", name).groups()
-    norm = re.sub(r"^(h|layer)_(\d+)_", r"\1.\2.", norm).replace("attention_", "attention.").replace("put_Layer", "put.Layer")
+    norm = (
+        re.sub(r"^(h|layer)_(\d+)_", r"\1.\2.", norm)
+        .replace("attention_", "attention.")
+        .replace("put_Layer", "put.Layer")
+    )
     return f"{side}{norm}.{part}"
 
 

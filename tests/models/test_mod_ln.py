@@ -350,7 +350,13 @@ def test_begun_replies_padded_on_the_left(family, settings):
     start = model.config.decoder_start_token_id
     inputs = {name: two_lengths()[name] for name in ("input_ids", "attention_mask", "emotion_ids")}
     # Token 0, which pads here, stands before some replies in the batch and is then forbidden, but not before a reply alone.
-    arguments = {"do_sample": False, "max_new_tokens": 5, "no_repeat_ngram_size": 1, "suppress_tokens": [0], **settings}
+    arguments = {
+        "do_sample": False,
+        "max_new_tokens": 5,
+        "no_repeat_ngram_size": 1,
+        "suppress_tokens": [0],
+        **settings,
+    }
     begun = torch.tensor([[start, 8, 9], [0, start, 8], [0, 0, start]])
     mask = torch.tensor([[1, 1, 1], [0, 1, 1], [0, 0, 1]])
     # The mask begins with the start token, or `generate` puts one in front.

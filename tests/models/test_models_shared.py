@@ -152,7 +152,9 @@ def assert_same_outputs(case: ModelCase, model) -> None:
     """The outputs and replies of `case.build()`."""
     inputs, expected = case.make_inputs(3, 9, 7), case.build()
     found = model(**inputs)
-    assert_close((found.logits, found.loss), (expected(**inputs).logits, expected(**inputs).loss), rtol=1e-6, atol=1e-6)
+    assert_close(
+        (found.logits, found.loss), (expected(**inputs).logits, expected(**inputs).loss), rtol=1e-6, atol=1e-6
+    )
     if case.id not in NO_GENERATION:
         given = {name: value for name, value in inputs.items() if name not in ("labels", "decoder_input_ids")}
         given.pop("decoder_attention_mask", None)
