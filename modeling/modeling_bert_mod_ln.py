@@ -127,11 +127,7 @@ class BertModLNPreTrainedModel(RenamedWeights, BertPreTrainedModel):
     config: BertModLNConfig
     config_class = BertModLNConfig
     base_model_prefix = "model"
-    modules_of_new_weights = (
-        "modulation",
-        "crossattention",
-        "transform",
-    )  # `transform` is the head's; its bias always starts at 0
+    modules_of_new_weights = ("modulation", "crossattention", "transform")  # the last is the head's
     _can_compile_fullgraph = True
     # The head too: Accelerate 1.15 raises an IndexError where it has to split it, for it shares weights with the embeddings.
     _no_split_modules = ["BertEmbeddings", "BertModLNLayer", "BertOnlyMLMHead"]

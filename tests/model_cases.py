@@ -29,6 +29,7 @@ from hf_emotion.modeling import (
     LabelAwareConfig,
     LabelAwareForSequenceClassification,
     LabelAwareModel,
+    ModulatedLayerNorm,
     QACGBertConfig,
     QACGBertForSequenceClassification,
     QACGBertModel,
@@ -586,14 +587,15 @@ def reply_inputs(batch: int, length: int, seed: int, mixtures: bool = False) -> 
     return {**inputs, "labels": labels.masked_fill(mask == 0, -100)}
 
 
-def modulator_old_name(name: str) -> str:
-    side, norm, part = re.fullmatch(r"(.*)modulation\.(.*)_((?:scale|shift)_\w+)", name).groups()
-    norm = (
-        re.sub(r"^(h|layer)_(\d+)_", r"\1.\2.", norm)
-        .replace("attention_", "attention.")
-        .replace("put_Layer", "put.Layer")
-    )
-    return f"{side}{norm}.{part}"
+def modulators_of(model: nn.Module) -> dict[str, str]:
+    """The weights of the modulators, and their names in checkpoints: inside the norms."""
+    names = {}
+    for norm, module in model.named_modules():
+        if isinstance(module, ModulatedLayerNorm):
+            base, side, place = norm.split(".", maxsplit=2)
+            for part in ("scale_in", "scale_out", "shift_in", "shift_bias", "shift_out"):
+                names[f"{base}.{side}.modulation.{place.replace('.', '_')}_{part}"] = f"{norm}.{part}"
+    return names
 
 
 def mod_ln_case(id: str, family: str, mixtures: bool = False, **config) -> ModelCase:
@@ -601,7 +603,7 @@ def mod_ln_case(id: str, family: str, mixtures: bool = False, **config) -> Model
     config_class = GPT2ModLNConfig if gpt2 else BertModLNConfig
     model_class = GPT2ModLNForConditionalGeneration if gpt2 else BertModLNForConditionalGeneration
     config = {**(TINY_GPT2 | GPT2_TOKENS if gpt2 else TINY_BERT | BERT_TOKENS), **MOD_LN, **config}
-    modulators = [name for name in model_class(config_class(**config)).state_dict() if ".modulation." in name]
+    modulators = modulators_of(model_class(config_class(**config)))
     return ModelCase(
         id=id,
         config_class=config_class,
@@ -617,7 +619,7 @@ def mod_ln_case(id: str, family: str, mixtures: bool = False, **config) -> Model
         unused_weights=frozenset(),
         no_decay=frozenset(modulators),
         peft_modules_to_save=("modulation",),
-        old_names={name: modulator_old_name(name) for name in modulators},
+        old_names=modulators,
         base_outputs=("last_hidden_state", "encoder_last_hidden_state"),
         head_outputs=("loss", "logits", "encoder_last_hidden_state"),
         task="emotional-response",
