@@ -10,11 +10,11 @@ Shapes: B batch, L tokens, d hidden size, h heads, d_h = d/h, g context heads (1
 import copy
 
 import torch
+from hf_emotion.modeling.emotional_encoder_decoder import ModulatedStack
 from hf_emotion.modeling.label_attention import LabelAwarePooling
 from hf_emotion.modeling.modeling_cg_bert import CGBertSelfAttention, ContextGuidance
-from hf_emotion.modeling.modeling_gpt2_mod_ln import GPT2ModLNDecoder, GPT2ModLNEncoder
 from hf_emotion.modeling.modeling_qacg_bert import QACGBertSelfAttention, QuasiContextGuidance
-from hf_emotion.modeling.modulated_layer_norm import ModulatedLayerNorm
+from hf_emotion.modeling.modulated_layer_norm import ModulatedLayerNorm, Modulators
 from torch import nn
 from torch.nn import functional as F
 from transformers import PreTrainedModel
@@ -123,32 +123,25 @@ class NaiveLabelAwarePooling(LabelAwarePooling):
 
 
 class NaiveModulatedLayerNorm(ModulatedLayerNorm):
-    """Eqs. 1-3, computed for every token."""
+    """Eqs. 1-3, computed for every token. `modulator`: W₁ and W₂ of γ; W₁, b and W₂ of β."""
 
     def forward(self, states, emotion_weights, _):
         """x (B, L, d), c (B, 1, E) -> (B, L, d)."""
         weights = emotion_weights.expand(-1, states.shape[1], -1)  # (B, L, E)
-        scale = F.linear(F.silu(F.linear(weights, self.scale_in)), self.scale_out)
-        shift = F.linear(F.silu(F.linear(weights, self.shift_in, self.shift_bias)), self.shift_out)
+        scale_in, scale_out, shift_in, shift_bias, shift_out = self.modulator
+        scale = F.linear(F.silu(F.linear(weights, scale_in)), scale_out)
+        shift = F.linear(F.silu(F.linear(weights, shift_in, shift_bias)), shift_out)
         if self.weight is not None:
             scale, shift = scale + self.weight, shift + self.bias
         centred = states - states.mean(dim=-1, keepdim=True)
         return scale * centred / (centred.square().mean(dim=-1, keepdim=True) + self.eps).sqrt() + shift
 
 
-class NaiveStack:
-    def modulation(self, emotion_weights):
+class NaiveModulators(Modulators):
+    def forward(self, emotion_weights):
         """The emotions themselves, for each norm: (B, E) -> (B, 2M, 1, E)."""
-        weights = emotion_weights.to(self.wte.weight.dtype)
-        return weights[:, None, None].expand(-1, 2 * len(self._modulated_names), -1, -1)
-
-
-class NaiveEncoder(NaiveStack, GPT2ModLNEncoder):
-    pass
-
-
-class NaiveDecoder(NaiveStack, GPT2ModLNDecoder):
-    pass
+        weights = emotion_weights.to(self.of("scale_in")[0])
+        return weights[:, None, None].expand(-1, 2 * len(self.names), -1, -1)
 
 
 CLASSES = {
@@ -158,8 +151,7 @@ CLASSES = {
     QACGBertSelfAttention: NaiveQACGBertSelfAttention,
     LabelAwarePooling: NaiveLabelAwarePooling,
     ModulatedLayerNorm: NaiveModulatedLayerNorm,
-    GPT2ModLNEncoder: NaiveEncoder,
-    GPT2ModLNDecoder: NaiveDecoder,
+    Modulators: NaiveModulators,
 }
 
 
@@ -169,6 +161,11 @@ def naive(model: PreTrainedModel) -> PreTrainedModel:
     their names, except that `both_weight` (d, 2d) is `context_weight` and `hidden_weight` side by side.
     """
     model = copy.deepcopy(model)
+    for stack in model.modules():
+        if isinstance(stack, ModulatedStack) and stack.is_modulated:
+            norms = (module for module in stack.modules() if isinstance(module, ModulatedLayerNorm))
+            for norm, *modulator in zip(norms, *map(stack.modulation.of, Modulators.parts), strict=True):
+                norm.modulator = tuple(modulator)  # no parameters of the norm
     for module in list(model.modules()):
         if type(module) in CLASSES:
             module.__class__ = CLASSES[type(module)]

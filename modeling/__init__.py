@@ -35,7 +35,7 @@ from .modeling_label_aware import LabelAwareForSequenceClassification, LabelAwar
 from .modeling_label_aware_bert import BertForLabelAwareClassification, LabelAwareBertModel
 from .modeling_qacg_bert import QACGBertForSequenceClassification, QACGBertModel
 from .modeling_roberta_esa import RobertaESAModel, RobertaWithESA, RobertaWithESAForSequenceClassification
-from .modulated_layer_norm import ModulatedLayerNorm
+from .modulated_layer_norm import ModulatedLayerNorm, Modulators
 from .pipeline_dialogue_emotion import DialogueEmotionPipeline
 from .pipeline_emotion_classification import EmotionClassificationPipeline
 from .pipeline_emotional_response import EmotionalResponsePipeline
@@ -110,6 +110,7 @@ __all__ = [
     "LabelAwareForSequenceClassification",
     "LabelAwareModel",
     "ModulatedLayerNorm",
+    "Modulators",
     "QACGBertConfig",
     "QACGBertForSequenceClassification",
     "QACGBertModel",

@@ -16,7 +16,7 @@ from transformers.utils.generic import can_return_tuple
 
 from .checked_input import check_input, warn_of_padding
 from .emotion_fields import check_emotions
-from .modulated_layer_norm import ModulatedLayerNorm, modulations
+from .modulated_layer_norm import ModulatedLayerNorm, Modulators, carrying
 
 
 if TYPE_CHECKING:
@@ -46,22 +46,22 @@ def positions_of(attention_mask: torch.Tensor | None, length: int, past: int, de
 
 
 class ModulatedStack(_Model):
-    """A base of encoders and decoders: computes γ and β of all their modulated norms at once for a row."""
+    """
+    A base of encoders and decoders. `modulation` holds the modulators of all their modulated norms, None if there are none: c (B,
+    E) -> what is added to scale and shift of the first norm, then of the second, ... (B, 2M, 1, d).
+    """
+
+    modulation: Modulators | None
 
     def post_init(self):
-        self._modulated_names = [
-            name for name, module in self.named_modules() if isinstance(module, ModulatedLayerNorm)
-        ]
+        names = [name for name, module in self.named_modules() if isinstance(module, ModulatedLayerNorm)]
+        sizes = (self.config.hidden_size, self.config.num_emotions, self.config.modulation)
+        self.modulation = Modulators(names, *sizes) if names else None
         super().post_init()
 
     @property
     def is_modulated(self) -> bool:
-        return bool(self._modulated_names)
-
-    def modulation(self, emotion_weights: torch.Tensor) -> torch.Tensor:
-        """c (B, E) -> γ, β of the first modulated norm, then of the second, ... (B, 2M, 1, d)."""
-        norms = [self.get_submodule(name) for name in self._modulated_names]
-        return modulations(norms, emotion_weights.to(norms[0].scale_in))  # converted to its dtype and device
+        return self.modulation is not None
 
     def modulation_parts(
         self,
@@ -125,10 +125,9 @@ class TwoSides(_Model):
         """ValueError unless an adapter trains and saves the new weights; by default PEFT does neither for this task."""
         sides = {"encoder": self.get_encoder(), "decoder": self.get_decoder()}
         unmoved = {
-            f"{side}.{norm}"
+            f"{side}.modulation"
             for side, stack in sides.items()
-            for norm in stack._modulated_names
-            if stack.get_submodule(norm).ignores_emotions()
+            if stack.is_modulated and stack.modulation.ignores_emotions()
         }
         given = list(getattr(config, "modules_to_save", None) or ())
         new = {f".{parameter}." for parameter in self._new_weights | unmoved}
@@ -454,20 +453,19 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
         inherited = {name: value for name, value in inherited.items() if value is not None}
         config = config_class(**{**inherited, **given})
         with torch.device("meta"):
-            places = set(cls(config).state_dict())
+            empty = cls(config)
+        places = empty.state_dict().keys()
+        modulated = {name for name, module in empty.named_modules() if isinstance(module, ModulatedLayerNorm)}
         state = {}
         for name, value in plain.state_dict().items():
             if name in info["missing_keys"]:
                 continue
             for place in cls._wrapped(name):
                 owner, _, part = place.rpartition(".")
-                if (
-                    place not in places and f"{owner}.scale_out" in places
-                ):  # the emotion replaces scale and shift of this norm
-                    place = f"{owner}.{'scale' if part == 'weight' else 'shift'}_out"
-                    state[place] = ModulatedLayerNorm.carrying(value)
-                elif place in places:
+                if place in places:
                     state[place] = value.clone()  # the sides share no memory
+                elif owner in modulated:  # the emotion replaces scale and shift of this norm
+                    state[f"{owner}.{'scale' if part == 'weight' else 'shift'}_out"] = carrying(value)
         model, report = cls.from_pretrained(
             None,
             config=config,

@@ -33,7 +33,8 @@ from .emotional_encoder_decoder import (
     ModulatedStack,
     positions_of,
 )
-from .modulated_layer_norm import ModulatedLayerNorm, normalise
+from .modulated_layer_norm import ModulatedLayerNorm, Modulators, normalise
+from .renamed_weights import RenamedWeights
 
 
 if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
@@ -52,7 +53,7 @@ class BertModLNOutput(nn.Module):
         self.dense = nn.Linear(in_features, size)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         if modulated:
-            self.LayerNorm = ModulatedLayerNorm(size, config.num_emotions, eps, config.modulation)
+            self.LayerNorm = ModulatedLayerNorm(size, eps, config.modulation)
         else:
             self.LayerNorm = nn.LayerNorm(size, eps=eps)
 
@@ -100,7 +101,7 @@ class BertModLNLayer(GradientCheckpointingLayer):
         past_key_values: EncoderDecoderCache | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> torch.Tensor:
-        """(B, T, d), (B, L, d), and γ, β (B, 1, d) of each modulated norm -> (B, T, d)."""
+        """(B, T, d), (B, L, d), and scale and shift (B, 1, d) of each modulated norm -> (B, T, d)."""
         hidden_states = self.attention(
             hidden_states,
             modulation,
@@ -122,23 +123,26 @@ class BertModLNLayer(GradientCheckpointingLayer):
         return self.output(self.intermediate(hidden_states), hidden_states, modulation, self.slots["output"])
 
 
-class BertModLNPreTrainedModel(BertPreTrainedModel):
+class BertModLNPreTrainedModel(RenamedWeights, BertPreTrainedModel):
     config: BertModLNConfig
     config_class = BertModLNConfig
     base_model_prefix = "model"
-    # No module here contains another, which PEFT would wrap twice. `transform.dense` is the head's; its bias always starts at 0.
-    modules_of_new_weights = ("LayerNorm", "crossattention.self", "crossattention.output.dense", "transform.dense")
+    modules_of_new_weights = ("modulation", "crossattention", "transform")  # the last is the head's
     _can_compile_fullgraph = True
-    # A side computes γ and β of all its norms at once: they stay on one device, and FSDP gathers them together.
-    _no_split_modules = ["BertModLNEncoder", "BertModLNDecoder"]
+    # The head too: Accelerate 1.15 raises an IndexError where it has to split it, for it shares weights with the embeddings.
+    _no_split_modules = ["BertEmbeddings", "BertModLNLayer", "BertOnlyMLMHead"]
+    _no_weight_decay_parameters = ("modulation.",)
+    _renamed_weights = Modulators.old_names(
+        f"layer.#.{name}.LayerNorm" for name in ("attention.output", "crossattention.output", "output")
+    )
     _skip_keys_device_placement = ["past_key_values"]
     _can_record_outputs: dict[str, Any] = {}
 
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
-        if isinstance(module, ModulatedLayerNorm):
-            module.reset_modulation(self.config.modulation_initializer_range)
+        if isinstance(module, Modulators):
+            module.reset(self.config.modulation_initializer_range)
 
 
 class BertModLNStack(ModulatedStack, BertModLNPreTrainedModel):
@@ -160,7 +164,7 @@ class BertModLNStack(ModulatedStack, BertModLNPreTrainedModel):
         self.embeddings.word_embeddings = value
 
     def run(self, hidden_states, encoder_hidden_states, modulation, **kwargs) -> torch.Tensor:
-        """(B, T, d), (B, L, d) or None, and the γ, β of all norms -> (B, T, d)."""
+        """(B, T, d), (B, L, d) or None, and scale and shift of all norms -> (B, T, d)."""
         own = 2 * sum(slot is not None for slot in self.layer[0].slots.values()) if len(self.layer) else 0
         for index, layer in enumerate(self.layer):
             parts = modulation[own * index : own * (index + 1)]
@@ -195,10 +199,9 @@ class BertModLNEncoder(BertModLNStack):
         """For the arguments see [`BertModLNModel`]."""
         batch_size, length = check_input(self.config, input_ids, inputs_embeds, attention_mask)
         modulation = self.modulation_parts(batch_size, emotion_ids, emotion_weights)
-        if inputs_embeds is None:
-            inputs_embeds = self.embeddings.word_embeddings(input_ids)
-        position_ids = positions_of(attention_mask, length, 0, inputs_embeds.device)
-        states = self.embeddings(position_ids=position_ids, inputs_embeds=inputs_embeds)
+        device = input_ids.device if inputs_embeds is None else inputs_embeds.device
+        position_ids = positions_of(attention_mask, length, 0, device)
+        states = self.embeddings(input_ids=input_ids, position_ids=position_ids, inputs_embeds=inputs_embeds)
         mask = create_bidirectional_mask(self.config, states, attention_mask)
         hidden_states = self.run(states, None, modulation, attention_mask=mask, **kwargs)
         return BaseModelOutput(last_hidden_state=hidden_states)
@@ -243,11 +246,10 @@ class BertModLNDecoder(BertModLNStack):
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         past = 0 if past_key_values is None else past_key_values.get_seq_length()
         check_length(past + length, self.config.max_position_embeddings)
-        if inputs_embeds is None:
-            inputs_embeds = self.embeddings.word_embeddings(input_ids)
         if position_ids is None:
-            position_ids = positions_of(attention_mask, length, past, inputs_embeds.device)
-        states = self.embeddings(position_ids=position_ids, inputs_embeds=inputs_embeds)
+            device = input_ids.device if inputs_embeds is None else inputs_embeds.device
+            position_ids = positions_of(attention_mask, length, past, device)
+        states = self.embeddings(input_ids=input_ids, position_ids=position_ids, inputs_embeds=inputs_embeds)
         mask = create_causal_mask(
             self.config,
             states,

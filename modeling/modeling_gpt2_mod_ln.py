@@ -26,7 +26,8 @@ from .emotional_encoder_decoder import (
     ModulatedStack,
     positions_of,
 )
-from .modulated_layer_norm import ModulatedLayerNorm, normalise
+from .modulated_layer_norm import ModulatedLayerNorm, Modulators, normalise
+from .renamed_weights import RenamedWeights
 
 
 if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
@@ -35,9 +36,7 @@ if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are i
 
 def layer_norm(config: GPT2ModLNConfig, modulated: bool) -> nn.LayerNorm:
     if modulated:
-        return ModulatedLayerNorm(
-            config.hidden_size, config.num_emotions, config.layer_norm_epsilon, config.modulation
-        )
+        return ModulatedLayerNorm(config.hidden_size, config.layer_norm_epsilon, config.modulation)
     return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_epsilon)
 
 
@@ -69,7 +68,7 @@ class GPT2ModLNBlock(GradientCheckpointingLayer):
         past_key_values: EncoderDecoderCache | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> torch.Tensor:
-        """(B, T, d), (B, L, d), and γ, β (B, 1, d) of each modulated norm -> (B, T, d)."""
+        """(B, T, d), (B, L, d), and scale and shift (B, 1, d) of each modulated norm -> (B, T, d)."""
         states = normalise(self.ln_1, hidden_states, modulation, self.slots["ln_1"])
         hidden_states = (
             hidden_states
@@ -91,20 +90,21 @@ class GPT2ModLNBlock(GradientCheckpointingLayer):
         return hidden_states + self.mlp(states)
 
 
-class GPT2ModLNPreTrainedModel(GPT2PreTrainedModel):
+class GPT2ModLNPreTrainedModel(RenamedWeights, GPT2PreTrainedModel):
     config: GPT2ModLNConfig
     config_class = GPT2ModLNConfig
     base_model_prefix = "model"
-    modules_of_new_weights = ("ln_1", "ln_cross_attn", "ln_2", "ln_f", "crossattention")
-    # A side computes γ and β of all its norms at once: they stay on one device, and FSDP gathers them together.
-    _no_split_modules = ["GPT2ModLNEncoder", "GPT2ModLNDecoder"]
+    modules_of_new_weights = ("modulation", "ln_cross_attn", "crossattention")
+    _no_split_modules = ["GPT2ModLNBlock"]
+    _no_weight_decay_parameters = ("modulation.",)
+    _renamed_weights = Modulators.old_names(["h.#.ln_1", "h.#.ln_cross_attn", "h.#.ln_2", "ln_f"])
     _can_record_outputs: dict[str, Any] = {}
 
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
-        if isinstance(module, ModulatedLayerNorm):
-            module.reset_modulation(self.config.modulation_initializer_range)
+        if isinstance(module, Modulators):
+            module.reset(self.config.modulation_initializer_range)
 
 
 class GPT2ModLNStack(ModulatedStack, GPT2ModLNPreTrainedModel):
@@ -129,8 +129,8 @@ class GPT2ModLNStack(ModulatedStack, GPT2ModLNPreTrainedModel):
         self.wte = value
 
     def run(self, inputs_embeds, position_ids, encoder_hidden_states, modulation, **kwargs) -> torch.Tensor:
-        """(B, T, d), (B or 1, T), (B, L, d) or None, and the γ, β of all norms -> (B, T, d)."""
-        hidden_states = self.drop(inputs_embeds + self.wpe(position_ids))
+        """(B, T, d), (B or 1, T), (B, L, d) or None, and scale and shift of all norms -> (B, T, d)."""
+        hidden_states = self.drop(inputs_embeds + self.wpe(position_ids).to(inputs_embeds.device))
         own = 2 * sum(slot is not None for slot in self.h[0].slots.values()) if len(self.h) else 0
         for index, block in enumerate(self.h):
             parts = modulation[own * index : own * (index + 1)]

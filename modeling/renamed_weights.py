@@ -19,7 +19,7 @@ class RenamedWeights(_Model):
     take old and new names, `save_pretrained` writes the old ones. So every version reads every checkpoint.
 
     `_renamed_weights` maps old names, or parts of names that begin after a dot, to new ones, e.g. {"label_attention.":
-    "score."}; "^" at the start of an old name means the beginning of a name in the base model.
+    "score."}; "^" at the start of an old name means the beginning of a name in the base model, "#" in both names a number.
     The mapping is not registered with transformers, which knows a model only by its class name: older code beside a checkpoint may
     have a class of the same name.
     """
@@ -33,7 +33,8 @@ class RenamedWeights(_Model):
             starts = [r"(?<!\w)"]
             if old.startswith("^"):
                 starts = [r"(?<![\w.])", rf"(?<=^{cls.base_model_prefix}\.)"]
-            patterns |= {start + re.escape(old.removeprefix("^")): start + re.escape(new) for start in starts}
+            old, new = (re.escape(name).replace(r"\#", r"(\d+)") for name in (old.removeprefix("^"), new))
+            patterns |= {start + old: start + new for start in starts}
         return patterns
 
     @classmethod
@@ -56,9 +57,10 @@ class RenamedWeights(_Model):
 
     def _load_from_state_dict(self, state_dict, prefix, *args):
         # Needed because the Trainer loads the best and the last checkpoint by `load_state_dict`.
+        renamings = self._renamings()
         for name in [name for name in state_dict if name.startswith(prefix)]:
             renamed = name.removeprefix(prefix)
-            for renaming in self._renamings():
+            for renaming in renamings:
                 renamed, _ = renaming.rename_source_key(renamed)
             state_dict[prefix + renamed] = state_dict.pop(name)
         super()._load_from_state_dict(state_dict, prefix, *args)

@@ -29,6 +29,7 @@ from hf_emotion.modeling import (
     LabelAwareConfig,
     LabelAwareForSequenceClassification,
     LabelAwareModel,
+    ModulatedLayerNorm,
     QACGBertConfig,
     QACGBertForSequenceClassification,
     QACGBertModel,
@@ -586,23 +587,39 @@ def reply_inputs(batch: int, length: int, seed: int, mixtures: bool = False) -> 
     return {**inputs, "labels": labels.masked_fill(mask == 0, -100)}
 
 
+def modulators_of(model: nn.Module) -> dict[str, str]:
+    """The weights of the modulators, and their names in checkpoints: inside the norms."""
+    names = {}
+    for norm, module in model.named_modules():
+        if isinstance(module, ModulatedLayerNorm):
+            base, side, place = norm.split(".", maxsplit=2)
+            for part in ("scale_in", "scale_out", "shift_in", "shift_bias", "shift_out"):
+                names[f"{base}.{side}.modulation.{place.replace('.', '_')}_{part}"] = f"{norm}.{part}"
+    return names
+
+
 def mod_ln_case(id: str, family: str, mixtures: bool = False, **config) -> ModelCase:
     gpt2 = family == "gpt2"
+    config_class = GPT2ModLNConfig if gpt2 else BertModLNConfig
+    model_class = GPT2ModLNForConditionalGeneration if gpt2 else BertModLNForConditionalGeneration
+    config = {**(TINY_GPT2 | GPT2_TOKENS if gpt2 else TINY_BERT | BERT_TOKENS), **MOD_LN, **config}
+    modulators = modulators_of(model_class(config_class(**config)))
     return ModelCase(
         id=id,
-        config_class=GPT2ModLNConfig if gpt2 else BertModLNConfig,
-        model_class=GPT2ModLNForConditionalGeneration if gpt2 else BertModLNForConditionalGeneration,
+        config_class=config_class,
+        model_class=model_class,
         base_class=GPT2ModLNModel if gpt2 else BertModLNModel,
         auto_class=AutoModelForSeq2SeqLM,
-        config={**(TINY_GPT2 | GPT2_TOKENS if gpt2 else TINY_BERT | BERT_TOKENS), **MOD_LN, **config},
+        config=config,
         make_inputs=partial(reply_inputs, mixtures=mixtures),
         plain_class=None,
         plain_config=None,
         new_weights=frozenset(),
         starts={},
         unused_weights=frozenset(),
-        no_decay=frozenset(),
-        peft_modules_to_save=("ln_2", "ln_f") if gpt2 else ("LayerNorm",),
+        no_decay=frozenset(modulators),
+        peft_modules_to_save=("modulation",),
+        old_names=modulators,
         base_outputs=("last_hidden_state", "encoder_last_hidden_state"),
         head_outputs=("loss", "logits", "encoder_last_hidden_state"),
         task="emotional-response",
@@ -978,7 +995,6 @@ NO_PIPELINE: dict[str, str] = {
     id: "its vectors come from elsewhere" for id in DIALOGUE_CASES if BY_ID[id].config.get("utterance_encoder") is None
 }
 NO_OFFLOAD: dict[str, str] = {
-    **dict.fromkeys(MOD_LN_CASES, "a side reads the weights of all its norms at once"),
     "any-deberta": "DeBERTa of transformers reads the weights of its relative positions itself",
 }
 NO_GENERATION: dict[str, str] = {case.id: "classifies" for case in CASES if case.id not in MOD_LN_CASES}
