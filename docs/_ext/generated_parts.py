@@ -200,7 +200,7 @@ def dependability(name: str) -> str:
 def _shown(value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list):
+    if isinstance(value, list | dict):
         return ", ".join(map(str, value)) or "none"
     return f"{value:,}" if isinstance(value, (int, float)) else str(value)
 

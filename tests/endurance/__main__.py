@@ -29,6 +29,7 @@ FULL = (
     "bulk --rows 1000000 --kills 10",
     "bulk --rows 100000 --kills 3 --processes 2",
     "soak --minutes 10 --threads 16",
+    "service --minutes 10",
     "fuzz --cases 5000",
 )
 SMALL = (
@@ -36,6 +37,7 @@ SMALL = (
     "bulk --rows 20000 --kills 3",
     "bulk --rows 20000 --kills 1 --processes 2",
     "soak --minutes 1 --threads 8",
+    "service --minutes 0.3",
     "fuzz --cases 100",
 )
 
