@@ -20,9 +20,7 @@ def fold(
     ],
     emotion: Annotated[
         str,
-        typer.Option(
-            "--emotion", "-e", help="Name or emoji of an emotion, or a mixture, e.g. joy=0.7,surprise=0.3."
-        ),
+        typer.Option("--emotion", "-e", help="Name or emoji of an emotion, or a mixture, e.g. joy=0.7,surprise=0.3."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="New or empty folder.")],
     intensity: Annotated[

@@ -18,7 +18,6 @@ from ...modeling.pipeline_emotional_response import (
     emotion_vector,
     encode_contexts,
     pad_contexts,
-    reads_emotion,
 )
 from ...runtime.base_models import hub_id
 from ...runtime.loading import read_model
@@ -134,11 +133,12 @@ def _card(
         f'reply = pipeline("text-generation", model="{MODEL}")\n'
         "print(reply(messages, max_new_tokens=40))"
     )
-    source = base or f"a {config.text_config.model_type} model"
+    kind = config.text_config.model_type
+    source = f"`{base}`" if base else f"A {kind} model"
     what = (
-        f"`{source}` that replies in one emotion: {plain(of)}{f' with the intensity {intensity:g}' if intensity != 1 else ''}. The "
+        f"{source} that replies in one emotion: {plain(of)}{f' with the intensity {intensity:g}' if intensity != 1 else ''}. The "
         f"norms of `{plain(Path(checkpoint).name)}`, a model of hf-emotion, follow the emotion; here the scale of this one is "
-        f"multiplied into their weights. It is an ordinary {config.text_config.model_type} checkpoint and needs no further code."
+        f"multiplied into their weights. It is an ordinary {kind} checkpoint and needs no further code."
     )
     blocks = [f"---\n{data.to_yaml()}\n---", f"# {plain(name)}", what]
     blocks += ["## Use", code(f"from transformers import pipeline\n\n{example}")]
@@ -154,7 +154,7 @@ KEPT = ("Training", "Limits", "Citation")
 def _own_card(checkpoint: str | Path) -> tuple[Mapping[str, Any] | None, dict[str, str]]:
     """The metadata of the card of a run, and its sections; nothing if there is no card."""
     try:
-        card = ModelCard.load(checkpoint if (folder := Path(checkpoint)).is_dir() is False else folder / "README.md")
+        card = ModelCard.load(Path(checkpoint) / "README.md" if Path(checkpoint).is_dir() else str(checkpoint))
     except (OSError, ValueError):
         return None, {}
     parts = re.split(r"^## (.+)\n", card.text, flags=re.M)

@@ -1545,6 +1545,7 @@ class TestRecipes:
         "gpt2_vanilla",
         "judge_a",
         "judge_b",
+        "smollm2_modulated",
     )
     CONFIGS = {
         "bert_mod_ln": {"modulation": "replace"},
