@@ -39,7 +39,7 @@ from ..reports.card import write_collection_card
 from ..tasks import task_of_pipeline
 from ..tasks.base import OWN_TERMS
 from ..tasks.cards import MODEL, best_run
-from .without_base import BASE, base_of, base_to_publish, place_base, write_merged
+from .without_base import complete, place_bases, with_base
 
 
 # Only these files leave the machine, and the code that config.json names: no logs, training arguments, optimizers, predictions or
@@ -113,12 +113,7 @@ def files_in(folder: Path) -> list[str]:
 
 
 def stage(run: Path, folder: Path, repo_id: str, merge: bool = False, base_model: str | None = None) -> None:
-    """
-    Copy the files of a run to publish into a new folder; its card calls the model `repo_id`.
-
-    Args:
-        merge, base_model: see `push`.
-    """
+    """Copy the files of a run to publish into a new folder; its card calls the model `repo_id`. `merge`, `base_model`: see `push`."""
     report = _report_of(run)
     if not (run / "README.md").is_file():
         raise ValueError(f"{run} has no model card: a finished run has a README.md.")
@@ -128,21 +123,12 @@ def stage(run: Path, folder: Path, repo_id: str, merge: bool = False, base_model
             shutil.copyfile(_inside(run, name), folder / name)
     for name, source in _models(run, report).items():
         (folder / name).mkdir(exist_ok=True)
-        base = base_to_publish(source, merge, base_model)
         for file in _model_files(source):
-            if not (merge and matches(file, WEIGHT_FILES)):
-                shutil.copyfile(_inside(run, source.relative_to(run) / file), folder / name / file)
-        if merge:
-            write_merged(source, folder / name)
-        elif base_model is not None:
-            write_json(folder / name / "config.json", {**_read_json(source / "config.json"), **base})
+            shutil.copyfile(_inside(run, source.relative_to(run) / file), folder / name / file)
+        complete(folder / name, WEIGHT_FILES, merge, base_model)
     write_json(folder / "metrics.json", _without_folders(report))
     text = (folder / "README.md").read_text(encoding="utf-8").replace(MODEL, repo_id)
-    if not merge and base[BASE] is not None:
-        card = ModelCard(text)
-        card.data.base_model, card.data.base_model_relation = base[BASE], "adapter"
-        text = str(card)
-    write_text(folder / "README.md", text)
+    write_text(folder / "README.md", with_base(text, folder))
 
 
 def _inside(run: Path, name: str | Path) -> Path:
@@ -284,10 +270,7 @@ def check(folders: Iterable[tuple[Path, str]], trust_remote_code: bool = False) 
         # No network, no token, and a cache with nothing but the base models that folders name: the folder must suffice.
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
         environment |= {"HF_HOME": home, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-        for folder, _ in folders:
-            for config in folder.rglob("config.json"):
-                if base_of(config.parent) is not None:
-                    place_base(config.parent, Path(home) / "hub")
+        place_bases([folder for folder, _ in folders], Path(home) / "hub")
         jobs = json.dumps([[str(folder.resolve()), name] for folder, name in folders])
         command = [sys.executable, "-P", str(Path(__file__).with_name("load_check.py")), jobs]
         done = subprocess.run(command, cwd=home, env=environment, capture_output=True, encoding="utf-8")

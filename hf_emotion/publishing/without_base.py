@@ -6,18 +6,19 @@ weights, and `base_model_revision` its commit.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from huggingface_hub import snapshot_download
+from huggingface_hub import ModelCard, snapshot_download
 from huggingface_hub.utils import validate_repo_id
 from safetensors import safe_open
 
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
+from ..io.files import write_json
 from ..runtime.base_models import hub_id
 from ..runtime.loading import auto_class_of, read_config, read_model
 
@@ -26,67 +27,80 @@ BASE, REVISION = "base_model_name_or_path", "base_model_revision"
 FILES = ("*.json", "*.safetensors")  # of a base model, without the same weights in other formats
 
 
-def base_of(checkpoint: Path) -> str | None:
-    """The base model that a checkpoint lacks; None if it is whole."""
-    return json.loads((checkpoint / "config.json").read_text(encoding="utf-8")).get(BASE)
-
-
-def base_to_publish(checkpoint: Path, merge: bool, base_model: str | None) -> dict[str, Any]:
+def complete(checkpoint: Path, weight_files: Sequence[str], merge: bool, base_model: str | None) -> None:
     """
-    The entries of config.json that name the base model for others.
+    Make a copy of a checkpoint fit for others.
 
     Args:
-        merge: the base model's weights are published, too.
-        base_model: the Hub id of the base model.
+        checkpoint: the folder, which is changed.
+        weight_files: patterns of the names of files with weights.
+        merge: write all weights into it.
+        base_model: the Hub id that config.json shall name.
 
     Raises:
         ValueError: the base model is a folder of this machine; the checkpoint is whole; `base_model` has other weights.
     """
-    config = read_config(checkpoint)
-    base, revision = getattr(config, BASE, None), getattr(config, REVISION, None)
+    config = _config(checkpoint)
+    base = config.get(BASE)
+    if not isinstance(base, str | None):
+        raise ValueError(f"`{BASE}` in config.json must be a Hub id, got {base!r}: take the file of the finished run.")
     if merge and base_model is not None:
         raise ValueError(
             "--merge publishes the base model's weights, and --base-model says where others find them: leave out one."
         )
-    if base is None and (merge or base_model is not None):
-        option = "--merge" if merge else "--base-model"
-        raise ValueError(f"{checkpoint} holds all weights of its model and needs no base model: leave out {option}.")
-    if merge or base is None:
-        return {BASE: None, REVISION: None}
-    if base_model is not None:
+    if base is None:
+        if merge or base_model is not None:
+            option = "--merge" if merge else "--base-model"
+            raise ValueError(f"the run holds all weights of its model and needs no base model: leave out {option}.")
+    elif merge:
+        model = read_model(getattr(transformers, auto_class_of(read_config(checkpoint), "AutoModel")), checkpoint)
+        for pattern in weight_files:
+            for path in checkpoint.glob(pattern):
+                path.unlink()
+        setattr(model.config, BASE, None)
+        setattr(model.config, REVISION, None)
+        model.save_pretrained(checkpoint)
+    elif base_model is not None:
         validate_repo_id(base_model)
         if Path(base).is_dir():
             refuse_other_weights(base, base_model)
-        return {BASE: base_model, REVISION: None}
-    if hub_id(base) is None:
+        write_json(checkpoint / "config.json", {**config, BASE: base_model, REVISION: None})
+    elif hub_id(base) is None:
         raise ValueError(
-            f"{checkpoint} holds only what is new over its base model, and that is a folder of this machine, {base}: publish all "
-            "weights with --merge, or name the same model on the Hub with --base-model OWNER/NAME."
+            f"the run holds only what is new over its base model, and that is a folder of this machine, {base}: `push` publishes all "
+            "weights with --merge, or names the same model on the Hub with --base-model OWNER/NAME."
         )
-    return {BASE: base, REVISION: revision}
 
 
-def write_merged(checkpoint: Path, folder: Path) -> None:
-    """Write a checkpoint with all weights, those of its base model too: configuration, weights and code."""
-    auto_class = getattr(transformers, auto_class_of(read_config(checkpoint), "AutoModel"))
-    model = read_model(auto_class, checkpoint)
-    setattr(model.config, BASE, None)
-    setattr(model.config, REVISION, None)
-    model.save_pretrained(folder)
+def with_base(card: str, folder: Path) -> str:
+    """The card of a folder, which names the base model that the checkpoint lacks in its metadata."""
+    base = _config(folder).get(BASE)
+    if base is None:
+        return card
+    changed = ModelCard(card)
+    changed.data.base_model, changed.data.base_model_relation = base, "adapter"
+    return str(changed)
 
 
-def place_base(checkpoint: Path, cache: Path) -> None:
+def place_bases(folders: Sequence[Path], cache: Path) -> None:
     """
-    Put the base model of a checkpoint, from the Hub or this machine's cache of it, into another cache.
+    Put the base models that checkpoints lack, from the Hub or this machine's cache of it, into another cache.
 
     Raises:
-        ValueError: it is not found.
+        ValueError: one is not found.
     """
-    config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
-    repository = _downloaded(config[BASE], config.get(REVISION)).parents[1]
-    cache.mkdir(exist_ok=True)
-    if not (cache / repository.name).exists():
-        os.symlink(repository, cache / repository.name, target_is_directory=True)
+    for path in (path for folder in folders for path in folder.rglob("config.json")):
+        config = _config(path.parent)
+        if config.get(BASE) is not None:
+            repository = _downloaded(config[BASE], config.get(REVISION)).parents[1]
+            cache.mkdir(exist_ok=True)
+            if not (cache / repository.name).exists():
+                os.symlink(repository, cache / repository.name, target_is_directory=True)
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"  # a run of one model for each target and aspect has none at its top
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def refuse_other_weights(folder: str, base_model: str) -> None:
@@ -125,4 +139,4 @@ def _tensor(path: Path, name: str) -> torch.Tensor:
         return file.get_tensor(name)
 
 
-__all__ = ["BASE", "base_of", "base_to_publish", "place_base", "write_merged"]
+__all__ = ["complete", "place_bases", "with_base"]
