@@ -68,7 +68,7 @@ def fold(checkpoint: str | Path, emotion: Emotion, output: str | Path, intensity
     try:
         folded = model.fold(torch.tensor(weights))
     except ValueError as error:
-        raise ValueError(f"{checkpoint}: {error}") from error
+        raise ValueError(f"{checkpoint}: {error} In a recipe: `model_config: {{shift: false}}`.") from error
     with creating(output) as folder:
         folded.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
