@@ -361,10 +361,9 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
 
     def save_pretrained(self, *args, **kwargs):
         """As in every model of transformers; the language model's weights are left out if the configuration names their checkpoint."""
-        if self.config.base_model_name_or_path is not None and any(
-            parameter.requires_grad for parameter in self.language_model.parameters()
-        ):
-            self.config.base_model_name_or_path = self.config.base_model_revision = None  # they may have changed
+        changed = any(parameter.requires_grad for parameter in self.language_model.parameters())
+        if changed or not self.is_modulated:  # a checkpoint must hold weights
+            self.config.base_model_name_or_path = self.config.base_model_revision = None
         own = self.config.base_model_name_or_path is not None
         self._keys_to_ignore_on_save = (
             {f"language_model.{name}" for name in self.language_model.state_dict()} if own else set()

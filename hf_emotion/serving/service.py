@@ -22,7 +22,7 @@ try:
     from starlette.exceptions import HTTPException
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("the service needs fastapi: pip install 'hf-emotion[serve]'") from error
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from .. import __version__
 from ..inference import load_predictor
@@ -107,7 +107,10 @@ class TextEmbeddingsRequest(BaseModel):
     truncate: bool | None = Field(
         None, description="Cut long texts at the model's length. Default: they are read whole, in windows."
     )
-    truncation_direction: Literal["right", "Right"] = "right"
+    # "right" is understood too; in the schema one spelling, because generated clients make a name of each
+    truncation_direction: Annotated[
+        Literal["Right"], BeforeValidator(lambda side: "Right" if side == "right" else side)
+    ] = "Right"
 
 
 class InferenceParameters(BaseModel):
