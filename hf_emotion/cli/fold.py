@@ -34,5 +34,6 @@ def fold(
     report = fold_emotion(checkpoint, emotion_or_mixture(emotion), output, intensity)
     print(
         f"folded to {output}: a {report['model_type']} checkpoint in float32. Its logits differ by at most "
-        f"{report['max_logit_difference']:.2g} from those of {checkpoint} over {report['tokens']} tokens."
+        f"{report['max_logit_difference']:.2g} from those of {checkpoint}, which reach {report['largest_logit']:.0f}, over "
+        f"{report['tokens']} tokens."
     )
