@@ -62,9 +62,10 @@ def complete(checkpoint: Path, weight_files: Sequence[str], merge: bool, base_mo
         model.save_pretrained(checkpoint)
     elif base_model is not None:
         validate_repo_id(base_model)
+        found = _downloaded(base_model, None)
         if Path(base).is_dir():
-            refuse_other_weights(base, base_model)
-        write_json(checkpoint / "config.json", {**config, BASE: base_model, REVISION: None})
+            _refuse_other_weights(Path(base), base_model, found)
+        write_json(checkpoint / "config.json", {**config, BASE: base_model, REVISION: found.name})
     elif hub_id(base) is None:
         raise ValueError(
             f"the run holds only what is new over its base model, and that is a folder of this machine, {base}: `push` publishes all "
@@ -103,9 +104,9 @@ def _config(folder: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def refuse_other_weights(folder: str, base_model: str) -> None:
-    """ValueError unless a model on the Hub has the weights of a folder, in whatever dtype."""
-    own, theirs = _tensors(Path(folder)), _tensors(_downloaded(base_model, None))
+def _refuse_other_weights(folder: Path, base_model: str, found: Path) -> None:
+    """ValueError unless a model of the Hub, which lies in `found`, has the weights of a folder, in whatever dtype."""
+    own, theirs = _tensors(folder), _tensors(found)
     if own.keys() != theirs.keys() or not all(
         torch.equal(_tensor(path, name).float(), _tensor(theirs[name], name).float()) for name, path in own.items()
     ):
@@ -116,6 +117,7 @@ def refuse_other_weights(folder: str, base_model: str) -> None:
 
 
 def _downloaded(base_model: str, revision: str | None) -> Path:
+    """The folder with a model of the Hub, in this machine's cache; its name is the commit."""
     try:
         return Path(snapshot_download(base_model, revision=revision, allow_patterns=FILES))
     except (OSError, ValueError) as error:

@@ -213,7 +213,8 @@ class TestPublish:
             stage(run, tmp_path / name, f"me/{name}", **options)
         check([(tmp_path / name, f"me/{name}") for name in folders])
         small, whole = (tmp_path / name for name in folders)
-        assert json.loads((small / "config.json").read_text())["base_model_name_or_path"] == HUB_ID
+        config = json.loads((small / "config.json").read_text())
+        assert (config["base_model_name_or_path"], config["base_model_revision"]) == (HUB_ID, cached.name)
         assert ModelCard.load(small / "README.md").data.base_model == HUB_ID
         assert json.loads((whole / "config.json").read_text())["base_model_name_or_path"] is None
         assert {path.name for path in small.glob("*.py")} == {path.name for path in whole.glob("*.py")}
