@@ -163,7 +163,11 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
             logits_to_keep=logits_to_keep,
             **kwargs,
         )
-        if emotion_modulation is not None and not torch.compiler.is_compiling() and not _layers(self.language_model)[-1].reached:
+        if (
+            emotion_modulation is not None
+            and not torch.compiler.is_compiling()
+            and not _layers(self.language_model)[-1].reached
+        ):
             raise ValueError(
                 f"a {self.config.text_config.model_type!r} model does not hand its arguments to its layers, so the emotion does not "
                 "reach them: take a Llama-like model."
@@ -289,13 +293,17 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
             OSError: no such checkpoint.
             ValueError: the model is an encoder-decoder, needs its own code, or its layers are not found.
         """
-        fields = {name: arguments.pop(name) for name in list(arguments) if name in cls.config_class.__dataclass_fields__}
+        fields = {
+            name: arguments.pop(name) for name in list(arguments) if name in cls.config_class.__dataclass_fields__
+        }
         loaded = AutoModelForCausalLM.from_pretrained(
             language_model, dtype=dtype, trust_remote_code=False, **arguments
         )
         if fields.get("freeze_language_model", True):
             local = os.path.isdir(language_model)
-            fields.setdefault("base_model_name_or_path", os.path.abspath(language_model) if local else str(language_model))
+            fields.setdefault(
+                "base_model_name_or_path", os.path.abspath(language_model) if local else str(language_model)
+            )
             fields.setdefault(
                 "base_model_revision", arguments.get("revision") or getattr(loaded.config, "_commit_hash", None)
             )
@@ -311,7 +319,9 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
             config.modulated_norms = norms_of(_layers(language_model)[0])
         model = cls(config, with_language_model=False)
         model.adopt(language_model)
-        with init.no_init_weights():  # the weights are set; the rest of what a model with this language model knows of itself
+        with (
+            init.no_init_weights()
+        ):  # the weights are set; the rest of what a model with this language model knows of itself
             model.post_init()
         return model
 
@@ -322,7 +332,11 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
         checkpoint that its configuration names.
         """
         if config is None and pretrained_model_name_or_path is not None:
-            fields = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.config_class.__dataclass_fields__ and name != "dtype"}
+            fields = {
+                name: kwargs.pop(name)
+                for name in list(kwargs)
+                if name in cls.config_class.__dataclass_fields__ and name != "dtype"
+            }
             hub = {name: kwargs[name] for name in (*_HUB, "revision", "subfolder") if name in kwargs}
             config = cls.config_class.from_pretrained(pretrained_model_name_or_path, **hub, **fields)
         if config is None or config.base_model_name_or_path is None or kwargs.get("state_dict") is not None:

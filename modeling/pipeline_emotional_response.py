@@ -31,7 +31,9 @@ def around_context(tokenizer, config, emotion_id: int | None = None) -> tuple[li
         emotion_id: only for a model that reads the emotion as a token or in words.
     """
     if reads_emotion(config) and emotion_id is None:
-        raise ValueError("`emotion_ids` must have one id for each context: the model reads the emotion as a token or in words.")
+        raise ValueError(
+            "`emotion_ids` must have one id for each context: the model reads the emotion as a token or in words."
+        )
     if config.is_encoder_decoder:
         start = [] if config.context_start_token_id is None else [config.context_start_token_id]
         emotion = [config.emotion_token_ids[emotion_id]] if reads_emotion(config) else []
@@ -69,7 +71,9 @@ def encode_contexts(
     limit = min(max_length or config.max_position_embeddings, config.max_position_embeddings)
     emotions: Sequence[int | None] = [None] * len(contexts) if emotion_ids is None else emotion_ids
     if len(emotions) != len(contexts):
-        raise ValueError(f"`emotion_ids` must have one id for each of the {len(contexts)} contexts, got {len(emotions)}.")
+        raise ValueError(
+            f"`emotion_ids` must have one id for each of the {len(contexts)} contexts, got {len(emotions)}."
+        )
     if not contexts:  # tokenizers fail on an empty list
         return []
     around = {emotion: around_context(tokenizer, config, emotion) for emotion in set(emotions)}
@@ -77,9 +81,7 @@ def encode_contexts(
     if room < 1:
         raise ValueError(f"`max_length` must leave room for the text, got {max_length}: at least {limit - room + 1}.")
     encoded = tokenizer(list(contexts), add_special_tokens=False, truncation=True, max_length=room)["input_ids"]
-    return [
-        [*around[emotion][0], *ids, *around[emotion][1]] for emotion, ids in zip(emotions, encoded, strict=True)
-    ]
+    return [[*around[emotion][0], *ids, *around[emotion][1]] for emotion, ids in zip(emotions, encoded, strict=True)]
 
 
 def pad_contexts(rows: Sequence[Sequence[int]], config) -> dict[str, torch.Tensor]:
