@@ -63,8 +63,8 @@ def fold(checkpoint: str | Path, emotion: Emotion, output: str | Path, intensity
             "a language model (recipe quickstart_replies)."
         )
     weights = [intensity * weight for weight in emotion_vector(emotion, model.config)]
-    ids = emotion_ids_of([weights], model.config)
-    told = None if ids is None else model.config.emotion_prompt.format(emotion=generator.emotions[ids[0]])
+    ids, prompt = emotion_ids_of([weights], model.config), model.config.emotion_prompt
+    told = None if ids is None or prompt is None else prompt.format(emotion=generator.emotions[ids[0]])
     try:
         folded = model.fold(torch.tensor(weights))
     except ValueError as error:
