@@ -23,6 +23,8 @@ _HOMES = {
     "DialogueEmotionPipeline": ".modeling",
     "DialoguePredictor": ".tasks.dialogue_emotion.predictor",
     "EmotionClassificationPipeline": ".modeling",
+    "EmotionModulatedConfig": ".modeling",
+    "EmotionModulatedForCausalLM": ".modeling",
     "EmotionalResponsePipeline": ".modeling",
     "GPT2ModLNConfig": ".modeling",
     "GPT2ModLNForConditionalGeneration": ".modeling",
@@ -49,6 +51,7 @@ _HOMES = {
     "TargetedSentimentPipeline": ".modeling",
     "explain": ".inference.explain",
     "faithfulness": ".study.faithfulness",
+    "fold": ".tasks.emotional_response.folding",
     "load_dataset_for": ".tasks.loading",
     "load_recipe": ".training.recipe_checks",
     "train": ".runs.train",
@@ -74,6 +77,8 @@ if TYPE_CHECKING:
         DialogueEmotionPipeline,
         EmotionalResponsePipeline,
         EmotionClassificationPipeline,
+        EmotionModulatedConfig,
+        EmotionModulatedForCausalLM,
         GPT2ModLNConfig,
         GPT2ModLNForConditionalGeneration,
         GPT2ModLNModel,
@@ -99,6 +104,7 @@ if TYPE_CHECKING:
     from .study.faithfulness import faithfulness  # noqa: F401
     from .tasks.dialogue_emotion.predictor import DialoguePredictor  # noqa: F401
     from .tasks.emotion_classification.predictor import Predictor  # noqa: F401
+    from .tasks.emotional_response.folding import fold  # noqa: F401
     from .tasks.emotional_response.onnx_replies import OnnxReplyGenerator  # noqa: F401
     from .tasks.emotional_response.predictor import ReplyGenerator  # noqa: F401
     from .tasks.loading import load_dataset_for  # noqa: F401

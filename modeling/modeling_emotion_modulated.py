@@ -343,6 +343,8 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
             return super().from_pretrained(pretrained_model_name_or_path, *args, config=config, **kwargs)
         shared = {name: kwargs.pop(name) for name in _PLACES if name in kwargs}
         shared |= {name: kwargs[name] for name in _SHARED if name in kwargs}
+        if config.dtype is not None:
+            shared.setdefault("dtype", config.dtype)  # that of the training, which may be finer than the checkpoint's
         try:
             language_model = AutoModelForCausalLM.from_pretrained(
                 config.base_model_name_or_path, revision=config.base_model_revision, trust_remote_code=False, **shared

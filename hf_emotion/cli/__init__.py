@@ -19,6 +19,7 @@ from . import (
     explain,
     export,
     faithfulness,
+    fold,
     generate,
     human_eval,
     predict,
@@ -36,7 +37,7 @@ from . import (
 # The commands import everything heavier inside their functions: `--help` must not wait for torch.
 
 app = typer.Typer(
-    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, explain, serve, analyze, compare, convert, export, publish.",
+    help="Emotion and aspect-sentiment models: train, evaluate, predict, generate, explain, serve, analyze, compare, convert, export, fold, publish.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -78,6 +79,7 @@ for command in (  # in the order of `--help`
     release.release,
     convert.convert,
     export.export,
+    fold.fold,
 ):
     app.command()(command)
 app.add_typer(human_eval.app, name="human-eval")

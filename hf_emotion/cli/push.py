@@ -25,6 +25,16 @@ def push(
     handler: Annotated[
         bool, typer.Option("--handler", help="Also publish handler.py, with which Inference Endpoints answer.")
     ] = False,
+    merge: Annotated[
+        bool,
+        typer.Option(
+            "--merge", help="For a run that holds only what is new over its base model: publish all weights."
+        ),
+    ] = False,
+    base_model: Annotated[
+        str | None,
+        typer.Option(help="For such a run over a local folder: the Hub id of the same base model."),
+    ] = None,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Publish a run on the Hub: model, code, card, metrics and plots, after a check that they load without hf-emotion."""
@@ -34,6 +44,8 @@ def push(
         *(run, repo_id, private, revision, create_pr, tag, dry_run, space),
         trust_remote_code=trust_remote_code,
         handler=handler,
+        merge=merge,
+        base_model=base_model,
     )
     _print_sizes(done["files"])
     if space is not None:

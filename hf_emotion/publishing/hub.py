@@ -45,6 +45,8 @@ def push(
     api: HfApi | None = None,
     trust_remote_code: bool = False,
     handler: bool = False,
+    merge: bool = False,
+    base_model: str | None = None,
 ) -> dict[str, Any]:
     """
     Publish a finished run, or a folder that `release` built, as a model repository.
@@ -62,6 +64,8 @@ def push(
         trust_remote_code: run the code beside the weights and the example of the card in the check, though they are not
             hf-emotion's.
         handler: also publish `handler.py`, with which Inference Endpoints answer, and `requirements.txt`.
+        merge: for a run that holds only what is new over its base model: publish all weights.
+        base_model: for such a run over a local folder: the Hub id of the same base model.
 
     Returns:
         `files` (path in the repository -> bytes), and unless `dry_run`: `url` of the commit or pull request, `commit`, and
@@ -86,7 +90,7 @@ def push(
             repo_id = f"{_retrying(api.whoami, repo_id)['name']}/{repo_id}"
     with tempfile.TemporaryDirectory(prefix="hf-emotion-push-") as temporary:
         folder = Path(temporary) / PurePath(repo_id).name
-        stage(Path(run), folder, repo_id)
+        stage(Path(run), folder, repo_id, merge, base_model)
         check([(folder, repo_id)], trust_remote_code)
         if handler:
             write_handler(folder)

@@ -39,6 +39,7 @@ from ..reports.card import write_collection_card
 from ..tasks import task_of_pipeline
 from ..tasks.base import OWN_TERMS
 from ..tasks.cards import MODEL, best_run
+from .without_base import complete, place_bases, with_base
 
 
 # Only these files leave the machine, and the code that config.json names: no logs, training arguments, optimizers, predictions or
@@ -111,8 +112,8 @@ def files_in(folder: Path) -> list[str]:
 # What is published
 
 
-def stage(run: Path, folder: Path, repo_id: str) -> None:
-    """Copy the files of a run to publish into a new folder; its card calls the model `repo_id`."""
+def stage(run: Path, folder: Path, repo_id: str, merge: bool = False, base_model: str | None = None) -> None:
+    """Copy the files of a run to publish into a new folder; its card calls the model `repo_id`. `merge`, `base_model`: see `push`."""
     report = _report_of(run)
     if not (run / "README.md").is_file():
         raise ValueError(f"{run} has no model card: a finished run has a README.md.")
@@ -124,9 +125,10 @@ def stage(run: Path, folder: Path, repo_id: str) -> None:
         (folder / name).mkdir(exist_ok=True)
         for file in _model_files(source):
             shutil.copyfile(_inside(run, source.relative_to(run) / file), folder / name / file)
+        complete(folder / name, WEIGHT_FILES, merge, base_model)
     write_json(folder / "metrics.json", _without_folders(report))
-    text = (folder / "README.md").read_text(encoding="utf-8")
-    write_text(folder / "README.md", text.replace(MODEL, repo_id))
+    text = (folder / "README.md").read_text(encoding="utf-8").replace(MODEL, repo_id)
+    write_text(folder / "README.md", with_base(text, folder))
 
 
 def _inside(run: Path, name: str | Path) -> Path:
@@ -265,9 +267,10 @@ def check(folders: Iterable[tuple[Path, str]], trust_remote_code: bool = False) 
             _check_code(folder)
             _check_example(folder, model)
     with tempfile.TemporaryDirectory(prefix="hf-emotion-check-") as home:
-        # An empty cache, no network and no token: the folder must suffice.
+        # No network, no token, and a cache with nothing but the base models that folders name: the folder must suffice.
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
         environment |= {"HF_HOME": home, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+        place_bases([folder for folder, _ in folders], Path(home) / "hub")
         jobs = json.dumps([[str(folder.resolve()), name] for folder, name in folders])
         command = [sys.executable, "-P", str(Path(__file__).with_name("load_check.py")), jobs]
         done = subprocess.run(command, cwd=home, env=environment, capture_output=True, encoding="utf-8")

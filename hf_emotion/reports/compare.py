@@ -41,9 +41,14 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
 
     Raises:
         FileNotFoundError: a folder without metrics.json or predictions.parquet.
-        ValueError: the runs have different rows or labels; no such split.
+        ValueError: the runs have different rows or labels, or generate text; no such split.
     """
     reports = [read_report(Path(run)) for run in runs]
+    for run, report in zip(runs, reports, strict=True):
+        if not task_of_run(report).selects_labels:
+            raise ValueError(
+                f"{run} generates text and has no predictions of labels to compare: `hf-emotion evaluate {run}` measures a generator."
+            )
     notes = []
     lacking = [str(run) for run, report in zip(runs, reports, strict=True) if "test" not in report["summary"]]
     if split is None and lacking:

@@ -57,6 +57,12 @@ def resolve_base_model(name: str) -> str:
     return str(folder)
 
 
+def hub_id(name: str | None) -> str | None:
+    """The Hub id of a base model; None for a folder, whose path means nothing on other machines, and for none at all."""
+    name = HUB_IDS.get(name or "", name or "")
+    return name if name and not Path(name).is_absolute() and not Path(name).exists() else None
+
+
 def load_base_tokenizer(base_model: str, option: str = "--base-model ") -> PreTrainedTokenizerBase:
     """
     The tokenizer of a base model; an error says in plain words that the model cannot be found.

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..metrics import LOWER_IS_BETTER
 from ..recipes import SCRATCH, Recipe
-from ..runtime.base_models import HUB_IDS
+from ..runtime.base_models import hub_id
 from .base import Corpus
 
 
@@ -76,10 +76,10 @@ def languages_of(corpora: Iterable[Corpus]) -> str | list[str] | None:
 
 def base_names(recipe: Recipe) -> tuple[str | None, str]:
     """The base model's Hub id (None if it is not on the Hub), and its name for readers."""
-    base = HUB_IDS.get(recipe.base_model, recipe.base_model)
-    if Path(base).is_absolute() or Path(base).exists():  # a path on one's own disk means nothing to others
-        return None, Path(base).name
-    return (None if base == SCRATCH else base), base
+    if recipe.base_model == SCRATCH:
+        return None, SCRATCH
+    base = hub_id(recipe.base_model)
+    return base, base or Path(recipe.base_model).name
 
 
 def terms_of(recipe: Recipe, corpus: Corpus) -> str:

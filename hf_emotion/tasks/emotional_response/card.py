@@ -39,6 +39,9 @@ def card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[str, A
 
 
 def _about(recipe: Recipe) -> str:
+    base = base_names(recipe)[1]
+    if recipe.model_type == "emotion-modulated":
+        return " ".join([*_language_model(recipe, base), configuration(recipe)])
     fields: dict[str, Any] = {
         "modulate_encoder": True,
         "modulate_decoder": True,
@@ -54,5 +57,36 @@ def _about(recipe: Recipe) -> str:
         )
     if recipe.emotion_tokens:
         told = "The emotion is told by a special token in front of the context." + (f" {told}" if sides else "")
-    base = base_names(recipe)[1]
     return f"An encoder-decoder, both sides of which started as `{base}`; cross-attention is new. {told} {configuration(recipe)}"
+
+
+def _language_model(recipe: Recipe, base: str) -> list[str]:
+    fields: dict[str, Any] = {
+        "shift": True,
+        "emotion_prompt": None,
+        "freeze_language_model": True,
+        **recipe.model_config,
+    }
+    modulated = fields.get("modulated_norms") != []
+    what = [f"The decoder-only language model `{base}`"]
+    if recipe.adapter:
+        what[0] += ", with a LoRA adapter that is merged into its weights."
+    elif not fields["freeze_language_model"]:
+        what[0] += ", whose weights were trained further."
+    else:
+        what[0] += ", whose weights are unchanged: only the modulators of its norms were trained."
+    if modulated:
+        shift = fields["shift"]
+        what.append(
+            "The norms of its layers follow the emotion c: "
+            f"x̂ = (1 + Δγ(c)) · norm(x){' + Δβ(c)' if shift else ''}, where {'both modulations are' if shift else 'Δγ(c) is'} "
+            "W₂ SiLU(W₁ c) with weights of each norm's own (Liu et al. 2021, eqs. 2 and 3, without the bias). Without an emotion the model is "
+            "the language model itself."
+        )
+        if not shift:
+            what.append("`hf-emotion fold` writes it under one emotion as an ordinary checkpoint.")
+    if fields["emotion_prompt"]:
+        what.append(f"The emotion is told in words, by the system message “{plain(fields['emotion_prompt'])}”.")
+    if not modulated and not fields["emotion_prompt"]:
+        what.append("The model does not get the emotion as an input.")
+    return what

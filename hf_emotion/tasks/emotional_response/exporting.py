@@ -15,6 +15,7 @@ from transformers import DynamicCache, EncoderDecoderCache
 from ...io.progress import progress_bar
 from ...modeling.pipeline_emotional_response import encode_contexts, pad_contexts
 from ...runtime.graphs import write_graph
+from ...runtime.loading import read_config
 from ...runtime.onnx import DECODER, ENCODER
 from ..checkpoints import load_any
 from ..exporting import Exporter, least_and_most
@@ -45,6 +46,12 @@ class TorchReplies:
     """A generator and its tokenizer."""
 
     def __init__(self, checkpoint: str | Path):
+        config = read_config(checkpoint)
+        if not config.is_encoder_decoder:
+            raise ValueError(
+                f"{checkpoint} is a {config.model_type!r} model, a language model without an encoder, which is not exported here: write "
+                "an emotion as an ordinary checkpoint (hf-emotion fold), which any exporter of language models takes."
+            )
         self.model, self.tokenizer = load_any(checkpoint)
 
 

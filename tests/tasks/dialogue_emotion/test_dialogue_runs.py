@@ -1022,7 +1022,8 @@ class TestRecipes:
         corpora = ("meld", "emorynlp", "daily_dialog")
         expected = {f"{corpus}/{kind}" for corpus in corpora for kind in KINDS} | {"iemocap/bilstm_attention_pe"}
         found = {recipe_name(path) for path in packaged_recipes()}
-        assert {name for name in found if name.partition("/")[0] in (*corpora, "iemocap")} == expected
+        own = {name for name in found if name.partition("/")[0] in (*corpora, "iemocap")}
+        assert own - {"daily_dialog/smollm2_modulated"} == expected  # which writes replies
 
     @pytest.mark.parametrize("corpus", ["meld", "emorynlp", "daily_dialog", "iemocap"])
     def test_values(self, corpus):

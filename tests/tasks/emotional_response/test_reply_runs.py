@@ -1533,7 +1533,7 @@ class TestTrainCommand:
 
     def test_compare_says_that_there_is_nothing_to_compare(self, mod_run, argv):
         done = argv("compare", mod_run, mod_run)
-        assert done.code == 1 and "predictions.parquet" in done.err
+        assert done.code == 1 and "hf-emotion evaluate" in done.err
 
 
 class TestRecipes:
@@ -1545,6 +1545,7 @@ class TestRecipes:
         "gpt2_vanilla",
         "judge_a",
         "judge_b",
+        "smollm2_modulated",
     )
     CONFIGS = {
         "bert_mod_ln": {"modulation": "replace"},

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Language models with modulated norms: what a run folder holds, one emotion as an ordinary checkpoint, how they are published."""
+
+import json
+import shutil
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+import torch
+from huggingface_hub import ModelCard
+from model_cases import TINY_GPT2
+from safetensors import safe_open
+from toolkit_helpers import QUICK_ARGUMENTS, invoke, one_thread, write_csv
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+from hf_emotion import (
+    EmotionModulatedForCausalLM,
+    GPT2ModLNConfig,
+    GPT2ModLNForConditionalGeneration,
+    ReplyGenerator,
+    fold,
+    train,
+)
+from hf_emotion.publishing.export import export_onnx
+from hf_emotion.publishing.hub import push
+from hf_emotion.publishing.release import check, stage
+from hf_emotion.recipes import make_recipe
+from hf_emotion.tasks.language_modeling.building import train_tokenizer
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+CUES = {"joy": "yay , so happy", "anger": "that is so bad", "fear": "oh no , run"}
+CONTEXTS = [f"look at the {about}" for about in ("rain", "sun", "keys", "home")]
+TEMPLATE = (
+    "{% for message in messages %}<{{ message.role }}>{{ message.content }}<end>{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+HUB_ID = "me/tiny-llama"
+
+
+@pytest.fixture(autouse=True)
+def settings(own_verbosity):
+    with one_thread():
+        yield
+
+
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory) -> Path:
+    """A tiny Llama in bfloat16, with a chat template."""
+    folder = tmp_path_factory.mktemp("llama") / "tiny-llama"
+    tokenizer = train_tokenizer([*CUES.values(), *CONTEXTS], 300)
+    tokenizer.chat_template = TEMPLATE
+    end = tokenizer.eos_token_id
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=96, bos_token_id=end, eos_token_id=end, **sizes
+    )
+    torch.manual_seed(0)
+    LlamaForCausalLM(config).bfloat16().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def recipe_of(base: Path, **changes):
+    values = {"name": "tiny", "base_model": str(base), "dataset": "reply_files", "model_type": "emotion-modulated"}
+    values |= {"max_length": 48, "data_license": "CC-BY-4.0", "model_config": {"shift": False, "modulation_size": 4}}
+    arguments = {**QUICK_ARGUMENTS, "num_train_epochs": 1, "learning_rate": 5e-2}
+    return make_recipe({**values, "training_arguments": arguments, **changes})
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory, llama) -> Path:
+    """A finished run folder of modulators without a shift."""
+    data, output = tmp_path_factory.mktemp("pairs"), tmp_path_factory.mktemp("modulated") / "run"
+    rows = [[context, reply, emotion] for context in CONTEXTS for emotion, reply in CUES.items()]
+    for part in ("train", "dev", "test"):
+        write_csv(data / f"{part}.csv", ["context", "reply", "emotion"], rows)
+    with one_thread(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hf_emotion.reports.figures.write_plots", lambda *arguments: None)
+        train(recipe_of(llama), output, data_dir=data)
+    return output
+
+
+def logits_of(run: Path, emotion) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids of a chat with a system message, and the logits of a run for them."""
+    generator = ReplyGenerator(run)
+    weights = [emotion.get(name, 0.0) for name in generator.emotions]
+    messages = [{"role": "user", "content": CONTEXTS[0]}]
+    ids = generator.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt")
+    ids = ids if isinstance(ids, torch.Tensor) else ids["input_ids"]
+    with torch.no_grad():
+        return ids, generator.model(ids, emotion_weights=torch.tensor([weights])).logits
+
+
+class TestRun:
+    def test_it_holds_the_modulators_and_names_the_base(self, run, llama):
+        with safe_open(run / "model.safetensors", "pt") as file:
+            assert {name.partition(".")[0] for name in file.keys()} == {"emotion_modulation"}
+        assert json.loads((run / "config.json").read_text())["base_model_name_or_path"] == str(llama)
+
+    def test_the_language_model_has_the_dtype_of_the_training(self, run):
+        """The base is saved in bfloat16, and the modulators were trained over float32."""
+        model = ReplyGenerator(run).model
+        assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+    @pytest.mark.parametrize(
+        ("changes", "said", "unsaid"),
+        [
+            ({}, ["unchanged: only the modulators", "(1 + Δγ(c)) · norm(x),", "hf-emotion fold"], ["Δβ", "system"]),
+            ({"model_config": {}}, ["· norm(x) + Δβ(c),"], ["hf-emotion fold"]),
+            (
+                {"model_config": {"modulated_norms": [], "emotion_prompt": "Feel {emotion}."}, "adapter": {"r": 2}},
+                ["LoRA adapter", "“Feel {emotion}.”"],
+                ["Δγ", "unchanged"],
+            ),
+        ],
+    )
+    def test_card(self, llama, changes, said, unsaid):
+        from hf_emotion.tasks.emotional_response.card import _about
+
+        text = _about(recipe_of(llama, **changes))
+        assert "encoder" not in text and "`tiny-llama`" in text
+        assert [part for part in said if part not in text] == [] and [part for part in unsaid if part in text] == []
+
+    def test_no_onnx(self, run, tmp_path):
+        with pytest.raises(ValueError, match="hf-emotion fold"):
+            export_onnx(run, tmp_path / "onnx")
+
+
+class TestFold:
+    def test_an_ordinary_checkpoint(self, run, tmp_path):
+        mixture, output = {"joy": 1.4, "fear": 0.6}, tmp_path / "joy"
+        printed = invoke("fold", run, "-e", "joy=0.7,fear=0.3", "--intensity", 2, "-o", output)
+        assert str(output) in printed and not list(output.glob("*.py"))
+        model, tokenizer = AutoModelForCausalLM.from_pretrained(output), AutoTokenizer.from_pretrained(output)
+        assert type(model) is LlamaForCausalLM and tokenizer.chat_template == TEMPLATE
+        assert model.generation_config.top_k == ReplyGenerator(run).model.generation_config.top_k
+        ids, expected = logits_of(run, mixture)
+        with torch.no_grad():
+            found = model(ids).logits
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+        assert (found - logits_of(run, {"anger": 1.0})[1]).abs().max() > 1e-3
+        config = (output / "config.json").read_text()
+        assert str(run.parent) not in config and "auto_map" not in config
+
+    def test_card(self, run, tmp_path):
+        fold(run, "joy", tmp_path / "joy")
+        card = ModelCard.load(tmp_path / "joy" / "README.md")
+        assert card.data.license == "cc-by-4.0" and card.data.pipeline_tag == "text-generation"
+        assert "Corpora: reply_files (licence CC-BY-4.0" in card.text and "## Limits" in card.text
+        assert card.data.base_model is None and "/tiny-llama" not in card.text  # a local folder
+
+    def test_refusals(self, run, llama, tmp_path):
+        out = tmp_path / "out"
+        taken = tmp_path / "taken"
+        taken.mkdir()
+        (taken / "file").touch()
+        with pytest.raises(FileExistsError, match="not an empty folder"):
+            fold(run, "joy", taken)
+        with pytest.raises(ValueError, match="unknown emotion 'joi': did you mean 'joy'"):
+            fold(run, "joi", out)
+        tokenizer = AutoTokenizer.from_pretrained(llama)
+        ends = {"bos_token_id": tokenizer.eos_token_id, "eos_token_id": tokenizer.eos_token_id}
+        sizes = {**TINY_GPT2, "vocab_size": len(tokenizer), "num_emotions": 3, "emotions": list(CUES)}
+        fields = {"num_emotions": 3, "emotions": list(CUES), "modulation_size": 4}
+        for kind, model, message in (
+            ("shift", EmotionModulatedForCausalLM.from_language_model_pretrained(llama, **fields), "shift=False"),
+            ("other", GPT2ModLNForConditionalGeneration(GPT2ModLNConfig(**{**sizes, **ends})), "an encoder-decoder"),
+        ):
+            model.save_pretrained(tmp_path / kind)
+            tokenizer.save_pretrained(tmp_path / kind)
+            with pytest.raises(ValueError, match=message):
+                fold(tmp_path / kind, "joy", out)
+        assert not out.exists()
+
+    def test_nothing_is_written_if_the_logits_differ(self, run, tmp_path, monkeypatch):
+        monkeypatch.setattr(EmotionModulatedForCausalLM, "fold", lambda self, weights: self.language_model)
+        with pytest.raises(ValueError, match="differs from"):
+            fold(run, "joy", tmp_path / "joy")
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestPublish:
+    @pytest.fixture
+    def cached(self, tmp_path, llama, monkeypatch) -> Path:
+        """The base model in this machine's cache of the Hub."""
+        commit = tmp_path / "hub" / "models--me--tiny-llama" / "snapshots" / ("0" * 40)
+        shutil.copytree(llama, commit)
+        (commit.parents[1] / "refs").mkdir()
+        (commit.parents[1] / "refs" / "main").write_text("0" * 40)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+        return commit
+
+    def test_a_base_model_on_this_machine(self, run, cached):
+        options = {"repo_id": "me/tiny", "dry_run": True}
+        with pytest.raises(ValueError, match="a folder of this machine, .*--merge.*--base-model"):
+            push(run, **options)
+        with pytest.raises(ValueError, match="neither on the Hub nor in this machine's cache"):
+            push(run, base_model="me/unknown", **options)
+        with pytest.raises(ValueError, match="leave out one"):
+            push(run, merge=True, base_model=HUB_ID, **options)
+        torch.manual_seed(1)
+        LlamaForCausalLM(LlamaConfig.from_pretrained(cached)).save_pretrained(cached)
+        with pytest.raises(ValueError, match="other weights than"):
+            push(run, base_model=HUB_ID, **options)
+
+    def test_both_forms_load_elsewhere(self, run, cached, tmp_path):
+        """The modulators alone, over the base on the Hub; and all weights."""
+        folders = {"small": {"base_model": HUB_ID}, "whole": {"merge": True}}
+        for name, options in folders.items():
+            stage(run, tmp_path / name, f"me/{name}", **options)
+        check([(tmp_path / name, f"me/{name}") for name in folders])
+        small, whole = (tmp_path / name for name in folders)
+        config = json.loads((small / "config.json").read_text())
+        assert (config["base_model_name_or_path"], config["base_model_revision"]) == (HUB_ID, cached.name)
+        assert ModelCard.load(small / "README.md").data.base_model == HUB_ID
+        assert json.loads((whole / "config.json").read_text())["base_model_name_or_path"] is None
+        assert {path.name for path in small.glob("*.py")} == {path.name for path in whole.glob("*.py")}
+        expected = logits_of(run, {"joy": 1.0})[1]
+        torch.testing.assert_close(logits_of(whole, {"joy": 1.0})[1], expected, atol=1e-6, rtol=0)
