@@ -30,7 +30,9 @@ class EmotionModulation(nn.Module):
         super().__init__()
         self.std = float(config.modulation_initializer_range)
         slots, hidden = 2 * norms if config.shift else norms, config.modulation_size
-        self.input_weight = nn.Parameter(torch.empty(slots, hidden, config.num_emotions))  # W₁ of each Δγ, then of each Δβ
+        self.input_weight = nn.Parameter(
+            torch.empty(slots, hidden, config.num_emotions)
+        )  # W₁ of each Δγ, then of each Δβ
         self.output_weight = nn.Parameter(torch.empty(slots, config.hidden_size, hidden))  # W₂ likewise
         self.reset_parameters()
 

@@ -31,7 +31,9 @@ def around_context(tokenizer, config, emotion_id: int | None = None) -> tuple[li
         emotion_id: only for a model that reads the emotion as a token or in words.
     """
     if reads_emotion(config) and emotion_id is None:
-        raise ValueError("`emotion_ids` must have one id for each context: the model reads the emotion as a token or in words.")
+        raise ValueError(
+            "`emotion_ids` must have one id for each context: the model reads the emotion as a token or in words."
+        )
     if config.is_encoder_decoder:
         start = [] if config.context_start_token_id is None else [config.context_start_token_id]
         emotion = [config.emotion_token_ids[emotion_id]] if reads_emotion(config) else []
@@ -49,6 +51,11 @@ def around_context(tokenizer, config, emotion_id: int | None = None) -> tuple[li
     return before, after
 
 
+def text_positions(config) -> int:
+    """The most tokens of a context, and of a reply. A decoder-only model writes behind the context: each has half of its positions."""
+    return config.max_position_embeddings // (1 if config.is_encoder_decoder else 2)
+
+
 def reads_emotion(config) -> bool:
     """Whether a model is told the emotion as a token or in words."""
     told = config.emotion_token_ids if config.is_encoder_decoder else config.emotion_prompt
@@ -64,12 +71,14 @@ def encode_contexts(
 ) -> list[list[int]]:
     """
     The model's input for each context, see `around_context`. The end of a context is cut if the whole would be longer than
-    `max_length`, by default the model's positions. Only a model that reads the emotion needs `emotion_ids`, one for each context.
+    `max_length`, by default and at most `text_positions`. Only a model that reads the emotion needs `emotion_ids`, one for each context.
     """
-    limit = min(max_length or config.max_position_embeddings, config.max_position_embeddings)
+    limit = min(max_length or text_positions(config), text_positions(config))
     emotions: Sequence[int | None] = [None] * len(contexts) if emotion_ids is None else emotion_ids
     if len(emotions) != len(contexts):
-        raise ValueError(f"`emotion_ids` must have one id for each of the {len(contexts)} contexts, got {len(emotions)}.")
+        raise ValueError(
+            f"`emotion_ids` must have one id for each of the {len(contexts)} contexts, got {len(emotions)}."
+        )
     if not contexts:  # tokenizers fail on an empty list
         return []
     around = {emotion: around_context(tokenizer, config, emotion) for emotion in set(emotions)}
@@ -77,9 +86,7 @@ def encode_contexts(
     if room < 1:
         raise ValueError(f"`max_length` must leave room for the text, got {max_length}: at least {limit - room + 1}.")
     encoded = tokenizer(list(contexts), add_special_tokens=False, truncation=True, max_length=room)["input_ids"]
-    return [
-        [*around[emotion][0], *ids, *around[emotion][1]] for emotion, ids in zip(emotions, encoded, strict=True)
-    ]
+    return [[*around[emotion][0], *ids, *around[emotion][1]] for emotion, ids in zip(emotions, encoded, strict=True)]
 
 
 def pad_contexts(rows: Sequence[Sequence[int]], config) -> dict[str, torch.Tensor]:
@@ -147,11 +154,15 @@ def emotion_ids_of(weights: Sequence[Sequence[float]], config) -> list[int] | No
 
 
 def limit_length(settings: dict[str, Any], model, most: int) -> None:
-    """Set `max_new_tokens` of `generate` to `most` if neither the call nor the checkpoint sets a length."""
+    """
+    Set `max_new_tokens` of `generate` to `most`, or to the positions that a decoder-only model has for a reply, if neither the call
+    nor the checkpoint sets a length.
+    """
     names = ("max_length", "max_new_tokens")
     saved = settings.get("generation_config") or model.generation_config
     if all(settings.get(name) is None and getattr(saved, name) is None for name in names):
-        settings["max_new_tokens"] = most
+        config = model.config
+        settings["max_new_tokens"] = most if config.is_encoder_decoder else min(most, text_positions(config))
 
 
 class EmotionalResponsePipeline(Pipeline):
@@ -226,5 +237,6 @@ __all__ = [
     "limit_length",
     "pad_contexts",
     "reads_emotion",
+    "text_positions",
     "written",
 ]

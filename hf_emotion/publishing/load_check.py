@@ -30,8 +30,10 @@ def load(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     transformers.AutoConfig.from_pretrained(folder, trust_remote_code=True)
     transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
-    names = set(config.get("auto_map", ())) - {"AutoConfig", "AutoModel"} or set(config["architectures"])
-    transformers.AutoModel.from_pretrained(folder, trust_remote_code=True)
+    mapped = config.get("auto_map", {})
+    names = set(mapped) - {"AutoConfig", "AutoModel"} or set(config["architectures"])
+    if not mapped or "AutoModel" in mapped:  # a model may have no class without its head
+        transformers.AutoModel.from_pretrained(folder, trust_remote_code=True)
     for name in sorted(names):
         auto_class = getattr(transformers, name)
         _, found = auto_class.from_pretrained(folder, trust_remote_code=True, output_loading_info=True)
