@@ -48,7 +48,7 @@ class EmotionModulatedConfig(PreTrainedConfig):
 
     model_type = "emotion-modulated"
     sub_configs = {"text_config": AutoConfig}
-    keys_to_ignore_at_inference = ["past_key_values"]
+    keys_to_ignore_at_inference = ["past_key_values", "hidden_states", "attentions", "cross_attentions"]
 
     text_config: dict[str, Any] | PreTrainedConfig | None = None
     num_emotions: int = 32
@@ -91,38 +91,38 @@ class EmotionModulatedConfig(PreTrainedConfig):
     @property
     def hidden_size(self) -> int:
         """The language model's."""
-        return self.text_config.hidden_size
+        return self.get_text_config().hidden_size
 
     @property
     def num_hidden_layers(self) -> int:
         """The language model's."""
-        return self.text_config.num_hidden_layers
+        return self.get_text_config().num_hidden_layers
 
     @property
     def num_attention_heads(self) -> int:
         """The language model's."""
-        return self.text_config.num_attention_heads
+        return self.get_text_config().num_attention_heads
 
     @property
     def vocab_size(self) -> int:
         """The language model's."""
-        return self.text_config.vocab_size
+        return self.get_text_config().vocab_size
 
     @property
     def max_position_embeddings(self) -> int:
         """The language model's."""
-        return self.text_config.max_position_embeddings
+        return self.get_text_config().max_position_embeddings
 
     @property
     def eos_token_id(self) -> int | None:
         """The token that ends a text, the language model's (the first, if it has several)."""
-        end = self.text_config.eos_token_id
+        end = self.get_text_config().eos_token_id
         return end[0] if isinstance(end, list) else end
 
     @property
     def pad_token_id(self) -> int | None:
         """The language model's; if it has none, the token that ends a text."""
-        pad = self.text_config.pad_token_id
+        pad = self.get_text_config().pad_token_id
         return self.eos_token_id if pad is None else pad
 
     def get_text_config(self, decoder=None, encoder=None) -> PreTrainedConfig:

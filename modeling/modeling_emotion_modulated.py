@@ -53,7 +53,7 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
         language_model = AutoModelForCausalLM.from_config(config.text_config) if with_language_model else None
         if config.modulated_norms is None and language_model is not None:
             config.modulated_norms = norms_of(_layers(language_model)[0])
-        norms = len(config.modulated_norms) * config.num_hidden_layers
+        norms = len(config.modulated_norms or ()) * config.num_hidden_layers
         self.emotion_modulation = EmotionModulation(config, norms) if norms else None
         if language_model is not None:
             self.adopt(language_model)
@@ -67,10 +67,10 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
             ValueError: its layers, or the norms of the configuration, are not found.
         """
         config, layers = self.config, _layers(language_model)
-        found, names = norms_of(layers[0]), config.modulated_norms
+        found, names = norms_of(layers[0]), config.modulated_norms or []
         if unknown := [name for name in names if name not in found]:
             raise ValueError(
-                f"`modulated_norms` must be some of {found}, the norms of a layer of a {config.text_config.model_type!r} model, got "
+                f"`modulated_norms` must be some of {found}, the norms of a layer of a {config.get_text_config().model_type!r} model, got "
                 f"{unknown}."
             )
         if names:
@@ -84,6 +84,10 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
             language_model.requires_grad_(False)
         self.generation_config = copy.deepcopy(language_model.generation_config)
         self.supports_gradient_checkpointing = language_model.supports_gradient_checkpointing
+        if (
+            language_model.loss_type is None
+        ):  # GPT-2's name does not tell it; the warning that follows would break a graph
+            language_model.loss_type = "ForCausalLM"
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -108,6 +112,14 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
 
     def get_decoder(self):
         return self.language_model.get_decoder()
+
+    def resize_token_embeddings(self, *args, **kwargs):
+        """As in every model of transformers. The checkpoint of the language model does not have what changes: it is saved then."""
+        before = self.get_input_embeddings().weight.shape
+        embeddings = self.language_model.resize_token_embeddings(*args, **kwargs)
+        if embeddings.weight.shape != before:
+            self.config.base_model_name_or_path = self.config.base_model_revision = None
+        return embeddings
 
     def forward(
         self,
@@ -154,6 +166,9 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
         parts = None if emotion_modulation is None else emotion_modulation.unbind(dim=1)
         inputs = {"position_ids": position_ids, "labels": labels, "emotion_modulation": parts}
         kwargs |= {name: value for name, value in inputs.items() if value is not None}
+        for name in ("output_attentions", "output_hidden_states"):
+            if getattr(self.config, name):
+                kwargs.setdefault(name, True)
         outputs = self.language_model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -169,7 +184,7 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
             and not _layers(self.language_model)[-1].reached
         ):
             raise ValueError(
-                f"a {self.config.text_config.model_type!r} model does not hand its arguments to its layers, so the emotion does not "
+                f"a {self.config.get_text_config().model_type!r} model does not hand its arguments to its layers, so the emotion does not "
                 "reach them: take a Llama-like model."
             )
         return outputs
@@ -182,7 +197,7 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> torch.Tensor | None:
         """Emotions as `forward` takes them -> Δγ of each norm, then Δβ of each norm (B, S, 1, d); None if no norm is modulated."""
         weights = check_emotions(self.config, emotion_ids, emotion_weights, batch_size)
-        return self.emotion_modulation(weights) if self.is_modulated else None
+        return None if self.emotion_modulation is None else self.emotion_modulation(weights)
 
     @torch.no_grad()
     def generate(self, inputs: torch.Tensor | None = None, generation_config=None, *args, **kwargs):
@@ -190,6 +205,9 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
         [`GenerationMixin.generate`] with `emotion_ids` (B,) or `emotion_weights` (B, E); the modulation is computed once, or at each
         step if an `assistant_model` drafts. With `guidance_scale` above 1 the emotion is guided away from the language model without
         an emotion on the same prompt, or on `negative_prompt_ids`.
+
+        Raises:
+            ValueError: emotions as in `forward`; guidance with beams, which transformers computes for the wrong beams.
         """
         ids = kwargs.get("input_ids", inputs)
         rows = kwargs.get("inputs_embeds") if ids is None else ids
@@ -198,15 +216,20 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
             # The batch is the first dimension, so `generate` repeats the tensor for each beam or sample of a row.
             kwargs["emotion_modulation"] = self.modulation(*emotions, None if rows is None else len(rows))
             del kwargs["emotion_ids" if emotions[1] is None else "emotion_weights"]
-        scales = [kwargs.get("guidance_scale")]
-        scales += [getattr(config, "guidance_scale", None) for config in (generation_config, self.generation_config)]
-        scale = next((scale for scale in scales if scale is not None), 1)
+        configs = [config for config in (generation_config, self.generation_config) if config is not None]
+        scale, beams, replies = (
+            next(filter(None, (kwargs.get(name), *(getattr(config, name, None) for config in configs))), 1)
+            for name in ("guidance_scale", "num_beams", "num_return_sequences")
+        )
+        if scale != 1 and beams > 1:
+            raise ValueError(
+                f"`num_beams` must be 1 with `guidance_scale`, got {beams}: transformers would guide each beam by another one's text."
+            )
         if scale != 1 and kwargs.get("negative_prompt_ids") is None and ids is not None:
-            beams = kwargs.get("num_beams") or 1, kwargs.get("num_return_sequences") or 1
             mask = kwargs.get("attention_mask")
             mask = torch.ones_like(ids) if mask is None else mask
-            kwargs["negative_prompt_ids"] = ids.repeat_interleave(max(beams), dim=0)
-            kwargs["negative_prompt_attention_mask"] = mask.repeat_interleave(max(beams), dim=0)
+            kwargs["negative_prompt_ids"] = ids.repeat_interleave(replies, dim=0)
+            kwargs["negative_prompt_attention_mask"] = mask.repeat_interleave(replies, dim=0)
         return super().generate(inputs, generation_config, *args, **kwargs)
 
     def generate_all_emotions(
@@ -262,12 +285,13 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
         if self.config.shift or not self.is_modulated:
             what = "`shift` is True, and a norm has no place for Δβ" if self.is_modulated else "no norm is modulated"
             raise ValueError(f"the emotion cannot be folded: {what}. Train a model with `shift=False`.")
-        modulation = self.modulation(emotion_weights=emotion_weights[None])[0, :, 0]  # (M, d)
+        modulation = self.modulation(emotion_weights=emotion_weights[None])
+        assert modulation is not None  # the model is modulated
         plain = AutoModelForCausalLM.from_config(self.config.text_config, dtype=self.dtype)
         plain.load_state_dict(self.language_model.state_dict())
-        slots = iter(modulation)
+        slots = iter(modulation[0, :, 0])  # (M, d)
         for layer in _layers(plain):
-            for name in self.config.modulated_norms:
+            for name in self.config.modulated_norms or ():
                 norm, scale = getattr(layer, name), 1 + next(slots)
                 centre = _centre(norm)
                 norm.weight.copy_((norm.weight + centre) * scale - centre)
@@ -393,7 +417,8 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
 
     @peft_config.setter
     def peft_config(self, adapters: dict) -> None:
-        untrained = self.is_modulated and not self.emotion_modulation.output_weight.any()
+        modulation = self.emotion_modulation
+        untrained = modulation is not None and not modulation.output_weight.any()
         for name, adapter in adapters.items():
             given = list(getattr(adapter, "modules_to_save", None) or ())
             if untrained and "emotion_modulation" not in given:

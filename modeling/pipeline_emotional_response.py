@@ -51,6 +51,11 @@ def around_context(tokenizer, config, emotion_id: int | None = None) -> tuple[li
     return before, after
 
 
+def text_positions(config) -> int:
+    """The most tokens of a context, and of a reply. A decoder-only model writes behind the context: each has half of its positions."""
+    return config.max_position_embeddings // (1 if config.is_encoder_decoder else 2)
+
+
 def reads_emotion(config) -> bool:
     """Whether a model is told the emotion as a token or in words."""
     told = config.emotion_token_ids if config.is_encoder_decoder else config.emotion_prompt
@@ -66,9 +71,9 @@ def encode_contexts(
 ) -> list[list[int]]:
     """
     The model's input for each context, see `around_context`. The end of a context is cut if the whole would be longer than
-    `max_length`, by default the model's positions. Only a model that reads the emotion needs `emotion_ids`, one for each context.
+    `max_length`, by default and at most `text_positions`. Only a model that reads the emotion needs `emotion_ids`, one for each context.
     """
-    limit = min(max_length or config.max_position_embeddings, config.max_position_embeddings)
+    limit = min(max_length or text_positions(config), text_positions(config))
     emotions: Sequence[int | None] = [None] * len(contexts) if emotion_ids is None else emotion_ids
     if len(emotions) != len(contexts):
         raise ValueError(
@@ -149,11 +154,15 @@ def emotion_ids_of(weights: Sequence[Sequence[float]], config) -> list[int] | No
 
 
 def limit_length(settings: dict[str, Any], model, most: int) -> None:
-    """Set `max_new_tokens` of `generate` to `most` if neither the call nor the checkpoint sets a length."""
+    """
+    Set `max_new_tokens` of `generate` to `most`, or to the positions that a decoder-only model has for a reply, if neither the call
+    nor the checkpoint sets a length.
+    """
     names = ("max_length", "max_new_tokens")
     saved = settings.get("generation_config") or model.generation_config
     if all(settings.get(name) is None and getattr(saved, name) is None for name in names):
-        settings["max_new_tokens"] = most
+        config = model.config
+        settings["max_new_tokens"] = most if config.is_encoder_decoder else min(most, text_positions(config))
 
 
 class EmotionalResponsePipeline(Pipeline):
@@ -228,5 +237,6 @@ __all__ = [
     "limit_length",
     "pad_contexts",
     "reads_emotion",
+    "text_positions",
     "written",
 ]

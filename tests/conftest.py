@@ -100,7 +100,8 @@ def _uses(folders: Iterable[tuple[str, Path]]) -> dict[str, list]:
     jobs = {"load": [], "pipelines": []}
     for case_id, folder in folders:
         case = BY_ID[case_id]
-        jobs["load"].append({"folder": str(folder), "auto_class": case.auto_class.__name__})
+        base = case.base_class is not None
+        jobs["load"].append({"folder": str(folder), "auto_class": case.auto_class.__name__, "base": base})
         if case_id not in NO_PIPELINE:
             jobs["pipelines"].append({"folder": str(folder), "texts": list(case.texts)})
     return jobs

@@ -21,6 +21,8 @@ from hf_emotion.modeling import (
     DialogueBiLSTMConfig,
     DialogueBiLSTMForEmotionRecognition,
     DialogueBiLSTMModel,
+    EmotionModulatedConfig,
+    EmotionModulatedForCausalLM,
     GPT2ModLNConfig,
     GPT2ModLNForConditionalGeneration,
     GPT2ModLNModel,
@@ -39,6 +41,7 @@ from hf_emotion.modeling import (
 )
 from torch import nn
 from transformers import (
+    AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
@@ -48,6 +51,9 @@ from transformers import (
     DebertaV2Config,
     DistilBertConfig,
     ElectraConfig,
+    Gemma3TextConfig,
+    GPT2Config,
+    LlamaConfig,
     ModernBertConfig,
     MPNetConfig,
     PreTrainedConfig,
@@ -124,7 +130,8 @@ class ModelCase:
 
     Attributes:
         id: readable name, also the test id.
-        config_class, model_class, base_class, auto_class: configuration, head, base model, Auto class of the head.
+        config_class, model_class, base_class, auto_class: configuration, head, base model (None: AutoModel has none), Auto class of
+            the head.
         config: keyword arguments of a tiny configuration, all dropouts 0.
         make_inputs: (batch, length, seed) -> arguments of the head's `forward` with labels; rows differ in length.
         plain_class, plain_config: stock model whose checkpoint initialises this one; None where there is none.
@@ -150,12 +157,13 @@ class ModelCase:
         attentions: the output with the attention maps that `attention_maps` counts.
         generation: settings of `generate` that make it deterministic, for models that generate.
         peft_task: PEFT's name of the task.
+        precision: in which sides of padding are compared; in float64 the mask of a language model becomes -inf, and NaN.
     """
 
     id: str
     config_class: type[PreTrainedConfig]
     model_class: type[PreTrainedModel]
-    base_class: type[PreTrainedModel]
+    base_class: type[PreTrainedModel] | None
     auto_class: type
     config: dict[str, Any]
     make_inputs: Callable[[int, int, int], dict[str, torch.Tensor]]
@@ -181,7 +189,12 @@ class ModelCase:
     attentions: str = "attentions"
     generation: dict[str, Any] = field(default_factory=dict)
     peft_task: str = "SEQ_CLS"
+    precision: torch.dtype = torch.float64
     old_names: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def exactness(self) -> float:
+        return 1e-9 if self.precision == torch.float64 else 1e-4
 
     def make_config(self, **overrides) -> PreTrainedConfig:
         return self.config_class(**{**self.config, **overrides})
@@ -635,6 +648,63 @@ def mod_ln_case(id: str, family: str, mixtures: bool = False, **config) -> Model
     )
 
 
+def continuation_inputs(batch: int, length: int, seed: int, mixtures: bool = False) -> dict[str, torch.Tensor]:
+    """
+    `input_ids` and `attention_mask` (batch, length), labels, -100 at padding and at the first token, which nothing predicts, and
+    the emotions: ids (batch,) or weights (batch, E). Row 0 is full, the others are shorter.
+    """
+    inputs = reply_inputs(batch, length, seed, mixtures)
+    labels = inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)
+    labels[:, 0] = -100
+    return {**{name: value for name, value in inputs.items() if not name.startswith("decoder_")}, "labels": labels}
+
+
+TINY_DECODER: dict[str, Any] = {
+    **TINY_SIZES,
+    **{"num_key_value_heads": 1, "head_dim": 8, "use_cache": False},
+    **{"pad_token_id": 0, "bos_token_id": VOCABULARY.index("[SEP]"), "eos_token_id": VOCABULARY.index("[SEP]")},
+}
+
+
+def modulated_case(
+    id: str,
+    language_model: PreTrainedConfig,
+    targets: tuple[str, ...] = ("q_proj", "v_proj"),
+    mixtures: bool = False,
+    **config,
+) -> ModelCase:
+    """All of it is trained, as the suite asks; the frozen language model: see test_emotion_modulated.py."""
+    return ModelCase(
+        id=id,
+        config_class=EmotionModulatedConfig,
+        model_class=EmotionModulatedForCausalLM,
+        base_class=None,
+        auto_class=AutoModelForCausalLM,
+        config={
+            **{"text_config": language_model, "freeze_language_model": False, "modulation_size": 7},
+            **{"num_emotions": len(EMOTIONS), "emotions": list(EMOTIONS), **config},
+        },
+        make_inputs=partial(continuation_inputs, mixtures=mixtures),
+        plain_class=None,
+        plain_config=None,
+        new_weights=frozenset(),
+        starts={},
+        unused_weights=frozenset(),
+        no_decay=frozenset(),
+        peft_modules_to_save=("emotion_modulation",),
+        base_outputs=(),
+        head_outputs=("loss", "logits"),
+        task="emotional-response",
+        texts=MOD_LN_TEXTS,
+        overfit_steps=120,
+        lora_targets=targets,
+        logits_per_position=True,
+        generation={"do_sample": False, "top_k": None, "max_new_tokens": 6},
+        peft_task="CAUSAL_LM",
+        precision=torch.float32,
+    )
+
+
 CASES: tuple[ModelCase, ...] = (
     label_aware_case("label-aware", LABEL_AWARE_STARTS),
     label_aware_case(
@@ -804,6 +874,18 @@ CASES: tuple[ModelCase, ...] = (
     mod_ln_case(
         "bert-mod-ln-replace-encoder-mixtures", "bert", mixtures=True, modulation="replace", modulate_decoder=False
     ),
+    modulated_case("modulated-llama", LlamaConfig(**TINY_DECODER)),
+    modulated_case(
+        "modulated-qwen3-mixtures-some-norms",
+        Qwen3Config(**TINY_DECODER),
+        mixtures=True,
+        shift=False,
+        modulated_norms=["post_attention_layernorm"],
+    ),
+    modulated_case("modulated-gemma3-mixtures", Gemma3TextConfig(**TINY_DECODER, sliding_window=8), mixtures=True),
+    modulated_case(
+        "modulated-gpt2", GPT2Config(**TINY_GPT2, **GPT2_TOKENS, use_cache=False), ("c_attn",), shift=False
+    ),
 )
 BY_ID = {case.id: case for case in CASES}
 # One of each family is published on a Hub and tuned from there: its thresholds, counts and names must survive.
@@ -816,6 +898,7 @@ HUB_CASES = (
     "dialogue-model",
     "gpt2-mod-ln-replace-some-norms-mixtures",
     "bert-mod-ln",
+    "modulated-llama",
 )
 
 # (arguments, what the message says): types that no text shows, then each rule of each `validate_*` method.
@@ -931,6 +1014,22 @@ BAD_MOD_LN_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"context_separator_token_id": -1}, r"`context_separator_token_id` must be a token id in .* got -1"),
     ({"context_start_token_id": 60000}, r"`context_start_token_id` must be a token id in .* got 60000"),
 )
+BAD_MODULATED_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"shift": 1}, "'shift'"),
+    ({"num_emotions": 0}, "`num_emotions` must be at least 1, got 0"),
+    ({"emotions": ["joy", "anger"]}, r"`emotions` must be 32 \(`num_emotions`\) different names, got"),
+    ({"num_emotions": 2, "emotions": ["joy", "joy"]}, r"`emotions` must be 2 .* got \['joy', 'joy'\]"),
+    ({"modulation_size": 0}, "`modulation_size` must be at least 1, got 0"),
+    ({"modulation_initializer_range": -0.1}, "`modulation_initializer_range` must not be negative, got -0.1"),
+    ({"emotion_prompt": "You feel joy."}, "`emotion_prompt` must hold {emotion}.* got 'You feel joy.'"),
+    (
+        {"base_model_name_or_path": "a/b", "freeze_language_model": False},
+        "`base_model_name_or_path` 'a/b' .* leave it",
+    ),
+    ({"text_config": {"model_type": "nolm"}}, "`text_config` .* 'nolm', which"),
+    ({"text_config": {"model_type": "t5"}}, "`text_config` .* an encoder-decoder"),
+    ({"text_config": {"model_type": "emotion-modulated"}}, "`text_config` .* own code"),
+)
 BAD_CONFIGS: tuple[tuple[type[PreTrainedConfig], dict[str, Any], str], ...] = tuple(
     (config_class, arguments, message)
     for config_class, rows in (
@@ -942,6 +1041,7 @@ BAD_CONFIGS: tuple[tuple[type[PreTrainedConfig], dict[str, Any], str], ...] = tu
         (DialogueBiLSTMConfig, BAD_DIALOGUE_CONFIGS),
         (GPT2ModLNConfig, BAD_MOD_LN_CONFIGS),
         (BertModLNConfig, BAD_MOD_LN_CONFIGS),
+        (EmotionModulatedConfig, BAD_MODULATED_CONFIGS),
     )
     for arguments, message in rows
 )
@@ -950,6 +1050,10 @@ BAD_CONFIGS: tuple[tuple[type[PreTrainedConfig], dict[str, Any], str], ...] = tu
 ANY_ENCODER_CASES = tuple(case.id for case in CASES if case.config_class is LabelAwareConfig)
 DIALOGUE_CASES = tuple(case.id for case in CASES if case.config_class is DialogueBiLSTMConfig)
 MOD_LN_CASES = tuple(case.id for case in CASES if case.config_class in (GPT2ModLNConfig, BertModLNConfig))
+MODULATED_CASES = tuple(case.id for case in CASES if case.config_class is EmotionModulatedConfig)
+NO_BASE_MODEL: dict[str, str] = {case.id: "AutoModel has none" for case in CASES if case.base_class is None}
+NO_DROPOUT: dict[str, str] = dict.fromkeys(MODULATED_CASES, "has none beside the language model's")
+NO_CHECK_OF_MASKS: dict[str, str] = dict.fromkeys(MODULATED_CASES, "`generate` hands over masks of other shapes")
 NO_FULLGRAPH_COMPILE: dict[str, str] = dict.fromkeys(DIALOGUE_CASES, "TorchDynamo traces no torch.nn.LSTM")
 NO_GRADIENT_CHECKPOINTING: dict[str, str] = {
     **{
@@ -967,13 +1071,15 @@ NO_PEFT_DEFAULTS: dict[str, str] = {
     **dict.fromkeys(DIALOGUE_CASES, "no stock model has its weights: see test_dialogue_bilstm.py"),
     **dict.fromkeys(ANY_ENCODER_CASES, "no stock model has its weights: see test_label_aware.py"),
     **dict.fromkeys(MOD_LN_CASES, "PEFT saves no further modules for SEQ_2_SEQ_LM"),
+    **dict.fromkeys(MODULATED_CASES, "no stock model has its weights: see test_emotion_modulated.py"),
 }
 NO_CHECK_OF_ARCHITECTURE: dict[str, str] = {
     **dict.fromkeys(DIALOGUE_CASES, "no stock model has its weights: see test_dialogue_bilstm.py"),
     **dict.fromkeys(ANY_ENCODER_CASES, "fits every architecture: see test_label_aware.py"),
     **dict.fromkeys(MOD_LN_CASES, "refuses plain checkpoints of any kind, see test_mod_ln.py"),
+    **dict.fromkeys(MODULATED_CASES, "refuses plain checkpoints of any kind, see test_emotion_modulated.py"),
 }
-NO_LABELS: dict[str, str] = dict.fromkeys(MOD_LN_CASES, "has no labels")
+NO_LABELS: dict[str, str] = dict.fromkeys((*MOD_LN_CASES, *MODULATED_CASES), "has no labels")
 NO_LEFT_PADDING: dict[str, str] = {}
 FOUR_DIMENSIONAL_MASKS: dict[str, str] = {
     case.id: "takes masks of four dimensions" for case in CASES if type(case.plain_config) is BertConfig
@@ -990,6 +1096,7 @@ NO_TOKEN_EMBEDDINGS: dict[str, str] = {
 NO_PLAIN_CHECKPOINT: dict[str, str] = {
     **dict.fromkeys((*DIALOGUE_CASES, *ANY_ENCODER_CASES), "no stock model has its weights"),
     **dict.fromkeys(MOD_LN_CASES, "refuses one: wrapped by `from_encoder_decoder_pretrained`, see test_mod_ln.py"),
+    **dict.fromkeys(MODULATED_CASES, "refuses one: wrapped by `from_language_model_pretrained`"),
 }
 NO_PIPELINE: dict[str, str] = {
     id: "its vectors come from elsewhere" for id in DIALOGUE_CASES if BY_ID[id].config.get("utterance_encoder") is None
@@ -997,7 +1104,7 @@ NO_PIPELINE: dict[str, str] = {
 NO_OFFLOAD: dict[str, str] = {
     "any-deberta": "DeBERTa of transformers reads the weights of its relative positions itself",
 }
-NO_GENERATION: dict[str, str] = {case.id: "classifies" for case in CASES if case.id not in MOD_LN_CASES}
+NO_GENERATION: dict[str, str] = {case.id: "classifies" for case in CASES if not case.generation}
 UNSUPPORTED = [FOUR_DIMENSIONAL_MASKS, *(value for name, value in list(globals().items()) if name.startswith("NO_"))]
 
 

@@ -35,7 +35,7 @@ def main(jobs_file: str) -> None:
     except ImportError:
         report["library_is_missing"] = True
 
-    # {"folder": ..., "auto_class": ...}; the inputs lie in inputs.safetensors. With "repository" (and "revision") the
+    # {"folder": ..., "auto_class": ..., "base": whether AutoModel has a model}; the inputs lie in inputs.safetensors. With "repository" (and "revision") the
     # checkpoint comes from the Hub, and the folder has inputs and outputs alone.
     for job in jobs["load"]:
         folder = Path(job["folder"])
@@ -44,10 +44,10 @@ def main(jobs_file: str) -> None:
         inputs = load_file(folder / "inputs.safetensors")
         without_labels = {name: value for name, value in inputs.items() if name != "labels"}
         config = AutoConfig.from_pretrained(source, **options)
-        base = AutoModel.from_pretrained(source, **options)
-        head = getattr(transformers, job["auto_class"]).from_pretrained(source, **options)
+        models = {"base": AutoModel.from_pretrained(source, **options)} if job.get("base", True) else {}
+        models["head"] = getattr(transformers, job["auto_class"]).from_pretrained(source, **options)
         with torch.no_grad():
-            outputs = {"base": base(**without_labels), "head": head(**inputs)}
+            outputs = {part: model(**(inputs if part == "head" else without_labels)) for part, model in models.items()}
         tensors = {
             f"{part}.{name}": value.contiguous()
             for part, output in outputs.items()
@@ -55,7 +55,9 @@ def main(jobs_file: str) -> None:
             if isinstance(value, torch.Tensor)
         }
         save_file(tensors, folder / "outputs.safetensors")
-        report["classes"][folder.name] = [f"{type(x).__module__}.{type(x).__name__}" for x in (config, base, head)]
+        report["classes"][folder.name] = [
+            f"{type(x).__module__}.{type(x).__name__}" for x in (config, *models.values())
+        ]
 
     # {"folder": ..., "texts": [...]}, also with "repository", "revision", "task", "options" of the call, and "name" in the report
     for job in jobs["pipelines"]:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import dummy_task
-from families import CONTEXTS, FAMILIES, TARGETED_TEXTS, TEXTS, TURNS, recipe_of
+from families import CONTEXTS, FAMILIES, SIZES, TARGETED_TEXTS, TEXTS, TURNS, recipe_of
+from model_cases import asymmetric_
 from toolkit_helpers import write_csv
+from transformers import BertTokenizerFast, LlamaConfig, LlamaForCausalLM
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class TaskCase:
         explain: further options of `explain`; None: the task explains nothing.
         evaluate: further options of `evaluate`; None: the task measures nothing.
         exported: whether the suite exports it (tests/publishing/test_export.py does so with the families of models).
+        whole: whether a run holds all weights; one that needs its base model is published with that, see
+            emotional_response/test_language_model_runs.py.
         write: makes `data` where families do not.
     """
 
@@ -47,11 +51,23 @@ class TaskCase:
     explain: tuple[str, ...] | None = ()
     evaluate: tuple[str, ...] | None = ()
     exported: bool = False
+    whole: bool = True
     write: Callable[[Path], Any] = lambda folder: None
 
     def write_file(self, path: Path, bad: bool = False) -> Path:
         header, rows = self.file
         return write_csv(path, header, [*rows, *([self.bad] if bad else [])])
+
+
+def write_language_model(_: Path) -> None:
+    """`base/llama` in the working directory, with the tokenizer of `base/bert` and a chat template."""
+    tokenizer = BertTokenizerFast.from_pretrained("base/bert")
+    tokenizer.chat_template = "a {{ messages[-1].content }} .{% if add_generation_prompt %} feel{% endif %}"
+    end = tokenizer.sep_token_id
+    tokens = {"bos_token_id": end, "eos_token_id": end, "pad_token_id": tokenizer.pad_token_id}
+    config = LlamaConfig(**SIZES, **tokens, vocab_size=len(tokenizer), max_position_embeddings=64)
+    asymmetric_(LlamaForCausalLM(config), seed=5).save_pretrained("base/llama")
+    tokenizer.save_pretrained("base/llama")
 
 
 LINES = tuple(utterance if speaker is None else f"{speaker}: {utterance}" for speaker, utterance in TURNS)
@@ -99,6 +115,31 @@ TASK_CASES = [
         bad=["", "joy"],
         explain=("-e", "joy"),
         evaluate=("--contexts", "3"),
+    ),
+    TaskCase(
+        id="emotional-response-decoder-only",
+        task="emotional-response",
+        recipe={
+            **recipe_of("bert-mod-ln"),
+            **{
+                "name": "llama-modulated",
+                "model_type": "emotion-modulated",
+                "base_model": "base/llama",
+                "model_config": {},
+            },
+            "training_arguments": recipe_of("label-aware")["training_arguments"],
+        },
+        data=FAMILIES["bert-mod-ln"].data,
+        lines=CONTEXTS,
+        command="generate",
+        options=("--greedy", "--max-new-tokens", "5", "-e", "joy"),
+        key="reply",
+        file=(["context", "emotion"], [[context, "joy"] for context in CONTEXTS]),
+        bad=["", "joy"],
+        explain=("-e", "joy"),
+        evaluate=("--contexts", "3"),
+        whole=False,
+        write=write_language_model,
     ),
     TaskCase(
         id="language-modeling",

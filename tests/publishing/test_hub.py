@@ -531,7 +531,8 @@ def test_what_others_load(released, tmp_path, online, unchecked):
                 save_file(case.make_inputs(3, 9, 5), folder / "inputs.safetensors")
                 source = {"folder": str(folder), "repository": f"somebody/{case_id}"}
                 by = {} if revision is None else {"revision": revision(case_id)}
-                found["load"].append({**source, **by, "auto_class": case.auto_class.__name__})
+                base = case.base_class is not None
+                found["load"].append({**source, **by, "auto_class": case.auto_class.__name__, "base": base})
                 found["pipelines"].append({**source, **by, "texts": list(case.texts)})
             return found
 

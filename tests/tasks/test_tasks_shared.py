@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from hf_emotion.cli import app
 from hf_emotion.inference import load_predictor
+from hf_emotion.runtime.loading import auto_class_of
 from hf_emotion.tasks import TASKS, corpora, task_of, task_of_run
 from hf_emotion.tasks.base import AnyPredictor, LabelPredictor
 from hf_emotion.training import seeds
@@ -83,7 +84,8 @@ def test_a_training_leaves_a_checkpoint_that_transformers_loads(case, run_of):
     config = transformers.AutoConfig.from_pretrained(run)
     task = task_of(config)
     assert task.name == case.task and task_of_run(report) is task
-    _, loading = getattr(transformers, task.auto_class).from_pretrained(run, output_loading_info=True)
+    auto_class = getattr(transformers, auto_class_of(config, task.auto_class))
+    _, loading = auto_class.from_pretrained(run, output_loading_info=True)
     assert not loading["missing_keys"] and not loading["unexpected_keys"]
     assert {"README.md", "metrics.json", "recipe.yaml", "report.html", "tokenizer.json"} <= set(files_in(run))
     metric = report["runs"][0]["selected_by"].removeprefix("eval_")
@@ -98,6 +100,8 @@ def test_nothing_names_a_place_on_the_disk(case, run_of, workplace):
     run = run_of(case)
     for name in ("README.md", "config.json", "tokenizer_config.json"):
         text = (run / name).read_text(encoding="utf-8")
+        if name == "config.json" and not case.whole:  # the base model that the run needs, here a folder
+            text = text.replace(str(workplace / case.recipe["base_model"]), "")
         for path in (workplace, Path.home(), Path(__file__).parents[2]):
             assert str(path) not in text or len(path.parts) == 1, (name, path)
 
@@ -227,7 +231,7 @@ def test_a_task_that_answers_nothing_says_so(case, run_of):
     assert case.task in fails("predict", run_of(case), "a day")
 
 
-@of_case(TASK_CASES)
+@of_case([case for case in TASK_CASES if case.whole])
 def test_publishing_is_checked_without_sending_anything(case, run_of, tmp_path):
     run = tmp_path / case.id
     shutil.copytree(run_of(case), run)

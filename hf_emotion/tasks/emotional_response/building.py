@@ -18,7 +18,13 @@ from ...modeling import (
     EmotionModulatedForCausalLM,
     GPT2ModLNForConditionalGeneration,
 )
-from ...modeling.pipeline_emotional_response import around_context, encode_contexts, pad_contexts, reads_emotion
+from ...modeling.pipeline_emotional_response import (
+    around_context,
+    encode_contexts,
+    pad_contexts,
+    reads_emotion,
+    text_positions,
+)
 from ...recipes import Recipe
 from ...runtime.base_models import HUB_IDS, load_base_tokenizer, not_found, resolve_base_model
 from ...runtime.loading import read_config, read_model, reading
@@ -134,9 +140,9 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
 
     end = config.eos_token_id
     special = sum(map(len, around_context(tokenizer, config, 0 if reads_emotion(config) else None)))
-    if not 3 <= max_length <= config.max_position_embeddings:
+    if not 3 <= max_length <= text_positions(config):
         raise ValueError(
-            f"`max_length` must lie between 3 and the model's {config.max_position_embeddings} positions, got {max_length}."
+            f"`max_length` must lie between 3 and the model's {text_positions(config)} positions, got {max_length}."
         )
     dataset = dataset.map(encode, batched=True, remove_columns=dataset.column_names, desc="tokenizing")
     cut = sum(dataset["cut"])

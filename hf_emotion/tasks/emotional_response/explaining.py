@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...modeling.pipeline_emotional_response import emotion_ids_of, emotion_vector
+from ...modeling.pipeline_emotional_response import emotion_ids_of, emotion_vector, text_positions
 from ...runtime.attribution import (
     Explained,
     HeatMap,
@@ -55,11 +55,11 @@ def explain(
         reply,
         add_special_tokens=False,
         truncation=True,
-        max_length=config.max_position_embeddings - 1,
+        max_length=text_positions(config) - 1,
         return_offsets_mapping=True,
     )
     if len(tokenizer(reply, add_special_tokens=False, verbose=False)["input_ids"]) > len(tokens["input_ids"]):
-        logger.warning("the reply is longer than %d tokens and was cut", config.max_position_embeddings - 1)
+        logger.warning("the reply is longer than %d tokens and was cut", text_positions(config) - 1)
     words, word_of = words_of(reply, tokens, merge)
     reading = Reading({}, [*words, "(end)"], np.append(word_of, len(words)))
     losses = generator.token_losses([context] * len(asked), [reply] * len(asked), asked)

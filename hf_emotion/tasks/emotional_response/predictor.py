@@ -23,6 +23,7 @@ from ...modeling.pipeline_emotional_response import (
     limit_length,
     pad_contexts,
     reads_emotion,
+    text_positions,
     written,
 )
 from ...runtime.batching import as_texts, check_max_length
@@ -75,7 +76,8 @@ class ReplyGenerator:
             checkpoint: a local folder, a Hub id, or a model (then with its tokenizer).
             tokenizer: default: the one saved with the checkpoint.
             device: default: the GPU if there is one, else the CPU.
-            max_length: tokens per context; default and upper bound: the model's positions.
+            max_length: tokens per context; default and upper bound: the model's positions; half of them if it is
+                decoder-only and writes behind the context.
             dtype: as `Predictor` has it.
 
         Raises:
@@ -88,7 +90,7 @@ class ReplyGenerator:
             raise ValueError("the configuration names no `emotions`: set `config.emotions`, one name for each.")
         self.model.eval()
         self.emotions: list[str] = list(config.emotions)
-        self.max_length = check_max_length(max_length, config.max_position_embeddings, "model")
+        self.max_length = check_max_length(max_length, text_positions(config), "model")
 
     @torch.no_grad()
     def __call__(
@@ -116,7 +118,7 @@ class ReplyGenerator:
 
         Raises:
             ValueError: an empty context, an unknown emotion (with the nearest names), as many emotions as contexts are not
-                given, more new tokens than the model has positions.
+                given, more new tokens than the model has positions for a reply.
         """
         return self.predict(contexts, emotions, batch_size, seed, progress, **generate_kwargs)[0]
 
@@ -141,10 +143,10 @@ class ReplyGenerator:
             )
         config = self.model.config
         weights = [emotion_vector(emotion, config) for emotion in emotions]
-        limit_length(generate_kwargs, self.model, min(DEFAULT_NEW_TOKENS, config.max_position_embeddings))
-        if (generate_kwargs.get("max_new_tokens") or 0) > config.max_position_embeddings:
+        limit_length(generate_kwargs, self.model, min(DEFAULT_NEW_TOKENS, text_positions(config)))
+        if (generate_kwargs.get("max_new_tokens") or 0) > text_positions(config):
             raise ValueError(
-                f"`max_new_tokens` must be at most {config.max_position_embeddings}, the model's positions, got "
+                f"`max_new_tokens` must be at most {text_positions(config)}, the model's positions, got "
                 f"{generate_kwargs['max_new_tokens']}."
             )
         use_one_thread_after_fork()
@@ -253,14 +255,14 @@ class ReplyGenerator:
 
     def token_ids(self, replies: Sequence[str]) -> list[list[int]]:
         """
-        The tokens of replies as the decoder writes them, cut to the model's positions, each with the token that ends a
+        The tokens of replies as the decoder writes them, cut to the model's positions for them, each with the token that ends a
         reply.
         """
         config = self.model.config
         if not len(replies):
             return []
         ids = self.tokenizer(
-            list(replies), add_special_tokens=False, truncation=True, max_length=config.max_position_embeddings - 1
+            list(replies), add_special_tokens=False, truncation=True, max_length=text_positions(config) - 1
         )["input_ids"]
         return [[*row, config.eos_token_id] for row in ids]
 

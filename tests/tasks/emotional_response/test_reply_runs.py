@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generators of replies: whole runs of tiny models, their perplexity, their replies, how they are measured, the commands."""
 
+import copy
 import itertools
 import json
 import math
@@ -17,7 +18,7 @@ import torch
 import yaml
 from datasets import DatasetDict
 from huggingface_hub import ModelCard
-from model_cases import TINY_GPT2, asymmetric_
+from model_cases import BY_ID, TINY_GPT2, asymmetric_
 from reply_corpora import MOJIS, mojitalk_folder
 from safetensors.torch import load_file
 from toolkit_helpers import (
@@ -982,6 +983,34 @@ class TestReplyGenerator:
         assert len({len(loss) for loss in expected}) > 2
         mixed = generator.token_losses([rows[0][0]], [rows[0][1]], [{rows[0][2]: 1.0}])
         np.testing.assert_allclose(mixed, expected[0], rtol=1e-3, atol=1e-5)
+
+    @pytest.mark.parametrize(
+        "template", [None, "a {{ messages[-1].content }} .{% if add_generation_prompt %} feel{% endif %}"]
+    )
+    def test_losses_of_a_decoder_only_model(self, tokenizer, template):
+        tokenizer = copy.deepcopy(tokenizer)
+        tokenizer.chat_template = template
+        model = BY_ID["modulated-llama"].build()
+        generator = ReplyGenerator(model, tokenizer)
+        contexts = ["the rain is very sad", "sun", "this is a day . sun"]
+        replies = ["so calm", "i am so happy today , so very happy", "rain"]
+        emotions = ["joy", {"calm": 0.5, "fear": 1.5}, "😂"]
+        expected = []
+        for context, reply, emotion in zip(contexts, replies, emotions, strict=True):
+            text = f"{context} [SEP]" if template is None else f"a {context} . feel"
+            before, ids = (tokenizer(part, add_special_tokens=False)["input_ids"] for part in (text, f"{reply} [SEP]"))
+            weights = [
+                (emotion if isinstance(emotion, dict) else {emotion: 1}).get(name, 0) for name in generator.emotions
+            ]
+            logits = model(torch.tensor([[*before, *ids]]), emotion_weights=torch.tensor([weights])).logits[0]
+            losses = -logits[len(before) - 1 : -1].log_softmax(-1)[range(len(ids)), ids]
+            expected.append(losses.detach().numpy())
+        for batch_size in (1, 64):
+            found = generator.token_losses(contexts, replies, emotions, batch_size=batch_size)
+            np.testing.assert_allclose(found, np.concatenate(expected), rtol=1e-4, atol=1e-4)
+        assert generator.max_length == 16  # half of the positions, the other is the reply's
+        assert generator.token_losses(["sun " * 100], ["rain " * 100], ["joy"]).shape == (16,)
+        assert generator("sun " * 100, "joy", do_sample=False)
 
     def test_long_replies_end_in_time(self, sharp):
         (ids,) = sharp.token_ids(["again " * 100])

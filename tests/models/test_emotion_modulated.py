@@ -1,0 +1,473 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emotions on the norms of any language model: what the suite that all models pass (test_models_shared.py) does not ask."""
+
+import copy
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from accelerate import cpu_offload
+from conftest import run_without_library
+from hf_emotion.modeling import EmotionModulatedConfig, EmotionModulatedForCausalLM
+from hf_emotion.modeling.pipeline_emotional_response import (
+    EmotionalResponsePipeline,
+    around_context,
+    encode_contexts,
+    pad_contexts,
+    written,
+)
+from model_cases import EMOTIONS, TINY_BERT, TINY_DECODER, TINY_GPT2, VOCABULARY, asymmetric_
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
+from torch.testing import assert_close
+from transformers import (
+    AutoModelForCausalLM,
+    BertConfig,
+    Gemma3TextConfig,
+    GenerationConfig,
+    GPT2Config,
+    LlamaConfig,
+    Olmo2Config,
+    Qwen3Config,
+)
+
+
+TOKENS = {name: value for name, value in TINY_DECODER.items() if name.endswith("_token_id")}
+TINY = {name: value for name, value in TINY_DECODER.items() if name != "use_cache"}
+WITHOUT_HEAD_SIZE = {name: value for name, value in TINY.items() if name != "head_dim"}
+LANGUAGE_MODELS = {
+    "llama": LlamaConfig(**WITHOUT_HEAD_SIZE),
+    "qwen3": Qwen3Config(**TINY),
+    "gemma3": Gemma3TextConfig(**TINY),
+    "gpt2": GPT2Config(**TINY_GPT2, **TOKENS),
+    "olmo2": Olmo2Config(**WITHOUT_HEAD_SIZE),
+}
+each = pytest.mark.parametrize("name", LANGUAGE_MODELS)
+each_kind_of_norm = pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2"])
+GREEDY = {"do_sample": False, "min_new_tokens": 6, "max_new_tokens": 6}
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory) -> dict[str, Path]:
+    """A checkpoint of each language model."""
+    root = tmp_path_factory.mktemp("bases")
+    for name, config in LANGUAGE_MODELS.items():
+        asymmetric_(AutoModelForCausalLM.from_config(config)).save_pretrained(root / name)
+    return {name: root / name for name in LANGUAGE_MODELS}
+
+
+def build(folder: Path, trained: bool = True, **fields) -> EmotionModulatedForCausalLM:
+    """Over a frozen language model; `trained`: with strong emotions."""
+    fields = {"num_emotions": len(EMOTIONS), "emotions": list(EMOTIONS), "modulation_size": 7, **fields}
+    torch.manual_seed(1)
+    model = EmotionModulatedForCausalLM.from_language_model_pretrained(folder, **fields).eval()
+    if trained:
+        torch.nn.init.normal_(model.emotion_modulation.output_weight)
+    return model
+
+
+def make_inputs(rows: int = 3) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """`input_ids` and `attention_mask` (rows, 9), padded on the left, and weights of emotions."""
+    generator = torch.Generator().manual_seed(2)
+    ids = torch.randint(5, len(VOCABULARY), (rows, 9), generator=generator)
+    mask = (torch.arange(9) >= torch.tensor([[0], [4], [2]])[:rows]).long()
+    return {"input_ids": ids * mask, "attention_mask": mask}, torch.rand(rows, len(EMOTIONS), generator=generator)
+
+
+# The equations
+
+
+@each
+def test_starts_as_the_language_model_and_is_it_without_an_emotion(name, bases):
+    inputs, weights = make_inputs()
+    ids = inputs["input_ids"]
+    expected = AutoModelForCausalLM.from_pretrained(bases[name])(ids).logits
+    model = build(bases[name], trained=False)
+    assert torch.equal(model(ids, emotion_weights=9 * weights).logits, expected)
+    torch.nn.init.normal_(model.emotion_modulation.output_weight)
+    assert (model(ids, emotion_weights=weights).logits - expected).abs().max() > 0.05
+    assert torch.equal(model(ids).logits, expected)
+    assert torch.equal(model(ids, emotion_weights=torch.zeros_like(weights)).logits, expected)
+
+
+def norm_by_hand(module, states: torch.Tensor) -> torch.Tensor:
+    if isinstance(module, torch.nn.LayerNorm):
+        states = states - states.mean(dim=-1, keepdim=True)
+    weight = module.weight + 1 if "Gemma" in type(module).__name__ else module.weight
+    eps = next(getattr(module, field) for field in ("variance_epsilon", "eps") if hasattr(module, field))
+    normed = states / (states**2).mean(dim=-1, keepdim=True).add(eps).sqrt() * weight
+    return normed + module.bias if isinstance(module, torch.nn.LayerNorm) else normed
+
+
+@each
+@pytest.mark.parametrize("shift", [True, False])
+def test_modulated_norm_by_hand(name, shift, bases):
+    """Those of the layers themselves follow the emotion; the one at the end, and those of queries and keys, do not."""
+    model = build(bases[name], shift=shift)
+    names, layers = model.config.modulated_norms, model.config.num_hidden_layers
+    assert len(names) == (4 if name == "gemma3" else 2)
+    seen, followed = {}, 0
+    norms = {
+        path: part for path, part in model.language_model.named_modules() if "norm" in type(part).__name__.lower()
+    }
+    for path, norm in norms.items():
+        norm.register_forward_hook(lambda _, given, output, path=path: seen.update({path: (given[0], output)}))
+    inputs, weights = make_inputs()
+    model(inputs["input_ids"], emotion_weights=weights)
+    first, second = model.emotion_modulation.input_weight, model.emotion_modulation.output_weight
+    for path, (states, output) in seen.items():
+        expected = norm_by_hand(norms[path], states)
+        *_, parent, layer, own = ("", "", *path.split("."))
+        if parent in ("layers", "h"):
+            followed += 1
+            slot = int(layer) * len(names) + names.index(own)
+            scale = F.silu(weights @ first[slot].T) @ second[slot].T
+            expected = expected * (1 + scale[:, None])
+            if shift:
+                slot += layers * len(names)
+                expected = expected + (F.silu(weights @ first[slot].T) @ second[slot].T)[:, None]
+        assert_close(output, expected, rtol=1e-4, atol=1e-5)
+    assert len(seen) == len(norms) and followed == layers * len(names) < len(norms)
+    assert len(first) == followed * (2 if shift else 1)
+
+
+def test_mixtures_intensities_and_ids(bases):
+    model, (inputs, weights) = build(bases["llama"]), make_inputs()
+    ids = torch.tensor([3, 0, 3])
+    of_ids, one_hot = model(**inputs, emotion_ids=ids).logits, F.one_hot(ids, len(EMOTIONS)).float()
+    assert torch.equal(model(**inputs, emotion_weights=one_hot).logits, of_ids)
+    assert (model(**inputs, emotion_weights=2 * one_hot).logits - of_ids).abs().max() > 0.05
+    parts = model.modulation(emotion_weights=weights)
+    assert parts.shape == (3, 8, 1, 16)
+    assert torch.equal(
+        model(**inputs, emotion_modulation=parts).logits, model(**inputs, emotion_weights=weights).logits
+    )
+    for arguments, message in (
+        ({"emotion_ids": ids, "emotion_weights": weights}, "exactly one of `emotion_ids`.*got both"),
+        ({"emotion_ids": ids + 3}, r"`emotion_ids` must lie in \[0, 5\), got \[6, 6\]"),
+        ({"emotion_weights": weights[:2]}, r"`emotion_weights` must have shape \(3, 5\)"),
+    ):
+        for call in (model, model.generate):
+            with pytest.raises(ValueError, match=message):
+                call(**inputs, **arguments)
+
+
+@each
+def test_rows_with_emotions_of_their_own_are_as_if_alone(name, bases):
+    model, (inputs, weights) = build(bases[name]), make_inputs()
+    logits = model(**inputs, emotion_weights=weights).logits
+    replies = model.generate(**inputs, emotion_weights=weights, **GREEDY)
+    uncached = model.generate(**inputs, emotion_weights=weights, **GREEDY, use_cache=False)
+    assert torch.equal(replies, uncached)
+    for row, real in enumerate(inputs["attention_mask"].bool()):
+        ids, own = inputs["input_ids"][row : row + 1, real], weights[row : row + 1]
+        assert_close(model(ids, emotion_weights=own).logits, logits[row : row + 1, real], rtol=1e-4, atol=1e-5)
+        assert torch.equal(model.generate(ids, emotion_weights=own, **GREEDY)[0, ids.shape[1] :], replies[row, 9:])
+
+
+# Generation
+
+
+@each_kind_of_norm
+def test_guidance_by_hand(name, bases):
+    model, (inputs, weights), scale = build(bases[name]), make_inputs(), 2.5
+    found = model.generate(
+        **inputs,
+        **GREEDY,
+        emotion_weights=weights,
+        guidance_scale=scale,
+        output_scores=True,
+        return_dict_in_generate=True,
+    )
+    ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    for scores in found.scores:
+        plain, felt = (
+            model(ids, attention_mask=mask, **emotion).logits[:, -1].log_softmax(dim=-1)
+            for emotion in ({}, {"emotion_weights": weights})
+        )
+        expected = (1 - scale) * plain + scale * felt
+        expected[:, TOKENS["eos_token_id"]] = -torch.inf  # `min_new_tokens`
+        assert_close(scores, expected, rtol=1e-4, atol=1e-4)
+        ids = torch.cat([ids, expected.argmax(dim=-1, keepdim=True)], dim=1)
+        mask = torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
+    assert torch.equal(found.sequences, ids)
+    sampled = GenerationConfig(
+        guidance_scale=scale, num_return_sequences=2, do_sample=True, max_new_tokens=3, pad_token_id=0
+    )
+    assert len(model.generate(**inputs, emotion_weights=weights, generation_config=sampled)) == 6
+    with pytest.raises(ValueError, match="`num_beams` must be 1 with `guidance_scale`, got 3"):
+        model.generate(**inputs, emotion_weights=weights, guidance_scale=scale, num_beams=3)
+
+
+def test_all_emotions_in_one_batch(bases):
+    model, (inputs, _) = build(bases["gemma3"]), make_inputs()
+    found = model.generate_all_emotions(**inputs, **GREEDY)
+    assert found.shape == (3, len(EMOTIONS), 15)
+    for emotion in range(len(EMOTIONS)):
+        alone = model.generate(**inputs, emotion_ids=torch.full((3,), emotion), **GREEDY)
+        assert torch.equal(found[:, emotion], alone)
+    assert len({tuple(row) for row in found[0].tolist()}) > 1, "emotions that differ"
+    assert torch.equal(model.generate_all_emotions(inputs["input_ids"][0], **GREEDY), found[0])
+    several = model.generate_all_emotions(**inputs, **GREEDY, num_beams=2, num_return_sequences=2)
+    assert several.shape == (3, len(EMOTIONS), 2, 15)
+
+
+def test_prompts_as_embeddings_an_assistant_and_offloaded_weights_write_the_same(bases):
+    model, (inputs, weights) = build(bases["llama"]), make_inputs(1)
+    settings = {**GREEDY, "emotion_weights": weights}
+    expected = model.generate(**inputs, **settings)
+    embeddings = model.get_input_embeddings()(inputs["input_ids"])
+    assert torch.equal(model.generate(inputs_embeds=embeddings, **settings), expected[:, 9:])
+    draft = build(bases["llama"], shift=False)  # an assistant takes the emotions, too
+    for assisted in ({"assistant_model": draft}, {"prompt_lookup_num_tokens": 2}):
+        assert torch.equal(model.generate(**inputs, **settings, **assisted), expected)
+    offloaded = cpu_offload(copy.deepcopy(model), execution_device=torch.device("cpu"))
+    assert torch.equal(offloaded.generate(**inputs, **settings), expected)
+
+
+def test_threads_share_a_model(bases):
+    model, (inputs, _) = build(bases["llama"]), make_inputs()
+    run = lambda emotion: model(**inputs, emotion_ids=torch.full((3,), emotion)).logits.detach()  # noqa: E731
+    expected = [run(emotion) for emotion in range(len(EMOTIONS))]
+    with ThreadPoolExecutor(5) as pool:
+        for number, logits in enumerate(pool.map(run, [i % len(EMOTIONS) for i in range(50)])):
+            assert torch.equal(logits, expected[number % len(EMOTIONS)])
+
+
+# Training
+
+
+@each_kind_of_norm
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
+def test_frozen_language_model_gets_no_gradient(name, bases):
+    model, (inputs, weights) = build(bases[name]).train(), make_inputs()
+    own = {"emotion_modulation.input_weight", "emotion_modulation.output_weight"}
+    assert {name for name, parameter in model.named_parameters() if parameter.requires_grad} == own
+
+    def gradients():
+        model.zero_grad()
+        model(**inputs, emotion_weights=weights, labels=inputs["input_ids"]).loss.backward()
+        return {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+
+    expected = gradients()
+    assert set(expected) == own and all((value != 0).any(dim=(1, 2)).all() for value in expected.values())
+    model.gradient_checkpointing_enable()
+    assert_close(gradients(), expected, rtol=1e-6, atol=1e-7)
+    with pytest.raises(ValueError, match="`use_reentrant` must be False"):
+        model.gradient_checkpointing_enable({"use_reentrant": True})
+
+
+# Saving and loading
+
+
+@each
+def test_modulators_are_saved_alone_and_find_their_language_model(name, bases, tmp_path):
+    model, (inputs, weights) = build(bases[name]), make_inputs()
+    expected = model(**inputs, emotion_weights=weights).logits
+    model.generation_config.max_new_tokens = 3
+    for folder in ("first", "again"):
+        model.save_pretrained(tmp_path / folder)
+        saved = load_file(tmp_path / folder / "model.safetensors")
+        assert set(saved) == {"emotion_modulation.input_weight", "emotion_modulation.output_weight"}
+        model, info = AutoModelForCausalLM.from_pretrained(tmp_path / folder, output_loading_info=True)
+        assert type(model) is EmotionModulatedForCausalLM and not model.training
+        assert not info["missing_keys"] and not info["unexpected_keys"] and not info["mismatched_keys"]
+        assert torch.equal(model(**inputs, emotion_weights=weights).logits, expected)
+        assert (model.generation_config.max_new_tokens, model.generation_config.top_k) == (3, 10)
+        assert not any(parameter.requires_grad for parameter in model.language_model.parameters())
+    half = EmotionModulatedForCausalLM.from_pretrained(tmp_path / "again", dtype=torch.bfloat16)
+    assert {parameter.dtype for parameter in half.parameters()} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3"])  # the second ties its embeddings
+@pytest.mark.parametrize("change", ["trained", "unfrozen later", "no base named", "resized", "no modulators"])
+def test_language_model_that_may_have_changed_is_saved_too(name, change, bases, tmp_path):
+    fields = {"freeze_language_model": False} if change == "trained" else {}
+    if change == "no modulators":
+        fields = {"modulated_norms": [], "trained": False}
+    model, (inputs, weights) = build(bases[name], **fields), make_inputs()
+    asymmetric_(model.language_model, seed=5)
+    if change == "unfrozen later":
+        model.language_model.requires_grad_(True)
+    elif change == "no base named":
+        model.config.base_model_name_or_path = None
+    elif change == "resized":
+        model.resize_token_embeddings(len(VOCABULARY) + 3)
+        inputs["input_ids"][:, -1] = len(VOCABULARY) + 2
+    expected = model(**inputs, emotion_weights=weights).logits
+    model.save_pretrained(tmp_path)
+    loaded, info = AutoModelForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"]
+    assert loaded.config.base_model_name_or_path is None and loaded.config.base_model_revision is None
+    assert_close(loaded(**inputs, emotion_weights=weights).logits, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_asking_for_the_size_of_the_embeddings_keeps_the_base(bases):
+    model = build(bases["llama"])
+    model.resize_token_embeddings(len(VOCABULARY))
+    assert model.config.base_model_name_or_path == str(bases["llama"])
+
+
+def test_moved_language_model_is_named_and_can_be_given(bases, tmp_path):
+    shutil.copytree(bases["llama"], tmp_path / "base")
+    model, (inputs, weights) = build(tmp_path / "base"), make_inputs()
+    model.save_pretrained(tmp_path / "run")
+    (tmp_path / "base").rename(tmp_path / "moved")
+    with pytest.raises(OSError, match="holds modulators for .*base.* Pass `base_model_name_or_path`"):
+        AutoModelForCausalLM.from_pretrained(tmp_path / "run")
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "run", base_model_name_or_path=str(tmp_path / "moved"))
+    expected = model(**inputs, emotion_weights=weights).logits
+    assert torch.equal(loaded(**inputs, emotion_weights=weights).logits, expected)
+
+
+def test_remote_code_finds_the_language_model_of_saved_modulators(bases, tmp_path):
+    model, (inputs, weights) = build(bases["qwen3"]), make_inputs()
+    model.save_pretrained(tmp_path / "run")
+    save_file({**inputs, "emotion_weights": weights}, tmp_path / "run" / "inputs.safetensors")
+    job = {"folder": str(tmp_path / "run"), "auto_class": "AutoModelForCausalLM", "base": False}
+    report = run_without_library(tmp_path, {"load": [job], "pipelines": [], "fine_tune": []})
+    assert report["library_is_missing"] and report["imported"] == []
+    found = load_file(tmp_path / "run" / "outputs.safetensors")["head.logits"]
+    assert_close(found, model(**inputs, emotion_weights=weights).logits, rtol=1e-6, atol=1e-6)
+
+
+# PEFT
+
+
+LORA = {"task_type": "CAUSAL_LM", "r": 2, "target_modules": "all-linear"}
+
+
+def test_adapter_and_modulators_survive_and_merge(bases, tmp_path):
+    build(bases["llama"], trained=False).save_pretrained(tmp_path / "start")
+    inputs, weights = make_inputs()
+
+    def start():
+        return EmotionModulatedForCausalLM.from_pretrained(tmp_path / "start")
+
+    model = get_peft_model(start(), LoraConfig(**LORA, modules_to_save=["emotion_modulation"])).eval()
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            torch.nn.init.normal_(parameter, std=0.3)
+    expected = model(**inputs, emotion_weights=weights).logits
+    assert (expected - start()(**inputs).logits).abs().max() > 0.05
+    model.save_pretrained(tmp_path / "adapter")
+    loaded = PeftModel.from_pretrained(start(), tmp_path / "adapter").eval()
+    assert_close(loaded(**inputs, emotion_weights=weights).logits, expected, rtol=1e-5, atol=1e-5)
+    loaded.merge_and_unload().save_pretrained(tmp_path / "merged")
+    merged = AutoModelForCausalLM.from_pretrained(tmp_path / "merged")
+    assert merged.config.base_model_name_or_path is None
+    assert_close(merged(**inputs, emotion_weights=weights).logits, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_adapter_that_would_leave_untrained_modulators_is_refused(bases):
+    with pytest.raises(ValueError, match=r"`modules_to_save` .*modules_to_save=\['emotion_modulation'\]"):
+        get_peft_model(build(bases["llama"], trained=False), LoraConfig(**LORA))
+    get_peft_model(build(bases["llama"]), LoraConfig(**LORA))  # trained before
+
+
+# Folding
+
+
+@each_kind_of_norm
+def test_folded_emotion_is_an_ordinary_checkpoint(name, bases, tmp_path):
+    model, (inputs, weights) = build(bases[name], shift=False), make_inputs()
+    for number, mixture in enumerate([*torch.eye(len(EMOTIONS))[:2], weights[0] * 2]):
+        model.fold(mixture).save_pretrained(tmp_path / str(number))
+        plain = AutoModelForCausalLM.from_pretrained(tmp_path / str(number))
+        assert not list((tmp_path / str(number)).glob("*.py")) and type(plain).__module__.startswith("transformers.")
+        given = {"emotion_weights": mixture.expand(3, -1)}
+        ids = inputs["input_ids"]
+        assert_close(plain(ids).logits, model(ids, **given).logits, rtol=1e-5, atol=1e-5)
+        assert torch.equal(plain.generate(ids[:1], **GREEDY), model.generate(ids[:1], emotion_weights=mixture[None], **GREEDY))  # fmt: skip
+    assert (plain(ids).logits - model(ids).logits).abs().max() > 0.05
+    for fields, message in (({"shift": True}, "`shift` is True"), ({"modulated_norms": []}, "no norm is modulated")):
+        with pytest.raises(ValueError, match=message):
+            build(bases[name], trained=False, **fields).fold(weights[0])
+
+
+# What does not fit
+
+
+def test_language_models_that_cannot_take_an_emotion_are_refused(bases, tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="`from_language_model_pretrained`"):
+        EmotionModulatedForCausalLM.from_pretrained(bases["llama"])
+    for arguments in ({"modulated_norms": ["q_norm"]}, {"modulated_norms": ["post_attention_layernorm", "norm"]}):
+        with pytest.raises(ValueError, match="`modulated_norms` must be some of .*input_layernorm"):
+            build(bases["qwen3"], **arguments)
+    model, (inputs, weights) = build(bases["llama"]), make_inputs()
+    decoder = model.get_decoder()
+    forward = decoder.forward
+    monkeypatch.setattr(decoder, "forward", lambda emotion_modulation=None, **arguments: forward(**arguments))
+    model(**inputs)
+    for call in (model, model.generate):
+        with pytest.raises(ValueError, match="'llama' model does not hand its arguments to its layers"):
+            call(**inputs, emotion_weights=weights)
+    AutoModelForCausalLM.from_config(BertConfig(**TINY_BERT, is_decoder=True)).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="'bert' model, whose layers are not found"):
+        build(tmp_path)
+
+
+# The pipeline
+
+TEMPLATE = (
+    "{% for m in messages %}{% if m.role == 'system' %}today {{ m.content }} !{% else %}a {{ m.content }} .{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %} feel{% endif %}"
+)
+
+
+@pytest.fixture
+def chat_tokenizer(tokenizer):
+    own = copy.deepcopy(tokenizer)
+    own.chat_template = TEMPLATE
+    return own
+
+
+def ids_of(text: str) -> list[int]:
+    return [VOCABULARY.index(word) for word in text.split()]
+
+
+def test_context_in_a_chat_template(chat_tokenizer, tokenizer):
+    fields = {"text_config": LANGUAGE_MODELS["llama"], "num_emotions": len(EMOTIONS), "emotions": list(EMOTIONS)}
+    plain = EmotionModulatedConfig(**fields)
+    told = EmotionModulatedConfig(**fields, emotion_prompt="this is {emotion}")
+    text = "the rain is very sad"
+    assert encode_contexts(tokenizer, [text], plain) == [[*ids_of(text), plain.eos_token_id]]
+    assert encode_contexts(chat_tokenizer, [text], plain) == [ids_of(f"a {text} . feel")]
+    for emotion, name in ((0, "joy"), (4, "calm")):
+        found = encode_contexts(chat_tokenizer, [text], told, emotion_ids=[emotion])
+        assert found == [ids_of(f"today this is {name} ! a {text} . feel")]
+        before, after = around_context(chat_tokenizer, told, emotion)
+        assert (before, after) == (ids_of(f"today this is {name} ! a"), ids_of(". feel"))
+    for limit in (None, 12):  # a cut context keeps what stands around it
+        (cut,) = encode_contexts(chat_tokenizer, ["sun " * 100], told, limit, [0])
+        assert len(cut) == (limit or 16)  # the other half of the positions is the reply's
+        assert cut == [*ids_of("today this is joy ! a"), *ids_of("sun") * (len(cut) - 8), *ids_of(". feel")]
+    with pytest.raises(ValueError, match="`emotion_prompt` needs a tokenizer with a chat template"):
+        encode_contexts(tokenizer, [text], told, emotion_ids=[0])
+    with pytest.raises(ValueError, match="`emotion_ids` must have one id for each context"):
+        encode_contexts(chat_tokenizer, [text], told)
+    padded = pad_contexts([[7, 8, 9], [5]], plain)
+    assert padded["input_ids"].tolist() == [[7, 8, 9], [0, 0, 5]]
+    assert padded["attention_mask"].tolist() == [[1, 1, 1], [0, 0, 1]]
+
+
+@pytest.mark.parametrize("prompt", [None, "this is {emotion}"])
+def test_pipeline_answers_what_generate_writes_behind_the_context(prompt, bases, chat_tokenizer):
+    model = build(bases["gpt2"], emotion_prompt=prompt)
+    reply = EmotionalResponsePipeline(model=model, tokenizer=chat_tokenizer, device="cpu")
+    text = "the rain is very sad"
+    found = reply([(text, "joy"), (text, "calm")], **GREEDY)
+    assert [row["emotion"] for (row,) in found] == ["joy", "calm"]
+    for (row,), emotion in zip(found, (0, 4), strict=True):
+        ids = encode_contexts(chat_tokenizer, [text], model.config, emotion_ids=[emotion])
+        inputs = pad_contexts(ids, model.config)
+        sequences = model.generate(**inputs, emotion_ids=torch.tensor([emotion]), **GREEDY)
+        assert sequences[0, : len(ids[0])].tolist() == ids[0]
+        new = written(sequences, inputs, model.config)
+        assert new.shape == (1, 6)
+        assert row["generated_text"] == chat_tokenizer.decode(new[0], skip_special_tokens=True).strip()
+    (long,) = reply(("sun " * 100, "joy"), do_sample=False)  # of more tokens than the model has positions
+    assert long["generated_text"]
