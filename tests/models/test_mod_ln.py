@@ -1053,7 +1053,7 @@ def test_token_of_the_emotion_stands_before_the_text(family, tokenizer):
     with pytest.raises(ValueError, match="`max_length` must leave room for the text, got 2"):
         encode_contexts(tokenizer, ["day"], config, 2, [4])
     for ids in (None, [], [1, 2]):
-        with pytest.raises(ValueError, match="`emotion_ids` must have one id for each context"):
+        with pytest.raises(ValueError, match="`emotion_ids` must have one id for each"):
             encode_contexts(tokenizer, ["day"], config, emotion_ids=ids)
     plain = build(family).config
     assert encode_contexts(tokenizer, ["day"], plain, emotion_ids=[3]) == encode_contexts(tokenizer, ["day"], plain)
