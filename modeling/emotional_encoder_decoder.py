@@ -71,7 +71,7 @@ class ModulatedStack(_Model):
         modulation: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
         """2M tensors (B, 1, d); none for a side without modulated norms, which needs no emotions."""
-        if not self.is_modulated:
+        if self.modulation is None:
             return ()
         if modulation is None:
             modulation = self.modulation(check_emotions(self.config, emotion_ids, emotion_weights, batch_size))
