@@ -199,7 +199,7 @@ class BertModLNEncoder(BertModLNStack):
         """For the arguments see [`BertModLNModel`]."""
         batch_size, length = check_input(self.config, input_ids, inputs_embeds, attention_mask)
         modulation = self.modulation_parts(batch_size, emotion_ids, emotion_weights)
-        device = next(given.device for given in (input_ids, inputs_embeds) if given is not None)
+        device = inputs_embeds.device if input_ids is None else input_ids.device  # type: ignore[union-attr]  # one is given
         position_ids = positions_of(attention_mask, length, 0, device)
         states = self.embeddings(input_ids=input_ids, position_ids=position_ids, inputs_embeds=inputs_embeds)
         mask = create_bidirectional_mask(self.config, states, attention_mask)
@@ -247,7 +247,7 @@ class BertModLNDecoder(BertModLNStack):
         past = 0 if past_key_values is None else past_key_values.get_seq_length()
         check_length(past + length, self.config.max_position_embeddings)
         if position_ids is None:
-            device = next(given.device for given in (input_ids, inputs_embeds) if given is not None)
+            device = inputs_embeds.device if input_ids is None else input_ids.device  # type: ignore[union-attr]  # one is given
             position_ids = positions_of(attention_mask, length, past, device)
         states = self.embeddings(input_ids=input_ids, position_ids=position_ids, inputs_embeds=inputs_embeds)
         mask = create_causal_mask(
