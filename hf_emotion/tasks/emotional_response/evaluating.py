@@ -29,6 +29,8 @@ KS = (1, 3, 5)  # the k of hits@k, up to the number of emotions
 
 
 BATCH_SIZE = 256  # replies are short, and a step of `generate` costs about the same for few rows as for many
+# A language model's cache of a row is some MB, and its vocabulary large.
+LANGUAGE_MODEL_BATCH_SIZE = 32
 
 
 UNJUDGED = "..."  # a judge reads this instead of an empty reply
@@ -97,7 +99,8 @@ def evaluate_replies(
     rows = sample_rows(splits[split], contexts)
     gold = label_matrix(rows)
     human = list(rows["reply"])
-    written = generator.all_emotions(rows["context"], intensity, seed=seed, progress=True, batch_size=BATCH_SIZE)
+    batch_size = BATCH_SIZE if generator.model.config.is_encoder_decoder else LANGUAGE_MODEL_BATCH_SIZE
+    written = generator.all_emotions(rows["context"], intensity, seed=seed, progress=True, batch_size=batch_size)
     if (clean := corpus_of(dataset).clean_reply) is not None:
         written = [[clean(reply, names) for reply in replies] for replies in written]
     chosen = [replies[label] for replies, label in zip(written, gold, strict=True)]
@@ -123,7 +126,9 @@ def evaluate_replies(
     table["model"] |= {
         "identical_share": metrics.identical_share(written),
         "token_perplexity": _exp_mean(
-            generator.token_losses(rows["context"], human, [{names[i]: intensity} for i in gold], progress=True)
+            generator.token_losses(
+                rows["context"], human, [{names[i]: intensity} for i in gold], min(64, batch_size), progress=True
+            )
         ),
         "token_perplexity_ngram": _token_ngram(generator, train_replies).perplexity(_as_words(generator, human)),
     }
