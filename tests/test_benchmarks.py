@@ -30,6 +30,7 @@ import gpu  # noqa: E402
 import growth  # noqa: E402
 import measuring  # noqa: E402
 import model_step  # noqa: E402
+import modulated_language_model  # noqa: E402
 import published_sizes  # noqa: E402
 import reply_generation  # noqa: E402
 import run_all  # noqa: E402
@@ -209,6 +210,15 @@ def test_reply_generation(monkeypatch):
     rows = reply_generation.main(["--size", "smallest", "--shape", "2x4", "--naive", *ONE])
     assert questions(rows) == ["P5"] * 8 + ["P6"] * 2
     assert {row["target"] for row in rows} == {"≤ 1.05", "≥ 0.97", "≥ 8", ""}
+
+
+def test_modulated_language_model(monkeypatch):
+    monkeypatch.setattr(modulated_language_model, "NEW_TOKENS", 2)
+    rows = modulated_language_model.main(["--size", "tiny", "--shape", "2x4", "--train-shape", "2x5", *ONE])
+    assert questions(rows) == ["P17"] * 10
+    assert [row["target"] for row in rows[:5]] == ["", "", "≥ 0.97", "≥ 1", "≤ 1.05"]
+    modulators, lora = (row["median"] for row in rows[:2])
+    assert lora == pytest.approx(modulators, rel=0.2)
 
 
 def test_epoch_pads_to_the_longest_or_to_a_fixed_length(base, monkeypatch):
@@ -392,7 +402,7 @@ def test_every_command_is_understood(full, monkeypatch):
     arguments = SimpleNamespace(full=full, data_dir="my data", checkpoint="a b", targeted="t", only=None)
     commands = run_all.commands(arguments)
     # Neither what the others share nor what measures models instead of speed.
-    others = "measuring naive texts run_all published_sizes starts thresholds variants".split()
+    others = "measuring naive texts run_all published_sizes replies starts thresholds variants".split()
     scripts = {path.name for path in BENCHMARKS.glob("*.py") if path.stem not in others}
     assert {command.split()[0] for command in commands} == scripts - ({"growth.py"} if not full else set())
     assert ("my data" in [word for command in commands for word in run_all.words(command, arguments)]) == full
