@@ -34,7 +34,6 @@ def measure(name: str, folder: str, arguments: argparse.Namespace) -> dict[str, 
     emotions = [exact.emotions[label] for label in rows["labels"]]
     losses = exact.token_losses(rows["context"], rows["reply"], emotions, batch_size=16, progress=True)
     found: dict[str, Any] = {
-        "parameters": sum(p.numel() for p in exact.model.parameters() if p.requires_grad),
         "perplexity": math.exp(losses.mean()),
         "perplexity_se": math.exp(losses.mean()) * float(losses.std(ddof=1)) / math.sqrt(len(losses)),
         "perplexity_tokens": len(losses),
