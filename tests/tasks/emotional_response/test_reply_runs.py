@@ -447,7 +447,7 @@ class TestBuild:
             (
                 "lm_run",
                 {"model_config": {"num_emotions": 5}},
-                "`model_config.num_emotions` comes from the corpus: leave it",
+                "`model_config.num_emotions` comes from the corpus",
             ),
             ("lm_run", {"model_config": {"emotions": EMOTIONS}}, "`model_config.emotions` comes from the corpus"),
             (
