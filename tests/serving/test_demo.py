@@ -62,7 +62,9 @@ def folders(tmp_path_factory, tokenizer) -> dict[str, Path]:
                 scores = model(**tokenizer(TEXT, return_tensors="pt")).logits[0].sigmoid().tolist()
             model.config.thresholds = [score + (0.05, -0.05)[i % 2] for i, score in enumerate(scores)]
         if name == "replies":  # samples, as trained generators do
-            model.generation_config.update(do_sample=True, top_k=10, suppress_tokens=[0, 1, 2, 3, 4])  # all write words
+            model.generation_config.update(
+                do_sample=True, top_k=10, suppress_tokens=[0, 1, 2, 3, 4]
+            )  # all write words
         model.save_pretrained(root / name)
         tokenizer.save_pretrained(root / name)
     return {name: root / name for name in CHECKPOINTS}
