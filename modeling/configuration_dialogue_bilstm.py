@@ -8,7 +8,7 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from .classifier_fields import ClassifierFields
 from .fitting_checkpoints import refuse_other_checkpoints
-from .nested_encoder import check_encoder_config, encoder_config
+from .nested_encoder import check_nested_config, nested_config
 
 
 @strict
@@ -81,7 +81,7 @@ class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
 
     def __post_init__(self, **kwargs):
         if self.encoder_config is not None:
-            self.encoder_config = encoder_config(self.encoder_config)
+            self.encoder_config = nested_config(self.encoder_config)
         if self.utterance_encoder == "model" and self.encoder_config is not None:
             self.utterance_size = self.encoder_config.hidden_size
         super().__post_init__(**kwargs)
@@ -119,7 +119,7 @@ class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
     def validate_encoder(self):
         encoder = self.encoder_config
         if encoder is not None:
-            check_encoder_config(encoder)
+            check_nested_config(encoder)
         if (self.utterance_encoder == "model") != (self.encoder_config is not None):
             raise ValueError(
                 "`encoder_config` and `utterance_encoder='model'` go together: got utterance_encoder="

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration of a decoder-only language model whose norms follow an emotion."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from huggingface_hub.dataclasses import strict
-from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+from transformers import AutoConfig, PreTrainedConfig
 
 from .fitting_checkpoints import refuse_other_checkpoints
+from .nested_encoder import NestedSizes, check_nested_config, nested_config
+
+
+_PART = ("text_config", "a language model")  # what the messages about it say
 
 
 @strict
-class EmotionModulatedConfig(PreTrainedConfig):
+class EmotionModulatedConfig(NestedSizes, PreTrainedConfig):
     r"""
     Args:
         text_config (`PreTrainedConfig` or `dict`, defaults to Llama's):
@@ -63,7 +66,7 @@ class EmotionModulatedConfig(PreTrainedConfig):
     base_model_revision: str | None = None
 
     def __post_init__(self, **kwargs):
-        self.text_config = _text_config(self.text_config or {"model_type": "llama"})
+        self.text_config = nested_config(self.text_config or {"model_type": "llama"}, *_PART)
         kwargs.setdefault("tie_word_embeddings", self.text_config.tie_word_embeddings)
         super().__post_init__(**kwargs)
         # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
@@ -89,21 +92,6 @@ class EmotionModulatedConfig(PreTrainedConfig):
         return super().from_dict({**config_dict, **given}, **kwargs)
 
     @property
-    def hidden_size(self) -> int:
-        """The language model's."""
-        return self.get_text_config().hidden_size
-
-    @property
-    def num_hidden_layers(self) -> int:
-        """The language model's."""
-        return self.get_text_config().num_hidden_layers
-
-    @property
-    def num_attention_heads(self) -> int:
-        """The language model's."""
-        return self.get_text_config().num_attention_heads
-
-    @property
     def vocab_size(self) -> int:
         """The language model's."""
         return self.get_text_config().vocab_size
@@ -124,6 +112,10 @@ class EmotionModulatedConfig(PreTrainedConfig):
         """The language model's; if it has none, the token that ends a text."""
         pad = self.get_text_config().pad_token_id
         return self.eos_token_id if pad is None else pad
+
+    def forget_base_model(self) -> None:
+        """From now on the weights of the language model are saved with the modulators."""
+        self.base_model_name_or_path = self.base_model_revision = None
 
     def get_text_config(self, decoder=None, encoder=None) -> PreTrainedConfig:
         """The configuration of the language model."""
@@ -152,28 +144,7 @@ class EmotionModulatedConfig(PreTrainedConfig):
             )
 
     def validate_text_config(self):
-        text = self.text_config
-        if not type(text).__module__.startswith("transformers."):
-            raise ValueError(
-                f"`text_config` is of a {text.model_type!r} model; a language model with its own code cannot be a part of the "
-                "model: take one that transformers has."
-            )
-        if text.is_encoder_decoder:
-            raise ValueError(
-                f"`text_config` is of a {text.model_type!r} model, an encoder-decoder: take a decoder-only model."
-            )
-
-
-def _text_config(config: Mapping[str, Any] | PreTrainedConfig) -> PreTrainedConfig:
-    """A copy, which does not name the source of the weights: a running model's own would lose its attention implementation."""
-    values = config if isinstance(config, Mapping) else config.to_dict()
-    values = {name: value for name, value in values.items() if name != "_name_or_path"}
-    if values.get("model_type") not in CONFIG_MAPPING:
-        raise ValueError(
-            f"`text_config` has the model type {values.get('model_type')!r}, which this version of transformers does not have; a "
-            "language model with its own code cannot be a part of the model: take one that transformers has."
-        )
-    return AutoConfig.for_model(**values)
+        check_nested_config(self.text_config, *_PART, "a decoder-only model")
 
 
 __all__ = ["EmotionModulatedConfig"]

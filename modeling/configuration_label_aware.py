@@ -8,11 +8,11 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from .fitting_checkpoints import refuse_other_checkpoints
 from .label_aware_fields import LabelAwareFields
-from .nested_encoder import check_encoder_config, encoder_config
+from .nested_encoder import NestedSizes, check_nested_config, nested_config
 
 
 @strict
-class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
+class LabelAwareConfig(LabelAwareFields, NestedSizes, PreTrainedConfig):
     r"""
     The fields of [`LabelAwareFields`], and:
 
@@ -40,7 +40,7 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
     initializer_range: float = 0.02
 
     def __post_init__(self, **kwargs):
-        self.encoder_config = encoder_config(self.encoder_config or {"model_type": "bert"})
+        self.encoder_config = nested_config(self.encoder_config or {"model_type": "bert"})
         if self.label_embedding_size is None:
             self.label_embedding_size = self.hidden_size
             if self.label_embedding_init == "words" and self.label_attention != "leam":
@@ -57,21 +57,6 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
             "AutoModelForSequenceClassification": "modeling_label_aware.LabelAwareForSequenceClassification",
         }
 
-    @property
-    def hidden_size(self) -> int:
-        """The encoder's."""
-        return self.get_text_config().hidden_size
-
-    @property
-    def num_hidden_layers(self) -> int:
-        """The encoder's."""
-        return self.get_text_config().num_hidden_layers
-
-    @property
-    def num_attention_heads(self) -> int:
-        """The encoder's."""
-        return self.get_text_config().num_attention_heads
-
     @classmethod
     def check_checkpoint(cls, config_dict):
         refuse_other_checkpoints(
@@ -83,7 +68,7 @@ class LabelAwareConfig(LabelAwareFields, PreTrainedConfig):
         return self.encoder_config
 
     def validate_encoder(self):
-        check_encoder_config(self.encoder_config)
+        check_nested_config(self.encoder_config)
 
 
 __all__ = ["LabelAwareConfig"]

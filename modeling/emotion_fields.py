@@ -94,4 +94,24 @@ def check_emotions(
     return F.one_hot(given.long(), config.num_emotions)
 
 
-__all__ = ["check_emotions", "set_emotion_defaults", "validate_emotion_fields"]
+def in_every_emotion(model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, **kwargs) -> torch.Tensor:
+    """
+    What `model.generate` writes for contexts in every emotion, all in one batch: (L,) or (B, L) -> (E, T) or (B, E, T); with
+    `num_return_sequences` R > 1 (E, R, T) or (B, E, R, T).
+    """
+    emotions = model.config.num_emotions
+    ids = torch.atleast_2d(input_ids)
+    if attention_mask is not None:
+        kwargs["attention_mask"] = torch.atleast_2d(attention_mask).repeat_interleave(emotions, dim=0)
+    outputs = model.generate(
+        input_ids=ids.repeat_interleave(emotions, dim=0),
+        emotion_ids=torch.arange(emotions, device=ids.device).repeat(len(ids)),
+        **kwargs,
+    )
+    sequences = outputs if isinstance(outputs, torch.Tensor) else outputs.sequences  # (B·E·R, T)
+    replies = len(sequences) // (len(ids) * emotions)
+    sizes = (*input_ids.shape[:-1], emotions, *([replies] if replies > 1 else []))
+    return sequences.view(*sizes, sequences.shape[-1])
+
+
+__all__ = ["check_emotions", "in_every_emotion", "set_emotion_defaults", "validate_emotion_fields"]

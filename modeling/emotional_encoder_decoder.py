@@ -14,8 +14,9 @@ from transformers import GenerationMixin, PreTrainedConfig
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput, Seq2SeqModelOutput
 from transformers.utils.generic import can_return_tuple
 
+from .adapter_checks import ChecksAdapters, refuse_without, saved_modules
 from .checked_input import check_input, warn_of_padding
-from .emotion_fields import check_emotions
+from .emotion_fields import check_emotions, in_every_emotion
 from .modulated_layer_norm import ModulatedLayerNorm, Modulators, carrying
 
 
@@ -80,7 +81,7 @@ class ModulatedStack(_Model):
         return modulation.unbind(dim=1)
 
 
-class TwoSides(_Model):
+class TwoSides(ChecksAdapters):
     """
     A base of base models and heads. They refuse plain checkpoints, and adapters that would leave new weights untrained; and they
     resize the embeddings of both sides. `modules_of_new_weights`: the names of possibly new modules for PEFT's `modules_to_save`.
@@ -104,44 +105,19 @@ class TwoSides(_Model):
         model._new_weights = frozenset(missing | {name for name, *_ in info["mismatched_keys"]})
         return (model, info) if output_loading_info else model
 
-    @property
-    def peft_config(self) -> dict:
-        """The adapters. PEFT sets this attribute; without an adapter it does not exist."""
-        if "peft_config" not in self.__dict__:
-            raise AttributeError("peft_config")
-        return self.__dict__["peft_config"]
-
-    @peft_config.setter
-    def peft_config(self, adapters: dict) -> None:
-        for name, config in adapters.items():
-            self._check_adapter(name, config)
-        self.__dict__["peft_config"] = adapters
-
-    @peft_config.deleter
-    def peft_config(self) -> None:
-        del self.__dict__["peft_config"]
-
     def _check_adapter(self, name: str, config) -> None:
-        """ValueError unless an adapter trains and saves the new weights; by default PEFT does neither for this task."""
         sides = {"encoder": self.get_encoder(), "decoder": self.get_decoder()}
         unmoved = {
             f"{side}.modulation"
             for side, stack in sides.items()
             if stack.is_modulated and stack.modulation.ignores_emotions()
         }
-        given = list(getattr(config, "modules_to_save", None) or ())
+        given = saved_modules(config)
         new = {f".{parameter}." for parameter in self._new_weights | unmoved}
         new = {parameter for parameter in new if not any(f".{module}." in parameter for module in given)}
-        lacking = [m for m in self.modules_of_new_weights if any(f".{m}." in parameter for parameter in new)]
-        if lacking:
-            kind = type(config).__name__
-            modules = ", ".join(f'"{module}"' for module in given + lacking)
-            raise ValueError(
-                f"the adapter would neither train nor save the new weights: `modules_to_save` of {name!r} must "
-                f"name their modules, got {given or None}. Load the model anew, for this call has changed it, and pass "
-                f"{kind}(..., modules_to_save=[{modules}]). Weights that were trained and saved are not new: load that model "
-                "with `from_pretrained`, and the adapters that were made over it."
-            )
+        refuse_without(
+            name, config, [m for m in self.modules_of_new_weights if any(f".{m}." in parameter for parameter in new)]
+        )
 
     def resize_token_embeddings(
         self, new_num_tokens=None, pad_to_multiple_of=None, mean_resizing=True
@@ -390,27 +366,14 @@ class EmotionalGenerationMixin(TwoSides, GenerationMixin):
         decoder, encoder = self.get_decoder(), self.get_encoder()
         if not decoder.is_modulated and not encoder.is_modulated:
             raise ValueError("no norm of the model is modulated: its reply is the same for every emotion.")
-        one = input_ids.dim() == 1
-        if one:
-            input_ids, attention_mask = input_ids[None], None if attention_mask is None else attention_mask[None]
-        contexts, emotions = len(input_ids), self.config.num_emotions
-        if attention_mask is not None:
-            kwargs["attention_mask"] = attention_mask.repeat_interleave(emotions, dim=0)
         if not encoder.is_modulated:
+            mask = None if attention_mask is None else torch.atleast_2d(attention_mask)
             with torch.no_grad():
-                states = encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+                states = encoder(input_ids=torch.atleast_2d(input_ids), attention_mask=mask).last_hidden_state
             kwargs["encoder_outputs"] = BaseModelOutput(
-                last_hidden_state=states.repeat_interleave(emotions, dim=0)  # (B·E, L, d)
+                last_hidden_state=states.repeat_interleave(self.config.num_emotions, dim=0)  # (B·E, L, d)
             )
-        outputs = self.generate(
-            input_ids=input_ids.repeat_interleave(emotions, dim=0),
-            emotion_ids=torch.arange(emotions, device=input_ids.device).repeat(contexts),
-            **kwargs,
-        )
-        sequences = outputs if isinstance(outputs, torch.Tensor) else outputs.sequences  # (B·E·R, T)
-        replies = len(sequences) // (contexts * emotions)
-        sizes = (() if one else (contexts,)) + (emotions,) + ((replies,) if replies > 1 else ())
-        return sequences.view(*sizes, sequences.shape[-1])
+        return in_every_emotion(self, input_ids, attention_mask, **kwargs)
 
     @classmethod
     def from_encoder_decoder_pretrained(

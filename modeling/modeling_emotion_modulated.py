@@ -14,9 +14,10 @@ from transformers import AutoModelForCausalLM, GenerationMixin, PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
+from .adapter_checks import ChecksAdapters, refuse_without, saved_modules
 from .checked_input import check_input, warn_of_padding
 from .configuration_emotion_modulated import EmotionModulatedConfig
-from .emotion_fields import check_emotions
+from .emotion_fields import check_emotions, in_every_emotion
 from .emotion_modulation import EmotionModulation, norms_of, place_modulation
 from .padding import real_positions
 
@@ -30,7 +31,7 @@ _SHARED = (*_HUB, "attn_implementation", "dtype", "use_safetensors")
 _PLACES = ("device_map", "max_memory", "offload_folder", "quantization_config")
 
 
-class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
+class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMixin):
     """
     A language model of transformers (`language_model`) and its modulators (`emotion_modulation`). Without an emotion it is the
     language model. Returns a [`CausalLMOutputWithPast`].
@@ -84,10 +85,16 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
             language_model.requires_grad_(False)
         self.generation_config = copy.deepcopy(language_model.generation_config)
         self.supports_gradient_checkpointing = language_model.supports_gradient_checkpointing
-        if (
-            language_model.loss_type is None
-        ):  # GPT-2's name does not tell it; the warning that follows would break a graph
+        # GPT-2's name does not tell it; the warning that follows would break a graph.
+        if language_model.loss_type is None:
             language_model.loss_type = "ForCausalLM"
+
+    def _complete(self, language_model: PreTrainedModel) -> None:
+        """`adopt`, for a model that was made without a language model."""
+        self.adopt(language_model)
+        # The weights are set. What is left is what a model with this language model knows of itself.
+        with init.no_init_weights():
+            self.post_init()
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -118,7 +125,7 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
         before = self.get_input_embeddings().weight.shape
         embeddings = self.language_model.resize_token_embeddings(*args, **kwargs)
         if embeddings.weight.shape != before:
-            self.config.base_model_name_or_path = self.config.base_model_revision = None
+            self.config.forget_base_model()
         return embeddings
 
     def forward(
@@ -246,21 +253,7 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
             (E, T) for one context, (B, E, T) for several; (E, R, T) or (B, E, R, T) with `num_return_sequences` R > 1. The context
             is part of each row.
         """
-        one = input_ids.dim() == 1
-        if one:
-            input_ids, attention_mask = input_ids[None], None if attention_mask is None else attention_mask[None]
-        contexts, emotions = len(input_ids), self.config.num_emotions
-        if attention_mask is not None:
-            kwargs["attention_mask"] = attention_mask.repeat_interleave(emotions, dim=0)
-        outputs = self.generate(
-            input_ids=input_ids.repeat_interleave(emotions, dim=0),
-            emotion_ids=torch.arange(emotions, device=input_ids.device).repeat(contexts),
-            **kwargs,
-        )
-        sequences = outputs if isinstance(outputs, torch.Tensor) else outputs.sequences  # (B·E·R, T)
-        replies = len(sequences) // (contexts * emotions)
-        sizes = (() if one else (contexts,)) + (emotions,) + ((replies,) if replies > 1 else ())
-        return sequences.view(*sizes, sequences.shape[-1])
+        return in_every_emotion(self, input_ids, attention_mask, **kwargs)
 
     def _set_gradient_checkpointing(self, enable: bool = True, gradient_checkpointing_func=None, **kwargs):
         settings = getattr(gradient_checkpointing_func, "keywords", {})
@@ -342,11 +335,7 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
         if config.modulated_norms is None:
             config.modulated_norms = norms_of(_layers(language_model)[0])
         model = cls(config, with_language_model=False)
-        model.adopt(language_model)
-        with (
-            init.no_init_weights()
-        ):  # the weights are set; the rest of what a model with this language model knows of itself
-            model.post_init()
+        model._complete(language_model)
         return model
 
     @classmethod
@@ -388,10 +377,8 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
             **kwargs,
         )
         generation_config = model.generation_config
-        model.adopt(language_model)
+        model._complete(language_model)
         model.generation_config = generation_config
-        with init.no_init_weights():
-            model.post_init()
         if model.is_modulated:
             model.emotion_modulation.to(language_model.device)
         model.eval()
@@ -401,39 +388,18 @@ class EmotionModulatedForCausalLM(PreTrainedModel, GenerationMixin):
         """As in every model of transformers; the language model's weights are left out if the configuration names their checkpoint."""
         changed = any(parameter.requires_grad for parameter in self.language_model.parameters())
         if changed or not self.is_modulated:  # a checkpoint must hold weights
-            self.config.base_model_name_or_path = self.config.base_model_revision = None
+            self.config.forget_base_model()
         own = self.config.base_model_name_or_path is not None
         self._keys_to_ignore_on_save = (
             {f"language_model.{name}" for name in self.language_model.state_dict()} if own else set()
         )
         super().save_pretrained(*args, **kwargs)
 
-    @property
-    def peft_config(self) -> dict:
-        """The adapters. PEFT sets this attribute; without an adapter it does not exist."""
-        if "peft_config" not in self.__dict__:
-            raise AttributeError("peft_config")
-        return self.__dict__["peft_config"]
-
-    @peft_config.setter
-    def peft_config(self, adapters: dict) -> None:
-        modulation = self.emotion_modulation
+    def _check_adapter(self, name: str, config) -> None:
+        modulation, module = self.emotion_modulation, "emotion_modulation"
         untrained = modulation is not None and not modulation.output_weight.any()
-        for name, adapter in adapters.items():
-            given = list(getattr(adapter, "modules_to_save", None) or ())
-            if untrained and "emotion_modulation" not in given:
-                raise ValueError(
-                    f"the adapter would neither train nor save the modulators: `modules_to_save` of {name!r} must name them, got "
-                    f"{given or None}. Load the model anew, for this call has changed it, and pass {type(adapter).__name__}(..., "
-                    f"modules_to_save={[*given, 'emotion_modulation']})."
-                )
-        # Merged into the language model, an adapter changes its weights: they are saved then.
-        self.config.base_model_name_or_path = self.config.base_model_revision = None
-        self.__dict__["peft_config"] = adapters
-
-    @peft_config.deleter
-    def peft_config(self) -> None:
-        del self.__dict__["peft_config"]
+        refuse_without(name, config, [module] if untrained and module not in saved_modules(config) else [])
+        self.config.forget_base_model()  # merged into the language model, an adapter changes its weights
 
 
 def _layers(language_model: PreTrainedModel) -> nn.ModuleList:

@@ -15,36 +15,60 @@ else:
     _Model = object
 
 
-def encoder_config(config: Mapping[str, Any] | PreTrainedConfig) -> PreTrainedConfig:
+def nested_config(
+    config: Mapping[str, Any] | PreTrainedConfig, field: str = "encoder_config", what: str = "an encoder"
+) -> PreTrainedConfig:
     """
-    The configuration of an encoder as a part of another configuration.
+    The configuration of a model as a part of another configuration, in its field `field`. `what`: the model, for the message.
 
     Raises:
         ValueError: transformers itself does not have the model type.
     """
     # A copy, because a running model's configuration would lose its attention implementation here. It does not name the source of
-    # the weights, which may be a local folder: the weights are saved with this model.
+    # the weights, which may be a local folder.
     values = config if isinstance(config, Mapping) else config.to_dict()
     values = {name: value for name, value in values.items() if name != "_name_or_path"}
     if values.get("model_type") not in CONFIG_MAPPING:
         raise ValueError(
-            f"`encoder_config` has the model type {values.get('model_type')!r}, which this version of transformers does "
-            "not have; an encoder with its own code cannot be a part of the model: take one that transformers has."
+            f"`{field}` has the model type {values.get('model_type')!r}, which this version of transformers does "
+            f"not have; {what} with its own code cannot be a part of the model: take one that transformers has."
         )
     return AutoConfig.for_model(**values)
 
 
-def check_encoder_config(encoder: PreTrainedConfig) -> None:
-    """ValueError unless transformers has the model and it is an encoder only."""
-    if not type(encoder).__module__.startswith("transformers."):
+def check_nested_config(
+    config: PreTrainedConfig,
+    field: str = "encoder_config",
+    what: str = "an encoder",
+    wanted: str = "an encoder only",
+) -> None:
+    """ValueError unless transformers has the model and it is no encoder-decoder."""
+    if not type(config).__module__.startswith("transformers."):
         raise ValueError(
-            f"`encoder_config` is of a {encoder.model_type!r} model; an encoder with its own code cannot be a part of the "
+            f"`{field}` is of a {config.model_type!r} model; {what} with its own code cannot be a part of the "
             "model: take one that transformers has."
         )
-    if encoder.is_encoder_decoder:
-        raise ValueError(
-            f"`encoder_config` is of a {encoder.model_type!r} model, an encoder-decoder: take an encoder only."
-        )
+    if config.is_encoder_decoder:
+        raise ValueError(f"`{field}` is of a {config.model_type!r} model, an encoder-decoder: take {wanted}.")
+
+
+class NestedSizes:
+    """A base of configurations whose sizes are those of the model inside, see `get_text_config`."""
+
+    @property
+    def hidden_size(self) -> int:
+        """That of the model inside."""
+        return self.get_text_config().hidden_size  # type: ignore[attr-defined]  # of the configuration
+
+    @property
+    def num_hidden_layers(self) -> int:
+        """That of the model inside."""
+        return self.get_text_config().num_hidden_layers  # type: ignore[attr-defined]
+
+    @property
+    def num_attention_heads(self) -> int:
+        """That of the model inside."""
+        return self.get_text_config().num_attention_heads  # type: ignore[attr-defined]
 
 
 def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
@@ -131,4 +155,11 @@ class OverAnyEncoder(_Model):
         return cls.config_class(encoder_config=encoder_config, **fields)
 
 
-__all__ = ["OverAnyEncoder", "build_encoder", "check_encoder_config", "encoder_config", "without_pooler"]
+__all__ = [
+    "NestedSizes",
+    "OverAnyEncoder",
+    "build_encoder",
+    "check_nested_config",
+    "nested_config",
+    "without_pooler",
+]

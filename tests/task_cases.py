@@ -5,7 +5,7 @@ A new task adds a row here.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,22 @@ def write_language_model(_: Path) -> None:
     tokenizer.save_pretrained("base/llama")
 
 
+REPLIES = TaskCase(
+    id="emotional-response",
+    task="emotional-response",
+    recipe={**recipe_of("bert-mod-ln"), "training_arguments": recipe_of("label-aware")["training_arguments"]},
+    data=FAMILIES["bert-mod-ln"].data,
+    lines=CONTEXTS,
+    command="generate",
+    options=("--greedy", "--max-new-tokens", "5", "-e", "joy"),
+    key="reply",
+    file=(["context", "emotion"], [[context, "joy"] for context in CONTEXTS]),
+    bad=["", "joy"],
+    explain=("-e", "joy"),
+    evaluate=("--contexts", "3"),
+)
+
+
 LINES = tuple(utterance if speaker is None else f"{speaker}: {utterance}" for speaker, utterance in TURNS)
 
 TASK_CASES = [
@@ -102,42 +118,19 @@ TASK_CASES = [
         file=(["dialogue", "speaker", "utterance"], [["1", speaker or "", utterance] for speaker, utterance in TURNS]),
         bad=["2", "Ann", ""],
     ),
-    TaskCase(
-        id="emotional-response",
-        task="emotional-response",
-        recipe={**recipe_of("bert-mod-ln"), "training_arguments": recipe_of("label-aware")["training_arguments"]},
-        data=FAMILIES["bert-mod-ln"].data,
-        lines=CONTEXTS,
-        command="generate",
-        options=("--greedy", "--max-new-tokens", "5", "-e", "joy"),
-        key="reply",
-        file=(["context", "emotion"], [[context, "joy"] for context in CONTEXTS]),
-        bad=["", "joy"],
-        explain=("-e", "joy"),
-        evaluate=("--contexts", "3"),
-    ),
-    TaskCase(
+    REPLIES,
+    replace(
+        REPLIES,
         id="emotional-response-decoder-only",
-        task="emotional-response",
         recipe={
-            **recipe_of("bert-mod-ln"),
+            **REPLIES.recipe,
             **{
                 "name": "llama-modulated",
                 "model_type": "emotion-modulated",
                 "base_model": "base/llama",
                 "model_config": {},
             },
-            "training_arguments": recipe_of("label-aware")["training_arguments"],
         },
-        data=FAMILIES["bert-mod-ln"].data,
-        lines=CONTEXTS,
-        command="generate",
-        options=("--greedy", "--max-new-tokens", "5", "-e", "joy"),
-        key="reply",
-        file=(["context", "emotion"], [[context, "joy"] for context in CONTEXTS]),
-        bad=["", "joy"],
-        explain=("-e", "joy"),
-        evaluate=("--contexts", "3"),
         whole=False,
         write=write_language_model,
     ),

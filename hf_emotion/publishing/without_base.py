@@ -57,8 +57,7 @@ def complete(checkpoint: Path, weight_files: Sequence[str], merge: bool, base_mo
         for pattern in weight_files:
             for path in checkpoint.glob(pattern):
                 path.unlink()
-        setattr(model.config, BASE, None)
-        setattr(model.config, REVISION, None)
+        model.config.forget_base_model()
         model.save_pretrained(checkpoint)
     elif base_model is not None:
         validate_repo_id(base_model)

@@ -363,7 +363,7 @@ def test_adapter_and_modulators_survive_and_merge(bases, tmp_path):
 
 
 def test_adapter_that_would_leave_untrained_modulators_is_refused(bases):
-    with pytest.raises(ValueError, match=r"`modules_to_save` .*modules_to_save=\['emotion_modulation'\]"):
+    with pytest.raises(ValueError, match=r'`modules_to_save` .*modules_to_save=\["emotion_modulation"\]'):
         get_peft_model(build(bases["llama"], trained=False), LoraConfig(**LORA))
     get_peft_model(build(bases["llama"]), LoraConfig(**LORA))  # trained before
 
