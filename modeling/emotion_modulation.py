@@ -53,38 +53,37 @@ class EmotionModulation(nn.Module):
 class ModulatedNorm:
     """Over a norm's own class: norm(x) · (1 + Δγ) + Δβ while its layer runs with an emotion, norm(x) otherwise."""
 
-    modulation_slots: tuple[int, ...]  # where in S this norm's Δγ stands, and its Δβ if there is one
-    running: dict[int, Sequence[torch.Tensor]]  # thread -> the modulation of the forward pass that it runs
+    scale_slot: int  # where in S this norm's Δγ stands
+    shift_slot: int | None  # where its Δβ stands
+    running: dict[int, Sequence[torch.Tensor]]  # its layer's
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         states = super().forward(states)  # type: ignore[misc]  # of the norm's own class
         modulation = self.running.get(_thread())
         if modulation is None:
             return states
-        scale, *shift = (modulation[slot].to(states) for slot in self.modulation_slots)
-        modulated = torch.addcmul(states, states, scale)  # not states · (1 + Δγ): in bfloat16 1 + Δγ loses a small Δγ
-        return modulated + shift[0] if shift else modulated
+        # Not states · (1 + Δγ): in bfloat16 1 + Δγ loses a small Δγ.
+        states = torch.addcmul(states, states, modulation[self.scale_slot].to(states))
+        return states if self.shift_slot is None else states + modulation[self.shift_slot].to(states)
 
 
 class ModulatedLayer:
     """Over a layer's own class: takes `emotion_modulation`, S times (B, 1, d), and puts it on its norms for this call alone."""
 
-    modulated_norms: tuple[str, ...]
+    running: dict[int, Sequence[torch.Tensor]]  # thread -> the modulation of the forward pass that it runs; its norms read it
     reached = False  # whether an emotion has come down to this layer
 
     def forward(self, *args, emotion_modulation: Sequence[torch.Tensor] | None = None, **kwargs):
         if emotion_modulation is None:
             return super().forward(*args, **kwargs)  # type: ignore[misc]  # of the layer's own class
-        norms = [getattr(self, name) for name in self.modulated_norms]
+        if not self.reached:  # setting an attribute of a module is slow
+            self.reached = True
         thread = _thread()
-        for norm in norms:
-            norm.running[thread] = emotion_modulation
+        self.running[thread] = emotion_modulation
         try:
             return super().forward(*args, **kwargs)  # type: ignore[misc]
         finally:
-            for norm in norms:
-                norm.running.pop(thread, None)
-            self.reached = True
+            del self.running[thread]
 
 
 def _thread() -> int:
@@ -108,12 +107,12 @@ def place_modulation(layers: nn.ModuleList, names: Sequence[str], shift: bool) -
     total = len(names) * len(layers)
     for number, layer in enumerate(layers):
         modulate(layer, ModulatedLayer)
-        layer.modulated_norms = tuple(names)
+        running: dict[int, Sequence[torch.Tensor]] = {}
+        layer.running = running
         for position, name in enumerate(names):
             norm, slot = getattr(layer, name), number * len(names) + position
             modulate(norm, ModulatedNorm)
-            norm.modulation_slots = (slot, total + slot) if shift else (slot,)
-            norm.running = {}
+            norm.scale_slot, norm.shift_slot, norm.running = slot, total + slot if shift else None, running
 
 
 __all__ = ["EmotionModulation", "norms_of", "place_modulation"]

@@ -47,6 +47,7 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
     _supports_attention_backend = True
     _can_compile_fullgraph = True
     _skip_keys_device_placement = ["past_key_values"]
+    _reached = False  # whether an emotion has come down to the last layer
 
     def __init__(self, config: EmotionModulatedConfig, with_language_model: bool = True):
         """`with_language_model=False`: `adopt` gives it later; the configuration must name the norms."""
@@ -76,7 +77,7 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
             )
         if names:
             place_modulation(layers, names, config.shift)
-        self.language_model = language_model
+        self.language_model, self._reached = language_model, False
         # One object: `generate` makes masks for the attention that this configuration names. It does not name the source of the
         # weights, which may be a local folder.
         config.text_config = language_model.config
@@ -185,15 +186,13 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
             logits_to_keep=logits_to_keep,
             **kwargs,
         )
-        if (
-            emotion_modulation is not None
-            and not torch.compiler.is_compiling()
-            and not _layers(self.language_model)[-1].reached
-        ):
-            raise ValueError(
-                f"a {self.config.get_text_config().model_type!r} model does not hand its arguments to its layers, so the emotion does not "
-                "reach them: take a Llama-like model."
-            )
+        if emotion_modulation is not None and not self._reached and not torch.compiler.is_compiling():
+            if not _layers(self.language_model)[-1].reached:
+                raise ValueError(
+                    f"a {self.config.get_text_config().model_type!r} model does not hand its arguments to its layers, so the emotion does "
+                    "not reach them: take a Llama-like model."
+                )
+            self._reached = True
         return outputs
 
     def modulation(
