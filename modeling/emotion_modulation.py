@@ -70,7 +70,9 @@ class ModulatedNorm:
 class ModulatedLayer:
     """Over a layer's own class: takes `emotion_modulation`, S times (B, 1, d), and puts it on its norms for this call alone."""
 
-    running: dict[int, Sequence[torch.Tensor]]  # thread -> the modulation of the forward pass that it runs; its norms read it
+    running: dict[
+        int, Sequence[torch.Tensor]
+    ]  # thread -> the modulation of the forward pass that it runs; its norms read it
     reached = False  # whether an emotion has come down to this layer
 
     def forward(self, *args, emotion_modulation: Sequence[torch.Tensor] | None = None, **kwargs):
