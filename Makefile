@@ -10,7 +10,7 @@ BIN := .venv/bin
 # The default model of each task; RUNS="runs/a runs/b" names others.
 RUNS ?= $(wildcard runs/goemotions_laa_ce runs/emotion6_esa runs/meld_bilstm_attention runs/sentihood_qacg_aux)
 
-.PHONY: quickstart ready test test-full endurance nightly lint format docs bench bench-full release
+.PHONY: quickstart ready test test-full endurance nightly lint format docs bench bench-full study release
 # The ready model answers, is measured and fine-tuned on a small corpus, and answers again; each step prints its seconds.
 SENTENCES := "Thank you so much for sitting with me at the clinic." \
   "Why on earth would anyone put the light switch behind the wardrobe?" \
@@ -95,6 +95,12 @@ bench: .venv/installed
 bench-full: .venv/installed
 	$(BIN)/python benchmarks/run_all.py --full $(if $(DATA),--data-dir "$(DATA)") \
 	  $(if $(CHECKPOINT),--checkpoint "$(CHECKPOINT)") $(if $(TARGETED),--targeted "$(TARGETED)")
+
+# Lists the runs of benchmarks/study.yaml with their minutes, runs those that are not on record, and writes the tables anew. LIST=1 only
+# lists. ENCODERS="mpnet=FOLDER e5=FOLDER": encoders that are not to come from the Hub.
+study: .venv/installed
+	$(BIN)/hf-emotion study run benchmarks/study.yaml $(if $(LIST),--list) $(if $(DATA),--data-dir "$(DATA)") $(foreach e,$(ENCODERS),--encoder "$(e)")
+	$(if $(LIST),,$(BIN)/hf-emotion study tables REPRODUCTION.md)
 
 release: .venv/installed
 	@test -n "$(RUNS)" || { echo 'make release: none of the default runs is in runs/; train them, or name others: make release RUNS="runs/a runs/b"'; exit 2; }

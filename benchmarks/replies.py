@@ -29,11 +29,12 @@ def measure(name: str, folder: str, arguments: argparse.Namespace) -> dict[str, 
     options = {"train_part": "generator"} if arguments.dataset == "empathetic_dialogues" else {}
     exact = ReplyGenerator(folder)
     rows = sample_rows(
-        load_dataset_for(arguments.dataset, arguments.data_dir, **options)["test"], arguments.perplexity_rows
+        load_dataset_for(arguments.dataset, arguments.data_dir, **options)[arguments.split], arguments.perplexity_rows
     )
-    emotions = [exact.emotions[label] for label in rows["labels"]]
+    emotions = [{exact.emotions[label]: arguments.intensity} for label in rows["labels"]]
     losses = exact.token_losses(rows["context"], rows["reply"], emotions, batch_size=16, progress=True)
     found: dict[str, Any] = {
+        "intensity": arguments.intensity,
         "perplexity": math.exp(losses.mean()),
         "perplexity_se": math.exp(losses.mean()) * float(losses.std(ddof=1)) / math.sqrt(len(losses)),
         "perplexity_tokens": len(losses),
@@ -48,8 +49,10 @@ def measure(name: str, folder: str, arguments: argparse.Namespace) -> dict[str, 
             data_dir=arguments.data_dir,
             judges=arguments.judge,
             contexts=arguments.contexts,
+            split=arguments.split,
             options=options,
             seed=seed,
+            intensity=arguments.intensity,
         )
         own = result["rows"]["model"]
         shapes.append(
@@ -80,6 +83,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--judge", action="append", default=[], help="classifier that tells the emotion of a reply")
     parser.add_argument("--dataset", default="empathetic_dialogues")
     parser.add_argument("--data-dir")
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--intensity", type=float, default=1.0, help="weight of the emotion (default: %(default)s)")
     parser.add_argument("--contexts", type=int, default=60)
     parser.add_argument("--samplings", type=int, default=3)
     parser.add_argument("--perplexity-rows", type=int, default=512)
@@ -91,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     record: dict[str, Any] = {"systems": {}}
     if arguments.output.is_file():
         record = json.loads(arguments.output.read_text(encoding="utf-8"))
-    settings = ("dataset", "contexts", "samplings", "perplexity_rows", "dtype")
+    settings = ("dataset", "split", "contexts", "samplings", "perplexity_rows", "dtype")
     record["settings"] = {name: getattr(arguments, name) for name in settings}
     for given in arguments.generators:
         name, _, folder = given.partition("=")

@@ -49,7 +49,7 @@ def reproduce(
     quiet()
     from ..study.reproduce import collect as take
     from ..study.reproduce import reproduce as run
-    from ..study.reproduce import table_rows
+    from ..study.tables import table_rows
 
     if encoder is not None and not collect:
         raise typer.BadParameter("--encoder goes with --collect.")

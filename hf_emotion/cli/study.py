@@ -191,6 +191,37 @@ def context_guidance(
 
 
 @app.command()
+def run(
+    plan: Annotated[Path, typer.Argument(help="YAML file that lists questions and the runs that answer them.")] = Path(
+        "benchmarks/study.yaml"
+    ),
+    list_: Annotated[bool, typer.Option("--list", help="Only list the runs, and how long they take.")] = False,
+    data_dir: DataDir = None,
+    encoder: Annotated[
+        list[str] | None, typer.Option(help="NAME=FOLDER: where an encoder of the plan is, instead of on the Hub.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run folders.")] = Path(
+        "runs/reproduction"
+    ),
+    records: Annotated[Path, typer.Option(help="Folder of the small JSON records, one per run.")] = Path(
+        "benchmarks/reproduction"
+    ),
+) -> None:
+    """Run a plan of the study: what is on record is not run again, and an interrupted run goes on where it stopped."""
+    quiet()
+    from ..study.plan import left, read_plan, run_plan
+    from ..study.plan import table as as_table
+
+    if wrong := [text for text in encoder or [] if not all(text.partition("=")[::2])]:
+        raise typer.BadParameter(f"--encoder must be NAME=FOLDER, got {wrong[0]!r}.")
+    runs = read_plan(plan, dict(text.split("=", 1) for text in encoder or []), output, records)
+    show([as_table(runs)])
+    print(left(runs), flush=True)
+    if not list_:
+        run_plan(runs, data_dir)
+
+
+@app.command()
 def tables(
     document: Annotated[
         Path, typer.Argument(help="Markdown file with the marks `<!-- table NAME -->` and `<!-- end -->`.")
@@ -200,7 +231,7 @@ def tables(
     ),
 ) -> None:
     """Write the tables of a document anew from the records."""
-    from ..study.reproduce import write_document
+    from ..study.tables import write_document
 
     print(f"{document}: {write_document(document, records)} tables")
 

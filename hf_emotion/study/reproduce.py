@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Runs the published tables again. Every finished run leaves a small JSON record, and the tables are made only from records.
-
-    hf-emotion study tables REPRODUCTION.md --records benchmarks/reproduction
-
-writes the tables of a document anew, between its lines `<!-- table NAME -->` and `<!-- end -->`.
+Runs the published tables again. Every finished run leaves a small JSON record, from which `tables.py` makes the tables.
 """
 
 import dataclasses
@@ -12,17 +8,15 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..io.files import write_json, write_text
-from ..metrics.significance import mean_std, over_seeds
+from ..io.files import write_json
 from ..recipes import Recipe, make_recipe, read_yaml
 from ..reports.finished_runs import read_report
-from ..tasks.cards import table as markdown_table
 from ..training.recipe_checks import load_recipe
-from .published import GOEMOTIONS_LABELS, TABLES, Figure, Table
+from .published import TABLES
 
 
 logger = logging.getLogger(__name__)
@@ -68,7 +62,7 @@ def reproduce(
     """
     from ..runs.train import train
 
-    rows = _recipes_of(table, recipes)
+    rows = recipes_of(table, recipes)
     if seeds < 1:
         raise ValueError(f"`seeds` must be at least 1, got {seeds}.")
     overrides = list(overrides)
@@ -86,8 +80,7 @@ def reproduce(
         recipe = load_recipe(name, overrides)
         for seed in range(recipe.seeds[0], recipe.seeds[0] + seeds):
             one = dataclasses.replace(recipe, seeds=[seed])
-            path = Path(records) / table / record_name(name, one)
-            folder = Path(output) / table / path.stem
+            path, folder = places(table, name, one, output, records)
             _check_encoder(folder, one.base_model)
             if path.is_file() and not (judges and _lacks_replies(path)):
                 logger.warning("%s seed %d is on record already: %s", name, seed, path)
@@ -102,6 +95,15 @@ def reproduce(
     return written
 
 
+def places(
+    table: str, name: str, recipe: Recipe, output: str | Path, records: str | Path, encoder: str | None = None
+) -> tuple[Path, Path]:
+    """The record and the run folder of one seed of a recipe. `encoder`: see `collect`."""
+    named = recipe if encoder is None else dataclasses.replace(recipe, base_model=encoder)
+    path = Path(records) / table / record_name(name, named)
+    return path, Path(output) / table / path.stem
+
+
 def _check_encoder(folder: Path, base_model: str) -> None:
     """ValueError if a run folder belongs to another encoder: records and run folders know local encoders only by name."""
     if (folder / "recipe.yaml").is_file():
@@ -113,7 +115,8 @@ def _check_encoder(folder: Path, base_model: str) -> None:
             )
 
 
-def _recipes_of(table: str, recipes: Sequence[str] | None) -> Sequence[str]:
+def recipes_of(table: str, recipes: Sequence[str] | None) -> Sequence[str]:
+    """Some of a table's recipes, or all; ValueError for another table or recipe."""
     if table not in TABLES:
         raise ValueError(f"`table` must be one of {list(TABLES)}, got {table!r}.")
     unknown = [name for name in recipes or () if name not in TABLES[table].recipes]
@@ -139,7 +142,7 @@ def collect(
     run = Path(run)
     report = read_report(run)
     recipe = make_recipe(read_yaml((run / "recipe.yaml").read_text(encoding="utf-8")), str(run / "recipe.yaml"))
-    names = {load_recipe(name).name: name for name in _recipes_of(table, None) if not name.startswith("baseline/")}
+    names = {load_recipe(name).name: name for name in recipes_of(table, None) if not name.startswith("baseline/")}
     if recipe.name not in names:
         raise ValueError(f"{run} has the recipe {recipe.name!r}, but the table {table!r} has {list(names)}.")
     name = names[recipe.name]
@@ -299,152 +302,3 @@ def _flat_replies(evaluation: dict[str, Any]) -> dict[str, Any]:
                 flat[name if number == 1 else f"{name} of judge {number}"] = value
         flat[f"judge {number}"] = Path(judge).name
     return {"contexts": evaluation["contexts"], "settings": evaluation["settings"], **flat}
-
-
-def read_records(table: str, records: str | Path) -> list[dict[str, Any]]:
-    """The records of a table, in the order of its recipes, and for each recipe by file name."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((Path(records) / table).glob("*.json"))]
-    return [record for name in TABLES[table].recipes for record in found if record["recipe"] == name]
-
-
-def table_rows(table: str, records: str | Path) -> tuple[list[str], list[list[str]]]:
-    """
-    A table as text: its header and its rows. First the published rows, then a row for each recipe, encoder and settings on record:
-    mean ± standard deviation over the seeds. A recipe without a record is "not run".
-    """
-    content = TABLES[table]
-    columns = [_column_name(content, *column) for column in content.columns]
-    header = ["row", "encoder", "train rows", "seeds", "minutes", *columns]
-    rows = []
-    for row, figures in content.published.items():
-        cells = [_published(content, column, figures) for column in content.columns]
-        rows.append([f"*published: {row}*", content.encoder, "", "", "", *cells])
-    all_records = read_records(table, records)
-    for name in content.recipes:
-        groups = _groups(record for record in all_records if record["recipe"] == name)
-        if not groups:
-            rows.append([name, "", "", "", "", *["not run"] * len(content.columns)])
-        for title, group in zip(_titles(groups), groups, strict=True):
-            cells = [_figure(group, *column) for column in content.columns]
-            seeds = "-" if group[0]["seed"] is None else str(len(group))
-            minutes = f"{sum(record['minutes'] for record in group) / len(group):.1f}"
-            train_rows = f"{group[0]['rows']['train']:,}"
-            rows.append([title, group[0]["encoder"], train_rows, seeds, minutes, *cells])
-    return header, rows
-
-
-def _groups(records: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Group records that differ only in the seed."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for record in records:
-        same = [record[name] for name in ("recipe", "encoder", "train_fraction", "changed")]
-        groups.setdefault(json.dumps(same, sort_keys=True), []).append(record)
-    return list(groups.values())
-
-
-def _titles(groups: list[list[dict[str, Any]]]) -> list[str]:
-    """Recipe and share of the training rows; if these and the encoder are equal, also the settings that differ."""
-    first = [group[0] for group in groups]
-    shares = [f", {100 * record['train_fraction']:.4g}%" if record["train_fraction"] < 1 else "" for record in first]
-    names = [(record["recipe"] + share, record["encoder"]) for record, share in zip(first, shares, strict=True)]
-    titles = []
-    for name, record in zip(names, first, strict=True):
-        others = [other["changed"] for other_name, other in zip(names, first, strict=True) if other_name == name]
-        own = {
-            key: value
-            for key, value in record["changed"].items()
-            if any(key not in other or other[key] != value for other in others)
-            and key != "training_arguments.use_cpu"  # where a run took place, not how it trained
-        }
-        titles.append(f"{name[0]} ({_short(own)})" if own else name[0])
-    return titles
-
-
-def _short(settings: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{key.rpartition('.')[2]} {f'{value:g}' if isinstance(value, float) else value}"
-        for key, value in settings.items()
-    )
-
-
-def _column_name(table: Table, kind: str, metric: str) -> str:
-    several = len({column[0] for column in table.columns}) > 1
-    return f"{metric} ({kind.replace('_', ' ')})" if several else metric
-
-
-def _published(table: Table, column: tuple[str, str], figures: Mapping[str, Figure]) -> str:
-    first = next(kind for kind, metric in table.columns if metric == column[1])
-    value = figures.get(column[1]) if column[0] == first else None
-    if value is None:
-        return ""
-    digits = 1 if isinstance(value, float) and value > 10 else 3
-    return f"{value[0]:.3f} ± {value[1]:.3f}" if isinstance(value, tuple) else f"{value:.{digits}f}"
-
-
-def _figure(group: list[dict[str, Any]], kind: str, metric: str) -> str:
-    values = [record["metrics"].get("test", {}).get(kind, {}).get(metric) for record in group]
-    if any(value is None for value in values):
-        return "-"
-    return mean_std(over_seeds(values), 1 if values[0] > 10 else 3)
-
-
-def markdown(table: str, records: str | Path) -> str:
-    """The table for a document, with what differs from the packaged recipes below it."""
-    header, rows = table_rows(table, records)
-    lines = [f"{TABLES[table].title}.", "", _markdown_table(header, rows)]
-    notes: dict[str, list[str]] = {}
-    for record in read_records(table, records):
-        changes = _short(record["changed"])
-        if changes:
-            notes.setdefault(changes, []).append(record["recipe"])
-    if notes:
-        lines += ["", "Settings that differ from the recipes, which have the published ones:", ""]
-        lines += [f"- {', '.join(dict.fromkeys(names))}: {changes}" for changes, names in notes.items()]
-    if table == "goemotions":
-        lines += _label_table(read_records(table, records))
-    return "\n".join(lines)
-
-
-def _label_table(records: list[dict[str, Any]]) -> list[str]:
-    """Table 4: F1 of each label, published / ours (mean over seeds)."""
-    ours = _groups(record for record in records if "per_label_f1" in record)
-    if not ours:
-        return []
-    titles = [f"{title}, {group[0]['encoder']}" for title, group in zip(_titles(ours), ours, strict=True)]
-    published = list(next(iter(GOEMOTIONS_LABELS.values())))
-    header = ["label", *(f"*published: {row}*" for row in published), *titles]
-    rows = []
-    for label, figures in GOEMOTIONS_LABELS.items():
-        means = [sum(run["per_label_f1"][label] for run in runs) / len(runs) for runs in ours]
-        rows.append([label, *(f"{value:.2f}" for value in [*figures.values(), *means])])
-    return ["", "F1 of each label at threshold 0.3 (Table 4):", "", _markdown_table(header, rows)]
-
-
-def _markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    escaped = ([cell.replace("|", "\\|") for cell in row] for row in (header, *rows))
-    return markdown_table(next(escaped), escaped, names=len(header))
-
-
-def write_document(document: str | Path, records: str | Path) -> int:
-    """
-    Write the tables of a document anew and return their number.
-
-    Raises:
-        ValueError: a mark names an unknown table or is not closed.
-    """
-    document = Path(document)
-    text = document.read_text(encoding="utf-8")
-    count = 0
-
-    def fresh(match: re.Match) -> str:
-        nonlocal count
-        count += 1
-        name = match[1]
-        if name not in TABLES:
-            raise ValueError(f"{document} asks for the table {name!r}: the tables are {list(TABLES)}.")
-        if "<!-- table" in match[2]:
-            raise ValueError(f"{document}: the table {name!r} is not closed: `<!-- end -->` must follow it.")
-        return f"<!-- table {name} -->\n\n{markdown(name, records)}\n\n<!-- end -->"
-
-    write_text(document, re.sub(r"<!-- table ([\w-]+) -->(.*?)<!-- end -->", fresh, text, flags=re.DOTALL))
-    return count

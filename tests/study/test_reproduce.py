@@ -14,7 +14,7 @@ from toolkit_helpers import ROOT, invoke, recipe_for, write_csv, write_iemocap
 from hf_emotion import load_dataset_for
 from hf_emotion.runs import train as training
 from hf_emotion.runs.train import summarize
-from hf_emotion.study import baselines, reproduce
+from hf_emotion.study import baselines, plan, reproduce, tables
 from hf_emotion.study.published import GOEMOTIONS_LABELS, TABLES
 from hf_emotion.tasks.rows import label_matrix
 from hf_emotion.training.recipe_checks import load_recipe
@@ -57,7 +57,7 @@ class TestPublished:
 def write_run(folder: Path, name: str, figures: dict[int, float], **changes) -> Path:
     """A finished run folder of a GoEmotions recipe, with the macro-F1 of each seed."""
     recipe = dataclasses.replace(load_recipe(name), seeds=list(figures), **changes)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "recipe.yaml").write_text(recipe.to_yaml())
     runs = []
     for seed, value in figures.items():
@@ -81,7 +81,7 @@ def write_run(folder: Path, name: str, figures: dict[int, float], **changes) -> 
 
 
 def rows_of(records: Path, table: str = "goemotions") -> dict[str, list[str]]:
-    return {row[0]: row[1:] for row in reproduce.table_rows(table, records)[1]}
+    return {row[0]: row[1:] for row in tables.table_rows(table, records)[1]}
 
 
 class TestRecords:
@@ -121,14 +121,14 @@ class TestRecords:
         ]
         names = {reproduce.collect("goemotions", run, tmp_path / "records")[0].name for run in runs}
         assert len(names) == 4
-        rows = [row for row in reproduce.table_rows("goemotions", tmp_path / "records")[1] if "laa_ce" in row[0]]
+        rows = [row for row in tables.table_rows("goemotions", tmp_path / "records")[1] if "laa_ce" in row[0]]
         assert {(row[0], row[5]) for row in rows} == {
             ("goemotions/laa_ce", "0.500"),
             ("goemotions/laa_ce (learning_rate 0.0001)", "0.600"),
             ("goemotions/laa_ce", "0.300"),
             ("goemotions/laa_ce, 25%", "0.400"),
         }
-        assert "- goemotions/laa_ce: learning_rate 0.0001\n" in reproduce.markdown("goemotions", tmp_path / "records")
+        assert "- goemotions/laa_ce: learning_rate 0.0001\n" in tables.markdown("goemotions", tmp_path / "records")
 
     def test_titles_tell_runs_apart(self, tmp_path):
         arguments = load_recipe("goemotions/laa_ce").training_arguments
@@ -142,7 +142,7 @@ class TestRecords:
             figures = {1: number / 10, 2: number / 10 + 0.02}
             run = write_run(tmp_path / str(number), "goemotions/laa_ce", figures, base_model="minilm", **changes)
             reproduce.collect("goemotions", run, tmp_path / "records")
-        lines = reproduce.markdown("goemotions", tmp_path / "records").splitlines()
+        lines = tables.markdown("goemotions", tmp_path / "records").splitlines()
         header, values = (
             next(line for line in lines if line.startswith(start))[2:-2].split(" | ") for start in ("| label", "| joy")
         )
@@ -152,7 +152,7 @@ class TestRecords:
             "goemotions/laa_ce (learning_rate 0.0001), minilm": "0.21",
             "goemotions/laa_ce, 10%, minilm": "0.31",
         }
-        titles = {row[0] for row in reproduce.table_rows("goemotions", tmp_path / "records")[1]}
+        titles = {row[0] for row in tables.table_rows("goemotions", tmp_path / "records")[1]}
         assert titles >= {title.removesuffix(", minilm") for title in header[5:]}
 
     def test_a_generator_with_its_evaluation(self, tmp_path):
@@ -167,7 +167,7 @@ class TestRecords:
         (run / "evaluation.json").write_text(json.dumps(evaluation))
         (path,) = reproduce.collect("mod-ln", run, tmp_path / "records", encoder="GPT-2 2.5M")
         assert "/home/me" not in path.read_text()
-        header, rows = reproduce.table_rows("mod-ln", tmp_path / "records")
+        header, rows = tables.table_rows("mod-ln", tmp_path / "records")
         row = dict(zip(header, next(row for row in rows if row[0] == "mojitalk/gpt2_mod_ln"), strict=True))
         assert row["encoder"] == "GPT-2 2.5M" and row["ttr_1 (replies)"] == "0.300"
         assert (row["hits@1 (replies)"], row["hits@1 of judge 2 (replies)"]) == ("0.027", "0.022")
@@ -305,7 +305,7 @@ class TestDocument:
         document.write_text(
             "# Study\n\n<!-- table goemotions -->\nold\n<!-- end -->\n\nWords.\n\n<!-- table esa --><!-- end -->\n"
         )
-        assert reproduce.write_document(document, tmp_path / "records") == 2
+        assert tables.write_document(document, tmp_path / "records") == 2
         first = document.read_text()
         assert (
             first.startswith("# Study\n\n<!-- table goemotions -->\n\n") and "\nold" not in first and "Words." in first
@@ -326,7 +326,7 @@ class TestDocument:
         document = tmp_path / "STUDY.md"
         document.write_text(text)
         with pytest.raises(ValueError, match=message):
-            reproduce.write_document(document, tmp_path)
+            tables.write_document(document, tmp_path)
         assert document.read_text() == text
 
     def test_the_study_is_up_to_date(self):
@@ -335,7 +335,7 @@ class TestDocument:
         found = re.findall(r"<!-- table ([\w-]+) -->\n\n(.*?)\n\n<!-- end -->", text, flags=re.DOTALL)
         assert {name for name, _ in found} == set(TABLES)
         for name, table in found:
-            assert table == reproduce.markdown(name, ROOT / "benchmarks" / "reproduction"), name
+            assert table == tables.markdown(name, ROOT / "benchmarks" / "reproduction"), name
 
 
 class TestBaselines:
@@ -429,7 +429,7 @@ class TestBaselines:
         assert [record["changed"] for record in records] == [
             *({"C": 1.0}, {"C": 1.0}, {"C": 1.0, "dataset_options.taxonomy": "ekman"})
         ]
-        assert [row[0] for row in reproduce.table_rows("goemotions", tmp_path)[1]].count("baseline/tfidf, 10%") == 1
+        assert [row[0] for row in tables.table_rows("goemotions", tmp_path)[1]].count("baseline/tfidf, 10%") == 1
 
     def test_one_regression_for_each_target_and_aspect(self, base_bert, corpora):
         from sklearn.feature_extraction.text import TfidfVectorizer
@@ -481,3 +481,57 @@ class TestBaselines:
             write_csv(tmp_path / f"{part}.csv", ["context", "reply", "emotion"], [["a day", "so calm", "joy"]] * 4)
         with pytest.raises(ValueError, match="read texts"):
             baselines.baseline("tfidf", recipe, tmp_path)
+
+
+class TestPlan:
+    def write(self, path: Path, **changes) -> Path:
+        entry = {"question": "ahead?", "table": "goemotions", "recipes": ["goemotions/laa_ce"], "encoder": "small"}
+        entry |= {"set": ["num_train_epochs=6", "train_fraction=0.5"], "seeds": 2, **changes}
+        path.write_text(json.dumps({"encoders": {"small": "someone/small"}, "runs": [entry]}))
+        return path
+
+    def test_runs_what_is_not_on_record_and_goes_on(self, tmp_path, monkeypatch):
+        path = self.write(tmp_path / "plan.yaml")
+        trained = []
+
+        def train(recipe, folder, data_dir, resume):
+            trained.append((recipe.seeds, recipe.base_model, resume))
+            own = {name: getattr(recipe, name) for name in ("base_model", "train_fraction", "training_arguments")}
+            write_run(folder, "goemotions/laa_ce", {recipe.seeds[0]: 0.5}, **own)
+
+        monkeypatch.setattr("hf_emotion.runs.train.train", train)
+        here = {"output": tmp_path / "runs", "records": tmp_path / "records"}
+        runs = plan.read_plan(path, {"small": str(tmp_path / "elsewhere")}, **here)
+        first = runs[0].recipe.seeds[0]
+        assert [run.recipe.seeds for run in runs] == [[first], [first + 1]]
+        assert [run.state for run in runs] == ["to run"] * 2 and runs[0].minutes is None
+        runs[1].folder.mkdir(parents=True)
+        assert [run.state for run in runs] == ["to run", "begun"]
+        assert plan.run_plan(runs[:1]) == [runs[0].record]
+        # The record has the encoder's name in the plan, wherever its files are.
+        assert json.loads(runs[0].record.read_text())["encoder"] == "small"
+        assert [run.state for run in runs] == ["on record", "begun"]
+        # The estimate: 10 minutes for each seed number, 2 epochs, half of the rows -> 6 epochs, half of the rows.
+        again = plan.read_plan(path, **here)
+        assert again[1].minutes == pytest.approx(10 * first / 2 / 0.5 * 6 * 0.5)
+        assert again[0].state == "on record" and "left: 1 runs of about" in plan.left(again)
+        plan.run_plan(runs)
+        assert trained == [
+            ([first], str(tmp_path / "elsewhere"), False),
+            ([first + 1], str(tmp_path / "elsewhere"), True),
+        ]
+
+    def test_what_is_wrong_is_named(self, tmp_path):
+        for changes, message in (
+            ({"encoder": "large"}, "`encoder` must be one of .*small.*'large'"),
+            ({"table": "goemotion"}, "`table` must be one of"),
+            ({"recipe": "goemotions/laa_ce"}, "`recipe`.*did you mean `recipes`"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                plan.read_plan(self.write(tmp_path / "plan.yaml", **changes))
+        with pytest.raises(ValueError, match="`encoders` names .*'big'"):
+            plan.read_plan(self.write(tmp_path / "plan.yaml"), {"big": "here"})
+
+    def test_the_project_s_own_plan_can_be_read(self):
+        runs = plan.read_plan(Path(__file__).parents[2] / "benchmarks" / "study.yaml")
+        assert len({run.record for run in runs}) == len(runs)

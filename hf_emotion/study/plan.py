@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The plan of the study: a YAML file that lists the questions and the runs that answer them. Each run leaves a record; what is on record
+is not run again, and an interrupted run goes on from its last checkpoint.
+"""
+
+import dataclasses
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..recipes import Recipe, check_key, read_yaml
+from ..tasks.base import Table
+from ..training.recipe_checks import load_recipe
+from .reproduce import collect, places, recipes_of
+from .tables import read_records
+
+
+logger = logging.getLogger(__name__)
+
+KEYS = ("question", "table", "recipes", "encoder", "set", "seeds")
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedRun:
+    """
+    One seed of one recipe.
+
+    Attributes:
+        question: what it answers.
+        table: the table that it belongs to.
+        name: name of the recipe.
+        recipe: the recipe with this seed alone.
+        encoder: name of the encoder in the record.
+        record, folder: where its record and its run folder are, or will be.
+        minutes: an estimate from the records of the same recipe and encoder, or of the same table and encoder; None without any.
+    """
+
+    question: str
+    table: str
+    name: str
+    recipe: Recipe
+    encoder: str
+    record: Path
+    folder: Path
+    minutes: float | None
+
+    @property
+    def state(self) -> str:
+        """ "on record", "begun" or "to run"."""
+        if self.record.is_file():
+            return "on record"
+        return "begun" if self.folder.exists() else "to run"
+
+
+def read_plan(
+    path: str | Path,
+    encoders: Mapping[str, str] | None = None,
+    output: str | Path = "runs/reproduction",
+    records: str | Path = "benchmarks/reproduction",
+) -> list[PlannedRun]:
+    """
+    Read a plan.
+
+    Args:
+        path: the YAML file: `encoders`, which gives each encoder's name in the records its Hub id (or folder); and `runs`, a list
+            of entries with `question`, `table`, `recipes` (default: all of the table), `encoder`, `set` (overrides as in
+            `hf-emotion train --set`) and `seeds` (their number, default 3).
+        encoders: name -> Hub id or folder, in place of the plan's own.
+        output, records: see `reproduce`.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: an unknown key, table, recipe or encoder.
+    """
+    plan = read_yaml(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(plan, dict) or set(plan) != {"encoders", "runs"}:
+        raise ValueError(f"{path}: a plan has the keys `encoders` and `runs`, got {plan!r:.100}.")
+    known = {**plan["encoders"], **(encoders or {})}
+    if unknown := sorted(set(encoders or {}) - set(plan["encoders"])):
+        raise ValueError(f"`encoders` names {unknown}, and the plan has {list(plan['encoders'])}.")
+    return [run for entry in plan["runs"] for run in _runs(entry, known, Path(path), output, records)]
+
+
+def _runs(
+    entry: dict[str, Any], encoders: Mapping[str, str], path: Path, output: str | Path, records: str | Path
+) -> Iterator[PlannedRun]:
+    for key in entry:
+        check_key(key, KEYS)
+    table, encoder = entry["table"], entry["encoder"]
+    if encoder not in encoders:
+        raise ValueError(f"{path}: `encoder` must be one of {list(encoders)}, got {encoder!r}.")
+    overrides = [*entry.get("set", []), f"base_model={json.dumps(encoders[encoder])}"]
+    for name in recipes_of(table, entry.get("recipes")):
+        if name.startswith("baseline/"):
+            continue
+        recipe = load_recipe(name, overrides)
+        minutes = _minutes(table, name, encoder, recipe, records)
+        for seed in range(recipe.seeds[0], recipe.seeds[0] + entry.get("seeds", 3)):
+            one = dataclasses.replace(recipe, seeds=[seed])
+            record, folder = places(table, name, one, output, records, encoder)
+            yield PlannedRun(entry["question"], table, name, one, encoder, record, folder, minutes)
+
+
+def _minutes(table: str, name: str, encoder: str, recipe: Recipe, records: str | Path) -> float | None:
+    """The mean of the runs on record, per epoch over all rows, times the epochs and the share of this run."""
+    found = [record for record in read_records(table, records) if record["encoder"] == encoder and record["minutes"]]
+    own = [record for record in found if record["recipe"] == name] or found
+    each = [record["minutes"] / record["epochs"] / record["train_fraction"] for record in own if record.get("epochs")]
+    if not each:
+        return None
+    epochs = recipe.training_arguments.get("num_train_epochs", 3)
+    return sum(each) / len(each) * epochs * recipe.train_fraction
+
+
+def table(runs: list[PlannedRun]) -> Table:
+    """The runs as a table: one row per question, recipe, encoder and state."""
+    rows: dict[tuple[str, ...], list[PlannedRun]] = {}
+    for run in runs:
+        rows.setdefault((run.question, run.name, run.encoder, run.state), []).append(run)
+    return Table(
+        ["question", "recipe", "encoder", "state", "seeds", "minutes each"],
+        [
+            [*key, ", ".join(str(run.recipe.seeds[0]) for run in group), _shown(group[0].minutes)]
+            for key, group in rows.items()
+        ],
+    )
+
+
+def left(runs: list[PlannedRun]) -> str:
+    """What is left, in words."""
+    open_runs = [run for run in runs if run.state != "on record"]
+    known = [run.minutes for run in open_runs if run.minutes is not None]
+    unknown = len(open_runs) - len(known)
+    more = f", and {unknown} that nothing on record resembles" if unknown else ""
+    return f"{len(runs) - len(open_runs)} of {len(runs)} runs are on record; left: {len(known)} runs of about {sum(known):.0f} minutes{more}."
+
+
+def run_plan(runs: list[PlannedRun], data_dir: str | Path | None = None) -> list[Path]:
+    """Train what is not on record, in the order of the plan, and write the records."""
+    from ..runs.train import train
+
+    written = []
+    for run in runs:
+        if run.state == "on record":
+            continue
+        if not (run.folder / "metrics.json").is_file():
+            logger.warning("%s over %s, seed %d -> %s", run.name, run.encoder, run.recipe.seeds[0], run.folder)
+            train(run.recipe, run.folder, data_dir=data_dir, resume=run.folder.exists())
+        written += collect(run.table, run.folder, run.record.parent.parent, run.encoder)
+    return written
+
+
+def _shown(minutes: float | None) -> str:
+    return "not known" if minutes is None else f"{minutes:.0f}"
+
+
+__all__ = ["PlannedRun", "left", "read_plan", "run_plan", "table"]
