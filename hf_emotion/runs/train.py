@@ -30,7 +30,7 @@ from ..tasks.base import HeldOut
 from ..tasks.cards import best_run, measured_split
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
-from ..tasks.rows import class_counts, duplicates_between_splits
+from ..tasks.rows import agreement_of, class_counts, duplicates_between_splits
 from ..training.check_data import check_data, task_of_training
 from ..training.recipe_checks import check_parts
 from ..training.seeds import train_seed
@@ -205,6 +205,7 @@ def _report(recipe: Recipe, splits: DatasetDict, runs: list[dict]) -> dict[str, 
         "rows": {split: len(dataset) for split, dataset in splits.items()},
         "duplicates": duplicates_between_splits(splits),
         "class_counts": class_counts(splits["train"]),
+        "agreement": agreement_of(splits),
         "contexts": task_of_rows(splits["train"]).contexts(splits["train"]),
         "threshold": recipe.threshold,
         "published": recipe.published,

@@ -11,6 +11,10 @@ from ..recipes import Recipe
 from . import corpus_of
 
 
+# The figures of `against_votes`.
+AGAINST_VOTES = ("soft_macro_f1", "soft_micro_f1", "cross_entropy", "vote_entropy")
+
+
 def single_label(corpus: str, labels: np.ndarray, probabilities: np.ndarray, label_names: Sequence[str]) -> dict:
     """
     The metrics that the corpus names. The first one leaves out rows without a label (-1).
@@ -35,16 +39,20 @@ def at_thresholds(
     label_names: Sequence[str],
     threshold: float,
     decisions: np.ndarray | None,
+    votes: np.ndarray | None = None,
 ) -> dict[str, dict]:
     """
     `goemotions` of the labels above one "fixed" threshold, and of the (N, C) bool `decisions` as "tuned"; without decisions
-    `single_label` as "argmax".
+    `single_label` as "argmax". With the (N, C) `votes` of annotators each also has the figures of `against_votes`, which decide
+    nothing and are the same in each.
     """
-    if decisions is None:
-        return {"argmax": single_label(corpus, labels, probabilities, label_names)}
+    several = decisions is not None
+    soft = {} if votes is None else metrics.against_votes(votes, probabilities, several)
+    if not several:
+        return {"argmax": single_label(corpus, labels, probabilities, label_names) | soft}
     return {
-        "fixed": metrics.goemotions(labels, probabilities, threshold, label_names),
-        "tuned": metrics.goemotions(labels, probabilities, label_names=label_names, decisions=decisions),
+        "fixed": metrics.goemotions(labels, probabilities, threshold, label_names) | soft,
+        "tuned": metrics.goemotions(labels, probabilities, label_names=label_names, decisions=decisions) | soft,
     }
 
 
