@@ -124,9 +124,10 @@ def collected(records: list[dict[str, float]], shown: Sequence[str]) -> dict[str
     return {name: [record[name] for record in records] for name in shown if name in records[0]}
 
 
-def weights_part(dataset: str, arguments: argparse.Namespace) -> dict[str, Any]:
+def weights_part(
+    dataset: str, rows: dict[str, Any], parts: dict[str, Part], names: list[str], arguments: argparse.Namespace
+) -> dict[str, Any]:
     """Losses with and without weights."""
-    rows, parts, names = encoded(dataset, arguments)
     task, several = task_of_rows(rows["train"]), parts["train"].gold.ndim == 2
     asked = {"none": {}, "class_balanced_beta": None, "class_weights": {"class_weights": "balanced"}}
     asked |= {"positive_weights": {"positive_weights": "balanced"}} if several else {}
@@ -195,9 +196,8 @@ def simulated(gold: np.ndarray, names: list[str], error: float, seed: int, annot
     return votes
 
 
-def votes_part(arguments: argparse.Namespace) -> dict[str, Any]:
+def votes_part(parts: dict[str, Part], names: list[str], arguments: argparse.Namespace) -> dict[str, Any]:
     """Training on the majority of simulated annotators, on their shares, and on the labels that they saw."""
-    _, parts, names = encoded("emotion6", arguments)
     result: dict[str, Any] = {}
     for error in arguments.errors:
         records: dict[str, list[dict[str, float]]] = {"majority": [], "votes": [], "labels_of_the_corpus": []}
@@ -241,9 +241,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--data-dir", type=Path, required=True, help="folder with the corpora")
     parser.add_argument("--output", type=Path, help="JSON file for the record")
     parser.add_argument("--encoder", default="minilm")
-    parser.add_argument("--rows", type=int, default=5000, help="training rows to encode (default: %(default)s)")
-    parser.add_argument("--draw", type=int, default=4000, help="of them, the rows of a seed (default: %(default)s)")
-    parser.add_argument("--eval-rows", type=int, default=2000, help="rows of dev and of test (default: %(default)s)")
+    parser.add_argument("--rows", type=int, default=4000, help="training rows to encode (default: %(default)s)")
+    parser.add_argument("--draw", type=int, default=3000, help="of them, the rows of a seed (default: %(default)s)")
+    parser.add_argument("--eval-rows", type=int, default=1500, help="rows of dev and of test (default: %(default)s)")
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--learning-rate", type=float, default=3e-3)
     parser.add_argument("--seeds", type=int, default=3)
@@ -255,9 +255,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = {name: value for name, value in vars(arguments).items() if name not in ("data_dir", "output")}
     record: dict[str, Any] = {"settings": settings, "weights": {}}
     record["machine"] = machine(arguments.threads)
-    record["votes"] = votes_part(arguments)
     for dataset in ("emotion6", "goemotions"):
-        record["weights"][dataset] = weights_part(dataset, arguments)
+        rows, parts, names = encoded(dataset, arguments)
+        if dataset == "emotion6":  # whose labels annotators are simulated for
+            record["votes"] = votes_part(parts, names, arguments)
+        record["weights"][dataset] = weights_part(dataset, rows, parts, names, arguments)
         if arguments.output is not None:
             write_json(arguments.output, record)
 
