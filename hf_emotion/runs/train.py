@@ -28,9 +28,10 @@ from ..runtime.unread import said_once
 from ..tasks import task_of_rows, task_of_type
 from ..tasks.base import HeldOut
 from ..tasks.cards import best_run, measured_split
+from ..tasks.corpus_metrics import agreement_of
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
-from ..tasks.rows import agreement_of, class_counts, duplicates_between_splits
+from ..tasks.rows import class_counts, duplicates_between_splits
 from ..training.check_data import check_data, task_of_training
 from ..training.recipe_checks import check_parts
 from ..training.seeds import train_seed

@@ -5,10 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from datasets import DatasetDict
 
 from .. import metrics
+from ..data.splits import label_names
+from ..data.votes import votes_of
 from ..recipes import Recipe
 from . import corpus_of
+from .rows import label_matrix
 
 
 # The figures of `against_votes`.
@@ -59,3 +63,17 @@ def at_thresholds(
 def selected_by_corpus(recipe: Recipe) -> dict[str, Any]:
     """The metric of the corpus selects the epoch."""
     return {"metric_for_best_model": corpus_of(recipe.dataset).selection_metric}
+
+
+def agreement_of(splits: DatasetDict) -> dict[str, dict]:
+    """The `agreement` of the annotators in each split that has their votes."""
+    found = {}
+    for split, rows in splits.items():
+        votes = votes_of(rows)
+        if votes is not None:
+            several = label_matrix(rows).ndim == 2
+            annotators = (
+                np.asarray(rows["annotators"][:]) if "annotators" in rows.column_names else np.zeros(len(votes))
+            )
+            found[split] = metrics.agreement(votes, annotators, label_names(rows), several)
+    return found

@@ -9,8 +9,6 @@ import numpy as np
 from datasets import Dataset, DatasetDict
 
 from ..data.splits import label_names
-from ..data.votes import votes_of
-from ..metrics import agreement
 from . import Task, task_of_rows
 
 
@@ -48,20 +46,6 @@ def class_counts(rows: Dataset) -> dict[str, int]:
     names = label_names(rows)
     counts = gold.sum(axis=0, dtype=np.int64) if gold.ndim == 2 else np.bincount(gold[gold >= 0], minlength=len(names))
     return dict(zip(names, counts.tolist(), strict=True))
-
-
-def agreement_of(splits: DatasetDict) -> dict[str, dict]:
-    """The `agreement` of the annotators in each split that has their votes."""
-    found = {}
-    for split, rows in splits.items():
-        votes = votes_of(rows)
-        if votes is not None:
-            several = label_matrix(rows).ndim == 2
-            annotators = (
-                np.asarray(rows["annotators"][:]) if "annotators" in rows.column_names else np.zeros(len(votes))
-            )
-            found[split] = agreement(votes, annotators, label_names(rows), several)
-    return found
 
 
 def duplicates_between_splits(splits: DatasetDict) -> dict[str, int]:
