@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What weights of labels and soft labels do to a linear head over frozen mean vectors of an encoder. Each seed draws its own training
-rows, the start of the head and the order of the rows; the epoch is the best one on the development part.
+What weights of labels and soft labels do to a head over frozen mean vectors of an encoder. The head is linear; where a row may have
+several labels it has a hidden layer, because weights of labels that share no parameters do nothing under Adam, which ignores the
+scale of a gradient. Each seed draws its own training rows, the start of the head and the order of the rows; the epoch is the best one
+on the development part.
 
 The annotators of the second part are simulated: each gives the label of the corpus, or, with the probability `error`, one that is
 easily confused with it. Of three annotators the votes are their shares, and the majority is the label.
@@ -10,6 +12,7 @@ easily confused with it. Of three annotators the votes are their shares, and the
 """
 
 import argparse
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,12 +81,15 @@ def fitted(
     train: Part, votes: np.ndarray | None, dev: Part, loss: Loss, labels: int, seed: int, arguments: argparse.Namespace
 ) -> torch.nn.Module:
     """
-    A linear head with the weights of the epoch that is best on dev by macro-F1, or, of several labels, by macro average precision,
+    A head with the weights of the epoch that is best on dev by macro-F1, or, of several labels, by macro average precision,
     which needs no threshold.
     """
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
-    head = torch.nn.Linear(train.vectors.shape[1], labels)
+    size = train.vectors.shape[1]
+    head: torch.nn.Module = torch.nn.Linear(size, labels)
+    if train.gold.ndim == 2:
+        head = torch.nn.Sequential(torch.nn.Linear(size, 64), torch.nn.Tanh(), torch.nn.Linear(64, labels))
     optimizer = torch.optim.AdamW(head.parameters(), lr=arguments.learning_rate, weight_decay=0.01)
     gold = torch.from_numpy(train.gold)
     gold = gold.float() if gold.ndim == 2 else gold
@@ -240,6 +246,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True, help="folder with the corpora")
     parser.add_argument("--output", type=Path, help="JSON file for the record")
+    parser.add_argument(
+        "--corpora", nargs="+", default=["emotion6", "goemotions"], help="the record keeps what is not measured"
+    )
     parser.add_argument("--encoder", default="minilm")
     parser.add_argument("--rows", type=int, default=4000, help="training rows to encode (default: %(default)s)")
     parser.add_argument("--draw", type=int, default=3000, help="of them, the rows of a seed (default: %(default)s)")
@@ -252,13 +261,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of torch (default: %(default)s)")
     arguments = parser.parse_args(argv)
     torch.set_num_threads(arguments.threads)
-    settings = {name: value for name, value in vars(arguments).items() if name not in ("data_dir", "output")}
-    record: dict[str, Any] = {"settings": settings, "weights": {}}
+    settings = {
+        name: value for name, value in vars(arguments).items() if name not in ("data_dir", "output", "corpora")
+    }
+    record: dict[str, Any] = {"settings": {}, "weights": {}}
+    if arguments.output is not None and arguments.output.is_file():
+        record = json.loads(arguments.output.read_text(encoding="utf-8"))
     record["machine"] = machine(arguments.threads)
-    for dataset in ("emotion6", "goemotions"):
+    for dataset in arguments.corpora:
         rows, parts, names = encoded(dataset, arguments)
         if dataset == "emotion6":  # whose labels annotators are simulated for
             record["votes"] = votes_part(parts, names, arguments)
+        record["settings"][dataset] = settings
         record["weights"][dataset] = weights_part(dataset, rows, parts, names, arguments)
         if arguments.output is not None:
             write_json(arguments.output, record)
