@@ -4,6 +4,7 @@
 import copy
 import dataclasses
 import difflib
+import math
 import re
 import typing
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from huggingface_hub.dataclasses import strict
 from huggingface_hub.errors import StrictDataclassError
 
 
+WEIGHTS = ("class_weights", "positive_weights")  # fields with weights of labels
 SCRATCH = "scratch"  # the base model of a language model with a tokenizer and weights of its own
 
 
@@ -51,6 +53,13 @@ class Recipe:
             at a fixed seed; None: all.
         inverse_frequency_sampling: draw training rows with replacement, each with a probability inverse to the number of
             rows of its class (single-label data).
+        class_weights: classifiers: "balanced", or {label: weight} (labels left out weigh 1): how much each label counts in the loss.
+            Of rows with one label the loss of a row is weighted by its label; of rows with several, both terms of a label.
+            "balanced" is scikit-learn's: inverse to the number of rows with the label.
+        positive_weights: rows with several labels: "balanced", or {label: weight}: how much more a row that has the label counts than
+            one that has not. "balanced" is the number of rows without the label over the number with it.
+        soft_labels: train on the shares of the annotators' votes, in the place of the labels; the corpus needs votes (the option
+            `votes` of its loader).
         one_model_per_context: targeted sentiment: one model for each target and aspect, each on its own rows.
         emotion_tokens: replies: put a special token for the emotion in front of the context.
         adapter: fields of `peft.LoraConfig`, e.g. {"r": 16}: a LoRA adapter and what is new over the base model are trained,
@@ -80,6 +89,9 @@ class Recipe:
     train_fraction: float | int = 1.0
     max_eval_rows: int | None = None
     inverse_frequency_sampling: bool = False
+    class_weights: str | dict[str, float | int] | None = None
+    positive_weights: str | dict[str, float | int] | None = None
+    soft_labels: bool = False
     one_model_per_context: bool = False
     emotion_tokens: bool = False
     adapter: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -128,6 +140,19 @@ class Recipe:
                 "`label_smoothing_factor` replaces the model's loss, the one that uses `class_balanced_beta`: leave one of "
                 "the two out."
             )
+        for name in WEIGHTS:
+            check_weights(name, getattr(self, name))
+        own_loss = [name for name in (*WEIGHTS, "soft_labels") if getattr(self, name)]
+        if own_loss and self.training_arguments.get("label_smoothing_factor"):
+            raise ValueError(
+                f"`label_smoothing_factor` and `{own_loss[0]}` each replace the model's loss: leave one of the two out."
+            )
+        for name in ("class_balanced_beta", "class_weights"):
+            if own_loss and self.model_config.get(name) is not None:
+                raise ValueError(
+                    f"`{own_loss[0]}` takes the place of the model's own loss, the one that uses `model_config.{name}`: leave one of the "
+                    "two out."
+                )
         if self.max_windows is not None and self.max_windows < 1:
             raise ValueError(f"`max_windows` must be at least 1, or null to cut long texts, got {self.max_windows}.")
         if self.max_length < 3:
@@ -160,6 +185,19 @@ RESERVED_ARGUMENTS = {
     "remove_unused_columns": "the columns are chosen by the run",
     "push_to_hub": "publish a finished run instead",
 }
+
+
+def check_weights(field: str, weights: str | dict[str, float | int] | None) -> None:
+    """ValueError unless weights of labels are "balanced", or positive and finite."""
+    if isinstance(weights, str) and weights != "balanced":
+        raise ValueError(
+            f"`{field}` must be 'balanced', or a weight for each label like {{joy: 2.0}}, got {weights!r}."
+        )
+    for label, weight in weights.items() if isinstance(weights, dict) else ():
+        if not 0 < weight < math.inf:
+            raise ValueError(
+                f"`{field}.{label}` must be above 0 and finite, got {weight}: leave rows out to have a label not count at all."
+            )
 
 
 def check_name(name: Any, what: str) -> None:
@@ -322,13 +360,12 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     except ValueError as error:
         raise ValueError(f"the override {override!r} has no valid YAML value: {error}") from error
     fields = [field.name for field in dataclasses.fields(Recipe)]
-    nested = ("dataset_options", "model_config", "training_arguments", "adapter", "label_texts", "published")
+    nested = ("dataset_options", "model_config", "training_arguments", "adapter", "label_texts", "published") + WEIGHTS
     head, _, rest = key.partition(".")
     if rest:
         if head not in nested:
             raise ValueError(f"unknown recipe key `{key}`: only {', '.join(nested)} have keys inside.")
-        values.setdefault(head, {})
-        values[head] = {**(values[head] or {}), rest: value}
+        values[head] = {**(values[head] if isinstance(values.get(head), dict) else {}), rest: value}
     elif key not in fields and key in {field.name for field in dataclasses.fields(_training_arguments_class())}:
         values["training_arguments"] = {**(values.get("training_arguments") or {}), key: value}
     elif key not in fields:

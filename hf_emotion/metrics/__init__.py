@@ -25,15 +25,18 @@ from .multi_label import (
 )
 from .ngram_perplexity import NgramPerplexity
 from .significance import bootstrap_over_seeds, macro_f1, mcnemar, paired_bootstrap
+from .votes import against_votes, agreement, krippendorff_alpha
 
 
 # Figures whose names end like this are better when they are lower.
-LOWER_IS_BETTER = ("loss", "perplexity", "neutral_to_other", "other_to_neutral")
+LOWER_IS_BETTER = ("loss", "cross_entropy", "perplexity", "neutral_to_other", "other_to_neutral")
 
 __all__ = [
     "LOWER_IS_BETTER",
     "NgramPerplexity",
     "PUBLISHED_THRESHOLD",
+    "against_votes",
+    "agreement",
     "average_length",
     "bertscore",
     "bootstrap_over_seeds",
@@ -44,6 +47,7 @@ __all__ = [
     "goemotions",
     "hits_at_k",
     "identical_share",
+    "krippendorff_alpha",
     "macro_f1",
     "mcnemar",
     "paired_bootstrap",

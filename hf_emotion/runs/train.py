@@ -28,6 +28,7 @@ from ..runtime.unread import said_once
 from ..tasks import task_of_rows, task_of_type
 from ..tasks.base import HeldOut
 from ..tasks.cards import best_run, measured_split
+from ..tasks.corpus_metrics import agreement_of
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
 from ..tasks.rows import class_counts, duplicates_between_splits
@@ -205,6 +206,7 @@ def _report(recipe: Recipe, splits: DatasetDict, runs: list[dict]) -> dict[str, 
         "rows": {split: len(dataset) for split, dataset in splits.items()},
         "duplicates": duplicates_between_splits(splits),
         "class_counts": class_counts(splits["train"]),
+        "agreement": agreement_of(splits),
         "contexts": task_of_rows(splits["train"]).contexts(splits["train"]),
         "threshold": recipe.threshold,
         "published": recipe.published,

@@ -8,6 +8,7 @@ from ..metrics.significance import mean_std
 from ..recipes import Recipe
 from . import corpus_of
 from .cards import Card, Figure, base_names, languages_of, measured_split, plain, spread, table, terms_of, training
+from .corpus_metrics import AGAINST_VOTES
 
 
 KINDS = {"fixed": "threshold {threshold}", "tuned": "thresholds tuned on dev", "argmax": "argmax"}
@@ -37,6 +38,7 @@ SHOWN = (
     "macro_precision",
     "macro_recall",
     "macro_average_precision",
+    *AGAINST_VOTES,
 )
 INDEXED = {  # for the Hub's index
     **dict.fromkeys(("fixed", "tuned"), ("macro_f1", "micro_f1")),

@@ -9,9 +9,10 @@ from datasets import Dataset
 
 from .. import metrics
 from ..data.splits import label_names
+from ..data.votes import votes_of
 from . import corpus_of, headline, task_of_rows
 from .base import Table, Task
-from .corpus_metrics import at_thresholds
+from .corpus_metrics import AGAINST_VOTES, at_thresholds
 from .loading import load_split
 from .rows import label_matrix, rows_for_task
 
@@ -55,7 +56,7 @@ def evaluate_single(
     """Metrics of a model that gives each row (turn) one label."""
     rows, names, gold = rows_for(predictor, dataset, split, data_dir, options)
     probabilities = predictor.of_rows(rows, progress=True)[:, [predictor.labels.index(name) for name in names]]
-    return result_of(dataset, gold, probabilities, names)
+    return result_of(dataset, gold, probabilities, names, votes=votes_of(rows))
 
 
 def result_of(
@@ -65,12 +66,13 @@ def result_of(
     names: list[str],
     threshold: float = metrics.PUBLISHED_THRESHOLD,
     decisions: np.ndarray | None = None,
+    votes: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """
     The result of `evaluate`: "rows" (the number of measured rows), "labels", and "metrics", see `at_thresholds`.
     """
     rows = int((gold >= 0).sum()) if decisions is None else len(gold)
-    figures = at_thresholds(dataset, gold, probabilities, names, threshold, decisions)
+    figures = at_thresholds(dataset, gold, probabilities, names, threshold, decisions, votes)
     return {"rows": rows, "labels": names, "metrics": figures}
 
 
@@ -82,7 +84,8 @@ def figures(task: Task, result: dict[str, Any], dataset: str, split: str, all_fi
     }
     names = list(next(iter(kinds.values())))
     if not all_figures:
-        names = headline(task, names, corpus_of(dataset).selection_metric)
+        shown = headline(task, names, corpus_of(dataset).selection_metric)
+        names = [*shown, *(name for name in AGAINST_VOTES if name in names)]
     return [
         Table(
             [f"{dataset} {split} ({result['rows']} rows)", *kinds],

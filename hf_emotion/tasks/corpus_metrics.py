@@ -5,10 +5,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from datasets import DatasetDict
 
 from .. import metrics
+from ..data.splits import label_names
+from ..data.votes import votes_of
 from ..recipes import Recipe
 from . import corpus_of
+from .rows import label_matrix
+
+
+# The figures of `against_votes`.
+AGAINST_VOTES = ("soft_macro_f1", "soft_micro_f1", "cross_entropy", "vote_entropy")
 
 
 def single_label(corpus: str, labels: np.ndarray, probabilities: np.ndarray, label_names: Sequence[str]) -> dict:
@@ -35,19 +43,37 @@ def at_thresholds(
     label_names: Sequence[str],
     threshold: float,
     decisions: np.ndarray | None,
+    votes: np.ndarray | None = None,
 ) -> dict[str, dict]:
     """
     `goemotions` of the labels above one "fixed" threshold, and of the (N, C) bool `decisions` as "tuned"; without decisions
-    `single_label` as "argmax".
+    `single_label` as "argmax". With the (N, C) `votes` of annotators each also has the figures of `against_votes`, which decide
+    nothing and are the same in each.
     """
-    if decisions is None:
-        return {"argmax": single_label(corpus, labels, probabilities, label_names)}
+    several = decisions is not None
+    soft = {} if votes is None else metrics.against_votes(votes, probabilities, several)
+    if not several:
+        return {"argmax": single_label(corpus, labels, probabilities, label_names) | soft}
     return {
-        "fixed": metrics.goemotions(labels, probabilities, threshold, label_names),
-        "tuned": metrics.goemotions(labels, probabilities, label_names=label_names, decisions=decisions),
+        "fixed": metrics.goemotions(labels, probabilities, threshold, label_names) | soft,
+        "tuned": metrics.goemotions(labels, probabilities, label_names=label_names, decisions=decisions) | soft,
     }
 
 
 def selected_by_corpus(recipe: Recipe) -> dict[str, Any]:
     """The metric of the corpus selects the epoch."""
     return {"metric_for_best_model": corpus_of(recipe.dataset).selection_metric}
+
+
+def agreement_of(splits: DatasetDict) -> dict[str, dict]:
+    """The `agreement` of the annotators in each split that has their votes."""
+    found = {}
+    for split, rows in splits.items():
+        votes = votes_of(rows)
+        if votes is not None:
+            several = label_matrix(rows).ndim == 2
+            annotators = (
+                np.asarray(rows["annotators"][:]) if "annotators" in rows.column_names else np.zeros(len(votes))
+            )
+            found[split] = metrics.agreement(votes, annotators, label_names(rows), several)
+    return found

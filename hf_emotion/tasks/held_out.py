@@ -13,6 +13,7 @@ from datasets import DatasetDict
 
 from .. import metrics
 from ..data.splits import label_names
+from ..data.votes import votes_of
 from ..io.files import filling
 from ..recipes import Recipe
 from . import task_of_rows
@@ -85,7 +86,8 @@ def held_out(
             model.config.thresholds = thresholds
     for split, scores in probabilities.items():
         decisions = None if thresholds is None else scores > np.asarray(thresholds)
-        run[split] = at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, decisions)
+        votes = votes_of(splits[split])
+        run[split] = at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, decisions, votes)
     with filling(folder) as temporary:
         save(temporary)
         _write_predictions(temporary / "predictions.parquet", splits, probabilities, names)

@@ -23,6 +23,8 @@ import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 from .. import metrics
 from ..data.splits import label_names, multi_hot
+from ..data.votes import COLUMN as VOTES
+from ..data.votes import votes_of
 from ..modeling.tfidf_gate import TfidfGate
 from ..modeling.usable_positions import usable_positions
 from ..recipes import Recipe
@@ -197,7 +199,7 @@ def tokenize(
     windows: Windowing | None = None,
 ) -> Dataset:
     """
-    The columns `length` and `labels`, and the model's inputs: those of `encode_texts`, with the auxiliary sentence as second
+    The columns `length`, `labels` and, if there are any, `votes`, and the model's inputs: those of `encode_texts`, with the auxiliary sentence as second
     segment if the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, or read in `windows`; then
     each value is a list with an entry for each window. One warning counts the cut texts, another the texts with much that the
     tokenizer does not know.
@@ -218,7 +220,7 @@ def tokenize(
             lengths = [sum(map(len, parts)) for parts in encoded["input_ids"]]
         return {**encoded, "length": lengths, **unread._asdict()}
 
-    columns = [name for name in dataset.column_names if name != "labels"]
+    columns = [name for name in dataset.column_names if name not in ("labels", VOTES)]
     dataset = dataset.map(encode, batched=True, remove_columns=columns, desc="tokenizing")
     unread = Unread(*(np.array(dataset[name][:]) for name in Unread._fields))
     most = "" if windows is None else f"{windows.most} windows (`max_windows`) of "
@@ -238,7 +240,8 @@ def make_collator(
     tokenizer: PreTrainedTokenizerBase, num_labels: int, multi_label: bool
 ) -> Callable[[list[dict]], dict]:
     """
-    A collator that pads to the longest row of the batch and makes labels (B, C) float, or (B,) int64 for single-label data.
+    A collator that pads to the longest row of the batch and makes labels (B, C) float, or (B,) int64 for single-label data,
+    and, of rows with votes, `votes` (B, C) float32, which are for the loss and not for the model.
     Rows in windows become rows of windows, with `document_ids`.
     """
 
@@ -248,6 +251,8 @@ def make_collator(
         batch: dict[str, Any] = {
             "labels": torch.from_numpy(multi_hot(labels, num_labels)).float() if multi_label else torch.tensor(labels)
         }
+        if VOTES in rows[0]:
+            batch[VOTES] = torch.tensor([row[VOTES] for row in rows])
         names = [name for name in (*INPUT_NAMES, "context_ids") if name in rows[0]]
         if "pooling_mask" in names:
             windows = [len(row["input_ids"]) for row in rows]
@@ -297,6 +302,9 @@ def prepare_classifier(
     )
     check_length(recipe, usable_positions(model.config))
     check(tokenizer, model.config, recipe.max_length)
+    dev_votes = votes_of(splits["validation"])
+    if not recipe.soft_labels and dev_votes is not None:
+        splits = DatasetDict({split: splits[split].remove_columns(VOTES) for split in ("train", "validation")})
     with first(desc="tokenization"):
         encoded = {
             split: tokenize(splits[split], tokenizer, recipe.max_length, model.config, gate, windows)
@@ -304,12 +312,15 @@ def prepare_classifier(
         }
 
     def measure(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-        scores = torch.from_numpy(logits).float()
-        if several:
-            return metrics.goemotions(labels, scores.sigmoid().numpy(), recipe.threshold, names)
+        values = torch.from_numpy(logits).float()
+        scores = (values.sigmoid() if several else values.softmax(-1)).numpy()
         if alone:
-            return metrics.classification(labels, scores.softmax(-1).numpy(), names)
-        return single_label(recipe.dataset, labels, scores.softmax(-1).numpy(), names)
+            return metrics.classification(labels, scores, names)
+        # The first rows, if not all are measured.
+        soft = {} if dev_votes is None else metrics.against_votes(dev_votes[: len(scores)], scores, several)
+        if several:
+            return metrics.goemotions(labels, scores, recipe.threshold, names) | soft
+        return single_label(recipe.dataset, labels, scores, names) | soft
 
     return Prepared(
         model=model,

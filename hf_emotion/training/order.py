@@ -109,7 +109,7 @@ class ExactTrainer(Trainer):
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         rows = len(inputs["labels"])
         result = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        if self.model_accepts_loss_kwargs or not model.training:
+        if self.model_accepts_loss_kwargs or self.compute_loss_func is not None or not model.training:
             return result
         # The loss is a mean over these rows, and will be averaged over accumulated batches and over processes.
         averaged = self.current_gradient_accumulation_steps * self.accelerator.num_processes

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains one seed of a recipe, for any task."""
 
+import dataclasses
 import difflib
 import json
 import logging
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,9 +14,10 @@ import numpy as np
 import torch
 from datasets import ClassLabel, DatasetDict
 from torch.utils.data import SequentialSampler, WeightedRandomSampler
-from transformers import EarlyStoppingCallback, Trainer, TrainingArguments, set_seed
+from transformers import CONFIG_MAPPING, EarlyStoppingCallback, Trainer, TrainingArguments, set_seed
 
 from ..data.splits import fingerprint, label_names
+from ..data.votes import COLUMN as VOTES
 from ..io.files import filling, write_json
 from ..recipes import Recipe
 from ..runtime.loading import auto_class_of
@@ -24,6 +27,7 @@ from ..tasks.held_out import held_out
 from .adapters import FOLDER as ADAPTER
 from .adapters import save_adapter, with_adapter
 from .fit import fit, training_arguments
+from .losses import loss_of, weights_of
 from .order import ExactTrainer
 from .progress import say_less
 from .survive import check_same_data
@@ -35,7 +39,7 @@ logger = logging.getLogger(__name__)
 class EmotionTrainer(ExactTrainer):
     """
     Adds to the Trainer: no weight decay for parameters that the model names (the stock rule spares only norms and biases),
-    evaluation in the order of the rows, and, if asked for, sampling by inverse class frequency.
+    evaluation in the order of the rows, the votes of a batch for the loss, and, if asked for, sampling by inverse class frequency.
     """
 
     inverse_frequency_sampling = False
@@ -43,6 +47,17 @@ class EmotionTrainer(ExactTrainer):
     def get_decay_parameter_names(self, model) -> list[str]:
         spared = getattr(model, "_no_weight_decay_parameters", ())
         return [name for name in super().get_decay_parameter_names(model) if not any(part in name for part in spared)]
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        votes = inputs.pop(VOTES, None)
+        if votes is None:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        loss = self.compute_loss_func
+        self.compute_loss_func = partial(loss, votes=votes)
+        try:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        finally:
+            self.compute_loss_func = loss
 
     def _get_eval_sampler(self, eval_dataset):
         return SequentialSampler(eval_dataset)
@@ -99,7 +114,12 @@ def fit_model(
             "`inverse_frequency_sampling` is for classifiers and needs one label per row; the corpus has several, or none: leave it out."
         )
     arguments = training_arguments(TrainingArguments, recipe, checkpoints, seed, **task.arguments(recipe))
-    prepared = task.prepare(recipe, splits, fields, arguments.main_process_first)
+    weights = weights_of(task, recipe, splits["train"])
+    own_loss, prepared_for = loss_of(recipe, weights), recipe
+    if weights and _weighs_itself(recipe):
+        own_loss = None
+        prepared_for = dataclasses.replace(recipe, class_weights=None, model_config=recipe.model_config | weights)
+    prepared = task.prepare(prepared_for, splits, fields, arguments.main_process_first)
     _check_metric(recipe, prepared)
     # Rows are evaluated in the order of their lengths, which saves padding; `measure` puts them back in their own order.
     order = np.arange(len(prepared.validation))
@@ -124,13 +144,21 @@ def fit_model(
         eval_dataset=prepared.validation.select(order),
         processing_class=prepared.tokenizer,
         data_collator=prepared.collate,
+        compute_loss_func=own_loss,
         compute_metrics=measure,
         preprocess_logits_for_metrics=prepared.reduce_logits,
         callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
     )
     trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
     say_less(trainer, checkpoints.parent)
-    return trainer, prepared, fit(trainer, recipe, seed, checkpoints, resume, recipe_file, fingerprint(splits))
+    run = fit(trainer, recipe, seed, checkpoints, resume, recipe_file, fingerprint(splits))
+    names = label_names(splits["train"]) if weights else ()
+    return trainer, prepared, run | {field: dict(zip(names, own, strict=True)) for field, own in weights.items()}
+
+
+def _weighs_itself(recipe: Recipe) -> bool:
+    """Whether the loss of the model has weights of labels."""
+    return recipe.model_type is not None and "class_weights" in CONFIG_MAPPING[recipe.model_type].__dataclass_fields__
 
 
 def _check_metric(recipe: Recipe, prepared: Prepared) -> None:
@@ -140,6 +168,7 @@ def _check_metric(recipe: Recipe, prepared: Prepared) -> None:
         return
     rows = prepared.validation.select(range(min(len(prepared.validation), 32)))
     batch = prepared.collate(list(rows))
+    batch.pop(VOTES, None)
     with torch.no_grad():
         logits = prepared.model.eval()(**batch).logits
     if prepared.reduce_logits is not None:

@@ -11,6 +11,7 @@ TASK = Task(
     corpora=CORPORA,
     columns=frozenset({"utterances", "speakers"}),
     model_types=("dialogue-bilstm",),
+    recipe_fields=frozenset({"class_weights"}),
     headline=("weighted_f1", "accuracy", "macro_f1", "micro_f1_without_neutral"),
     auto_class="AutoModelForTokenClassification",
     predictor_class="DialoguePredictor",

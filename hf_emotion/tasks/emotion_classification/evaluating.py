@@ -4,6 +4,7 @@
 from pathlib import Path
 from typing import Any
 
+from ...data.votes import votes_of
 from ...metrics import PUBLISHED_THRESHOLD
 from ...taxonomies import NO_ROLL_UP, TAXONOMIES
 from .. import corpus_of, options_of
@@ -43,6 +44,6 @@ def evaluate(
     own = predictor.of_rows(rows, progress=True)
     probabilities = predictor.roll_up(own)[:, order]
     if gold.ndim == 1:
-        return result_of(dataset, gold, probabilities, names)
+        return result_of(dataset, gold, probabilities, names, votes=votes_of(rows))
     threshold = PUBLISHED_THRESHOLD if threshold is None else threshold
-    return result_of(dataset, gold, probabilities, names, threshold, predictor.decide(own)[:, order])
+    return result_of(dataset, gold, probabilities, names, threshold, predictor.decide(own)[:, order], votes_of(rows))

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 from collections.abc import Iterable
 from pathlib import Path
 
 from ...data.files import SPLIT_STEMS
 from ...data.lazily import datasets
 from ...data.rows import OnBadRows, Rows, decode, local_files, packaged_rows
+from ...data.votes import vote_features
 from ...taxonomies import GOEMOTIONS, group_index
 from .corpora import EMOTION6_HUB_ID, GOEMOTIONS_HUB_ID, LANGUAGES, TWEET_EMOJI_HUB_ID
 
@@ -22,6 +25,7 @@ def load_goemotions(
     taxonomy: str = "goemotions",
     on_bad_rows: OnBadRows = "error",
     everyday_copies: int = 0,
+    votes: bool = False,
 ) -> datasets.DatasetDict:
     """
     GoEmotions, the filtered splits of 43,410 / 5,426 / 5,427 comments (CC BY 4.0).
@@ -33,9 +37,17 @@ def load_goemotions(
         on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
         everyday_copies: how many copies of the training sentences of the packaged corpora quickstart and everyday to add to
             the training part. GoEmotions itself has only Reddit comments.
+        votes: join the raw annotations, `goemotions/goemotions_{1,2,3}.csv` in `data_dir`, by comment id: the dataset gets the
+            columns `votes`, the share of the raters who gave a label (with a taxonomy: any label of the group), and
+            `annotators`. A rater who found a comment very unclear gave it no labels and does not count. The labels stay those
+            of the splits, which at least two raters gave.
     """
     if type(everyday_copies) is not int or everyday_copies < 0:
         raise ValueError(f"`everyday_copies` must be a whole number, 0 or more; got {everyday_copies!r}.")
+    if votes and everyday_copies:
+        raise ValueError("`votes` and `everyday_copies` exclude each other: nobody voted on the packaged sentences.")
+    if votes and data_dir is None:
+        raise FileNotFoundError(f"`votes` needs `data_dir` with the raw annotations of GoEmotions: {RAW_REMEDY}")
     if data_dir is None:
         hub = datasets.load_dataset(GOEMOTIONS_HUB_ID, "simplified")
         files = {split: hub[split] for split in SPLIT_STEMS}
@@ -50,6 +62,7 @@ def load_goemotions(
 
     groups = group_index(taxonomy, GOEMOTIONS)
     group_of = {label: number for number, members in enumerate(groups.values()) for label in members}
+    raters = _read_raters(folder, len(groups), group_of) if votes else {}
     splits = {}
     for split, source in files.items():
         if isinstance(source, Path):
@@ -65,8 +78,53 @@ def load_goemotions(
                     _read_packaged(corpus, split, rows, f"{corpus}-{copy}")
         for row in rows.rows:
             row["labels"] = sorted({group_of[label] for label in row["labels"]})
-        splits[split] = rows.to_dataset(list(groups), multi_label=True)
+        if votes:
+            _add_raters(rows, raters)
+        splits[split] = rows.to_dataset(list(groups), multi_label=True, columns=vote_features() if votes else None)
     return datasets.DatasetDict(splits)
+
+
+RAW_REMEDY = (
+    "download goemotions_1.csv, goemotions_2.csv and goemotions_3.csv from "
+    "https://storage.googleapis.com/gresearch/goemotions/data/full_dataset/ into the folder `goemotions` in `data_dir`, or leave "
+    "`votes` out."
+)
+
+
+def _read_raters(folder: Path, groups: int, group_of: dict[int, int]) -> dict[str, list[int]]:
+    """Comment id -> how many raters gave each group of labels, and how many raters there were."""
+    found: dict[str, list[int]] = {}
+    for number in (1, 2, 3):
+        path = folder / f"goemotions_{number}.csv"
+        if not path.is_file():
+            raise FileNotFoundError(f"`votes` needs the raw annotations, and {path} does not exist: {RAW_REMEDY}")
+        reader = csv.DictReader(io.StringIO(decode(path.read_bytes(), path), newline=""))
+        missing = {"id", "example_very_unclear", *GOEMOTIONS} - set(reader.fieldnames or ())
+        if missing:
+            raise ValueError(f"{path} lacks the columns {sorted(missing)}: {RAW_REMEDY}")
+        for row in reader:
+            flags = [row[name] for name in GOEMOTIONS]
+            if any(flag not in ("0", "1") for flag in flags):
+                raise ValueError(f"{path}, line {reader.line_num}: labels must be 0 or 1: {RAW_REMEDY}")
+            counts = found.setdefault(row["id"], [0] * (groups + 1))
+            if row["example_very_unclear"].strip().lower() in ("true", "1"):
+                continue
+            for group in {group_of[label] for label, flag in enumerate(flags) if flag == "1"}:
+                counts[group] += 1
+            counts[-1] += 1
+    return found
+
+
+def _add_raters(rows: Rows, raters: dict[str, list[int]]) -> None:
+    valid = []
+    for row in rows.rows:
+        *counts, number = raters.get(row["id"], [0])
+        if not number:
+            rows.reject(row["line"], f"the raw annotations have no rater of the comment {row['id']!r}")
+            continue
+        row["votes"], row["annotators"] = [count / number for count in counts], number
+        valid.append(row)
+    rows.rows = valid
 
 
 def _read_goemotions_tsv(path: Path, rows: Rows) -> None:
@@ -177,12 +235,16 @@ def load_quickstart(data_dir: str | Path | None = None) -> datasets.DatasetDict:
     return _load_packaged("quickstart")
 
 
-def load_everyday(data_dir: str | Path | None = None) -> datasets.DatasetDict:
+def load_everyday(data_dir: str | Path | None = None, votes: bool = False) -> datasets.DatasetDict:
     """
     The packaged everyday sentences: GoEmotions' 28 labels, CC0. The test part was labelled twice: a label counts if both readers
     gave it. Needs no `data_dir`.
+
+    Args:
+        votes: add the columns `votes`, the share of the readers who gave a label, and `annotators`. Training and development part
+            have one reader.
     """
-    return _load_packaged("everyday")
+    return _load_packaged("everyday", votes=votes)
 
 
 def load_languages(data_dir: str | Path | None = None, language: str | None = None) -> datasets.DatasetDict:
@@ -204,13 +266,13 @@ def load_languages(data_dir: str | Path | None = None, language: str | None = No
 
 
 def _load_packaged(
-    corpus: str, parts: Iterable[str] = SPLIT_STEMS, language: str | None = None
+    corpus: str, parts: Iterable[str] = SPLIT_STEMS, language: str | None = None, votes: bool = False
 ) -> datasets.DatasetDict:
     splits = {}
     for split in parts:
         rows = Rows(f"{corpus} {split}", "error")
         _read_packaged(corpus, split, rows, split, language)
-        splits[split] = rows.to_dataset(GOEMOTIONS, multi_label=True)
+        splits[split] = rows.to_dataset(GOEMOTIONS, multi_label=True, columns=vote_features() if votes else None)
     return datasets.DatasetDict(splits)
 
 
@@ -219,5 +281,8 @@ def _read_packaged(corpus: str, split: str, rows: Rows, prefix: str, language: s
     for line, row in packaged_rows(corpus, split):
         if language is not None and row["language"] != language:
             continue
-        names = row["labels"] if "labels" in row else set(row["first"]) & set(row["second"])
-        rows.add(line, row["text"], sorted(GOEMOTIONS.index(name) for name in names), f"{prefix}-{line}")
+        readers = [set(row[reader]) for reader in ("labels", "first", "second") if reader in row]
+        names = set.intersection(*readers)
+        votes = [sum(name in own for own in readers) / len(readers) for name in GOEMOTIONS]
+        labels = sorted(GOEMOTIONS.index(name) for name in names)
+        rows.add(line, row["text"], labels, f"{prefix}-{line}", votes=votes, annotators=len(readers))

@@ -19,10 +19,12 @@ from ...data.own_files import (
     draw_units,
     known_names,
     own_files,
+    unknown_name,
     with_validation,
 )
-from ...data.rows import OnBadRows, Rows
+from ...data.rows import BadRow, OnBadRows, Rows
 from ...data.splits import split_by_text
+from ...data.votes import read_votes, settle_votes, vote_features
 from ..targeted_sentiment.rows import add_none_rows, none_label, to_aspect_dataset
 
 
@@ -35,6 +37,9 @@ def load_files(
     label_column: str = "label",
     label_columns: Sequence[str] | None = None,
     label_separator: str | None = None,
+    votes: Sequence[str] | None = None,
+    annotators: str | None = None,
+    multi_label: bool = False,
     labels: Sequence[str] | None = None,
     id_column: str | None = None,
     validation_fraction: float = 0.1,
@@ -60,6 +65,12 @@ def load_files(
         label_columns: instead of `label_column`, one column of 0 and 1 per label (multi-label).
         label_separator: splits the label column, e.g. "," or "|" (multi-label). A list in JSONL or Parquet is multi-label
             without it.
+        votes: instead of `label_column`, one column per label with the votes of annotators: counts, or shares that sum to 1 (in
+            every row of a file that has values between whole numbers). The label of a row is the one with the most votes, the
+            first in label order where several have. The shares become the column `votes`.
+        annotators: with `votes`: the column with the number of annotators of a row, each of whom may have given several labels
+            (multi-label). A row has the labels that at least half of them gave.
+        multi_label: with `votes` and without `annotators`: each value is the share of annotators who gave the label, in [0, 1].
         labels: the label names in their order. None: the names in the training part, sorted.
         validation_fraction: share of the training rows (with `aspect_column`: of the distinct training texts, with all their
             rows) set aside, at a fixed seed, if there is no validation file; 0: none. The only row with a label (or with a
@@ -75,9 +86,12 @@ def load_files(
 
     Raises:
         FileNotFoundError, ValueError: no file, no such column, an empty text, an unknown label, aspect or target (with the
-            nearest one), options that exclude each other.
+            nearest one), votes that are no numbers of 0 or more, are all 0, do not sum to 1 (shares) or are more than there are
+            annotators, options that exclude each other.
     """
-    files = own_files(data_dir, labels=labels, label_columns=label_columns, aspects=aspects, targets=targets)
+    files = own_files(
+        data_dir, labels=labels, label_columns=label_columns, votes=votes, aspects=aspects, targets=targets
+    )
     if label_separator == "":
         raise ValueError(
             "`label_separator` must not be empty: name what stands between the labels, e.g. '|', or leave it out for one "
@@ -85,8 +99,10 @@ def load_files(
         )
     if label_columns is not None:
         check_different("label_columns", label_columns)
+    given_labels = {"label_columns": label_columns, "label_separator": label_separator, "aspect_column": aspect_column}
+    _check_vote_options(votes, annotators, multi_label, labels, given_labels)
     columns = {"text_column": text_column, "aspect_column": aspect_column, "target_column": target_column}
-    columns |= {"label_column": label_column} if label_columns is None else {}
+    columns |= {"label_column": label_column} if label_columns is None and votes is None else {}
     for option, other in itertools.combinations(columns, 2):
         if columns[option] is not None and columns[option] == columns[other]:
             raise ValueError(f"`{option}` and `{other}` name the same column, {columns[option]!r}: give each its own.")
@@ -96,14 +112,30 @@ def load_files(
     both = ("aspect", aspect_column), ("target", target_column)
     context_columns = {name: column for name, column in both if column}
     parsed: dict[str, Rows] = {}
-    multi_label = label_columns is not None or label_separator is not None
-    named = [text_column, *(label_columns or [label_column]), id_column, aspect_column, target_column]
+    shares = multi_label and annotators is None
+    multi_label = multi_label or any(name is not None for name in (label_columns, label_separator, annotators))
+    named = [
+        text_column,
+        *(votes or label_columns or [label_column]),
+        annotators,
+        id_column,
+        aspect_column,
+        target_column,
+    ]
     wanted = [name for name in named if name is not None]
     for split, path in files.items():
         parsed[split] = rows = Rows(path, on_bad_rows)
         for line, row in valid_rows(path, rows, wanted, separator):
             more = "label_column, aspect_column or target_column" if aspect_column else "label_column or label_columns"
+            more = more if votes is None else "votes or annotators"
             check_columns(path, line, row, wanted, f"text_column, {more}")
+            row_id = str(row[id_column]) if id_column else f"{split}-{line}"
+            if votes is not None:
+                try:
+                    rows.add(line, row[text_column], [], row_id, **read_votes(row, votes, annotators, shares))
+                except BadRow as error:
+                    rows.reject(line, str(error))
+                continue
             if label_columns is not None:
                 flags = {name: str(row[name]).strip() for name in label_columns}
                 no_flags = {name: flag for name, flag in flags.items() if flag not in ("0", "1", "True", "False")}
@@ -139,7 +171,6 @@ def load_files(
                 rows.reject(line, f"the column {column!r} must name one {wrong[0]}, got {context[wrong[0]]!r}")
                 continue
             context = {name: str(content).strip() for name, content in context.items()}
-            row_id = str(row[id_column]) if id_column else f"{split}-{line}"
             rows.add(line, row[text_column], value, row_id, **context)
 
     names = {name: known_names(parsed, name, context) for name, context in given.items()}
@@ -149,8 +180,11 @@ def load_files(
             raise ValueError(f"`fill_none` needs the label 'none' among `labels`, got {list(labels)}: add it.")
         for rows in parsed.values():
             add_none_rows(rows, names["aspect"], found or "none")
-    names["labels"] = known_names(parsed, "labels", labels or label_columns)
-    if not labels and not label_columns:
+    if votes is not None:
+        for rows in parsed.values():
+            settle_votes(rows, votes, labels or votes, multi_label)
+    names["labels"] = known_names(parsed, "labels", labels or label_columns or votes)
+    if not labels and not label_columns and not votes:
         check_label_column(parsed["train"], names["labels"], text_column, label_column)
     for path, rows in zip(files.values(), parsed.values(), strict=True):
         if not rows.rows:
@@ -170,7 +204,8 @@ def load_files(
         if aspect_column is not None:
             splits[split] = to_aspect_dataset(rows, names["labels"], names["aspect"], names.get("target"))
         else:
-            splits[split] = rows.to_dataset(names["labels"], multi_label)
+            columns_of_votes = None if votes is None else vote_features()
+            splits[split] = rows.to_dataset(names["labels"], multi_label, columns_of_votes)
     return with_validation(splits, validation_fraction, _split_rows if aspect_column is None else split_by_text)
 
 
@@ -192,6 +227,33 @@ def _label_name(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value).strip()
+
+
+def _check_vote_options(
+    votes: Sequence[str] | None,
+    annotators: str | None,
+    multi_label: bool,
+    labels: Sequence[str] | None,
+    others: dict[str, Any],
+) -> None:
+    if votes is None:
+        for option, value in (("annotators", annotators), ("multi_label", multi_label or None)):
+            if value is not None:
+                raise ValueError(f"`{option}` needs `votes`, a list with a column of votes for each label.")
+        return
+    check_different("votes", votes)
+    if len(votes) < 2:
+        raise ValueError(f"`votes` must name at least two columns, one for each label, got {list(votes)}.")
+    for option, value in others.items():
+        if value is not None:
+            raise ValueError(f"the labels come from `votes`, one label for each of its columns: leave out `{option}`.")
+    for name in votes:
+        if name == annotators:
+            raise ValueError(f"`annotators` and `votes` name the same column, {name!r}: give each its own.")
+        if labels and name not in labels:
+            raise ValueError(
+                f"a column of `votes` has no label among `labels`: {unknown_name('label', name, labels, True)}."
+            )
 
 
 def _check_aspect_options(

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Votes of annotators: a share for each label, beside the labels that follow from them."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .lazily import datasets
+from .rows import BadRow, Rows
+
+
+logger = logging.getLogger(__name__)
+
+COLUMN = "votes"
+SUM_TOLERANCE = 0.02  # of shares that were rounded when they were written
+
+
+def vote_features() -> dict[str, Any]:
+    """
+    The columns of a dataset with votes: `votes`, C shares in label order, and `annotators`, how many people voted on the row, 0
+    where that is not known.
+    """
+    return {COLUMN: datasets.List(datasets.Value("float32")), "annotators": datasets.Value("int64")}
+
+
+def votes_of(rows: datasets.Dataset) -> np.ndarray | None:
+    """(N, C) float64; None for rows without votes."""
+    if COLUMN not in rows.column_names:
+        return None
+    return np.asarray(rows[COLUMN][:], dtype=np.float64)
+
+
+def read_votes(row: Mapping[str, Any], columns: Sequence[str], annotators: str | None, shares: bool) -> dict[str, Any]:
+    """
+    The votes of a row as they stand in its `columns`, for [`settle_votes`].
+
+    Args:
+        annotators: the column with the number of annotators, of whom each may have given several labels; None: each gave one.
+        shares: each annotator may have given several labels, and the columns hold shares of them.
+
+    Raises:
+        BadRow: see `load_files`.
+    """
+    values = [_number(row[name]) for name in columns]
+    no_votes = {name: row[name] for name, value in zip(columns, values, strict=True) if not value >= 0}
+    if no_votes:
+        raise BadRow(f"votes must be numbers, 0 or more, got {no_votes}")
+    voted = 0
+    if annotators is not None:
+        number = _number(row[annotators])
+        if not number >= 1 or number % 1:
+            raise BadRow(f"the column {annotators!r} must hold the number of annotators, got {row[annotators]!r}")
+        wrong = {name: value for name, value in zip(columns, values, strict=True) if value % 1 or value > number}
+        if wrong:
+            raise BadRow(
+                f"votes must be whole numbers, at most one for each of the {number:g} annotators, got {wrong}"
+            )
+        values, voted = [value / number for value in values], int(number)
+    elif shares and max(values) > 1:
+        raise BadRow(
+            f"with `multi_label` each vote is a share of the annotators, in [0, 1], got {max(values):g}: for counts "
+            "name the column of the number of annotators with `annotators`"
+        )
+    elif not shares and not sum(values):
+        raise BadRow("all votes are 0")
+    return {COLUMN: values, "annotators": voted}
+
+
+def settle_votes(rows: Rows, columns: Sequence[str], names: Sequence[str], multi_label: bool) -> None:
+    """
+    Make the votes of each row shares in the order of `names`, and its `labels` the names that follow: the label with the most
+    votes, or, for `multi_label`, each label that at least half of the annotators gave. One warning counts the ties, in which the
+    first label wins.
+
+    For single-label data a file with any value between whole numbers holds shares, and rows whose votes do not sum to 1 are
+    rejected; else it holds counts.
+    """
+    valid, tied = rows.rows, 0
+    if not multi_label:
+        counts = all(value % 1 == 0 for row in rows.rows for value in row[COLUMN])
+        valid = []
+        for row in rows.rows:
+            total = sum(row[COLUMN])
+            if not counts and abs(total - 1) > SUM_TOLERANCE:
+                reason = f"shares of votes must sum to 1, got {total:.4g}; give shares, or whole counts, in every row"
+                rows.reject(row["line"], reason)
+                continue
+            row["annotators"] = int(total) if counts else 0
+            row[COLUMN] = [value / total for value in row[COLUMN]]
+            valid.append(row)
+    for row in valid:
+        shares = dict(zip(columns, row[COLUMN], strict=True))
+        row[COLUMN] = [shares.get(name, 0.0) for name in names]
+        if multi_label:
+            row["labels"] = [name for name, share in zip(names, row[COLUMN], strict=True) if share >= 0.5]
+        else:
+            most = max(row[COLUMN])
+            first, *others = [name for name, share in zip(names, row[COLUMN], strict=True) if most - share < 1e-9]
+            row["labels"] = [first]
+            tied += bool(others)
+    rows.rows = valid
+    if tied:
+        logger.warning(
+            "%s: in %d of %d rows several labels have the most votes: the first of them in label order is the label",
+            *(rows.source, tied, len(valid)),
+        )
+
+
+def _number(value: Any) -> float:
+    """The number in a cell; NaN for anything else."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+__all__ = ["COLUMN", "read_votes", "settle_votes", "vote_features", "votes_of"]

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loss of a training with weights of labels, or on the votes of annotators, in the place of the model's own."""
+
+import difflib
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from torch.nn import functional as F
+
+from ..data.splits import label_names
+from ..data.votes import votes_of
+from ..recipes import WEIGHTS, Recipe
+from ..runtime.unread import is_new
+from ..tasks import Task
+
+
+logger = logging.getLogger(__name__)
+
+
+def training_loss(
+    outputs: Any,
+    labels: torch.Tensor,
+    num_items_in_batch: torch.Tensor | int | None = None,
+    votes: torch.Tensor | None = None,
+    class_weights: Sequence[float] | None = None,
+    positive_weights: Sequence[float] | None = None,
+) -> torch.Tensor:
+    """
+    Cross-entropy, or binary cross-entropy where labels are (B, C), with weights; for the Trainer's `compute_loss_func`. As the
+    losses of our models, it is a mean over labelled rows, or over B×C, and is not divided by the weights.
+
+    Args:
+        outputs: have `logits` (B, C), for dialogues (B, U, C).
+        labels: (B, C) float of 0 and 1; or (B,), for dialogues (B, U), class ids, -100 for no label.
+        num_items_in_batch: the number of labels (other than -100) over all accumulated batches and processes; default: of this
+            batch.
+        votes: (B, C) shares, the targets in the place of labels. With one label per row: −Σ_c w_c v_c log p_c.
+        class_weights: C weights; of rows with several labels, of both terms of a label.
+        positive_weights: C weights of the terms of rows that have a label; (B, C) labels.
+    """
+    logits = outputs["logits"].float()
+    if num_items_in_batch is None:
+        num_items_in_batch = (labels != -100).sum().clamp(min=1)
+    weights = None if class_weights is None else logits.new_tensor(class_weights)
+    if labels.is_floating_point():
+        total = F.binary_cross_entropy_with_logits(
+            logits,
+            (labels if votes is None else votes).to(logits),
+            weight=weights,
+            pos_weight=None if positive_weights is None else logits.new_tensor(positive_weights),
+            reduction="sum",
+        )
+    else:
+        targets = labels.to(logits.device).flatten() if votes is None else votes.to(logits)
+        total = F.cross_entropy(logits.flatten(0, -2), targets, weight=weights, reduction="sum")
+    return total / num_items_in_batch
+
+
+def weights_of(task: Task, recipe: Recipe, rows: Dataset) -> dict[str, list[float]]:
+    """
+    The weights that a recipe asks for: `class_weights` and `positive_weights`, C numbers each, without those that it leaves out.
+    "balanced" counts what is trained on: the training rows (utterances) with each label, or with `soft_labels` the votes.
+
+    Raises:
+        ValueError: a weight for a label that the corpus does not have; `positive_weights` for rows with one label; `soft_labels`
+            for rows without votes.
+    """
+    votes = votes_of(rows) if recipe.soft_labels else None
+    if recipe.soft_labels and votes is None:
+        raise ValueError(
+            f"`soft_labels` trains on votes, and {recipe.dataset} has none as it is loaded: give `dataset_options.votes` if its loader "
+            "takes it, or leave `soft_labels` out."
+        )
+    if votes is not None and (votes.round() == votes).all() and is_new("unanimous"):
+        logger.warning("all votes of the training part are unanimous: `soft_labels` trains on the labels themselves")
+    asked = {name: value for name in WEIGHTS if (value := getattr(recipe, name))}
+    if not asked:
+        return {}
+    names, gold = label_names(rows), task.gold(rows)
+    several = gold.ndim == 2
+    if "positive_weights" in asked and not several:
+        raise ValueError(
+            f"`positive_weights` weigh having a label against not having it, and the rows of {recipe.dataset} have one label each: use "
+            "`class_weights`."
+        )
+    if votes is not None:
+        counts = votes.sum(axis=0)
+    else:
+        counts = gold.sum(axis=0) if several else np.bincount(gold[gold >= 0], minlength=len(names))
+    found = {}
+    for field, value in asked.items():
+        if isinstance(value, dict):
+            _check_names(field, value, names)
+            found[field] = [float(value.get(name, 1)) for name in names]
+        elif field == "class_weights":
+            found[field] = balanced(counts)
+        else:
+            found[field] = [float((len(gold) - count) / count) if 0 < count < len(gold) else 1.0 for count in counts]
+    return found
+
+
+def loss_of(recipe: Recipe, weights: dict[str, list[float]]) -> partial | None:
+    """The loss in the place of the model's own; None if the recipe asks for nothing that the model's own does not do."""
+    return partial(training_loss, **weights) if weights or recipe.soft_labels else None
+
+
+def balanced(counts: Sequence[float] | np.ndarray) -> list[float]:
+    """
+    n / (C n_c) for each of the C labels that occur, with n_c labels each and n in all, as scikit-learn's `class_weight="balanced"`;
+    1 for a label that does not occur.
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    present = counts > 0
+    even = counts.sum() / max(present.sum(), 1)
+    return np.where(present, even / np.where(present, counts, 1), 1.0).tolist()
+
+
+def _check_names(field: str, weights: dict[str, float], names: Sequence[str]) -> None:
+    for name in weights:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]!r}? The" if near else "the"
+            raise ValueError(
+                f"`{field}` has a weight for {name!r}, which is no label of the corpus: {hint} labels are {list(names)}."
+            )
+
+
+__all__ = ["balanced", "loss_of", "training_loss", "weights_of"]

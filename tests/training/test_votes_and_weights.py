@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trainings on votes of annotators and with weights of labels: the loss, the figures, and what does not fit together."""
+
+import csv
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+import torch
+from safetensors.torch import load_file
+from sklearn.utils.class_weight import compute_class_weight
+from toolkit_helpers import (
+    FEELINGS,
+    dialogues,
+    feelings_rows,
+    invoke,
+    one_thread,
+    recipe_for,
+    report_of,
+    targeted_recipe,
+    write_csv,
+)
+from torch.nn import functional as F
+
+from hf_emotion import load_dataset_for, train
+from hf_emotion.recipes import apply_override, make_recipe
+from hf_emotion.tasks.rows import label_matrix
+from hf_emotion.training.losses import balanced, training_loss
+
+
+pytest_plugins = ["toolkit_fixtures"]
+pytestmark = pytest.mark.usefixtures("no_plots")
+
+ONCE = {"num_train_epochs": 1, "per_device_eval_batch_size": 5}
+
+
+@pytest.fixture(autouse=True)
+def single_thread():
+    with one_thread():
+        yield
+
+
+@pytest.fixture(scope="module")
+def voted(tmp_path_factory) -> Path:
+    """The corpus `single_label`; three annotators, of whom one takes anger for joy, and joy for neutral."""
+    folder = tmp_path_factory.mktemp("voted")
+    for split, count, offset in (("train", 48, 0), ("dev", 17, 48), ("test", 16, 65)):
+        rows = []
+        for text, label in feelings_rows(count, offset, multi_label=False):
+            given = [label, label, {"anger": "joy", "joy": "neutral"}.get(label, label)]
+            rows.append([text, *(str(given.count(name)) for name in FEELINGS)])
+        write_csv(folder / f"{split}.csv", ["text", *FEELINGS], rows)
+    return folder
+
+
+def recipe(base: Path, arguments: dict | None = None, **changes):
+    values = {"name": "voted", "dataset": "files", "train_fraction": 1, "model_type": None, "model_config": {}}
+    return recipe_for(base, {**ONCE, **(arguments or {})}, **{**values, **changes})
+
+
+VOTED = {"dataset_options": {"votes": list(FEELINGS)}, "soft_labels": True}
+SEVERAL = {"dataset_options": {"label_separator": "|"}}
+
+
+def dev_loss(report: dict) -> float:
+    (entry,) = [entry for entry in report["runs"][0]["history"] if "eval_loss" in entry]
+    return entry["eval_loss"]
+
+
+def dev_rows(run: Path) -> tuple[np.ndarray, list[list[str]]]:
+    """(N, C) probabilities, and the labels, of the development part."""
+    rows = [
+        row
+        for row in pyarrow.parquet.read_table(run / "predictions.parquet").to_pylist()
+        if row["split"] == "validation"
+    ]
+    return np.array([row["probabilities"] for row in rows]), [row["labels"] for row in rows]
+
+
+@pytest.mark.parametrize("model_type", [None, "label-aware-bert"])
+def test_the_dev_loss_is_the_cross_entropy_with_the_votes(model_type, voted, base_bert, tmp_path):
+    report = train(recipe(base_bert, model_type=model_type, **VOTED), tmp_path / "run", data_dir=voted)
+    figures = report["runs"][0]["validation"]["argmax"]
+    assert dev_loss(report) == pytest.approx(figures["cross_entropy"], rel=1e-4)
+    scores, labels = dev_rows(tmp_path / "run")
+    votes = np.asarray(load_dataset_for("files", voted, votes=list(FEELINGS))["validation"]["votes"][:])
+    by_hand = [-sum(v * math.log(p) for v, p in zip(*row, strict=True)) for row in zip(votes, scores, strict=True)]
+    assert figures["cross_entropy"] == pytest.approx(np.mean(by_hand), rel=1e-5)
+    assert {len(own) for own in labels} == {1} and figures["vote_entropy"] < figures["cross_entropy"]
+
+
+def test_votes_are_learnt_as_they_are(voted, base_bert, tmp_path):
+    """A training on votes comes nearer to them than one on labels; one on unanimous votes is one on labels."""
+    arguments = {"num_train_epochs": 25, "learning_rate": 5e-3, "load_best_model_at_end": False}
+    arguments |= {"eval_strategy": "no", "save_strategy": "no", "lr_scheduler_type": "constant"}
+    nearer = {}
+    for name, changes in (("soft", VOTED), ("hard", {**VOTED, "soft_labels": False})):
+        report = train(recipe(base_bert, arguments, **changes), tmp_path / name, data_dir=voted)
+        nearer[name] = report["runs"][0]["test"]["argmax"]
+    assert nearer["soft"]["cross_entropy"] < nearer["hard"]["cross_entropy"] - 0.1
+    assert nearer["soft"]["soft_micro_f1"] > nearer["hard"]["soft_micro_f1"]
+    assert nearer["soft"]["vote_entropy"] == nearer["hard"]["vote_entropy"]
+    header, *rows = csv.reader((voted / "train.csv").read_text().splitlines())
+    unanimous = [[text, *("3" if int(vote) > 1 else "0" for vote in votes)] for text, *votes in rows]
+    write_csv(tmp_path / "data" / "train.csv", header, unanimous)
+    found = []
+    for soft in (True, False):
+        run = tmp_path / f"unanimous-{soft}"
+        train(recipe(base_bert, **{**VOTED, "soft_labels": soft}), run, data_dir=tmp_path / "data")
+        found.append(load_file(run / "model.safetensors"))
+    for name, weight in found[0].items():
+        torch.testing.assert_close(weight, found[1][name], rtol=1e-3, atol=1e-5)
+
+
+def test_accumulated_batches_are_one_large_batch(voted, base_bert, tmp_path):
+    found = []
+    for batch, accumulation in ((48, 1), (12, 4)):
+        arguments = {
+            **{"per_device_train_batch_size": batch, "gradient_accumulation_steps": accumulation, "optim": "sgd"},
+            **{"num_train_epochs": 2, "learning_rate": 0.5, "max_grad_norm": 0.0, "load_best_model_at_end": False},
+            "logging_steps": 1,
+        }
+        own = recipe(base_bert, arguments, class_weights={"joy": 5}, **VOTED)
+        report = train(own, tmp_path / str(batch), data_dir=voted)
+        losses = [entry["loss"] for entry in report["runs"][0]["history"] if "loss" in entry]
+        found.append((load_file(tmp_path / str(batch) / "model.safetensors"), losses))
+    assert found[0][1] == pytest.approx(found[1][1], rel=1e-3)
+    for name, weight in found[0][0].items():
+        torch.testing.assert_close(weight, found[1][0][name], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_weights_of_a_run(several, single_label, feelings, base_bert, tmp_path):
+    """The loss on dev is the weighted one, and the run says which weights it used."""
+    data = feelings if several else single_label
+    asked = {"class_weights": {"joy": 4}} | ({"positive_weights": "balanced"} if several else {})
+    own = recipe(base_bert, **asked, **(SEVERAL if several else {}))
+    report = train(own, tmp_path / "run", data_dir=data)
+    (run,) = report["runs"]
+    assert run["class_weights"] == {"anger": 1, "joy": 4, "neutral": 1}
+    scores, labels = dev_rows(tmp_path / "run")
+    if several:
+        gold = label_matrix(load_dataset_for("files", data, label_separator="|")["train"])
+        positive = (1 - gold).sum(axis=0) / gold.sum(axis=0)
+        assert list(run["positive_weights"].values()) == pytest.approx(positive.tolist())
+        has = np.array([[name in own for name in FEELINGS] for own in labels])
+        terms = np.array([1, 4, 1]) * np.where(has, -positive * np.log(scores), -np.log(1 - scores))
+    else:
+        terms = [
+            run["class_weights"][own[0]] * -math.log(row[FEELINGS.index(own[0])])
+            for row, own in zip(scores, labels, strict=True)
+        ]
+    assert dev_loss(report) == pytest.approx(np.mean(terms), rel=1e-4)
+    assert "class_weights:\n  joy: 4" in (tmp_path / "run" / "recipe.yaml").read_text()
+
+
+@pytest.mark.parametrize("kind", ["aspects", "pairs", "dialogues", "parts"])
+def test_other_classifiers_take_weights(kind, aspect_bert, places, tmp_path, monkeypatch):
+    if kind == "dialogues":
+        monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+        rows = [
+            [f"d{number}", speaker, text, emotion]
+            for number, turns in enumerate(dialogues(("joy", "joy", "neutral"), 20))
+            for speaker, text, emotion in turns
+        ]
+        data = write_csv(tmp_path / "train.csv", ["dialogue", "speaker", "utterance", "label"], rows)
+        own = recipe(aspect_bert, dataset="dialogue_files", model_type="dialogue-bilstm", class_weights="balanced")
+    else:
+        data, options = places, {"aspect_column": "aspect", "target_column": "target"}
+        changes = (
+            {"qacg-bert": {}}
+            if kind == "aspects"
+            else {"model_type": None, "model_config": {"auxiliary_sentence": True}}
+        )
+        changes = {} if kind == "aspects" else changes | {"one_model_per_context": kind == "parts"}
+        changes |= {"model_config": {}} if kind == "parts" else {}
+        own = targeted_recipe(
+            aspect_bert, ONCE, dataset="files", dataset_options=options, class_weights="balanced", **changes
+        )
+    (run,) = train(own, tmp_path / "run", data_dir=data)["runs"]
+    for entry in run.get("contexts", [run]):
+        used = entry["class_weights"]
+        rare, common = ("bad", "good") if kind != "dialogues" else ("neutral", "joy")
+        assert used[rare] > 1.2 * used[common] > 0
+        if kind == "dialogues":
+            config = json.loads((tmp_path / "run" / "config.json").read_text())
+            assert config["class_weights"] == list(used.values())
+
+
+def test_balanced_is_that_of_scikit_learn():
+    labels = np.repeat([0, 1, 3], [7, 2, 1])
+    found = balanced(np.bincount(labels, minlength=5))
+    expected = compute_class_weight("balanced", classes=np.array([0, 1, 3]), y=labels)
+    assert [found[i] for i in (0, 1, 3)] == pytest.approx(expected.tolist()) and found[2] == found[4] == 1
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("several", [False, True])
+def test_the_loss_by_hand(several, soft):
+    generator = torch.Generator().manual_seed(3)
+    logits, votes = torch.randn(6, 4, generator=generator), torch.rand(6, 4, generator=generator)
+    votes = votes if several else votes / votes.sum(dim=1, keepdim=True)
+    hard = (votes > 0.5).float() if several else votes.argmax(dim=1)
+    weights, positive = [0.5, 2.0, 1.0, 3.0], [4.0, 1.0, 0.25, 1.0]
+    options = {"class_weights": weights} | ({"positive_weights": positive} if several else {})
+    found = training_loss({"logits": logits}, hard, votes=votes if soft else None, **options)
+    target = votes if soft else hard if several else F.one_hot(hard, 4).float()
+    total = 0.0
+    for row, own in zip(logits.tolist(), target.tolist(), strict=True):
+        norm = math.log(sum(map(math.exp, row)))
+        for score, share, weight, more in zip(row, own, weights, positive, strict=True):
+            p = 1 / (1 + math.exp(-score))
+            term = more * share * math.log(p) + (1 - share) * math.log(1 - p) if several else share * (score - norm)
+            total -= weight * term
+    assert found.item() == pytest.approx(total / (24 if several else 6), rel=1e-5)
+    halved = training_loss({"logits": logits}, hard, 48 if several else 12, votes if soft else None, **options)
+    assert halved.item() == pytest.approx(found.item() / 2, rel=1e-6)
+
+
+def test_turns_without_a_label_do_not_count():
+    logits = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(3))
+    labels = torch.tensor([[0, -100, 2], [3, -100, -100]])
+    found = training_loss({"logits": logits}, labels, class_weights=[1.0, 1.0, 2.0, 5.0])
+    losses = -logits.log_softmax(-1)
+    assert found.item() == pytest.approx(((losses[0, 0, 0] + 2 * losses[0, 2, 2] + 5 * losses[1, 0, 3]) / 3).item())
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"class_weights": "balance"}, "`class_weights` must be 'balanced'.*'balance'"),
+        *(
+            ({"positive_weights": {"joy": value}}, f"`positive_weights.joy` must be above 0 and finite, got {value}")
+            for value in (0, -1.5, math.inf, math.nan)
+        ),
+        ({"class_weights": {"joy": 2}, "training_arguments": {"label_smoothing_factor": 0.1}}, "`label_smoothing_factor`.*`class_weights`"),
+        ({"soft_labels": True, "training_arguments": {"label_smoothing_factor": 0.1}}, "`label_smoothing_factor`.*`soft_labels`"),
+        ({"class_weights": "balanced", "model_config": {"class_balanced_beta": 0.9}}, "`class_weights`.*`model_config.class_balanced_beta`"),
+        ({"soft_labels": True, "model_config": {"class_balanced_beta": 0.9}}, "`soft_labels`.*`model_config.class_balanced_beta`"),
+        ({"class_weights": "balanced", "model_config": {"class_weights": [1, 2]}}, "`class_weights`.*`model_config.class_weights`"),
+    ],
+)  # fmt: skip
+def test_recipes_that_contradict_themselves(values, message):
+    with pytest.raises(ValueError, match=message):
+        make_recipe({"name": "x", **values})
+
+
+def test_weights_from_the_command_line():
+    values: dict = {"class_weights": "balanced"}
+    for override in ("class_weights.joy=2", "positive_weights=balanced"):
+        apply_override(values, override)
+    assert values == {"class_weights": {"joy": 2}, "positive_weights": "balanced"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"class_weights": {"jo": 2}}, "`class_weights`.*'jo'.*did you mean 'joy'"),
+        ({"positive_weights": "balanced"}, "`positive_weights`.*one label each.*`class_weights`"),
+        ({"soft_labels": True}, "`soft_labels`.*files has none.*`dataset_options.votes`"),
+    ],
+)
+def test_what_does_not_fit_the_corpus(changes, message, single_label, base_bert, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        train(recipe(base_bert, **changes), tmp_path / "run", data_dir=single_label)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("dataset", "model_type", "changes"),
+    [
+        ("reply_files", "bert-mod-ln", {"class_weights": "balanced"}),
+        ("dialogue_files", "dialogue-bilstm", {"positive_weights": "balanced"}),
+        ("dialogue_files", "dialogue-bilstm", {"soft_labels": True}),
+    ],
+)
+def test_other_tasks_have_no_such_field(dataset, model_type, changes, base_bert, tmp_path):
+    if dataset == "reply_files":
+        header, rows = (
+            ["context", "reply", "emotion"],
+            [[f"a {i}", f"b {i}", ("joy", "anger")[i % 2]] for i in range(12)],
+        )
+    else:
+        header, rows = (
+            ["dialogue", "speaker", "utterance", "label"],
+            [[f"d{i}", "A", "hm", ("joy", "anger")[i % 2]] for i in range(12)],
+        )
+    write_csv(tmp_path / "data" / "train.csv", header, rows)
+    own = recipe(base_bert, dataset=dataset, model_type=model_type, **changes)
+    with pytest.raises(ValueError, match=f"`{next(iter(changes))}` does not fit a training of"):
+        train(own, tmp_path / "run", data_dir=tmp_path / "data")
+
+
+def test_epochs_chosen_by_votes_and_what_commands_show(voted, base_bert, tmp_path):
+    own = recipe(base_bert, {"num_train_epochs": 2, "metric_for_best_model": "cross_entropy"}, **VOTED)
+    train(own, tmp_path / "run", data_dir=voted)
+    report = report_of(tmp_path / "run")
+    (run,) = report["runs"]
+    values = [entry["eval_cross_entropy"] for entry in run["history"] if "eval_cross_entropy" in entry]
+    assert run["best_dev_metric"] == pytest.approx(min(values)) and len(values) == 2
+    # Alpha by the formula for three annotators of every row.
+    votes = np.asarray(load_dataset_for("files", voted, votes=list(FEELINGS))["test"]["votes"][:])
+    shares = votes.mean(axis=0)
+    observed = np.mean([1 - sum(3 * v * (3 * v - 1) for v in row) / 6 for row in votes])
+    expected = 1 - sum(48 * p * (48 * p - 1) for p in shares) / (48 * 47)
+    agreement = report["agreement"]["test"]
+    assert agreement["alpha"] == pytest.approx(1 - observed / expected, abs=1e-6)
+    assert agreement["annotators"] == 3 and agreement["unanimous"] == pytest.approx((votes.max(axis=1) > 0.99).mean())
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert f"{agreement['alpha']:.4f}" in page and "soft_macro_f1" in page
+    assert "soft_macro_f1" in (tmp_path / "run" / "README.md").read_text()
+    options = ["--dataset", "files", "--data-dir", voted, "--option", "votes=[neutral, joy, anger]"]
+    shown = invoke("evaluate", tmp_path / "run", *options)
+    row = re.search(r"cross_entropy\W+([\d.]+)", shown)
+    assert row and float(row[1]) == pytest.approx(run["test"]["argmax"]["cross_entropy"], abs=1e-3)
