@@ -4,10 +4,12 @@
 from pathlib import Path
 from typing import Any
 
+from ... import metrics
 from ...metrics import PUBLISHED_THRESHOLD
 from ...taxonomies import NO_ROLL_UP, TAXONOMIES
 from .. import corpus_of, options_of
 from ..classifier_evaluating import result_of, rows_for
+from ..selective import confidences
 from .predictor import Predictor
 
 
@@ -28,6 +30,9 @@ def evaluate(
     threshold: float | None = None,
 ) -> dict[str, Any]:
     """
+    Figures of all rows, without abstentions and prediction sets; if the model has a rule for these, also `abstention` (coverage and risk,
+    see `metrics.answered`) or `prediction_sets` (see there).
+
     Args:
         threshold: the fixed threshold of a multi-label model, beside the stored ones; default: 0.3.
 
@@ -42,7 +47,17 @@ def evaluate(
     order = [predictor.labels.index(name) for name in names]
     own = predictor.of_rows(rows, progress=True)
     probabilities = predictor.roll_up(own)[:, order]
+    decisions = predictor.decide(own)[:, order]
     if gold.ndim == 1:
-        return result_of(dataset, gold, probabilities, names)
-    threshold = PUBLISHED_THRESHOLD if threshold is None else threshold
-    return result_of(dataset, gold, probabilities, names, threshold, predictor.decide(own)[:, order])
+        result = result_of(dataset, gold, probabilities, names)
+        labelled = gold >= 0
+        gold, own, decisions = gold[labelled], own[labelled], decisions[labelled].argmax(axis=1)
+    else:
+        threshold = PUBLISHED_THRESHOLD if threshold is None else threshold
+        result = result_of(dataset, gold, probabilities, names, threshold, decisions)
+    if predictor.abstention is not None:
+        sure, lost = confidences(own, predictor.multi_label), metrics.row_losses(gold, decisions)
+        result["abstention"] = metrics.answered(sure, lost, predictor.abstention)
+    if predictor.prediction_sets is not None:
+        result["prediction_sets"] = metrics.prediction_sets(gold, predictor.label_sets(own)[:, order], names)
+    return result

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Chooses on development rows when a classifier says that it does not know, or which labels its prediction sets hold, and measures it.
+Shapes: N rows, C labels.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import metrics
+from ..runtime.plain import selective_answers
+
+
+LOSSES = {False: "share of wrong labels", True: "mean of 1 − Jaccard of gold and given labels"}
+CONFIDENCES = {False: "the largest probability", True: "the mean over the labels of max(p, 1 − p)"}
+
+
+def confidences(probabilities: np.ndarray, multi_label: bool) -> np.ndarray:
+    """(N,) float64, see `selective_answers.confidence`."""
+    return np.array([selective_answers.confidence(row, multi_label) for row in probabilities.tolist()])
+
+
+def losses(gold: np.ndarray, probabilities: np.ndarray, thresholds: Sequence[float] | np.ndarray | None) -> np.ndarray:
+    """The loss (N,) of the labels that `predict` gives: above their thresholds, or the most probable one. See `metrics.row_losses`."""
+    decisions = probabilities.argmax(axis=1) if thresholds is None else probabilities > np.asarray(thresholds)
+    return metrics.row_losses(gold, decisions)
+
+
+def sets_of(probabilities: np.ndarray, threshold: float, multi_label: bool) -> np.ndarray:
+    """The prediction sets, (N, C) bool, that `predict` gives; that of a single-label model holds at least its most probable label."""
+    most_probable = probabilities.argmax(axis=1)[:, None] == np.arange(probabilities.shape[1])
+    return (probabilities >= threshold) | (most_probable & (not multi_label))
+
+
+def choose_rules(
+    abstain: Mapping[str, float],
+    prediction_sets: float | None,
+    gold: np.ndarray,
+    probabilities: np.ndarray,
+    thresholds: Sequence[float] | None,
+) -> dict[str, dict[str, float]]:
+    """
+    The fields `abstention` and `prediction_sets` of a configuration, those of them that are asked for.
+
+    Args:
+        abstain, prediction_sets: see `Recipe`.
+        gold: (N,) class ids or (N, C) of 0 and 1 of the development part.
+        probabilities: (N, C).
+        thresholds: those of the labels; None if each row has one label.
+
+    Raises:
+        ValueError: no rows; an accuracy that is not reached.
+    """
+    rules = {}
+    if abstain:
+        sure, lost = confidences(probabilities, gold.ndim == 2), losses(gold, probabilities, thresholds)
+        rules["abstention"] = {**abstain, "threshold": metrics.abstention_threshold(sure, lost, abstain)}
+    if prediction_sets is not None:
+        threshold = metrics.set_threshold(gold, probabilities, prediction_sets)
+        rules["prediction_sets"] = {"coverage": prediction_sets, "threshold": threshold}
+    return rules
+
+
+def measure_rules(
+    rules: Mapping[str, Mapping[str, float]],
+    gold: np.ndarray,
+    probabilities: np.ndarray,
+    thresholds: Sequence[float] | np.ndarray | None,
+    names: Sequence[str],
+) -> dict[str, dict[str, Any]]:
+    """For each of the rules in a configuration what it asks for as `wanted`, and `metrics.answered` or `metrics.prediction_sets`."""
+    found = {}
+    for rule, fields in rules.items():
+        threshold = fields["threshold"]
+        if rule == "abstention":
+            sure = confidences(probabilities, gold.ndim == 2)
+            figures: dict[str, Any] = metrics.answered(sure, losses(gold, probabilities, thresholds), threshold)
+        else:
+            figures = metrics.prediction_sets(gold, sets_of(probabilities, threshold, gold.ndim == 2), names)
+        found[rule] = {"wanted": dict(fields), **figures}
+    return found
+
+
+__all__ = ["CONFIDENCES", "LOSSES", "choose_rules", "confidences", "losses", "measure_rules", "sets_of"]
