@@ -63,8 +63,7 @@ def selective(
         )
         for found, own in zip(per_seed, limits, strict=True)
     ]
-    rows = len(per_seed[0].ids)
-    at = np.unique(np.linspace(0, rows, POINTS + 1).round().astype(int))[1:] - 1
+    at = np.unique(np.linspace(0, len(per_seed[0].ids), POINTS + 1).round().astype(int))[1:] - 1
     result: dict[str, Any] = {
         "confidence": CONFIDENCES[per_seed[0].multi_label],
         "loss": LOSSES[per_seed[0].multi_label],
@@ -76,32 +75,21 @@ def selective(
     }
     if None in dev:
         return result
-
-    def measured(rule: str, coverage: float) -> list[dict[str, Any]]:
-        """The figures of each seed."""
-        wanted = ({"coverage": coverage}, None) if rule == "abstention" else ({}, coverage)
-        each = []
-        for found, rows, own in zip(per_seed, dev, limits, strict=True):
-            assert rows is not None
-            rules = choose_rules(*wanted, rows.gold, rows.probabilities, own)
-            each.append(measure_rules(rules, found.gold, found.probabilities, own, found.names)[rule])
-        return each
-
     for rule, coverages in (("abstention", COVERAGES[1:]), ("prediction_sets", SET_COVERAGES)):
         result[rule] = []
         for coverage in coverages:
-            each = measured(rule, coverage)
-            figures = {
-                name: over_seeds([one[name] for one in each])
-                for name in ("coverage", "risk", "size", "empty")
-                if name in each[0]
-            }
+            each = []
+            for found, rows, own in zip(per_seed, dev, limits, strict=True):
+                assert rows is not None
+                wanted: tuple[Any, Any] = ({"coverage": coverage}, None) if rule == "abstention" else ({}, coverage)
+                rules = choose_rules(*wanted, rows.gold, rows.probabilities, own)
+                each.append(measure_rules(rules, found.gold, found.probabilities, own, found.names)[rule])
+            entry: dict[str, Any] = {"wanted": coverage, "threshold": each[chosen]["wanted"]["threshold"]}
+            for name in (key for key in each[0] if key not in ("wanted", "labels")):
+                entry[name] = over_seeds([one[name] for one in each])
             if rule == "prediction_sets":
-                figures["labels"] = {
-                    label: over_seeds([one["labels"][label] for one in each]) for label in each[0]["labels"]
-                }
-            threshold = each[chosen]["wanted"]["threshold"]
-            result[rule].append({"wanted": coverage, "threshold": threshold, **figures})
+                entry["labels"] = {name: over_seeds([one["labels"][name] for one in each]) for name in found.names}
+            result[rule].append(entry)
     return result
 
 
@@ -147,7 +135,7 @@ def keep_rule(
             )
         dev = read_predictions(run, "validation", found.multi_label)
         rules = choose_rules(asked, sets, dev.gold, dev.probabilities, thresholds)  # type: ignore[arg-type]
-        removed = selective_answers.RULES
+        removed: tuple[str, ...] = selective_answers.RULES
     else:
         removed = tuple(
             rule
