@@ -108,9 +108,8 @@ class Predictor:
         self.windows = windowing(self.max_length, stride, max_windows, aggregation_strategy, self.multi_label)
         self._groups: list[list[int]] | None = None
         self.use_thresholds(getattr(config, "thresholds", None) or [0.5] * len(self.labels), "`config.thresholds`")
-        self.abstention, self.prediction_sets = (
-            selective_answers.threshold_of(config, rule) for rule in selective_answers.RULES
-        )
+        self.abstention = selective_answers.threshold_of(config, "abstention")
+        self.prediction_sets = selective_answers.threshold_of(config, "prediction_sets")
         if taxonomy not in (None, NO_ROLL_UP):
             self.use_taxonomy(taxonomy)
 
