@@ -142,6 +142,7 @@ def ready(data_dir: str | None, record: dict[str, Any]) -> None:
         reached[str(percent)] = metrics.answered(*on_test, threshold)
     record["systems"]["goemotions"]["accuracy"] = reached
     for name in OTHERS:
+        record["confidences"][name] = candidates(part(name, "test"), limits)
         record["systems"][f"goemotions_on_{name}"] = with_errors(dev, part(name, "test"), limits, names)
         record["systems"][f"{name}_own_dev"] = with_errors(part(name, "validation"), part(name, "test"), limits, names)
 
