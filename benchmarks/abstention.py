@@ -25,7 +25,7 @@ from hf_emotion.data.splits import multi_hot
 from hf_emotion.io.files import write_json
 from hf_emotion.reports.finished_runs import read_predictions, read_report
 from hf_emotion.runtime.base_models import resolve_base_model
-from hf_emotion.tasks.selective import choose_rules, confidences, losses, sets_of
+from hf_emotion.tasks.selective import choose_rules, losses, sets_of
 
 
 COVERAGES = (95, 90, 80, 50)  # in per cent: keys of the record have no points
@@ -81,7 +81,7 @@ def figures(
 def measured(dev: Part, test: Part, limits: Any, names: Sequence[str], resamples: int = 0) -> list[dict[str, Any]]:
     """The figures of the test part, and then those of resampled rows."""
     chosen = thresholds(dev, limits)
-    sure = confidences(test.probabilities, test.gold.ndim == 2)
+    sure = test.probabilities.max(axis=1)
     lost = losses(test.gold, test.probabilities, limits)
     generator, all_rows = np.random.default_rng(0), np.arange(len(lost))
     draws = [all_rows, *(generator.choice(all_rows, len(all_rows)) for _ in range(resamples))]
@@ -128,9 +128,9 @@ def ready(data_dir: str | None, record: dict[str, Any]) -> None:
         return Part(gold, predictor.of_rows(rows, progress=True).astype(np.float64))
 
     dev, test = part("goemotions", "validation"), part("goemotions", "test")
-    record["confidences"] = {"validation": candidates(dev, limits), "test": candidates(test, limits)}
+    record["confidences"] = {"goemotions": {"validation": candidates(dev, limits), "test": candidates(test, limits)}}
     record["systems"]["goemotions"] = with_errors(dev, test, limits, names)
-    sure, lost = confidences(dev.probabilities, True), losses(dev.gold, dev.probabilities, limits)
+    sure, lost = dev.probabilities.max(axis=1), losses(dev.gold, dev.probabilities, limits)
     reached = {}
     for percent in (60, 70, 80, 90, 95):
         try:
@@ -138,13 +138,18 @@ def ready(data_dir: str | None, record: dict[str, Any]) -> None:
         except ValueError:
             reached[str(percent)] = None
             continue
-        on_test = (confidences(test.probabilities, True), losses(test.gold, test.probabilities, limits))
+        on_test = (test.probabilities.max(axis=1), losses(test.gold, test.probabilities, limits))
         reached[str(percent)] = metrics.answered(*on_test, threshold)
     record["systems"]["goemotions"]["accuracy"] = reached
     for name in OTHERS:
-        record["confidences"][name] = candidates(part(name, "test"), limits)
-        record["systems"][f"goemotions_on_{name}"] = with_errors(dev, part(name, "test"), limits, names)
-        record["systems"][f"{name}_own_dev"] = with_errors(part(name, "validation"), part(name, "test"), limits, names)
+        own = part(name, "validation"), part(name, "test")
+        record["confidences"][name] = {"validation": candidates(own[0], limits), "test": candidates(own[1], limits)}
+        record["systems"][f"goemotions_on_{name}"] = with_errors(dev, own[1], limits, names)
+        record["systems"][f"{name}_own_dev"] = with_errors(*own, limits, names)
+    each = [found["validation"] for found in record["confidences"].values()]
+    record["confidences"]["mean_of_validations"] = {
+        name: float(np.mean([found[name] for found in each])) for name in each[0]
+    }
 
 
 def heads(data_dir: str | None, seeds: Sequence[int], record: dict[str, Any]) -> None:

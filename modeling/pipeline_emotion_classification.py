@@ -9,7 +9,7 @@ from transformers import TextClassificationPipeline
 from transformers.pipelines.base import ChunkPipeline
 
 from .checked_input import check_finite, check_text
-from .selective_answers import ABSTAINED, RULES, confidence, threshold_of
+from .selective_answers import ABSTAINED, RULES, threshold_of
 from .text_windows import special_borders, split_row, window_overlap
 from .tfidf_gate import TfidfGate, load_gate
 from .usable_positions import usable_positions
@@ -19,8 +19,8 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
     r"""
     Returns for a text (or for each of several) a list of `{"label", "score"}`, most probable first: the labels whose
     probability is greater than their decision threshold (`config.thresholds`, else 0.5). The list is empty if no label passes.
-    A single-label model gives its most probable label. A model with `config.abstention` gives the one label "abstained", with its
-    confidence as score, to a text of which it is not sure enough; one with `config.prediction_sets` gives the labels of the set. Texts of any length are read whole: a text longer than the tokenizer's
+    A single-label model gives its most probable label. A model with `config.abstention` gives the one label "abstained", with the
+    largest probability as score, to a text of which it is not sure enough; one with `config.prediction_sets` gives the labels of the set. Texts of any length are read whole: a text longer than the tokenizer's
     `model_max_length` is read in overlapping windows. Label attention attends over all windows at once; for other models the
     logits are the mean over the windows. A model with `tfidf_gating` gets texts through the gate that lies beside its
     weights, or through `gate`.
@@ -172,10 +172,8 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
             return scores[:top_k]
         config = self.model.config
         least = threshold_of(config, "abstention")
-        if least is not None:
-            sure = confidence([item["score"] for item in scores], self._multi_label)
-            if sure < least:
-                return [{"label": ABSTAINED, "score": sure}]
+        if least is not None and scores[0]["score"] < least:
+            return [{"label": ABSTAINED, "score": scores[0]["score"]}]
         in_set = threshold_of(config, "prediction_sets") if threshold is None else None
         if in_set is not None:
             # A set of a single-label model is never empty.

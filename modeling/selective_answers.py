@@ -3,22 +3,12 @@
 What classifiers need to say "I do not know", or to give a set of labels: two rules, each a threshold that was chosen on development rows
 and is kept in the configuration as `{"coverage": WANTED, "threshold": T}`. This file imports nothing.
 
-`abstention`: the model gives no label to a text whose [`confidence`] is below T.
+`abstention`: the model gives no label to a text whose confidence, the largest probability of a label, is below T.
 `prediction_sets`: it gives all labels whose probability is at least T, whatever their decision thresholds.
 """
 
 RULES = ("abstention", "prediction_sets")
 ABSTAINED = "abstained"  # stands where the labels would be
-
-
-def confidence(scores, multi_label: bool) -> float:
-    """
-    How sure a model is of a text, from the probabilities of all labels: the largest one; for a multi-label model, where each label is a
-    decision of its own, the mean over the labels of max(p, 1-p).
-    """
-    if not multi_label:
-        return max(scores)
-    return sum(max(score, 1 - score) for score in scores) / len(scores)
 
 
 def threshold_of(config, rule: str) -> float | None:
@@ -49,4 +39,4 @@ def threshold_of(config, rule: str) -> float | None:
     return float(threshold)
 
 
-__all__ = ["ABSTAINED", "RULES", "confidence", "threshold_of"]
+__all__ = ["ABSTAINED", "RULES", "threshold_of"]

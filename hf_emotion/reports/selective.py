@@ -15,7 +15,7 @@ from ..recipes import check_answers
 from ..runtime.plain import selective_answers
 from ..tasks.cards import best_run
 from ..tasks.classifier_cards import UNSURE, answers
-from ..tasks.selective import CONFIDENCES, LOSSES, choose_rules, confidences, losses, measure_rules
+from ..tasks.selective import LOSSES, choose_rules, losses, measure_rules
 from .card import renew_section
 from .finished_runs import Predictions, read_predictions
 
@@ -48,7 +48,7 @@ def selective(
         dev: the same for the development part; None where there are none.
 
     Returns:
-        `confidence` and `loss` in words; `curve` of the best seed; and over the seeds: `aurc`, `e_aurc`, `risk_at` some coverages of the
+        `loss` in words; `curve` of the best seed; and over the seeds: `aurc`, `e_aurc`, `risk_at` some coverages of the
         measured part itself; `abstention`: for some wanted coverages the threshold (of the best seed), and coverage and risk;
         `prediction_sets`: the same with coverage, size, and the share of each label's rows whose set holds it. The last two are None
         without a development part.
@@ -58,14 +58,11 @@ def selective(
     limits = [list(run["thresholds"].values()) if "thresholds" in run else None for run in runs]
     chosen = runs.index(best)
     curves = [
-        metrics.risk_coverage(
-            confidences(found.probabilities, found.multi_label), losses(found.gold, found.probabilities, own)
-        )
+        metrics.risk_coverage(found.probabilities.max(axis=1), losses(found.gold, found.probabilities, own))
         for found, own in zip(per_seed, limits, strict=True)
     ]
     at = np.unique(np.linspace(0, len(per_seed[0].ids), POINTS + 1).round().astype(int))[1:] - 1
     result: dict[str, Any] = {
-        "confidence": CONFIDENCES[per_seed[0].multi_label],
         "loss": LOSSES[per_seed[0].multi_label],
         "curve": {name: curves[chosen][name][at].tolist() for name in ("coverage", "risk", "best")},
         **{name: over_seeds([curve[name] for curve in curves]) for name in ("aurc", "e_aurc")},

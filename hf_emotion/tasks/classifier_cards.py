@@ -9,7 +9,7 @@ from ..recipes import Recipe
 from ..runtime.plain import selective_answers
 from . import corpus_of
 from .cards import Card, Figure, base_names, languages_of, measured_split, plain, spread, table, terms_of, training
-from .selective import CONFIDENCES, LOSSES
+from .selective import LOSSES
 
 
 KINDS = {"fixed": "threshold {threshold}", "tuned": "thresholds tuned on dev", "argmax": "argmax"}
@@ -176,8 +176,7 @@ def answers(
         if rule == "abstention":
             name = "coverage" if "coverage" in wanted else "accuracy"
             paragraphs.append(
-                f"Instead of its labels the model gives `{selective_answers.ABSTAINED}` to a text whose confidence, "
-                f"{CONFIDENCES[multi_label]}, is below {threshold}. This threshold was chosen on the development part for "
+                f"Instead of its labels the model gives `{selective_answers.ABSTAINED}` to a text whose largest probability is below {threshold}. This threshold was chosen on the development part for "
                 f"{name} {wanted[name]:g}. On {split} the model answers {found['coverage']:.1%} of the rows; their risk "
                 f"({LOSSES[multi_label]}) is {found['risk']:.4f}."
             )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Chooses on development rows when a classifier says that it does not know, or which labels its prediction sets hold, and measures it.
-Shapes: N rows, C labels.
+Chooses on development rows when a classifier says that it does not know, or which labels its prediction sets hold, and measures it. The
+confidence of a row is its largest probability, for models with several labels, too. Shapes: N rows, C labels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,16 +10,9 @@ from typing import Any
 import numpy as np
 
 from .. import metrics
-from ..runtime.plain import selective_answers
 
 
 LOSSES = {False: "share of wrong labels", True: "mean of 1 − Jaccard of gold and given labels"}
-CONFIDENCES = {False: "the largest probability", True: "the mean over the labels of max(p, 1 − p)"}
-
-
-def confidences(probabilities: np.ndarray, multi_label: bool) -> np.ndarray:
-    """(N,) float64, see `selective_answers.confidence`."""
-    return np.array([selective_answers.confidence(row, multi_label) for row in probabilities.tolist()])
 
 
 def losses(gold: np.ndarray, probabilities: np.ndarray, thresholds: Sequence[float] | np.ndarray | None) -> np.ndarray:
@@ -55,8 +48,9 @@ def choose_rules(
     """
     rules = {}
     if abstain:
-        sure, lost = confidences(probabilities, gold.ndim == 2), losses(gold, probabilities, thresholds)
-        rules["abstention"] = {**abstain, "threshold": metrics.abstention_threshold(sure, lost, abstain)}
+        lost = losses(gold, probabilities, thresholds)
+        threshold = metrics.abstention_threshold(probabilities.max(axis=1), lost, abstain)
+        rules["abstention"] = {**abstain, "threshold": threshold}
     if prediction_sets is not None:
         threshold = metrics.set_threshold(gold, probabilities, prediction_sets)
         rules["prediction_sets"] = {"coverage": prediction_sets, "threshold": threshold}
@@ -75,12 +69,12 @@ def measure_rules(
     for rule, fields in rules.items():
         threshold = fields["threshold"]
         if rule == "abstention":
-            sure = confidences(probabilities, gold.ndim == 2)
-            figures: dict[str, Any] = metrics.answered(sure, losses(gold, probabilities, thresholds), threshold)
+            lost = losses(gold, probabilities, thresholds)
+            figures: dict[str, Any] = metrics.answered(probabilities.max(axis=1), lost, threshold)
         else:
             figures = metrics.prediction_sets(gold, sets_of(probabilities, threshold, gold.ndim == 2), names)
         found[rule] = {"wanted": dict(fields), **figures}
     return found
 
 
-__all__ = ["CONFIDENCES", "LOSSES", "choose_rules", "confidences", "losses", "measure_rules", "sets_of"]
+__all__ = ["LOSSES", "choose_rules", "losses", "measure_rules", "sets_of"]

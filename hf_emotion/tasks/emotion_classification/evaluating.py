@@ -9,7 +9,6 @@ from ...metrics import PUBLISHED_THRESHOLD
 from ...taxonomies import NO_ROLL_UP, TAXONOMIES
 from .. import corpus_of, options_of
 from ..classifier_evaluating import result_of, rows_for
-from ..selective import confidences
 from .predictor import Predictor
 
 
@@ -56,8 +55,8 @@ def evaluate(
         threshold = PUBLISHED_THRESHOLD if threshold is None else threshold
         result = result_of(dataset, gold, probabilities, names, threshold, decisions)
     if predictor.abstention is not None:
-        sure, lost = confidences(own, predictor.multi_label), metrics.row_losses(gold, decisions)
-        result["abstention"] = metrics.answered(sure, lost, predictor.abstention)
+        lost = metrics.row_losses(gold, decisions)
+        result["abstention"] = metrics.answered(own.max(axis=1), lost, predictor.abstention)
     if predictor.prediction_sets is not None:
         result["prediction_sets"] = metrics.prediction_sets(gold, predictor.label_sets(own)[:, order], names)
     return result

@@ -144,8 +144,8 @@ class Predictor:
 
         Returns:
             for each text a list of {"label", "score"}; empty if no label passes its threshold. A single-label model
-            gives the most probable label. A model with `config.abstention` gives the one label "abstained", with its
-            confidence as score, to a text of which it is not sure enough; one with `config.prediction_sets` gives the labels
+            gives the most probable label. A model with `config.abstention` gives the one label "abstained", with the
+            largest probability as score, to a text of which it is not sure enough; one with `config.prediction_sets` gives the labels
             of the set.
         """
         return self.predict(texts, top_k, progress)[0]
@@ -170,11 +170,10 @@ class Predictor:
             chosen = self.label_sets(probabilities)
         results: list[list[dict]] = []
         for row in range(len(scores)):
-            if self.abstention is not None and not top_k:
-                sure = selective_answers.confidence(probabilities[row].tolist(), self.multi_label)
-                if sure < self.abstention:
-                    results.append([{"label": selective_answers.ABSTAINED, "score": sure}])
-                    continue
+            sure = float(probabilities[row].max())
+            if self.abstention is not None and not top_k and sure < self.abstention:
+                results.append([{"label": selective_answers.ABSTAINED, "score": sure}])
+                continue
             order = np.argsort(-scores[row], kind="stable")
             order = order[:top_k] if top_k else [i for i in order if chosen[row, i]]
             results.append([{"label": self.labels[i], "score": float(scores[row, i])} for i in order])

@@ -41,7 +41,7 @@ class EmotionResult(Answer):
     """The emotions of a text, the most probable first."""
 
     labels: list[Score] = Field(
-        description='One label "abstained" with the model\'s confidence as score, if the model has an `abstention` and is not sure enough.'
+        description='One label "abstained" with the largest probability as score, if the model has an `abstention` and is not sure enough.'
     )
     scores: dict[str, float] | None = Field(None, description="The probability of every label, for `all_scores`.")
 

@@ -38,10 +38,6 @@ def run(request, tmp_path):
     return shutil.copytree(request.getfixturevalue(request.param), tmp_path / "run")
 
 
-def sureness(scores: np.ndarray, multi_label: bool) -> np.ndarray:
-    return np.maximum(scores, 1 - scores).mean(axis=1) if multi_label else scores.max(axis=1)
-
-
 def config_of(run) -> dict:
     return json.loads((run / "config.json").read_text())
 
@@ -66,13 +62,13 @@ class TestAbstention:
         multi_label = "thresholds" in report_of(run)["runs"][0]
         dev, test = (read_predictions(run, split, multi_label) for split in ("validation", "test"))
         kept = config_of(run)["abstention"]
-        sure = np.sort(sureness(dev.probabilities, multi_label))[::-1]
+        sure = np.sort(dev.probabilities.max(axis=1))[::-1]
         assert kept == {"coverage": 0.7, "threshold": pytest.approx(sure[int(np.ceil(0.7 * len(sure))) - 1])}
         assert {**config_of(run), "abstention": None} == {**before, "abstention": None} and result["kept"] == {
             "abstention": kept
         }
         card = (run / "README.md").read_text()
-        share = (sureness(test.probabilities, multi_label) >= kept["threshold"]).mean()
+        share = (test.probabilities.max(axis=1) >= kept["threshold"]).mean()
         assert card.count("## When it is unsure") == 1 and f"answers {share:.1%} of the rows" in card
         assert card.index("## When it is unsure") < card.index("## Training")
         analyze(run, prediction_sets=0.8)  # replaces it
@@ -86,7 +82,7 @@ class TestAbstention:
     def test_all_that_answer_honour_it(self, run, texts, tmp_path):
         plain = Predictor(run)
         scores = plain.probabilities(texts)
-        sure = sureness(scores, plain.multi_label)
+        sure = scores.max(axis=1)
         threshold = float(np.sort(sure)[7:9].mean())
         set_config(run, abstention={"coverage": 0.6, "threshold": threshold})
         predictor = Predictor(run)
@@ -127,7 +123,7 @@ class TestAbstention:
         arguments = ("quickstart",) if multi_label else ("files", "--data-dir", single_label)
         found = json.loads(invoke("evaluate", run, "--dataset", *arguments, "--json"))
         test, kept = read_predictions(run, "test", multi_label), result["kept"]["abstention"]["threshold"]
-        sure = sureness(test.probabilities, multi_label) >= kept
+        sure = test.probabilities.max(axis=1) >= kept
         assert found["abstention"]["coverage"] == pytest.approx(sure.mean(), abs=0.02)
         if not multi_label:
             wrong = (test.probabilities.argmax(axis=1) != test.gold)[sure].mean()
@@ -166,7 +162,7 @@ class TestSets:
     def test_all_that_answer_give_them(self, run, texts):
         plain = Predictor(run)
         scores = plain.probabilities(texts)
-        threshold = float(np.quantile(scores.max(axis=1), 0.5))
+        threshold = float(np.quantile(scores, 0.6))
         set_config(run, prediction_sets={"coverage": 0.9, "threshold": threshold})
         expected = []
         for row in scores:
@@ -174,7 +170,7 @@ class TestSets:
             own = [plain.labels[i] for i in order if row[i] >= np.float32(threshold)]
             expected.append(own or ([] if plain.multi_label else [plain.labels[order[0]]]))
         predictor = Predictor(run)
-        assert labels_of(predictor(texts)) == expected and len({len(own) for own in expected}) > 1 - plain.multi_label
+        assert labels_of(predictor(texts)) == expected and len({len(own) for own in expected}) > 1
         assert answers_of(run, texts) == expected
         if plain.multi_label:
             service = predictor.task.service(predictor)
