@@ -132,9 +132,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             first = np.array([row[0] for row in gold] if several else gold)
             labels = generator.permutation(len(names))[: arguments.examples] if len(names) > 3 else range(len(names))
             drawn = [int(generator.choice(np.flatnonzero(first == label))) for label in labels]
-            examples = list(
-                zip(texts_of(train.select(drawn)), [names[label] for label in labels], strict=True)
-            )
+            examples = list(zip(texts_of(train.select(drawn)), [names[label] for label in labels], strict=True))
         asked = Asked(arguments.model, QUESTIONS[arguments.dataset], names, examples)
         nothing = asked.scores("N/A")
         start = time.perf_counter()
@@ -154,7 +152,12 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             chosen = shares > np.asarray(own) if several else one_hot(shares)
             tries[calibrated] = (metrics.macro_f1(as_matrix(gold_dev, len(names)), chosen), own)
         best = max(tries, key=lambda key: tries[key][0])
-        found |= {"calibrated": best, "dev_macro_f1": tries[best][0], "examples": len(examples), "seed": arguments.seed}
+        found |= {
+            "calibrated": best,
+            "dev_macro_f1": tries[best][0],
+            "examples": len(examples),
+            "seed": arguments.seed,
+        }
         probabilities = decided("test", best)
         decisions = probabilities > np.asarray(tries[best][1]) if several else None
     gold = label_matrix(test)
@@ -164,7 +167,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         found["accuracy"] = float((probabilities.argmax(axis=1) == gold).mean())
     if group > 1:
         found["strict_accuracy"] = metrics.sentihood(gold, probabilities)["strict_accuracy"]
-    found["memory_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    found["memory_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+        2**20 if sys.platform == "darwin" else 2**10
+    )
     return found
 
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 from transformers import PreTrainedConfig
 from transformers.utils import logging
 
+from .selective_answers import RULES
+
 
 logger = logging.get_logger(__name__)
 
-# Fields with a value for each label, and the temperature, which was fitted to the logits of all labels.
-LABEL_FIELDS = ("class_counts", "class_weights", "thresholds", "calibration_temperature")
+# Fields with a value for each label, and what was fitted to the logits of all labels.
+LABEL_FIELDS = ("class_counts", "class_weights", "thresholds", "calibration_temperature", *RULES)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig as _Config
@@ -78,4 +80,4 @@ def warn_of_dropped(fields: list[str]) -> None:
         )
 
 
-__all__ = ["ClassifierFields"]
+__all__ = ["ClassifierFields", "warn_of_dropped"]

@@ -23,6 +23,8 @@ from transformers.utils.generic import can_return_tuple
 
 from .checked_input import can_look
 from .class_balanced_loss import classification_loss
+from .classifier_fields import warn_of_dropped
+from .selective_answers import RULES
 
 
 if TYPE_CHECKING:
@@ -522,6 +524,11 @@ class LabelAwareClassifier(_Model):
             config.thresholds = config.thresholds + [sum(config.thresholds) / len(old_names)] * len(names)
         if config.class_counts is not None:
             config.class_counts = config.class_counts + [0] * len(names)
+        # Their thresholds are for probabilities of the old labels alone.
+        stale = [rule for rule in RULES if getattr(config, rule, None) is not None]
+        for rule in stale:
+            setattr(config, rule, None)
+        warn_of_dropped(stale)
         config.validate()
         self.num_labels = config.num_labels
         return self

@@ -9,6 +9,7 @@ from transformers import TextClassificationPipeline
 from transformers.pipelines.base import ChunkPipeline
 
 from .checked_input import check_finite, check_text
+from .selective_answers import ABSTAINED, RULES, threshold_of
 from .text_windows import special_borders, split_row, window_overlap
 from .tfidf_gate import TfidfGate, load_gate
 from .usable_positions import usable_positions
@@ -18,14 +19,15 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
     r"""
     Returns for a text (or for each of several) a list of `{"label", "score"}`, most probable first: the labels whose
     probability is greater than their decision threshold (`config.thresholds`, else 0.5). The list is empty if no label passes.
-    A single-label model gives its most probable label. Texts of any length are read whole: a text longer than the tokenizer's
+    A single-label model gives its most probable label. A model with `config.abstention` gives the one label "abstained", with the
+    largest probability as score, to a text of which it is not sure enough; one with `config.prediction_sets` gives the labels of the set. Texts of any length are read whole: a text longer than the tokenizer's
     `model_max_length` is read in overlapping windows. Label attention attends over all windows at once; for other models the
     logits are the mean over the windows. A model with `tfidf_gating` gets texts through the gate that lies beside its
     weights, or through `gate`.
 
     Call arguments besides those of [`TextClassificationPipeline`]:
-        threshold (`float`): one threshold for all labels instead of the stored ones (multi-label models).
-        top_k (`int` or `None`): the k most probable labels (`None`: all), whatever the thresholds.
+        threshold (`float`): one threshold for all labels instead of the stored ones and of prediction sets (multi-label models).
+        top_k (`int` or `None`): the k most probable labels (`None`: all), whatever the thresholds and without an abstention.
         max_length (`int`): tokens of a window; default: the tokenizer's `model_max_length`, at most the model's positions.
         stride (`int`): number of tokens that two windows share; default: a quarter of a window.
         max_windows (`int`): maximum number of windows per text, the rest is cut. Default: no limit. `truncation=True` cuts at
@@ -83,6 +85,18 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
             raise ValueError(
                 f"the labels are chosen by thresholds of sigmoid scores, got `function_to_apply` {name!r}: leave it out, or name "
                 "`top_k` (None: all labels)."
+            )
+        rules = [rule for rule in RULES if threshold_of(self.model.config, rule) is not None]
+        if (
+            rules
+            and name is not None
+            and top_k == ""
+            and str(name).lower().rpartition(".")[2] != "softmax"
+            and not multi_label
+        ):
+            raise ValueError(
+                f"`config.{rules[0]}` is for softmax scores, got `function_to_apply` {name!r}: leave it out, or name `top_k` (None: all "
+                "labels)."
             )
         # The tokenizer would silently accept any other argument.
         known = {"function_to_apply", *inspect.signature(type(self.tokenizer).__call__).parameters}
@@ -157,7 +171,14 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         if not _legacy:  # the caller named `top_k`
             return scores[:top_k]
         config = self.model.config
-        if config.problem_type != "multi_label_classification":
+        least = threshold_of(config, "abstention")
+        if least is not None and scores[0]["score"] < least:
+            return [{"label": ABSTAINED, "score": scores[0]["score"]}]
+        in_set = threshold_of(config, "prediction_sets") if threshold is None else None
+        if in_set is not None:
+            # A set of a single-label model is never empty.
+            return [item for item in scores if item["score"] >= in_set] or ([] if self._multi_label else scores[:1])
+        if not self._multi_label:
             return scores[:1]
         stored = getattr(config, "thresholds", None) or [0.5] * config.num_labels
         limits = {config.id2label[i]: stored[i] if threshold is None else threshold for i in range(config.num_labels)}

@@ -21,14 +21,32 @@ def analyze(
         Path | None,
         typer.Option(help="Folder with the corpora, for the texts of the errors; default: $HF_EMOTION_DATA."),
     ] = None,
+    abstain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="coverage=X|accuracy=X|off",
+            help='Let the model say "abstained" where it is least sure: answer this share of the development rows, or as many as are right '
+            "so often there. Kept in the checkpoint's config.json.",
+        ),
+    ] = None,
+    prediction_sets: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COVERAGE|off",
+            help="Let the model give sets of labels that hold all gold labels with this probability. Kept in config.json.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """
-    Write confusions, calibration, threshold curves, label correlations and errors of a run into its report.html. For two
-    runs, write the rows that only one gets right.
+    Write confusions, calibration, risk over coverage, threshold curves, label correlations and errors of a run into its
+    report.html. For two runs, write the rows that only one gets right.
     """
     if len(runs) > 2:
         raise typer.BadParameter("give one run, or two; `hf-emotion compare` takes more.")
+    rules = {"abstain": _abstain(abstain), "prediction_sets": _prediction_sets(prediction_sets)}
+    if len(runs) == 2 and (abstain or prediction_sets):
+        raise typer.BadParameter("--abstain and --prediction-sets go with one run.")
     quiet()
     from ..reports.analyze import analyze as run_one
     from ..reports.analyze import analyze_pair
@@ -37,7 +55,7 @@ def analyze(
         result = analyze_pair(runs[0], runs[1], split, data_dir)
         print_json(result) if as_json else _print_pair(result)
         return
-    result = run_one(runs[0], split, data_dir)
+    result = run_one(runs[0], split, data_dir, **rules)
     if as_json:
         print_json(result)
         return
@@ -46,6 +64,29 @@ def analyze(
     for what, why in result["left_out"].items():
         print(f"left out, {what}: {why}")
     print(f"\nreport: {runs[0] / 'report.html'}")
+
+
+def _abstain(text: str | None) -> Any:
+    """The value of --abstain as `analyze` takes it."""
+    if text is None or text == "off":
+        return text
+    name, _, number = text.partition("=")
+    try:
+        return {name: float(number)}
+    except ValueError:
+        raise typer.BadParameter(
+            f"--abstain must be coverage=X, accuracy=X or off, as in coverage=0.9; got {text!r}."
+        ) from None
+
+
+def _prediction_sets(text: str | None) -> Any:
+    """The value of --prediction-sets as `analyze` takes it."""
+    if text is None or text == "off":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"--prediction-sets must be a coverage, as in 0.9, or off; got {text!r}.") from None
 
 
 def _print_analysis(result: dict[str, Any]) -> None:
@@ -63,6 +104,24 @@ def _print_analysis(result: dict[str, Any]) -> None:
             f"expected calibration error: {mean_std(calibration['before']['ece_over_seeds'])}, at temperature "
             f"{calibration['temperature']:.3f} {mean_std(calibration['after']['ece_over_seeds'])}"
         )
+    _print_selective(result)
+
+
+def _print_selective(result: dict[str, Any]) -> None:
+    from ..metrics.significance import mean_std
+
+    found = result["selective"]
+    print(f"AURC {mean_std(found['aurc'])}, E-AURC {mean_std(found['e_aurc'])} (risk: {found['loss']})")
+    for row in found["abstention"] or ():
+        print(
+            f"abstention, wanted {row['wanted']:g}: answers {mean_std(row['coverage'])}, risk {mean_std(row['risk'])}"
+        )
+    for row in found["prediction_sets"] or ():
+        print(
+            f"prediction sets, wanted {row['wanted']:g}: {mean_std(row['coverage'])}, labels in a set {mean_std(row['size'])}"
+        )
+    for rule, fields in result.get("kept", {}).items():
+        print(f"kept in config.json: {rule} {fields}")
 
 
 def _print_background(runs: list[tuple[str, dict[str, Any]]]) -> None:

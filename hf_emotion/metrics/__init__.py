@@ -24,6 +24,14 @@ from .multi_label import (
     tune_thresholds,
 )
 from .ngram_perplexity import NgramPerplexity
+from .selective import (
+    abstention_threshold,
+    answered,
+    prediction_sets,
+    risk_coverage,
+    row_losses,
+    set_threshold,
+)
 from .significance import bootstrap_over_seeds, macro_f1, mcnemar, paired_bootstrap
 from .votes import against_votes, agreement, krippendorff_alpha
 
@@ -35,8 +43,10 @@ __all__ = [
     "LOWER_IS_BETTER",
     "NgramPerplexity",
     "PUBLISHED_THRESHOLD",
+    "abstention_threshold",
     "against_votes",
     "agreement",
+    "answered",
     "average_length",
     "bertscore",
     "bootstrap_over_seeds",
@@ -52,11 +62,15 @@ __all__ = [
     "mcnemar",
     "paired_bootstrap",
     "paper_errors",
+    "prediction_sets",
     "reliability",
     "repetition_rate",
     "reply_metrics",
+    "risk_coverage",
+    "row_losses",
     "semeval2014",
     "sentihood",
+    "set_threshold",
     "stop_word_share",
     "temperature_scaled",
     "threshold_curve",

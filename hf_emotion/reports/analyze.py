@@ -10,7 +10,7 @@ import os
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from ..tasks.cards import best_run
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
 from ..tasks.rows import rows_for_task
-from .certainty import calibrated, keep_temperature, label_correlation, threshold_curves
+from .certainty import calibrated, development, keep_temperature, label_correlation, threshold_curves
 from .classification import count_pairs
 from .compare import check_same_rows, compare, run_names
 from .finished_runs import (
@@ -34,6 +34,7 @@ from .finished_runs import (
     read_report,
     seed_folders,
 )
+from .selective import Wanted, check_request, keep_rule, selective
 
 
 logger = logging.getLogger(__name__)
@@ -45,7 +46,13 @@ SENTENCES = 100  # rows of the page for two runs, in each direction
 BACKGROUND = ("neutral", "none")  # labels whose errors are reported separately
 
 
-def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | None = None) -> dict[str, Any]:
+def analyze(
+    run: str | Path,
+    split: str | None = None,
+    data_dir: str | Path | None = None,
+    abstain: Wanted = None,
+    prediction_sets: float | Literal["off"] | None = None,
+) -> dict[str, Any]:
     """
     Analyse the predictions of a run, write its `report.html` and, in the folder `analysis`, `analysis.json`, `errors.html` and the
     figures as SVG, and keep the temperature in the checkpoint's `config.json`.
@@ -58,15 +65,18 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
         split: default: the test part, or the development part if there is none.
         data_dir: the corpora, see `load_dataset_for`; default: HF_EMOTION_DATA. The texts of the errors and, for
             CG-BERT and QACG-BERT, the gates and attentions come from the corpus; without one they are left out.
+        abstain, prediction_sets: as in a recipe: also keep this rule in the checkpoint's `config.json`, and tell of it in its card; "off"
+            removes it. Emotions of texts alone.
 
     Returns:
         The content of `analysis.json`: shares and errors (mean and std over the seeds), `confusions`, `calibration`,
-        `threshold_curves` (development part), `label_correlation`, `aspects`, `context_guidance`, and `left_out`: what is
+        `threshold_curves` (development part), `selective` (risk over coverage, prediction sets; see there), `label_correlation`, `aspects`, `context_guidance`, and `left_out`: what is
         missing, and why.
 
     Raises:
         FileNotFoundError: no finished run folder, or one without predictions.
-        ValueError: no such split; the corpus is not the one of the run.
+        ValueError: no such split; the corpus is not the one of the run; a rule that is out of range or for another task, or without
+            predictions for the development part.
     """
     from .html_report import write_errors, write_report
 
@@ -74,6 +84,12 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
     report = read_report(run)
     task = task_of_run(report)
     left_out: dict[str, str] = {}
+    check_request(abstain, prediction_sets)
+    if (abstain or prediction_sets) and "abstain" not in task.recipe_fields:
+        name, value = ("abstain", abstain) if abstain else ("prediction_sets", prediction_sets)
+        raise ValueError(
+            f"`{name}` {value!r} is for emotions of texts, and {run} is a run of {task.name}: leave it out."
+        )
     if not task.selects_labels:
         left_out["analysis"] = f"{run} has no predictions of labels: `hf-emotion evaluate {run}` measures a generator."
         write_report(run, report)
@@ -83,6 +99,13 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
     found = read_predictions(run, split, multi_label)
     folders = _seed_folders(run, report, left_out)
     per_seed = [found] if folders == [run] else [read_predictions(folder, split, multi_label) for folder in folders]
+    dev = [
+        development(folder, split, own, "calibration, abstention and prediction sets", left_out)
+        for folder, own in zip(folders, per_seed, strict=True)
+    ]
+    kept = None
+    if abstain is not None or prediction_sets is not None:
+        kept = keep_rule(run, report, split, found, abstain, prediction_sets)
     right, predicted = metrics.paper_errors(found.gold, found.probabilities)
     texts, why = _texts(run, report, split, found, data_dir)
     if texts is None:
@@ -96,12 +119,15 @@ def analyze(run: str | Path, split: str | None = None, data_dir: str | Path | No
         "confusions": _frequent_confusions(per_seed, found),
         "background": _background(per_seed, found),
         "aspects": task.aspect_errors(report, found.ids, found.names, found.gold, predicted),
-        "calibration": calibrated(report, split, per_seed, folders, left_out),
+        "calibration": calibrated(report, split, per_seed, dev),
+        "selective": selective(report, per_seed, dev),
         "threshold_curves": threshold_curves(run, report, found, left_out),
         "label_correlation": label_correlation(found, left_out),
         "context_guidance": _context_guidance(run, report, split, data_dir, left_out),
         "left_out": left_out,
     }
+    if kept is not None:
+        result["kept"] = kept
     groups = _error_groups(found, right, predicted, texts)
     figures = _figures(result, report, found)
     with filling(run / FOLDER) as temporary:
@@ -379,6 +405,7 @@ def _figures(result: dict[str, Any], report: dict[str, Any], found: Predictions)
             f"temperature {calibration['temperature']:.2f}": calibration["after"],
         }
         made["reliability"] = draw.reliability_figure(f"{title}: reliability", states, calibration["unit"])
+    made["risk_coverage"] = draw.risk_figure(f"{title}: risk over coverage", result["selective"])
     if curves := result["threshold_curves"]:
         dev = f"{report['name']}, development part, seed {seed}"
         made["thresholds"] = draw.threshold_figure(f"{dev}: macro averages over thresholds", curves)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the model card of a run from the run's own numbers, and the card of a collection of models."""
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,24 @@ def write_card(folder: Path, recipe: Recipe, report: dict[str, Any], best: dict[
     for title, paragraphs in {**card.sections, "Citation": [*paper, software]}.items():
         blocks += [f"## {title}", *paragraphs]
     write_text(folder / "README.md", "\n\n".join(blocks) + "\n")
+
+
+def renew_section(folder: Path, title: str, paragraphs: Sequence[str], before: str) -> None:
+    """
+    Replace a section of README.md, or put it before the section `before`; without paragraphs, remove it. The rest stays as it is, because
+    people edit their cards. Nothing happens where there is no card.
+    """
+    path = folder / "README.md"
+    if not path.is_file():
+        return
+    old = path.read_text(encoding="utf-8")
+    text = re.sub(rf"^## {re.escape(title)}\n.*?(?=^## |\Z)", "", old, flags=re.MULTILINE | re.DOTALL)
+    if paragraphs:
+        new = "\n\n".join([f"## {title}", *paragraphs, ""])
+        head, found, rest = text.partition(f"## {before}\n")
+        text = f"{head}{new}\n{found}{rest}" if found else f"{text.rstrip()}\n\n{new}"
+    if text != old:
+        write_text(path, text)
 
 
 def _metadata(card: Card, recipe: Recipe, report: dict[str, Any]) -> ModelCardData:

@@ -19,7 +19,7 @@ from .finished_runs import Predictions, read_predictions
 GRID = np.linspace(0, 1, 101)  # thresholds of the curves
 
 
-def _dev(run: Path, split: str, found: Predictions, what: str, left_out: dict[str, str]) -> Predictions | None:
+def development(run: Path, split: str, found: Predictions, what: str, left_out: dict[str, str]) -> Predictions | None:
     """The predictions for the development part; None, with a reason in `left_out`, if the folder does not hold them."""
     if split == "validation":
         return found
@@ -34,13 +34,9 @@ def calibrated(
     report: dict[str, Any],
     split: str,
     per_seed: list[Predictions],
-    folders: list[Path],
-    left_out: dict[str, str],
+    fitted_on: list[Predictions | None],
 ) -> dict[str, Any] | None:
     """Reliability before and after a temperature that is fitted on the development part; None without one."""
-    fitted_on = [
-        _dev(folder, split, own, "calibration", left_out) for folder, own in zip(folders, per_seed, strict=True)
-    ]
     if None in fitted_on:
         return None
 

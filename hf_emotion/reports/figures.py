@@ -142,6 +142,23 @@ def reliability_figure(title: str, states: Mapping[str, Mapping[str, Any]], unit
     return figure
 
 
+def risk_figure(title: str, selective: Mapping[str, Any]):
+    """Risk over coverage, beside that of the best possible order of the rows."""
+    figure = _figure(7, 4, title)
+    axes = figure.subplots()
+    curve = selective["curve"]
+    axes.plot(curve["coverage"], curve["risk"], "-", color=BLUE, label="the least sure rows are refused first")
+    axes.plot(curve["coverage"], curve["best"], "--", color=GREY, label="the best order: the largest loss first")
+    axes.set(
+        xlabel="coverage (share of rows that are answered)",
+        ylabel="risk (mean loss, 0 to 1)",
+        xlim=(0, 1),
+        ylim=(0, None),
+    )
+    axes.legend()
+    return figure
+
+
 def threshold_figure(title: str, curves: Mapping[str, Any]):
     """Macro precision, recall and F1 over one threshold for all labels."""
     figure = _figure(7, 4, title)

@@ -30,6 +30,10 @@ FIGURES = {
         "Share of right decisions over their confidence, before and after temperature scaling",
         "Bars below the dashed line: too sure; above: not sure enough. Lower panel: how many decisions there are.",
     ),
+    "risk_coverage": (
+        "Risk over the share of rows that are answered",
+        "The area under the upper line is AURC, the area between the lines E-AURC; lower is better.",
+    ),
     "thresholds": (
         "Macro precision, recall and F1 over one threshold for all labels",
         "The dot is the threshold with the best macro-F1.",

@@ -30,10 +30,35 @@ def _plain(name: str) -> ModuleType:
 
 
 if TYPE_CHECKING:
-    from ..modeling import dialogue_turns, readable, target_texts, text_windows, tfidf_gate, usable_positions
+    from ..modeling import (
+        dialogue_turns,
+        readable,
+        selective_answers,
+        target_texts,
+        text_windows,
+        tfidf_gate,
+        usable_positions,
+    )
 else:  # the order matters: dialogue_turns imports the first two
-    readable, usable_positions, dialogue_turns, target_texts, text_windows, tfidf_gate = map(
-        _plain, ("readable", "usable_positions", "dialogue_turns", "target_texts", "text_windows", "tfidf_gate")
+    readable, usable_positions, dialogue_turns, selective_answers, target_texts, text_windows, tfidf_gate = map(
+        _plain,
+        (
+            "readable",
+            "usable_positions",
+            "dialogue_turns",
+            "selective_answers",
+            "target_texts",
+            "text_windows",
+            "tfidf_gate",
+        ),
     )
 
-__all__ = ["dialogue_turns", "readable", "target_texts", "text_windows", "tfidf_gate", "usable_positions"]
+__all__ = [
+    "dialogue_turns",
+    "readable",
+    "selective_answers",
+    "target_texts",
+    "text_windows",
+    "tfidf_gate",
+    "usable_positions",
+]

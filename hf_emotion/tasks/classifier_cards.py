@@ -6,9 +6,11 @@ from typing import Any
 
 from ..metrics.significance import mean_std
 from ..recipes import Recipe
+from ..runtime.plain import selective_answers
 from . import corpus_of
 from .cards import Card, Figure, base_names, languages_of, measured_split, plain, spread, table, terms_of, training
 from .corpus_metrics import AGAINST_VOTES
+from .selective import LOSSES
 
 
 KINDS = {"fixed": "threshold {threshold}", "tuned": "thresholds tuned on dev", "argmax": "argmax"}
@@ -40,6 +42,7 @@ SHOWN = (
     "macro_average_precision",
     *AGAINST_VOTES,
 )
+UNSURE = "When it is unsure"  # title of a section
 INDEXED = {  # for the Hub's index
     **dict.fromkeys(("fixed", "tuned"), ("macro_f1", "micro_f1")),
     "argmax": ("accuracy", "macro_f1", "weighted_f1", "micro_f1_without_neutral"),
@@ -85,6 +88,7 @@ def classifier_card(
         "Use": use,
         "Results": _results(recipe, report),
         **_thresholds(best),
+        **answers(best.get("answers", {}).get(split, {}), split, "thresholds" in best, recipe.model_type is None),
         "Training": training(
             recipe,
             report,
@@ -156,4 +160,41 @@ def _thresholds(best: dict[str, Any]) -> dict[str, list[str]]:
     return {f"Thresholds and {split} scores per label": [table(header, rows)]}
 
 
-__all__ = ["CORPUS_SHOWN", "KINDS", "classifier_card"]
+def answers(
+    measured: Mapping[str, Mapping[str, Any]], split: str, multi_label: bool, stock: bool
+) -> dict[str, list[str]]:
+    """
+    The section on abstention and prediction sets, if the model has a rule for one.
+
+    Args:
+        measured: see `measure_rules`.
+        split: the part that was measured.
+        multi_label: whether a text may have several labels.
+        stock: whether the model is a stock one, whose pipeline of transformers knows no such rule.
+    """
+    paragraphs = []
+    for rule, found in measured.items():
+        wanted, threshold = found["wanted"], f"{found['wanted']['threshold']:.4f}"
+        if rule == "abstention":
+            name = "coverage" if "coverage" in wanted else "accuracy"
+            paragraphs.append(
+                f"Instead of its labels the model gives `{selective_answers.ABSTAINED}` to a text whose largest probability is below {threshold}. This threshold was chosen on the development part for "
+                f"{name} {wanted[name]:g}. On {split} the model answers {found['coverage']:.1%} of the rows; their risk "
+                f"({LOSSES[multi_label]}) is {found['risk']:.4f}."
+            )
+        else:
+            paragraphs.append(
+                f"The model gives sets: all labels with a probability of at least {threshold}. This threshold was chosen on the "
+                f"development part so that a set holds all gold labels of a text with probability {wanted['coverage']:g} (split "
+                f"conformal), over texts like those of the corpus, and not for each label or for other texts. On {split} "
+                f"{found['coverage']:.1%} of the sets hold them; a set has {found['size']:.2f} labels on average."
+            )
+    if paragraphs and stock:
+        paragraphs.append(
+            "The pipeline `text-classification` of transformers does not know this rule; `hf-emotion predict` and `hf_emotion.Predictor` "
+            "keep it, and so does the pipeline `emotion-classification` after `import hf_emotion.modeling`."
+        )
+    return {UNSURE: paragraphs} if paragraphs else {}
+
+
+__all__ = ["CORPUS_SHOWN", "KINDS", "UNSURE", "answers", "classifier_card"]

@@ -84,11 +84,14 @@ def figures(task: Task, result: dict[str, Any], dataset: str, split: str, all_fi
     }
     names = list(next(iter(kinds.values())))
     if not all_figures:
-        shown = headline(task, names, corpus_of(dataset).selection_metric)
-        names = [*shown, *(name for name in AGAINST_VOTES if name in names)]
-    return [
-        Table(
-            [f"{dataset} {split} ({result['rows']} rows)", *kinds],
-            [[name, *(f"{values[name]:.4f}" for values in kinds.values())] for name in names],
-        )
+        names = headline(task, names, corpus_of(dataset).selection_metric)
+        names += [name for name in AGAINST_VOTES if name in next(iter(kinds.values()))]
+    header = [f"{dataset} {split} ({result['rows']} rows)", *kinds]
+    shown: list[Table | str] = [
+        Table(header, [[name, *(f"{values[name]:.4f}" for values in kinds.values())] for name in names])
     ]
+    if found := result.get("abstention"):
+        shown.append(f"answered: {found['coverage']:.4f} of the rows, at a risk of {found['risk']:.4f}")
+    if found := result.get("prediction_sets"):
+        shown.append(f"prediction sets: {found['coverage']:.4f} hold all gold labels; mean size {found['size']:.2f}")
+    return shown

@@ -2,6 +2,7 @@
 """Predicts the development and the test part with a trained classifier: thresholds, temperature, figures, and their files."""
 
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,14 @@ from ..data.splits import label_names
 from ..data.votes import votes_of
 from ..io.files import filling
 from ..recipes import Recipe
+from ..runtime.plain import selective_answers
 from . import task_of_rows
 from .base import HeldOut
 from .corpus_metrics import at_thresholds
+from .selective import choose_rules, measure_rules
+
+
+logger = logging.getLogger(__name__)
 
 
 def finish_classifier(
@@ -59,8 +65,8 @@ def held_out(
     save: Callable[[Path], Any] = lambda folder: None,
 ) -> HeldOut:
     """
-    Put thresholds and temperature from the development part into `run` and the model's configuration, and the figures of each part
-    into `run`; write the checkpoint and predictions.parquet into `folder`, both or neither.
+    Put thresholds, temperature and the rule of `abstain` or `prediction_sets` from the development part into `run` and the model's
+    configuration, and the figures of each part into `run`; write the checkpoint and predictions.parquet into `folder`, both or neither.
 
     Args:
         probabilities: part -> (N, C).
@@ -79,11 +85,26 @@ def held_out(
         run["temperature"] = metrics.fit_temperature(
             gold["validation"][labelled], probabilities["validation"][labelled]
         )
+    rules = {}
+    try:
+        rules = choose_rules(
+            recipe.abstain, recipe.prediction_sets, gold["validation"], probabilities["validation"], thresholds
+        )
+    except ValueError as error:  # the training shall not be lost
+        logger.warning("no abstention is stored: %s `hf-emotion analyze RUN --abstain` stores one", error)
+    if rules:
+        run["answers"] = {
+            split: measure_rules(rules, gold[split], scores, thresholds, names)
+            for split, scores in probabilities.items()
+        }
     if model is not None:
         # Not named `temperature`: transformers takes that for an argument of `generate` and drops it.
         model.config.calibration_temperature = run.get("temperature")
         if thresholds is not None:
             model.config.thresholds = thresholds
+        for rule in selective_answers.RULES:
+            if rule in rules or getattr(model.config, rule, None) is not None:  # of the base model
+                setattr(model.config, rule, rules.get(rule))
     for split, scores in probabilities.items():
         decisions = None if thresholds is None else scores > np.asarray(thresholds)
         votes = votes_of(splits[split])

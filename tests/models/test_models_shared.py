@@ -469,7 +469,14 @@ def test_encoders_of_our_own_models_and_config_without_model_type_are_taken(case
 
 
 OTHER_LABELS = {"id2label": {0: "calm", 1: "rage", 2: "fear"}, "label2id": {"calm": 0, "rage": 1, "fear": 2}}
-LABEL_FIELDS = ("class_counts", "class_weights", "thresholds", "calibration_temperature")
+LABEL_FIELDS = (
+    "class_counts",
+    "class_weights",
+    "thresholds",
+    "calibration_temperature",
+    "abstention",
+    "prediction_sets",
+)
 
 
 def stored_label_fields(case: ModelCase) -> dict:
@@ -480,7 +487,10 @@ def stored_label_fields(case: ModelCase) -> dict:
         "thresholds": [0.65, 0.5, 0.7, 0.6, 0.66],
     }
     fields = {field.name for field in dataclasses.fields(case.config_class)}
-    return {name: value for name, value in values.items() if name in fields} | {"calibration_temperature": 1.7}
+    return {name: value for name, value in values.items() if name in fields} | {
+        "calibration_temperature": 1.7,
+        "abstention": {"coverage": 0.9, "threshold": 0.4},
+    }
 
 
 @each_case(NO_LABELS)
@@ -515,7 +525,7 @@ def test_what_belongs_to_old_labels_is_dropped_for_new_ones_with_one_warning(
     same = case.auto_class.from_pretrained(tmp_path, num_labels=5, id2label=config.id2label).config
     assert {name: getattr(same, name) for name in stored} == stored
     assert not [record for record in caplog.records if "are dropped" in record.getMessage()]
-    given = {name: [value[0]] * 3 if isinstance(value, list) else 1.2 for name, value in stored.items()}
+    given = {name: [value[0]] * 3 if isinstance(value, list) else value for name, value in stored.items()}
     other = case.auto_class.from_pretrained(tmp_path, num_labels=3, **OTHER_LABELS, **given, **mismatched).config
     assert {name: getattr(other, name) for name in stored} == given
     assert not [record for record in caplog.records if "are dropped" in record.getMessage()]

@@ -301,7 +301,7 @@ class TestOneRun:
 
     def test_the_files(self, analyzed):
         run, result = analyzed
-        names = "confusion_matrix label_correlation label_thresholds per_label_f1 reliability thresholds".split()
+        names = "confusion_matrix label_correlation label_thresholds per_label_f1 reliability risk_coverage thresholds".split()
         assert set(files_in(run / "analysis")) == {"analysis.json", "errors.html", *(f"{name}.svg" for name in names)}
         stored = json.loads((run / "analysis" / "analysis.json").read_text(encoding="utf-8"))
         assert stored["confusions"] == result["confusions"] and result["left_out"] == {}
@@ -355,7 +355,7 @@ class TestOneRun:
         wrong = {row["text"]: [name for name, _ in row["predicted"]] for row in shown["wrong"]}
         decided = {"t1": [J], "t2": [], "t3": [N], "t4": [H], "t5": [A, H], "t6": [N, H], "t7": [J, A], "t8": [J, A]}
         assert len(wrong) == 5 and wrong.items() <= decided.items()
-        assert found.tags.count("img") == 6
+        assert found.tags.count("img") == 7
         assert all(value for name, value in found.attributes if name == "alt")
         text = (analyzed[0] / "report.html").read_text(encoding="utf-8")
         assert "prefers-color-scheme: dark" in text and 'name="viewport"' in text
@@ -394,7 +394,8 @@ class TestLess:
         before = (run / "config.json").read_text()
         result = analyze(run)
         assert result["calibration"] is None and result["threshold_curves"] is None
-        for what in ("calibration", "threshold curves"):
+        assert result["selective"]["abstention"] is None and result["selective"]["aurc"]["mean"] > 0
+        for what in ("calibration, abstention and prediction sets", "threshold curves"):
             assert re.search(
                 r"no rows of the split 'validation'.*`hf-emotion train .*recipe.yaml`", result["left_out"][what]
             )
@@ -719,7 +720,7 @@ class TestTrainedRuns:
         assert (run / "config.json").read_bytes() == config  # the same temperature, from the stored predictions
         assert Predictor(run).model.config.calibration_temperature == stored  # not taken for an argument of `generate`
         second = page(run / "report.html")
-        assert second.tags.count("img") == 7 and "hf-emotion analyze with" not in second.text
+        assert second.tags.count("img") == 8 and "hf-emotion analyze with" not in second.text
         result = json.loads((run / "analysis" / "analysis.json").read_text())
         for name, values in result["threshold_curves"]["labels"].items():
             tuned = report_of(run)["runs"][0]["validation"]["tuned"]["per_label"][name]

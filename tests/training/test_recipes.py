@@ -224,7 +224,7 @@ class TestMistakes:
         ("values", "message"),
         [
             ({"max_lenght": 5}, "unknown recipe key `max_lenght`: did you mean `max_length`"),
-            ({"zzzzzz": 5}, r"unknown recipe key `zzzzzz`: the keys are \['adapter', 'base_model'"),
+            ({"zzzzzz": 5}, r"unknown recipe key `zzzzzz`: the keys are \['abstain', 'adapter', 'base_model'"),
             ({"data_license": "ask me first"}, "`data_license` must be an SPDX id .*`data_terms`"),
             (
                 {"training_arguments": {"learning_rte": 1}},

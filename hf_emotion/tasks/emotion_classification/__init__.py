@@ -12,7 +12,17 @@ TASK = Task(
     columns=frozenset({"text"}),
     model_types=("label-aware-bert", "label-aware", "roberta-esa"),
     headline=("macro_f1", "accuracy", "micro_f1", "weighted_f1", "macro_average_precision"),
-    recipe_fields=frozenset({"label_texts", "max_windows", "class_weights", "positive_weights", "soft_labels"}),
+    recipe_fields=frozenset(
+        {
+            "label_texts",
+            "max_windows",
+            "class_weights",
+            "positive_weights",
+            "soft_labels",
+            "abstain",
+            "prediction_sets",
+        }
+    ),
     stock=True,
     auto_class="AutoModelForSequenceClassification",
     predictor_class="Predictor",

@@ -4,6 +4,7 @@
 from pathlib import Path
 from typing import Any
 
+from ... import metrics
 from ...data.votes import votes_of
 from ...metrics import PUBLISHED_THRESHOLD
 from ...taxonomies import NO_ROLL_UP, TAXONOMIES
@@ -29,6 +30,9 @@ def evaluate(
     threshold: float | None = None,
 ) -> dict[str, Any]:
     """
+    Figures of all rows, without abstentions and prediction sets; if the model has a rule for these, also `abstention` (coverage and risk,
+    see `metrics.answered`) or `prediction_sets` (see there).
+
     Args:
         threshold: the fixed threshold of a multi-label model, beside the stored ones; default: 0.3.
 
@@ -43,7 +47,17 @@ def evaluate(
     order = [predictor.labels.index(name) for name in names]
     own = predictor.of_rows(rows, progress=True)
     probabilities = predictor.roll_up(own)[:, order]
+    decisions = predictor.decide(own)[:, order]
     if gold.ndim == 1:
-        return result_of(dataset, gold, probabilities, names, votes=votes_of(rows))
-    threshold = PUBLISHED_THRESHOLD if threshold is None else threshold
-    return result_of(dataset, gold, probabilities, names, threshold, predictor.decide(own)[:, order], votes_of(rows))
+        result = result_of(dataset, gold, probabilities, names, votes=votes_of(rows))
+        labelled = gold >= 0
+        gold, own, decisions = gold[labelled], own[labelled], decisions[labelled].argmax(axis=1)
+    else:
+        threshold = PUBLISHED_THRESHOLD if threshold is None else threshold
+        result = result_of(dataset, gold, probabilities, names, threshold, decisions, votes_of(rows))
+    if predictor.abstention is not None:
+        lost = metrics.row_losses(gold, decisions)
+        result["abstention"] = metrics.answered(own.max(axis=1), lost, predictor.abstention)
+    if predictor.prediction_sets is not None:
+        result["prediction_sets"] = metrics.prediction_sets(gold, predictor.label_sets(own)[:, order], names)
+    return result

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.plain import selective_answers
 from ..base import METHODS, Page, Table
 from .predictor import Predictor
 
 
+ABSTAINED = selective_answers.ABSTAINED
 LABELS_SHOWN = 10  # rows of the table; more if more labels pass their thresholds
 EXAMPLES = (
     "Thank you so much for waiting with me, that was really kind!",
@@ -27,12 +29,16 @@ def page(predictor: Predictor) -> Page:
 def table(predictor: Predictor, text: str, emotions: Sequence[str], seed: int | None) -> Table:
     """Labels with their probabilities, the most probable first."""
     probabilities = predictor.label_probabilities(text)
-    chosen, (scores,) = predictor.decide(probabilities)[0], probabilities
+    (answer,), (scores,) = predictor.present(probabilities), probabilities
+    given = {item["label"] for item in answer}
     rows = []
+    if ABSTAINED in given:
+        rows.append([ABSTAINED, f"{answer[0]['score']:.3f}", *([""] if predictor.multi_label else []), "✓"])
     for rank, label in enumerate(np.argsort(-scores, kind="stable")):
-        if rank < LABELS_SHOWN or chosen[label]:
+        chosen = predictor.labels[label] in given
+        if rank < LABELS_SHOWN or chosen:
             threshold = [f"{predictor.thresholds[label]:.3f}"] if predictor.multi_label else []
-            rows.append([predictor.labels[label], f"{scores[label]:.3f}", *threshold, "✓" if chosen[label] else ""])
+            rows.append([predictor.labels[label], f"{scores[label]:.3f}", *threshold, "✓" if chosen else ""])
     threshold = ["threshold"] if predictor.multi_label else []
     return Table(["label", "probability", *threshold, "predicted"], rows)
 

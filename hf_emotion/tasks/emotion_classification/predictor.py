@@ -17,7 +17,7 @@ from ...runtime.classifying import (
     label_names,
     row_probabilities,
 )
-from ...runtime.plain import tfidf_gate, usable_positions
+from ...runtime.plain import selective_answers, tfidf_gate, usable_positions
 from ...runtime.ready import with_weights
 from ...runtime.unread import Unread, warn_unread
 from ...runtime.windows import windowing
@@ -108,17 +108,23 @@ class Predictor:
         self.windows = windowing(self.max_length, stride, max_windows, aggregation_strategy, self.multi_label)
         self._groups: list[list[int]] | None = None
         self.use_thresholds(getattr(config, "thresholds", None) or [0.5] * len(self.labels), "`config.thresholds`")
+        self.abstention = selective_answers.threshold_of(config, "abstention")
+        self.prediction_sets = selective_answers.threshold_of(config, "prediction_sets")
         if taxonomy not in (None, NO_ROLL_UP):
             self.use_taxonomy(taxonomy)
 
     def use_thresholds(self, thresholds: Sequence[float], what: str = "`thresholds`") -> None:
-        """Decide by other thresholds, one for each label of the model; ValueError, which begins with `what`, for others."""
+        """
+        Decide by other thresholds, one for each label of the model, and give no prediction sets; ValueError, which begins with `what`, for
+        others.
+        """
         count = self.model.config.num_labels
         if len(thresholds) != count or not all(0 <= threshold <= 1 for threshold in thresholds):
             raise ValueError(
                 f"{what} must be {count} probabilities in [0, 1], one for each label, got {list(thresholds)}."
             )
         self.thresholds = np.asarray(thresholds)
+        self.prediction_sets = None
 
     def use_taxonomy(self, taxonomy: str) -> None:
         """Roll the model's labels up into the groups of a taxonomy; ValueError where they are not those of GoEmotions."""
@@ -133,12 +139,14 @@ class Predictor:
 
         Args:
             texts: the texts; a single string counts as a list of one.
-            top_k: the k most probable labels instead of those above their thresholds.
+            top_k: the k most probable labels instead of those above their thresholds, and without an abstention.
             progress: show a progress bar, or a line every 30 seconds if standard error is no terminal.
 
         Returns:
             for each text a list of {"label", "score"}; empty if no label passes its threshold. A single-label model
-            gives the most probable label.
+            gives the most probable label. A model with `config.abstention` gives the one label "abstained", with the
+            largest probability as score, to a text of which it is not sure enough; one with `config.prediction_sets` gives the labels
+            of the set.
         """
         return self.predict(texts, top_k, progress)[0]
 
@@ -158,8 +166,14 @@ class Predictor:
     def present(self, probabilities: np.ndarray, top_k: int | None = None) -> list[list[dict]]:
         """The result of `__call__` for each row, from the probabilities (N, C) of the model's labels."""
         scores, chosen = self.roll_up(probabilities), self.decide(probabilities)
-        results = []
+        if self.prediction_sets is not None:
+            chosen = self.label_sets(probabilities)
+        results: list[list[dict]] = []
         for row in range(len(scores)):
+            sure = float(probabilities[row].max())
+            if self.abstention is not None and not top_k and sure < self.abstention:
+                results.append([{"label": selective_answers.ABSTAINED, "score": sure}])
+                continue
             order = np.argsort(-scores[row], kind="stable")
             order = order[:top_k] if top_k else [i for i in order if chosen[row, i]]
             results.append([{"label": self.labels[i], "score": float(scores[row, i])} for i in order])
@@ -198,13 +212,24 @@ class Predictor:
 
     def decide(self, probabilities: np.ndarray) -> np.ndarray:
         """
-        (N, C) probabilities of the model's labels -> (N, labels) bool. A group of a taxonomy is chosen if one of its labels
-        passes its own threshold.
+        (N, C) probabilities of the model's labels -> (N, labels) bool, without abstentions and prediction sets. A group of a taxonomy is
+        chosen if one of its labels passes its own threshold.
         """
         if not self.multi_label:
             scores = self.roll_up(probabilities)
             return np.arange(scores.shape[1]) == scores.argmax(axis=1)[:, None]
-        chosen = probabilities > self.thresholds
+        return self._grouped(probabilities > self.thresholds)
+
+    def label_sets(self, probabilities: np.ndarray) -> np.ndarray:
+        """
+        (N, C) probabilities of the model's labels -> the prediction sets, (N, labels) bool. A set of a single-label model is never empty:
+        it holds at least the most probable label.
+        """
+        chosen = self._grouped(probabilities >= self.prediction_sets)
+        return chosen if self.multi_label else chosen | self.decide(probabilities)
+
+    def _grouped(self, chosen: np.ndarray) -> np.ndarray:
+        """Which of the model's labels are chosen (N, C) -> which of the taxonomy's groups are, (N, groups)."""
         if self._groups is None:
             return chosen
         return np.stack([chosen[:, members].any(axis=1) for members in self._groups], axis=1)

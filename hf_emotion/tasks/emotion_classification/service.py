@@ -26,11 +26,13 @@ class EmotionRequest(Request):
 
     inputs: Texts = Field(description="A text, or a list of texts.")
     top_k: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="The k most probable labels. Default: the labels above their thresholds."
+        None,
+        description="The k most probable labels. Default: the labels above their thresholds, or the model's abstention or prediction set.",
     )
     taxonomy: Taxonomy | None = Field(None, description="Roll the 28 GoEmotions labels up into these groups.")
     thresholds: Probability | dict[Name, Probability] | None = Field(
-        None, description="One threshold for all labels, or one for each label named. Default: those of the model."
+        None,
+        description="One threshold for all labels, or one for each label named. Default: those of the model, or its prediction sets.",
     )
     all_scores: bool = Field(False, description="Give the probability of every label, too.")
 
@@ -38,7 +40,9 @@ class EmotionRequest(Request):
 class EmotionResult(Answer):
     """The emotions of a text, the most probable first."""
 
-    labels: list[Score]
+    labels: list[Score] = Field(
+        description='One label "abstained" with the largest probability as score, if the model has an `abstention` and is not sure enough.'
+    )
     scores: dict[str, float] | None = Field(None, description="The probability of every label, for `all_scores`.")
 
 
@@ -63,6 +67,8 @@ def service(predictor: Predictor) -> Service:
             if predictor.multi_label
             else None,
             "taxonomies": taxonomies,
+            "abstention": getattr(predictor.model.config, "abstention", None),
+            "prediction_sets": getattr(predictor.model.config, "prediction_sets", None),
         },
         read=partial(read, predictor),
         compute=partial(compute, predictor),

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Measures answers that a model may refuse, and sets of labels. N rows, C labels.
+
+Risk is the mean loss of the rows that are answered, coverage their share (Geifman and El-Yaniv 2017). Prediction sets are split
+conformal: the labels whose probability is at least a quantile over development rows (Sadinle, Lei and Wasserman 2019).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .multi_label import check_decisions, check_probabilities
+
+
+ROUNDING = 1e-9  # 0.9 · 10 shall be 9 rows
+
+
+def row_losses(labels: np.ndarray, decisions: np.ndarray) -> np.ndarray:
+    """
+    The loss of each row, (N,) in [0, 1].
+
+    Args:
+        labels: (N,) class ids, or (N, C) of 0 and 1.
+        decisions: of the same shape. Class ids: the loss is 0 where both are equal, else 1. Several labels: 1 − |A ∩ B| / |A ∪ B| (one
+            minus Jaccard's index) of gold and given labels, 0 where there are none of both.
+
+    Raises:
+        ValueError: shapes that differ.
+    """
+    labels, decisions = np.asarray(labels), np.asarray(decisions)
+    if labels.shape != decisions.shape:
+        raise ValueError(f"`decisions` {decisions.shape} must have the shape of `labels` {labels.shape}.")
+    if labels.ndim == 1:
+        return (labels != decisions).astype(float)
+    gold, given = labels > 0, decisions > 0
+    union = (gold | given).sum(axis=1)
+    return np.where(union > 0, 1 - (gold & given).sum(axis=1) / np.maximum(union, 1), 0.0)
+
+
+def risk_coverage(confidence: np.ndarray, losses: np.ndarray) -> dict[str, Any]:
+    """
+    Risk over coverage, if the least sure rows are refused first. Rows of equal confidence each count with the mean loss of all of them, so
+    that their order does not matter.
+
+    Args:
+        confidence: (N,), any scale; larger is surer.
+        losses: (N,).
+
+    Returns:
+        `coverage` 1/N to 1, `risk` of as many of the surest rows, and `best`, the risk if the rows were sorted by their loss: (N,) each;
+        `aurc`, the area under the curve (mean of `risk`), and `e_aurc`, what it exceeds the area of `best` by (Geifman, Uziel and El-Yaniv
+        2019). NaN without rows.
+
+    Raises:
+        ValueError: shapes that differ, values that are not finite.
+    """
+    confidence, losses = _checked(confidence, losses)
+    number = np.arange(1, len(losses) + 1)
+    _, group, counts = np.unique(-confidence, return_inverse=True, return_counts=True)
+    means = np.bincount(group, losses, minlength=len(counts)) / counts
+    risk, best = (np.cumsum(each) / number for each in (means[np.sort(group)], np.sort(losses)))
+    aurc, least = (float(each.mean()) if len(each) else math.nan for each in (risk, best))
+    return {
+        "coverage": number / max(len(losses), 1),
+        "risk": risk,
+        "best": best,
+        "aurc": aurc,
+        "e_aurc": max(aurc - least, 0.0) if len(losses) else math.nan,
+    }
+
+
+def abstention_threshold(confidence: np.ndarray, losses: np.ndarray, wanted: Mapping[str, float]) -> float:
+    """
+    The confidence below which rows are refused. Give the rows of the development part.
+
+    Args:
+        confidence, losses: (N,), as for `risk_coverage`; confidence in [0, 1].
+        wanted: {"coverage": x}: the largest threshold that answers at least this share of the rows; or {"accuracy": x}: the smallest one
+            with 1 − risk of at least x on these rows, which is no guarantee for others; x in (0, 1].
+
+    Returns:
+        the threshold, 0 if it refuses none of these rows.
+
+    Raises:
+        ValueError: no rows; an accuracy that is not reached.
+    """
+    confidence, losses = _checked(confidence, losses)
+    ((name, value),) = wanted.items()
+    if not len(confidence):
+        raise ValueError("a threshold needs rows, and `confidence` has none.")
+    levels, counts = np.unique(-confidence, return_counts=True)  # the surest first
+    answered = np.cumsum(counts)
+    if name == "coverage":
+        chosen = int(np.argmax(answered >= math.ceil(value * len(confidence) - ROUNDING)))
+    else:
+        risk = risk_coverage(confidence, losses)["risk"][answered - 1]
+        fitting = np.flatnonzero(risk <= 1 - value + ROUNDING)
+        if not len(fitting):
+            best = int(np.argmin(risk))
+            raise ValueError(
+                f"`accuracy` {value} is not reached on the development rows: the best is {1 - risk[best]:.3f}, at coverage "
+                f"{answered[best] / len(confidence):.3f}. Ask for less."
+            )
+        chosen = int(fitting[-1])
+    return 0.0 if chosen == len(levels) - 1 else float(-levels[chosen])
+
+
+def answered(confidence: np.ndarray, losses: np.ndarray, threshold: float) -> dict[str, float]:
+    """`coverage`, the share of rows whose confidence is at least the threshold, and their mean loss, `risk`; NaN without such rows."""
+    confidence, losses = _checked(confidence, losses)
+    kept = confidence >= threshold
+    return {
+        "coverage": float(kept.mean()) if len(kept) else math.nan,
+        "risk": float(losses[kept].mean()) if kept.any() else math.nan,
+    }
+
+
+def set_threshold(labels: np.ndarray, probabilities: np.ndarray, coverage: float) -> float:
+    """
+    The probability t from which on labels belong to a row's prediction set. A further row that is exchangeable with these has all its gold
+    labels in its set with a probability of at least `coverage`. Give the rows of the development part.
+
+    With s the smallest probability among a row's gold labels (1 for a row without any), t is the ⌊(N + 1)(1 − coverage)⌋-th smallest s;
+    with too few rows for such a rank it is 0, so that sets hold every label.
+
+    Args:
+        labels: (N,) class ids, or (N, C) of 0 and 1.
+        probabilities: (N, C).
+        coverage: in (0, 1).
+
+    Raises:
+        ValueError: values outside their range.
+    """
+    if not 0 < coverage < 1:
+        raise ValueError(f"`prediction_sets` is a coverage and must lie in (0, 1), got {coverage}.")
+    scores = np.sort(np.where(*_gold(labels, probabilities), 1.0).min(axis=1))
+    rank = math.floor((len(scores) + 1) * (1 - coverage) + ROUNDING)
+    return float(scores[rank - 1]) if rank else 0.0
+
+
+def prediction_sets(labels: np.ndarray, sets: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+    """
+    Measures sets of labels.
+
+    Args:
+        labels: (N,) class ids, or (N, C) of 0 and 1.
+        sets: (N, C) bool.
+        names: C label names.
+
+    Returns:
+        `coverage`: the share of rows whose set holds all gold labels; `size`: the mean number of labels in a set; `empty`: the share of
+        empty sets; `labels`: for each label the share of its rows whose set holds it. NaN without rows.
+
+    Raises:
+        ValueError: shapes that do not agree, sets that are not of 0 and 1.
+    """
+    check_decisions(np.asarray(sets), "`sets`")
+    gold, sets = _gold(labels, sets)
+    sets = sets > 0
+    sizes, rows = sets.sum(axis=1), gold.sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        found = (gold & sets).sum(axis=0) / rows
+    whole, empty = (sets | ~gold).all(axis=1), sizes == 0
+    coverage, size, none = (float(each.mean()) if len(each) else math.nan for each in (whole, sizes, empty))
+    return {"coverage": coverage, "size": size, "empty": none, "labels": dict(zip(names, found.tolist(), strict=True))}
+
+
+def _gold(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The gold labels as (N, C) bool, and the (N, C) probabilities (decisions)."""
+    labels, probabilities = np.asarray(labels), np.asarray(probabilities)
+    check_probabilities(probabilities)
+    gold = labels[:, None] == np.arange(probabilities.shape[1]) if labels.ndim == 1 else labels > 0
+    if gold.shape != probabilities.shape:
+        raise ValueError(
+            f"`labels` {labels.shape} must hold one id per row of `probabilities` {probabilities.shape}, or have its shape."
+        )
+    return gold, probabilities
+
+
+def _checked(confidence: np.ndarray, losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    confidence, losses = np.asarray(confidence, dtype=np.float64), np.asarray(losses, dtype=np.float64)
+    if confidence.ndim != 1 or confidence.shape != losses.shape:
+        raise ValueError(
+            f"`confidence` {confidence.shape} and `losses` {losses.shape} must hold a number for each row."
+        )
+    for name, values in (("confidence", confidence), ("losses", losses)):
+        if not np.isfinite(values).all():
+            raise ValueError(f"`{name}` must be finite, got {values[~np.isfinite(values)][:3].tolist()}.")
+    return confidence, losses

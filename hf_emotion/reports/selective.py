@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures what a run gains if it may say that it does not know or give sets of labels, and keeps such a rule in its configuration."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from .. import metrics
+from ..io.files import write_json
+from ..metrics.significance import over_seeds
+from ..recipes import check_answers
+from ..runtime.plain import selective_answers
+from ..tasks.cards import best_run
+from ..tasks.classifier_cards import UNSURE, answers
+from ..tasks.selective import LOSSES, choose_rules, losses, measure_rules
+from .card import renew_section
+from .finished_runs import Predictions, read_predictions
+
+
+OFF = "off"
+COVERAGES = (1.0, 0.95, 0.9, 0.8, 0.5)  # of the table of abstentions
+SET_COVERAGES = (0.8, 0.9, 0.95)
+POINTS = 100  # of the curve
+
+Wanted = Mapping[str, float] | Literal["off"] | None
+
+
+def check_request(abstain: Wanted, prediction_sets: float | Literal["off"] | None) -> None:
+    """ValueError unless the rules that `analyze` shall keep are in range, and at most one of them is given."""
+    given = {} if abstain in (None, OFF) else dict(abstain)  # type: ignore[arg-type]
+    check_answers(given, None if prediction_sets in (None, OFF) else prediction_sets)  # type: ignore[arg-type]
+
+
+def selective(
+    report: dict[str, Any],
+    per_seed: list[Predictions],
+    dev: list[Predictions | None],
+) -> dict[str, Any]:
+    """
+    Risk over coverage, and what thresholds from the development part give on the measured part.
+
+    Args:
+        report: metrics.json.
+        per_seed: the predictions of each seed, or those of the best seed alone.
+        dev: the same for the development part; None where there are none.
+
+    Returns:
+        `loss` in words; `curve` of the best seed; and over the seeds: `aurc`, `e_aurc`, `risk_at` some coverages of the
+        measured part itself; `abstention`: for some wanted coverages the threshold (of the best seed), and coverage and risk;
+        `prediction_sets`: the same with coverage, size, and the share of each label's rows whose set holds it. The last two are None
+        without a development part.
+    """
+    best = best_run(report["runs"])
+    runs = report["runs"] if len(per_seed) == len(report["runs"]) else [best]
+    limits = [list(run["thresholds"].values()) if "thresholds" in run else None for run in runs]
+    chosen = runs.index(best)
+    curves = [
+        metrics.risk_coverage(found.probabilities.max(axis=1), losses(found.gold, found.probabilities, own))
+        for found, own in zip(per_seed, limits, strict=True)
+    ]
+    at = np.unique(np.linspace(0, len(per_seed[0].ids), POINTS + 1).round().astype(int))[1:] - 1
+    result: dict[str, Any] = {
+        "loss": LOSSES[per_seed[0].multi_label],
+        "curve": {name: curves[chosen][name][at].tolist() for name in ("coverage", "risk", "best")},
+        **{name: over_seeds([curve[name] for curve in curves]) for name in ("aurc", "e_aurc")},
+        "risk_at": {f"{share:g}": over_seeds([_at(curve["risk"], share) for curve in curves]) for share in COVERAGES},
+        "abstention": None,
+        "prediction_sets": None,
+    }
+    if None in dev:
+        return result
+    for rule, coverages in (("abstention", COVERAGES[1:]), ("prediction_sets", SET_COVERAGES)):
+        result[rule] = []
+        for coverage in coverages:
+            each = []
+            for found, rows, own in zip(per_seed, dev, limits, strict=True):
+                assert rows is not None
+                wanted: tuple[Any, Any] = ({"coverage": coverage}, None) if rule == "abstention" else ({}, coverage)
+                rules = choose_rules(*wanted, rows.gold, rows.probabilities, own)
+                each.append(measure_rules(rules, found.gold, found.probabilities, own, found.names)[rule])
+            entry: dict[str, Any] = {"wanted": coverage, "threshold": each[chosen]["wanted"]["threshold"]}
+            for name in (key for key in each[0] if key not in ("wanted", "labels")):
+                entry[name] = over_seeds([one[name] for one in each])
+            if rule == "prediction_sets":
+                entry["labels"] = {name: over_seeds([one["labels"][name] for one in each]) for name in found.names}
+            result[rule].append(entry)
+    return result
+
+
+def _at(risk: np.ndarray, coverage: float) -> float:
+    """The risk of the surest rows, as many as make up this coverage."""
+    return float(risk[max(int(np.ceil(coverage * len(risk) - 1e-9)), 1) - 1]) if len(risk) else float("nan")
+
+
+def keep_rule(
+    run: Path,
+    report: dict[str, Any],
+    split: str,
+    found: Predictions,
+    abstain: Wanted,
+    prediction_sets: float | Literal["off"] | None,
+) -> dict[str, dict[str, float]]:
+    """
+    Write the rule that is asked for into the checkpoint's config.json, from the predictions for the development part, and into the model
+    card. It replaces the other rule; "off" removes one.
+
+    Returns:
+        the rules that config.json has then.
+
+    Raises:
+        FileNotFoundError: the run folder has no config.json.
+        ValueError: no predictions for the development part; an accuracy that is not reached; a label has the name of an abstention.
+    """
+    path = run / "config.json"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{run} has no config.json, and a rule is kept there: name the folder of a checkpoint."
+        )
+    config = json.loads(path.read_text(encoding="utf-8"))
+    best = best_run(report["runs"])
+    thresholds = list(best["thresholds"].values()) if "thresholds" in best else None
+    rules: dict[str, dict[str, float]] = {}
+    asked = {} if abstain in (None, OFF) else dict(abstain)  # type: ignore[arg-type]
+    sets = None if prediction_sets in (None, OFF) else prediction_sets
+    if asked or sets is not None:
+        if asked and selective_answers.ABSTAINED in found.names:
+            raise ValueError(
+                f"`abstain`: {run} has a label {selective_answers.ABSTAINED!r}, which stands for no answer: rename it."
+            )
+        dev = read_predictions(run, "validation", found.multi_label)
+        rules = choose_rules(asked, sets, dev.gold, dev.probabilities, thresholds)  # type: ignore[arg-type]
+        removed: tuple[str, ...] = selective_answers.RULES
+    else:
+        removed = tuple(
+            rule
+            for rule, value in zip(selective_answers.RULES, (abstain, prediction_sets), strict=True)
+            if value == OFF
+        )
+    kept = {name: value for name, value in config.items() if name not in removed} | rules
+    if kept != config:
+        write_json(path, dict(sorted(kept.items())))
+    present = {rule: kept[rule] for rule in selective_answers.RULES if kept.get(rule) is not None}
+    figures = measure_rules(present, found.gold, found.probabilities, thresholds, found.names)
+    section = answers(figures, split, found.multi_label, report["model_type"] is None)
+    renew_section(run, UNSURE, section.get(UNSURE, []), before="Training")
+    return present

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What classifiers need to say "I do not know", or to give a set of labels: two rules, each a threshold that was chosen on development rows
+and is kept in the configuration as `{"coverage": WANTED, "threshold": T}`. This file imports nothing.
+
+`abstention`: the model gives no label to a text whose confidence, the largest probability of a label, is below T.
+`prediction_sets`: it gives all labels whose probability is at least T, whatever their decision thresholds.
+"""
+
+RULES = ("abstention", "prediction_sets")
+ABSTAINED = "abstained"  # stands where the labels would be
+
+
+def threshold_of(config, rule: str) -> float | None:
+    """
+    The threshold of one of the `RULES` in a configuration; None if it has no such rule.
+
+    Raises:
+        ValueError: the rule is malformed; both rules are there; a label has the name that an abstention gives.
+    """
+    given = [name for name in RULES if getattr(config, name, None) is not None]
+    if rule not in given:
+        return None
+    if len(given) > 1:
+        raise ValueError(
+            "`config` has both `abstention` and `prediction_sets`, and a text gets one answer: set one of them to None."
+        )
+    value = getattr(config, rule)
+    threshold = value.get("threshold") if isinstance(value, dict) else None
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise ValueError(
+            f"`config.{rule}` must hold a `threshold` in [0, 1], as in {{'coverage': 0.9, 'threshold': 0.6}}, got {value!r}."
+        )
+    if rule == "abstention" and ABSTAINED in config.id2label.values():
+        raise ValueError(
+            f"`config.abstention`: a label of the model is named {ABSTAINED!r}, which here stands for no answer: rename it in "
+            "`config.id2label`, or set `config.abstention` to None."
+        )
+    return float(threshold)
+
+
+__all__ = ["ABSTAINED", "RULES", "threshold_of"]

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that say that they do not know, or give sets of labels: everything that answers reads the rule from config.json."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from toolkit_helpers import invoke, one_thread, recipe_for, report_of
+from transformers import AutoConfig, pipeline
+
+from hf_emotion import Predictor, load_dataset_for, metrics
+from hf_emotion.inference import load_predictor
+from hf_emotion.publishing.export import export_onnx
+from hf_emotion.reports.analyze import analyze
+from hf_emotion.reports.finished_runs import read_predictions
+from hf_emotion.runs.train import train
+from hf_emotion.serving.bulk import predict_file
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+
+@pytest.fixture(autouse=True)
+def single_thread():
+    with one_thread():
+        yield
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    return load_dataset_for("quickstart")["test"]["text"][:24]
+
+
+@pytest.fixture(params=["tiny_run", "single_run"])
+def run(request, tmp_path):
+    """A copy of a finished run, multi-label or single-label."""
+    return shutil.copytree(request.getfixturevalue(request.param), tmp_path / "run")
+
+
+def config_of(run) -> dict:
+    return json.loads((run / "config.json").read_text())
+
+
+def set_config(run, **fields):
+    (run / "config.json").write_text(json.dumps(config_of(run) | fields))
+
+
+def answers_of(path, texts) -> list[list[str]]:
+    """What the pipeline of a folder says, by the code beside the weights."""
+    return labels_of(pipeline("emotion-classification", model=str(path), trust_remote_code=True)(list(texts)))
+
+
+def labels_of(results) -> list[list[str]]:
+    return [[item["label"] for item in items] for items in results]
+
+
+class TestAbstention:
+    def test_the_threshold_comes_from_dev_and_is_kept(self, run):
+        before = config_of(run)
+        result = analyze(run, abstain={"coverage": 0.7})
+        multi_label = "thresholds" in report_of(run)["runs"][0]
+        dev, test = (read_predictions(run, split, multi_label) for split in ("validation", "test"))
+        kept = config_of(run)["abstention"]
+        sure = np.sort(dev.probabilities.max(axis=1))[::-1]
+        assert kept == {"coverage": 0.7, "threshold": pytest.approx(sure[int(np.ceil(0.7 * len(sure))) - 1])}
+        assert {**config_of(run), "abstention": None} == {**before, "abstention": None} and result["kept"] == {
+            "abstention": kept
+        }
+        card = (run / "README.md").read_text()
+        share = (test.probabilities.max(axis=1) >= kept["threshold"]).mean()
+        assert card.count("## When it is unsure") == 1 and f"answers {share:.1%} of the rows" in card
+        assert card.index("## When it is unsure") < card.index("## Training")
+        analyze(run, prediction_sets=0.8)  # replaces it
+        assert "abstention" not in config_of(run) and config_of(run)["prediction_sets"]["coverage"] == 0.8
+        assert "split conformal" in (run / "README.md").read_text()
+        analyze(run)  # leaves all as it is
+        assert config_of(run)["prediction_sets"]["coverage"] == 0.8
+        analyze(run, prediction_sets="off")
+        assert config_of(run) == before and "When it is unsure" not in (run / "README.md").read_text()
+
+    def test_all_that_answer_honour_it(self, run, texts, tmp_path):
+        plain = Predictor(run)
+        scores = plain.probabilities(texts)
+        sure = scores.max(axis=1)
+        threshold = float(np.sort(sure)[7:9].mean())
+        set_config(run, abstention={"coverage": 0.6, "threshold": threshold})
+        predictor = Predictor(run)
+        expected = [
+            labels if own >= threshold else ["abstained"]
+            for labels, own in zip(labels_of(plain(texts)), sure, strict=True)
+        ]
+        assert 0 < expected.count(["abstained"]) < len(texts)
+        found = predictor(texts)
+        assert labels_of(found) == expected
+        refused = [items[0]["score"] for items in found if items[0:1] and items[0]["label"] == "abstained"]
+        assert refused == pytest.approx(sure[sure < threshold])
+        assert labels_of(predictor(texts, top_k=2)) == labels_of(plain(texts, top_k=2))
+        assert answers_of(run, texts) == expected
+        rows = tmp_path / "texts.jsonl"
+        rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        predict_file(predictor, rows, tmp_path / "out.jsonl", progress=False)
+        written = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        assert [row["predicted_labels"] for row in written] == expected
+        service = predictor.task.service(predictor)
+        request = service.request(inputs=texts)
+        answered = service.present(service.compute(service.read(request)[0]), request)
+        assert labels_of([one["labels"] for one in answered]) == expected
+        assert service.about["abstention"]["threshold"] == threshold
+        shown = predictor.task.page(predictor).table(texts[int(sure.argmin())], [], None)
+        assert [row[0] for row in shown.rows if row[-1]] == ["abstained"]
+
+    def test_an_exported_model(self, tiny_run, texts, tmp_path):
+        run = shutil.copytree(tiny_run, tmp_path / "run")
+        analyze(run, abstain={"coverage": 0.5})
+        export_onnx(run, tmp_path / "onnx", texts=texts)
+        expected = labels_of(Predictor(run)(texts))
+        assert ["abstained"] in expected and labels_of(load_predictor(tmp_path / "onnx")(texts)) == expected
+
+    def test_evaluate_tells_coverage_and_risk(self, run, single_label):
+        result = analyze(run, abstain={"coverage": 0.6})
+        multi_label = "thresholds" in report_of(run)["runs"][0]
+        arguments = ("quickstart",) if multi_label else ("files", "--data-dir", single_label)
+        found = json.loads(invoke("evaluate", run, "--dataset", *arguments, "--json"))
+        test, kept = read_predictions(run, "test", multi_label), result["kept"]["abstention"]["threshold"]
+        sure = test.probabilities.max(axis=1) >= kept
+        assert found["abstention"]["coverage"] == pytest.approx(sure.mean(), abs=0.02)
+        if not multi_label:
+            wrong = (test.probabilities.argmax(axis=1) != test.gold)[sure].mean()
+            assert found["abstention"]["risk"] == pytest.approx(wrong, abs=0.02)
+        assert "answered: " in invoke("evaluate", run, "--dataset", *arguments)
+
+    def test_new_labels_drop_it(self, tied_run, tmp_path):
+        run = shutil.copytree(tied_run, tmp_path / "run")
+        analyze(run, abstain={"coverage": 0.5})
+        assert Predictor(run).abstention is not None
+        more = Predictor(run, add_labels=["hunger"])
+        assert more.abstention is None and more.model.config.abstention is None
+        config = AutoConfig.from_pretrained(run, num_labels=3)
+        assert getattr(config, "abstention", None) is None
+
+    def test_a_training_keeps_it(self, base_bert, single_label, tmp_path):
+        recipe = recipe_for(
+            base_bert, name="sure", dataset="files", train_fraction=1.0, model_type=None, model_config={},
+            abstain={"coverage": 0.5},
+        )  # fmt: skip
+        train(recipe, tmp_path / "run", data_dir=single_label)
+        first = config_of(tmp_path / "run")["abstention"]
+        analyze(tmp_path / "run", abstain={"coverage": 0.5})
+        assert config_of(tmp_path / "run")["abstention"] == first
+        card = (tmp_path / "run" / "README.md").read_text()
+        assert "text-classification` of transformers does not know this rule" in card
+        # What goes on from this run without the field does not keep the old threshold.
+        again = recipe_for(
+            str(tmp_path / "run"), name="on", dataset="files", train_fraction=1.0, model_type=None, model_config={}
+        )
+        train(again, tmp_path / "on", data_dir=single_label)
+        assert config_of(tmp_path / "on").get("abstention") is None
+
+
+class TestSets:
+    def test_all_that_answer_give_them(self, run, texts):
+        plain = Predictor(run)
+        scores = plain.probabilities(texts)
+        threshold = float(np.quantile(scores, 0.6))
+        set_config(run, prediction_sets={"coverage": 0.9, "threshold": threshold})
+        expected = []
+        for row in scores:
+            order = np.argsort(-row, kind="stable")
+            own = [plain.labels[i] for i in order if row[i] >= np.float32(threshold)]
+            expected.append(own or ([] if plain.multi_label else [plain.labels[order[0]]]))
+        predictor = Predictor(run)
+        assert labels_of(predictor(texts)) == expected and len({len(own) for own in expected}) > 1
+        assert answers_of(run, texts) == expected
+        if plain.multi_label:
+            service = predictor.task.service(predictor)
+            request = service.request(inputs=texts, thresholds=0.5)  # asks for labels above these
+            answered = service.present(service.compute(service.read(request)[0]), request)
+            plain.use_thresholds([0.5] * 28)
+            assert labels_of([one["labels"] for one in answered]) == labels_of(plain(texts))
+
+    def test_groups_of_a_taxonomy_hold_the_labels_of_the_set(self, tiny_run, texts, tmp_path):
+        run = shutil.copytree(tiny_run, tmp_path / "run")
+        set_config(
+            run, prediction_sets={"coverage": 0.9, "threshold": float(np.median(Predictor(run).probabilities(texts)))}
+        )
+        from hf_emotion.taxonomies import TAXONOMIES
+
+        groups = {label: group for group, labels in TAXONOMIES["sentiment"].items() for label in labels}
+        fine, coarse = labels_of(Predictor(run)(texts)), labels_of(Predictor(run, taxonomy="sentiment")(texts))
+        assert [{groups[label] for label in own} for own in fine] == [set(own) for own in coarse]
+
+    def test_evaluate_measures_them(self, run, single_label):
+        analyze(run, prediction_sets=0.6)
+        multi_label = "thresholds" in report_of(run)["runs"][0]
+        arguments = ("quickstart",) if multi_label else ("files", "--data-dir", single_label)
+        found = json.loads(invoke("evaluate", run, "--dataset", *arguments, "--json"))["prediction_sets"]
+        assert 0 < found["coverage"] <= 1 and found["size"] > 0 and len(found["labels"]) == len(Predictor(run).labels)
+
+
+class TestAnalysis:
+    def test_the_figures_are_those_of_the_metrics(self, single_run, tmp_path):
+        run = shutil.copytree(single_run, tmp_path / "run")
+        result = analyze(run)["selective"]
+        dev, test = (read_predictions(run, split, False) for split in ("validation", "test"))
+        wrong = (test.probabilities.argmax(axis=1) != test.gold).astype(float)
+        curve = metrics.risk_coverage(test.probabilities.max(axis=1), wrong)
+        assert result["aurc"]["mean"] == pytest.approx(curve["aurc"])
+        assert result["risk_at"]["1"]["mean"] == pytest.approx(wrong.mean())
+        (entry,) = (entry for entry in result["prediction_sets"] if entry["wanted"] == 0.8)
+        assert entry["threshold"] == metrics.set_threshold(dev.gold, dev.probabilities, 0.8)
+        sets = test.probabilities >= entry["threshold"]
+        sets[np.arange(len(sets)), test.probabilities.argmax(axis=1)] = True
+        assert entry["size"]["mean"] == pytest.approx(sets.sum(axis=1).mean())
+        assert "E-AURC" in (run / "report.html").read_text()
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--abstain", "coverage=0"], "`abstain.coverage` must lie in (0, 1], got 0.0"),
+            (["--abstain", "coverage=1.2"], "`abstain.coverage` must lie in (0, 1], got 1.2"),
+            (["--abstain", "risk=0.1"], "takes one of coverage and accuracy"),
+            (["--abstain", "coverage=nan"], "must lie in (0, 1], got nan"),
+            (["--prediction-sets", "1"], "must lie in (0, 1), got 1.0"),
+            (["--abstain", "coverage=0.9", "--prediction-sets", "0.9"], "exclude each other"),
+            (["--abstain", "accuracy=1.0"], "is not reached on the development rows"),
+        ],
+    )
+    def test_values(self, tiny_run, argv, tmp_path, arguments, message):
+        run = shutil.copytree(tiny_run, tmp_path / "run")
+        before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+        result = argv("analyze", run, *arguments)
+        assert result.code == 1 and message in " ".join(result.err.split())
+        assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
+
+    @pytest.mark.parametrize(
+        "arguments", [["--abstain", "0.9"], ["--abstain", "coverage=much"], ["--prediction-sets", "many"]]
+    )
+    def test_forms(self, tiny_run, argv, arguments):
+        assert argv("analyze", tiny_run, *arguments).code == 2
+
+    def test_other_runs(self, tiny_run, qacg_run, argv, tmp_path):
+        run = shutil.copytree(tiny_run, tmp_path / "run")
+        (run / "predictions.parquet").unlink()
+        assert "predictions.parquet" in argv("analyze", run, "--abstain", "coverage=0.9").err
+        assert "is for emotions of texts" in " ".join(
+            argv("analyze", qacg_run, "--abstain", "coverage=0.9").err.split()
+        )
+        assert argv("analyze", run, tiny_run, "--abstain", "off").code == 2
+
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"abstention": 0.5}, "`config.abstention` must hold a `threshold`"),
+            ({"prediction_sets": {"coverage": 0.9}}, "`config.prediction_sets` must hold a `threshold`"),
+            ({"abstention": {"threshold": 1.5}}, "`threshold` in .0, 1."),
+            ({"abstention": {"threshold": 0.5}, "prediction_sets": {"threshold": 0.5}}, "both"),
+        ],
+    )
+    def test_damaged_rules(self, tiny_run, texts, tmp_path, fields, message):
+        run = shutil.copytree(tiny_run, tmp_path / "run")
+        set_config(run, **fields)
+        with pytest.raises(ValueError, match=message):
+            Predictor(run)
+        with pytest.raises(ValueError, match=message):
+            answers_of(run, texts[:1])
+
+    def test_a_label_of_that_name(self, single_run, tmp_path):
+        run = shutil.copytree(single_run, tmp_path / "run")
+        names = config_of(run)["id2label"] | {"0": "abstained"}
+        set_config(run, id2label=names, abstention={"threshold": 0.5})
+        with pytest.raises(ValueError, match="a label of the model is named 'abstained'"):
+            Predictor(run)
+
+    def test_logits_are_no_confidence(self, single_run, texts, tmp_path):
+        run = shutil.copytree(single_run, tmp_path / "run")
+        set_config(run, abstention={"threshold": 0.5})
+        classify = pipeline("emotion-classification", model=str(run), trust_remote_code=True)
+        with pytest.raises(ValueError, match="is for softmax scores, got `function_to_apply` 'none'"):
+            classify(texts[0], function_to_apply="none")
+        assert len(classify(texts[0], function_to_apply="none", top_k=None)) == 3
