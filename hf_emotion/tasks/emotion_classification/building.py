@@ -71,7 +71,7 @@ def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Pr
     windows = None if recipe.max_windows is None else windowing(recipe.max_length, max_windows=recipe.max_windows)
     prepared = prepare_classifier(for_method(recipe), splits, first, gate=gate, windows=windows)
     for method in recipe.few_shot:  # a training has one
-        begin(method, prepared)
+        begin(method, prepared, recipe.training_arguments.get("use_cpu", False))
     return prepared
 
 

@@ -30,13 +30,13 @@ logger = logging.getLogger(__name__)
 
 METHODS = ("linear", "contrastive", "label-vectors", "fine-tuning")
 ARGUMENTS: dict[str, dict[str, Any]] = {  # of the methods that the Trainer trains; those of the recipe come first
-    "label-vectors": {"learning_rate": 1e-2, "num_train_epochs": 20, "per_device_train_batch_size": 16},
+    "label-vectors": {"learning_rate": 1e-3, "num_train_epochs": 15, "per_device_train_batch_size": 16},
     "fine-tuning": {"learning_rate": 1e-4, "num_train_epochs": 10, "per_device_train_batch_size": 16},
 }
 INVERSE_PENALTY = 10.0  # C of the logistic regression, for sentence vectors of mean length 1
 STEPS = 20  # of the contrastive training, whatever the number of rows
 ROWS = 48  # of a step; all pairs of them are compared
-CONTRASTIVE_RATE = 2e-4
+CONTRASTIVE_RATE = 1e-4
 
 
 def check_few_shot(recipe: Recipe, model_types: tuple[str, ...]) -> None:
@@ -71,19 +71,19 @@ def arguments(recipe: Recipe) -> dict[str, Any]:
 
 
 def for_method(recipe: Recipe) -> Recipe:
-    """The recipe, with a head for each label if the recipe's method solves for the head."""
-    if not {"linear", "contrastive"} & set(recipe.few_shot):
+    """The recipe, with a head for each label if the recipe's method keeps the encoder as it is when it trains the head."""
+    if recipe.few_shot in ([], ["fine-tuning"]):
         return recipe
     return dataclasses.replace(recipe, model_config=recipe.model_config | {"tie_head": False})
 
 
-def begin(method: str, prepared: Prepared) -> None:
+def begin(method: str, prepared: Prepared, use_cpu: bool = False) -> None:
     """
     Do what a method does before the Trainer starts. Weights that it does not train from then on require no gradients; if that are
     all, the model is ready.
     """
     model = prepared.model
-    place = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    place = torch.device("cuda" if torch.cuda.is_available() and not use_cpu else "cpu")
     model.to(place)
     if method == "contrastive":
         _contrast(prepared)
