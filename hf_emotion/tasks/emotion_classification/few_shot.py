@@ -173,7 +173,7 @@ def _solve_head(prepared: Prepared) -> None:
         regression.fit(vectors / length, hot.argmax(axis=1))
         labels = regression.classes_
         if len(labels) == 2:  # scikit-learn gives the second label alone; the first has the logit 0
-            labels, biases[labels[0]] = labels[1:], 0.0
+            biases[labels[0]], labels = 0.0, labels[1:]
         weights[labels], biases[labels] = regression.coef_, regression.intercept_
     else:
         for label, own in enumerate(hot.T):
