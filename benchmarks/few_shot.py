@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     splits["test"] = at_most(splits["test"], arguments.test_rows)
     methods = [*(arguments.methods or recipe.few_shot), *(["setfit"] if arguments.setfit else [])]
     record = json.loads(arguments.output.read_text(encoding="utf-8")) if arguments.output.is_file() else {}
-    name = f"{recipe.dataset}, {Path(recipe.base_model).name}"
+    name = f"{recipe.dataset}-{Path(recipe.base_model).name}"
     own = record.setdefault(name, {"setfit_steps": arguments.setfit_steps, "shots": {}})
     own |= {"rows": {part: len(rows) for part, rows in splits.items()}, "machine": machine(1)}
     for shots in arguments.shots:
