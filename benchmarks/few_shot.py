@@ -10,7 +10,6 @@ What is in the file already is not measured again.
 
 import argparse
 import json
-import statistics
 import subprocess
 import tempfile
 import time
@@ -88,20 +87,13 @@ def setfit(python: Path, steps: int, recipe: Recipe, seed: int, splits: DatasetD
     return {**{name: figures[name] for name in FIGURES if name in figures}, **found}
 
 
-def over_draws(runs: Sequence[dict[str, float]]) -> dict[str, Any]:
-    """Mean and standard deviation over the draws."""
-    return {
-        name: {
-            "mean": statistics.mean(run[name] for run in runs),
-            "std": statistics.stdev(run[name] for run in runs) if len(runs) > 1 else None,
-        }
-        for name in runs[0]
-        if name in FIGURES
-    }
+def over_draws(runs: Sequence[dict[str, float]]) -> dict[str, list[float]]:
+    """Figure -> its values in the draws."""
+    return {name: [run[name] for run in runs] for name in runs[0] if name in FIGURES}
 
 
 def summed_up(draws: dict[str, dict[str, dict[str, Any]]]) -> dict[str, Any]:
-    """Method -> its figures over the draws that have all of them; "chosen" is the method that was best on dev in each draw."""
+    """Method -> its figures over the draws; "chosen" is the method that was best on dev in each draw, with the seconds of all."""
     methods = list(dict.fromkeys(method for runs in draws.values() for method in runs))
     found = {method: over_draws([runs[method] for runs in draws.values() if method in runs]) for method in methods}
     own = [{name: run for name, run in runs.items() if "dev" in run} for runs in draws.values()]
@@ -148,8 +140,9 @@ def main(argv: Sequence[str] | None = None) -> None:
                 else:
                     runs[method] = ours(recipe, method, int(seed), drawn)
                 print(shots, int(seed), method, runs[method], flush=True)
-                place["summary"] = summed_up(place["draws"])
                 write_json(arguments.output, record)
+        place["summary"] = summed_up(place["draws"])
+        write_json(arguments.output, record)
 
 
 if __name__ == "__main__":
