@@ -7,7 +7,6 @@ hf-emotion, and prints one line of JSON: probabilities of the test rows, process
 """
 
 import json
-import resource
 import sys
 import time
 from pathlib import Path
@@ -32,7 +31,8 @@ arguments = setfit.TrainingArguments(
 start = time.process_time()
 setfit.Trainer(model=model, args=arguments, train_dataset=Dataset.from_dict(task["train"])).train()
 seconds = time.process_time() - start
-memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+status = Path("/proc/self/status").read_text().splitlines()
+memory = int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
 probabilities = model.predict_proba(task["test"]["text"], show_progress_bar=False).tolist()
 versions = {"setfit": setfit.__version__, "torch": torch.__version__}
 print(json.dumps({"probabilities": probabilities, "seconds": seconds, "memory": memory, "versions": versions}))
