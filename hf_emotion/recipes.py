@@ -49,6 +49,11 @@ class Recipe:
         early_stopping_patience: evaluations without improvement on dev before training stops; None: never.
         seeds: one run for each.
         train_fraction: share of the training rows to use, drawn at a fixed seed.
+        shots: emotions of texts: number of training rows of each label, and of development rows, drawn at the run's seed; a label with
+            fewer rows gives all it has. Rows with several labels count for each. None: all rows.
+        few_shot: emotions of texts: methods for few rows, of which the development part chooses one: "linear" (frozen encoder),
+            "contrastive" (the encoder learns which rows share labels), "label-vectors" (frozen encoder), "fine-tuning". Empty: an
+            ordinary training.
         max_eval_rows: maximum number of rows (dialogues, pairs) to measure of the development part, and of the test part; drawn
             at a fixed seed; None: all.
         inverse_frequency_sampling: draw training rows with replacement, each with a probability inverse to the number of
@@ -91,6 +96,8 @@ class Recipe:
     early_stopping_patience: int | None = None
     seeds: list[int] = dataclasses.field(default_factory=lambda: [42])
     train_fraction: float | int = 1.0
+    shots: int | None = None
+    few_shot: list[str] = dataclasses.field(default_factory=list)
     max_eval_rows: int | None = None
     inverse_frequency_sampling: bool = False
     class_weights: str | dict[str, float | int] | None = None
@@ -133,6 +140,8 @@ class Recipe:
             raise ValueError(f"`seeds` must be different whole numbers, at least one; got {self.seeds}.")
         if not 0 < self.train_fraction <= 1:
             raise ValueError(f"`train_fraction` must lie in (0, 1], got {self.train_fraction}.")
+        if self.shots is not None and self.shots < 1:
+            raise ValueError(f"`shots` must be at least 1, or null for all rows, got {self.shots}.")
         if self.max_eval_rows is not None and self.max_eval_rows < 1:
             raise ValueError(f"`max_eval_rows` must be at least 1, or null for all rows, got {self.max_eval_rows}.")
         if not 0 <= self.threshold <= 1:

@@ -23,6 +23,12 @@ def train(
     data_dir: DataDir = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds, counted from the recipe's first.")] = None,
     train_fraction: TrainFraction = None,
+    shots: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Emotions of texts: number of training rows, and of dev rows, per label; default: all."
+        ),
+    ] = None,
     max_eval_rows: Annotated[
         int | None,
         typer.Option(min=1, help="Maximum number of rows of the dev part, and of the test part; default: all."),
@@ -46,6 +52,8 @@ def train(
         overrides.append(f"base_model={json.dumps(base_model)}")
     if train_fraction is not None:
         overrides.append(f"train_fraction={train_fraction:.10f}")  # YAML takes 1e-05 for a string
+    if shots is not None:
+        overrides.append(f"shots={shots}")
     if max_eval_rows is not None:
         overrides.append(f"max_eval_rows={max_eval_rows}")
     checked = load_recipe(recipe, overrides)

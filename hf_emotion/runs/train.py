@@ -31,7 +31,7 @@ from ..tasks.cards import best_run, measured_split
 from ..tasks.corpus_metrics import agreement_of
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
-from ..tasks.rows import class_counts, duplicates_between_splits
+from ..tasks.rows import class_counts, duplicates_between_splits, few_of
 from ..training.check_data import check_data, task_of_training
 from ..training.recipe_checks import check_parts
 from ..training.seeds import train_seed
@@ -132,32 +132,56 @@ def _train(
     for part in splits.keys() - {"train"}:
         splits[part] = at_most(splits[part], recipe.max_eval_rows)
     if main_process:  # each warning is given once
-        check_data(task, splits)
+        check_data(task, _few_splits(recipe, splits, recipe.seeds[0]))
     folders = {seed: output if len(recipe.seeds) == 1 else output / f"seed-{seed}" for seed in recipe.seeds}
     runs = []
     for number, (seed, folder) in enumerate(folders.items(), 1):
         if main_process and len(folders) > 1:
             logger.warning("seed %d, %d of %d", seed, number, len(folders))
-        finished = folder / "metrics.json"
+        finished, own = folder / "metrics.json", _few_splits(recipe, splits, seed)
         if resume and finished.is_file():
             logger.warning("seed %d is finished already", seed)
             earlier = json.loads(finished.read_text(encoding="utf-8"))["runs"][0]
-            check_same_data(earlier.get("data"), fingerprint(splits), finished)
+            check_same_data(earlier.get("data"), fingerprint(own), finished)
             runs.append(earlier)
             continue
-        run, held_out = train_seed(task, recipe, seed, folder, splits, resume, recipe_file, main_process)
+        run, held_out = train_seed(task, recipe, seed, folder, own, resume, recipe_file, main_process)
         runs.append(run)
         if held_out is not None:
             _write_classification_report(recipe, seed, folder, held_out)
         if main_process and len(recipe.seeds) > 1:
-            write_json(finished, _report(recipe, splits, runs[-1:]))
+            write_json(finished, _report(recipe, own, runs[-1:]))
             # with one model for each context, each model writes its own
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    splits = _few_splits(recipe, splits, best_run(runs)["seed"])
     report = _report(recipe, splits, runs)
     if main_process:
         _finish(recipe, output, folders, report, splits)
         remove_leftovers(output)  # only when all is written: --resume needs the checkpoints
     return report
+
+
+def _few_splits(recipe: Recipe, splits: DatasetDict, seed: int) -> DatasetDict:
+    """
+    With `shots` the rows of training and development part that are drawn at a seed. The development part is drawn like the other:
+    who has few rows has few for choices, too.
+
+    Raises:
+        ValueError: a label has no training row.
+    """
+    if recipe.shots is None:
+        return splits
+    counts = class_counts(splits["train"])
+    missing = [name for name, count in counts.items() if not count]
+    if missing:
+        raise ValueError(
+            f"`shots` {recipe.shots}: no training row has the labels {missing}: add rows of them, or leave them out of `labels`."
+        )
+    fewer = [name for name, count in counts.items() if count < recipe.shots]
+    if fewer and seed == recipe.seeds[0]:
+        logger.warning("`shots` %d: all rows of the labels %s are taken, which have fewer", recipe.shots, fewer)
+    drawn = {part: few_of(splits[part], recipe.shots, seed) for part in ("train", "validation")}
+    return DatasetDict({**splits, **drawn})
 
 
 def _check_output(output: Path, recipe_file: Path, recipe: Recipe, resume: bool) -> None:
@@ -202,6 +226,7 @@ def _report(recipe: Recipe, splits: DatasetDict, runs: list[dict]) -> dict[str, 
         "dataset": recipe.dataset,
         "dataset_options": recipe.dataset_options,
         "train_fraction": recipe.train_fraction,
+        "shots": recipe.shots,
         "max_eval_rows": recipe.max_eval_rows,
         "rows": {split: len(dataset) for split, dataset in splits.items()},
         "duplicates": duplicates_between_splits(splits),

@@ -143,6 +143,8 @@ def training(
     """
     rows = ", ".join(f"{split} {rows:,}" for split, rows in report["rows"].items())
     share = f" (a share of {recipe.train_fraction} of the training part)" if recipe.train_fraction < 1 else ""
+    if recipe.shots is not None:
+        share += f" (at least {recipe.shots} of each label for training and for development, drawn for each seed)"
     if recipe.max_eval_rows is not None:
         share += f" (at most {recipe.max_eval_rows:,} of the development and of the test part, drawn at a fixed seed)"
     duplicates = ", ".join(f"{name}: {count}" for name, count in report["duplicates"].items() if count) or "none"

@@ -96,7 +96,9 @@ def classifier_card(
             data=f"Corpus: {recipe.dataset} ({terms_of(recipe, corpus)}), options {recipe.dataset_options or 'none'}, {rows}",
             repeated="Texts",
             start=f"Encoder: {base_names(recipe)[1]}",
-            chosen="the epoch that was best",
+            chosen=f"the method for few rows ({best['few_shot']['chosen']} of {', '.join(best['few_shot']['tried'])}) that was best"
+            if "few_shot" in best
+            else "the epoch that was best",
             cut=f"Texts are cut to {recipe.max_length} tokens{each}",
         ),
         "Labels": [", ".join(map(plain, report["class_counts"])), *contexts],

@@ -48,6 +48,22 @@ def class_counts(rows: Dataset) -> dict[str, int]:
     return dict(zip(names, counts.tolist(), strict=True))
 
 
+def few_of(rows: Dataset, shots: int, seed: int) -> Dataset:
+    """
+    At least `shots` rows of each label, or all it has, drawn at the seed, in their order. The rarest label comes first, and a row with
+    several labels counts for each; rows without a label count as one more label.
+    """
+    gold = label_matrix(rows)
+    found = gold > 0 if gold.ndim == 2 else gold[:, None] == np.arange(len(label_names(rows)))  # (N, C)
+    found = np.column_stack([found, ~found.any(axis=1)])
+    order = np.random.default_rng(seed).permutation(len(rows))
+    taken = np.zeros(len(rows), bool)
+    for label in np.argsort(found.sum(axis=0), kind="stable"):
+        missing = max(0, shots - int(found[taken, label].sum()))
+        taken[order[found[order, label] & ~taken[order]][:missing]] = True
+    return rows.select(np.flatnonzero(taken))
+
+
 def duplicates_between_splits(splits: DatasetDict) -> dict[str, int]:
     """
     For each pair of splits the number of distinct texts (whole dialogues, pairs of context and reply) in both ("train &

@@ -104,3 +104,21 @@ def fit(
         "best_step": trainer.state.best_global_step,
         "history": [entry for entry in trainer.state.log_history if "loss" in entry or "eval_loss" in entry],
     }
+
+
+def measured(trainer: Trainer, recipe: Recipe, seed: int, recipe_file: Path, data: str) -> dict[str, Any]:
+    """The facts, as `fit` returns them, of a model that is trained already; the Trainer only measures it on dev."""
+    if trainer.is_world_process_zero():
+        write_text(recipe_file, recipe.to_yaml())
+    metric = trainer.args.metric_for_best_model or "loss"
+    return {
+        "seed": seed,
+        "train_minutes": 0.0,
+        "resumed": False,
+        "data": data,
+        "epochs": 0,
+        "best_dev_metric": trainer.evaluate()[f"eval_{metric.removeprefix('eval_')}"],
+        "selected_by": metric,
+        "best_step": None,
+        "history": [],
+    }

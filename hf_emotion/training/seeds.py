@@ -6,6 +6,7 @@ import difflib
 import json
 import logging
 import shutil
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from datasets import ClassLabel, DatasetDict
 from torch.utils.data import SequentialSampler, WeightedRandomSampler
-from transformers import CONFIG_MAPPING, EarlyStoppingCallback, Trainer, TrainingArguments, set_seed
+from transformers import CONFIG_MAPPING, EarlyStoppingCallback, TrainingArguments, set_seed
 
 from ..data.splits import fingerprint, label_names
 from ..data.votes import COLUMN as VOTES
@@ -22,11 +23,12 @@ from ..io.files import filling, write_json
 from ..recipes import Recipe
 from ..runtime.loading import auto_class_of
 from ..tasks.base import HeldOut, LabelPredictor, Part, Prepared, Task
+from ..tasks.cards import best_run
 from ..tasks.checkpoints import load_any
 from ..tasks.held_out import held_out
 from .adapters import FOLDER as ADAPTER
 from .adapters import save_adapter, with_adapter
-from .fit import fit, training_arguments
+from .fit import fit, measured, training_arguments
 from .losses import loss_of, weights_of
 from .order import ExactTrainer
 from .progress import say_less
@@ -87,7 +89,8 @@ def train_seed(
     parts = task.parts(recipe, splits)
     if parts is not None:
         return _train_parts(task, recipe, seed, folder, splits, resume, recipe_file, main_process, parts)
-    trainer, prepared, run = fit_model(task, recipe, seed, folder / "checkpoints", splits, resume, recipe_file)
+    fitted = _fit_best if recipe.few_shot else fit_model
+    trainer, prepared, run = fitted(task, recipe, seed, folder / "checkpoints", splits, resume, recipe_file)
     if recipe.adapter and main_process:
         save_adapter(trainer.model, folder / ADAPTER, recipe.base_model)
     return run, task.finish(recipe, run, trainer, prepared, splits, folder if main_process else None)
@@ -102,12 +105,16 @@ def fit_model(
     resume: bool,
     recipe_file: Path,
     fields: dict[str, Any] | None = None,
-) -> tuple[Trainer, Prepared, dict[str, Any]]:
+    method: str | None = None,
+) -> tuple[ExactTrainer, Prepared, dict[str, Any]]:
     """
-    Train one model. Returns its trainer (with the weights that were best on dev), what was prepared, and its entry in
-    `runs`.
+    Train one model, by one of the recipe's methods for few rows if it has some. Returns its trainer (with the weights that were
+    best on dev), what was prepared, and its entry in `runs`.
     """
     set_seed(seed)
+    whole, start = recipe, time.perf_counter()
+    if method is not None:
+        recipe = dataclasses.replace(recipe, few_shot=[method])
     one_label = task.selects_labels and isinstance(splits["train"].features.get("labels"), ClassLabel)
     if recipe.inverse_frequency_sampling and not one_label:
         raise ValueError(
@@ -151,7 +158,13 @@ def fit_model(
     )
     trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
     say_less(trainer, checkpoints.parent)
-    run = fit(trainer, recipe, seed, checkpoints, resume, recipe_file, fingerprint(splits))
+    data, before = fingerprint(splits), (time.perf_counter() - start) / 60
+    if any(parameter.requires_grad for parameter in model.parameters()):
+        run = fit(trainer, whole, seed, checkpoints, resume, recipe_file, data)
+    else:
+        run = measured(trainer, whole, seed, recipe_file, data)
+    if method is not None:
+        run["train_minutes"] += before
     names = label_names(splits["train"]) if weights else ()
     return trainer, prepared, run | {field: dict(zip(names, own, strict=True)) for field, own in weights.items()}
 
@@ -159,6 +172,23 @@ def fit_model(
 def _weighs_itself(recipe: Recipe) -> bool:
     """Whether the loss of the model has weights of labels."""
     return recipe.model_type is not None and "class_weights" in CONFIG_MAPPING[recipe.model_type].__dataclass_fields__
+
+
+def _fit_best(
+    task: Task, recipe: Recipe, seed: int, checkpoints: Path, splits: DatasetDict, resume: bool, recipe_file: Path
+) -> tuple[ExactTrainer, Prepared, dict[str, Any]]:
+    """Train one model by each of the recipe's methods for few rows; returns what `fit_model` returns of the one best on dev."""
+    best, tried = None, {}
+    for method in recipe.few_shot:
+        fitted = fit_model(task, recipe, seed, checkpoints / method, splits, resume, recipe_file, method=method)
+        run = fitted[2]
+        tried[method] = {name: run[name] for name in ("best_dev_metric", "train_minutes")}
+        logger.warning("%s: %s on dev %.3f", method, run["selected_by"], run["best_dev_metric"])
+        if best is None or best_run([best[2], run]) is run:
+            best = *fitted[:2], run | {"few_shot": {"chosen": method, "tried": tried}}
+    assert best is not None
+    best[2]["train_minutes"] = sum(entry["train_minutes"] for entry in tried.values())
+    return best
 
 
 def _check_metric(recipe: Recipe, prepared: Prepared) -> None:

@@ -16,6 +16,8 @@ TASK = Task(
         {
             "label_texts",
             "max_windows",
+            "shots",
+            "few_shot",
             "class_weights",
             "positive_weights",
             "soft_labels",
@@ -35,6 +37,7 @@ TASK = Task(
     as_texts=later(__name__, "rows.as_texts"),
     check_recipe=later(__name__, "building.check_recipe"),
     over_base_model=later(__name__, "building.over_base_model"),
+    arguments=later(__name__, "few_shot.arguments"),
     prepare=later(__name__, "building.prepare"),
     finish=later(__name__, "building.finish"),
     card=later(__name__, "card.card"),

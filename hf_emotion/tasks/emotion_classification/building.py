@@ -18,6 +18,7 @@ from ...runtime.windows import windowing
 from ..base import HeldOut, Prepared
 from ..held_out import finish_classifier
 from ..sequence_classification import prepare_classifier
+from .few_shot import begin, check_few_shot, for_method
 from .predictor import Predictor
 
 
@@ -38,6 +39,7 @@ def check_recipe(recipe: Recipe) -> None:
             f"`max_windows` {recipe.max_windows}: a training joins windows by label attention, and `model_type` is "
             f"{recipe.model_type!r}, which has none: leave it out; the trained model reads whole texts all the same."
         )
+    check_few_shot(recipe, LABEL_AWARE)
 
 
 def over_base_model(recipe: Recipe) -> Recipe:
@@ -67,7 +69,10 @@ def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Pr
     if recipe.model_config.get("tfidf_gating", "none") != "none":
         gate = fit_tfidf_gate(splits["train"]["text"])
     windows = None if recipe.max_windows is None else windowing(recipe.max_length, max_windows=recipe.max_windows)
-    return prepare_classifier(recipe, splits, first, gate=gate, windows=windows)
+    prepared = prepare_classifier(for_method(recipe), splits, first, gate=gate, windows=windows)
+    for method in recipe.few_shot:  # a training has one
+        begin(method, prepared, recipe.training_arguments.get("use_cpu", False))
+    return prepared
 
 
 def finish(

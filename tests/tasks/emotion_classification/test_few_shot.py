@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Few examples: the draw, the methods, the choice among them, and what is refused."""
+
+import contextlib
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from datasets import ClassLabel, Dataset, Features, List, Value
+from safetensors.torch import load_file
+from sklearn.linear_model import LogisticRegression
+from toolkit_helpers import FEELINGS, invoke, one_thread, recipe_for, report_of, write_csv, write_meld
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, set_seed
+
+from hf_emotion import Predictor, load_dataset_for, train
+from hf_emotion.recipes import make_recipe
+from hf_emotion.tasks.emotion_classification import few_shot
+from hf_emotion.tasks.emotion_classification.building import prepare
+from hf_emotion.tasks.rows import class_counts, few_of, label_matrix
+from hf_emotion.training.recipe_checks import check_parts
+
+
+pytest_plugins = ["toolkit_fixtures"]
+METHODS = list(few_shot.METHODS)
+
+
+@pytest.fixture(autouse=True)
+def single_thread(no_plots):
+    with one_thread():
+        yield
+
+
+def few_recipe(base, methods=METHODS, arguments=None, **changes):
+    values = {"dataset": "files", "model_type": "label-aware", "model_config": {}, "train_fraction": 1.0, "shots": 4}
+    return recipe_for(base, arguments, few_shot=methods, **values | changes)
+
+
+def rows_of(labels, several):
+    feature = ClassLabel(names=list("abc"))
+    features = Features({"text": Value("string"), "labels": List(feature) if several else feature})
+    return Dataset.from_dict({"text": [f"t{i}" for i in range(len(labels))], "labels": labels}, features=features)
+
+
+def test_the_draw():
+    single = rows_of([0] * 20 + [1] * 9 + [2] * 3, several=False)
+    drawn = few_of(single, 4, seed=1)
+    assert class_counts(drawn) == {"a": 4, "b": 4, "c": 3}
+    assert drawn["text"][:] == few_of(single, 4, seed=1)["text"][:] != few_of(single, 4, seed=2)["text"][:]
+    # "c" always comes with "a": its rows are enough for both; rows without a label count as a label of their own.
+    several = rows_of([[0]] * 30 + [[1]] * 8 + [[0, 2]] * 5 + [[]] * 10, several=True)
+    gold = label_matrix(few_of(several, 4, seed=0))
+    assert gold.sum(axis=0).tolist() == [4, 4, 4] and (gold.sum(axis=1) == 0).sum() == 4
+    assert len(few_of(several, 1000, seed=0)) == len(several)
+
+
+@pytest.fixture(scope="module")
+def few_run(tmp_path_factory, base_bert, single_label):
+    """All methods, two draws."""
+    output = tmp_path_factory.mktemp("few") / "run"
+    with one_thread():
+        train(few_recipe(base_bert, seeds=[3, 4]), output, data_dir=single_label)
+    return output
+
+
+def test_dev_chooses_and_the_run_is_an_ordinary_one(few_run, single_label):
+    report = report_of(few_run)
+    assert report["class_counts"] == dict.fromkeys(FEELINGS, 4) and report["shots"] == 4
+    first, second = report["runs"]
+    assert first["data"] != second["data"]
+    for run in report["runs"]:
+        tried = {name: entry["best_dev_metric"] for name, entry in run["few_shot"]["tried"].items()}
+        assert list(tried) == METHODS and run["best_dev_metric"] == max(tried.values())
+        assert tried[run["few_shot"]["chosen"]] == max(tried.values())
+    assert not (few_run / "seed-3" / "checkpoints").exists()
+    rows = load_dataset_for("files", single_label)["test"]
+    predictor = Predictor(few_run)
+    accuracy = np.mean(predictor.of_rows(rows).argmax(axis=1) == label_matrix(rows))
+    best = max(report["runs"], key=lambda run: run["best_dev_metric"])
+    assert accuracy == pytest.approx(best["test"]["argmax"]["accuracy"])
+    card = (few_run / "README.md").read_text(encoding="utf-8")
+    assert "at least 4 of each label" in card and f"({best['few_shot']['chosen']} of {', '.join(METHODS)})" in card
+
+
+def test_resume_trains_what_is_missing(few_run, base_bert, single_label, tmp_path, monkeypatch):
+    recipe = few_recipe(base_bert, seeds=[3, 4])
+    begin, count = few_shot.begin, []
+
+    def stop(*arguments):
+        count.append(arguments[0])
+        if len(count) > 5:
+            raise KeyboardInterrupt
+        begin(*arguments)
+
+    monkeypatch.setattr("hf_emotion.tasks.emotion_classification.building.begin", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path / "run", data_dir=single_label)
+    monkeypatch.setattr("hf_emotion.tasks.emotion_classification.building.begin", begin)
+    train(recipe, tmp_path / "run", data_dir=single_label, resume=True)
+    whole, resumed = (load_file(run / "model.safetensors") for run in (few_run, tmp_path / "run"))
+    assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
+
+
+def test_linear_is_the_regression_over_mean_states(base_bert, single_label, tmp_path):
+    train(few_recipe(base_bert, ["linear"]), tmp_path / "run", data_dir=single_label)
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run").eval()
+    base = load_file(base_bert / "model.safetensors")
+    own = model.model.encoder.state_dict()
+    assert all(
+        torch.equal(own[name.removeprefix("bert.")], value) for name, value in base.items() if "pooler" not in name
+    )
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "run")
+
+    def mean_states(texts):
+        rows = tokenizer(list(texts), return_tensors="pt", padding=True, truncation=True)
+        states, mask = model.model.encoder(**rows).last_hidden_state, rows["attention_mask"][..., None]
+        return ((states * mask).sum(1) / mask.sum(1)).detach().double().numpy()
+
+    splits = load_dataset_for("files", single_label)
+    few = few_of(splits["train"], 4, seed=42)
+    vectors = mean_states(few["text"])
+    scale = np.linalg.norm(vectors, axis=1).mean()
+    regression = LogisticRegression(C=few_shot.INVERSE_PENALTY, max_iter=1000).fit(vectors / scale, few["labels"])
+    predictor = Predictor(tmp_path / "run")
+    texts = splits["test"]["text"]
+    expected = regression.predict_proba(mean_states(texts) / scale)
+    np.testing.assert_allclose(predictor.of_rows(splits["test"]), expected, atol=1e-3)
+
+
+def test_contrastive_training_parts_the_labels(base_bert, single_label, monkeypatch):
+    monkeypatch.setattr(few_shot, "CONTRASTIVE_RATE", 1e-3)  # a tiny encoder learns slowly
+    recipe = few_recipe(base_bert, [])
+    splits = load_dataset_for("files", single_label)
+    splits["train"] = few_of(splits["train"], 4, seed=0)
+    gaps, labels = [], np.asarray(splits["train"]["labels"])
+    same = labels[:, None] == labels
+    for steps in (0, 20):
+        set_seed(0)
+        prepared = prepare(recipe, splits, None, lambda desc: contextlib.nullcontext())
+        if steps:
+            few_shot._contrast(prepared)
+        prepared.model.eval()
+        with torch.no_grad():
+            vectors = few_shot._sentences(prepared, prepared.train, list(range(len(labels))))
+        vectors = torch.nn.functional.normalize(vectors, dim=-1)
+        cosines = (vectors @ vectors.T).numpy()
+        gaps.append(cosines[same & ~np.eye(len(labels), dtype=bool)].mean() - cosines[~same].mean())
+    assert gaps[1] > gaps[0] + 0.1
+
+
+def test_several_labels_and_a_share_of_the_rows(base_bert, feelings, tmp_path):
+    recipe = few_recipe(
+        base_bert, ["contrastive"], train_fraction=0.8, shots=3, dataset_options={"label_separator": "|"}
+    )
+    report = train(recipe, tmp_path / "run", data_dir=feelings)
+    assert report["rows"]["train"] < 20 and min(report["class_counts"].values()) >= 3
+    assert set(report["runs"][0]["thresholds"]) == set(FEELINGS)
+    assert "probability" in invoke("predict", tmp_path / "run", "so happy")
+
+
+def test_two_labels(base_bert, tmp_path):
+    rows = [
+        [f"{text} {word}", label]
+        for text, label in (("happy sun", "joy"), ("sad rain", "anger"))
+        for word in "abcdefghij"
+    ]
+    for part in ("train", "dev", "test"):
+        write_csv(tmp_path / "data" / f"{part}.csv", ["text", "label"], rows)
+    report = train(few_recipe(base_bert, ["linear"]), tmp_path / "run", data_dir=tmp_path / "data")
+    assert report["summary"]["test"]["argmax"]["accuracy"]["mean"] == 1
+
+
+def test_all_rows_where_a_label_has_fewer(base_bert, single_label, tmp_path, caplog):
+    report = train(few_recipe(base_bert, ["linear"], shots=1000), tmp_path / "run", data_dir=single_label)
+    assert report["rows"]["train"] + report["rows"]["validation"] == 48 and "`shots` 1000" in caplog.text
+
+
+def test_a_label_without_rows_is_named(base_bert, tmp_path):
+    rows = [["so happy", "joy"], ["so sad", "anger"]] * 5
+    for part, more in (("train", []), ("dev", [["rain", "fear"]]), ("test", [])):
+        write_csv(tmp_path / "data" / f"{part}.csv", ["text", "label"], rows + more)
+    recipe = few_recipe(base_bert, ["linear"], dataset_options={"labels": ["joy", "anger", "fear"]})
+    with pytest.raises(ValueError, match=r"\['fear'\]"):
+        train(recipe, tmp_path / "run", data_dir=tmp_path / "data")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "changes,words",
+    [
+        ({"shots": 0}, "`shots` must be at least 1"),
+        ({"few_shot": ["setfit"]}, "few_shot"),
+        ({"few_shot": ["linear", "linear"]}, "few_shot"),
+        ({"model_type": None}, "few_shot"),
+        ({"adapter": {"r": 2}}, "adapter"),
+        ({"max_windows": 2}, "max_windows"),
+        ({"model_config": {"head_hidden_size": 8}}, "head_hidden_size"),
+        ({"model_config": {"label_attention": "leam"}}, "label_attention"),
+    ],
+)
+def test_what_does_not_fit_is_refused(changes, words):
+    values = {"name": "few", "dataset": "files", "model_type": "label-aware", "few_shot": ["linear"], **changes}
+    with pytest.raises(ValueError, match=words):
+        check_parts(make_recipe(values))
+
+
+def test_only_for_texts(base_bert, tmp_path):
+    write_meld(tmp_path)
+    recipe = make_recipe(
+        {"name": "d", "dataset": "meld", "model_type": "dialogue-bilstm", "base_model": str(base_bert)}
+    )
+    for field, value in (("shots", 4), ("few_shot", ["linear"])):
+        with pytest.raises(ValueError, match=f"`{field}` does not fit"):
+            train(dataclasses.replace(recipe, **{field: value}), tmp_path / "run", data_dir=tmp_path)
