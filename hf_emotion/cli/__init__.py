@@ -12,6 +12,7 @@ from .. import __version__
 # The modules, not their functions: `hf_emotion.cli.train` stays the module.
 from . import (
     analyze,
+    check_labels,
     compare,
     convert,
     demo,
@@ -75,6 +76,7 @@ for command in (  # in the order of `--help`
     faithfulness.faithfulness,
     compare.compare,
     analyze.analyze,
+    check_labels.check_labels,
     push.push,
     release.release,
     convert.convert,
