@@ -55,6 +55,7 @@ _HOMES = {
     "fold": ".tasks.emotional_response.folding",
     "load_dataset_for": ".tasks.loading",
     "load_recipe": ".training.recipe_checks",
+    "sweep": ".runs.sweep",
     "train": ".runs.train",
 }
 _MODULES = ("convert", "metrics")
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
         TargetedSentimentPipeline,
     )
     from .recipes import Recipe  # noqa: F401
+    from .runs.sweep import sweep  # noqa: F401
     from .runs.train import train  # noqa: F401
     from .serving.threads import BatchingPredictor  # noqa: F401
     from .study.faithfulness import faithfulness  # noqa: F401

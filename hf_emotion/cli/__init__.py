@@ -31,6 +31,7 @@ from . import (
     reproduce,
     serve,
     study,
+    sweep,
     train,
 )
 
@@ -65,6 +66,7 @@ def _common(debug: Debug = False, version: Version = False) -> None:
 for command in (  # in the order of `--help`
     recipes.recipes,
     train.train,
+    sweep.sweep,
     reproduce.reproduce,
     evaluate.evaluate,
     predict.predict,
