@@ -49,11 +49,13 @@ _HOMES = {
     "RobertaWithESAForSequenceClassification": ".modeling",
     "TargetedPredictor": ".tasks.targeted_sentiment.predictor",
     "TargetedSentimentPipeline": ".modeling",
+    "check_labels": ".study.label_errors",
     "explain": ".inference.explain",
     "faithfulness": ".study.faithfulness",
     "fold": ".tasks.emotional_response.folding",
     "load_dataset_for": ".tasks.loading",
     "load_recipe": ".training.recipe_checks",
+    "sweep": ".runs.sweep",
     "train": ".runs.train",
 }
 _MODULES = ("convert", "metrics")
@@ -99,9 +101,11 @@ if TYPE_CHECKING:
         TargetedSentimentPipeline,
     )
     from .recipes import Recipe  # noqa: F401
+    from .runs.sweep import sweep  # noqa: F401
     from .runs.train import train  # noqa: F401
     from .serving.threads import BatchingPredictor  # noqa: F401
     from .study.faithfulness import faithfulness  # noqa: F401
+    from .study.label_errors import check_labels  # noqa: F401
     from .tasks.dialogue_emotion.predictor import DialoguePredictor  # noqa: F401
     from .tasks.emotion_classification.predictor import Predictor  # noqa: F401
     from .tasks.emotional_response.folding import fold  # noqa: F401

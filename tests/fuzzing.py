@@ -654,7 +654,7 @@ def exported_point(root: Path) -> EntryPoint:
 def cli_point(root: Path) -> EntryPoint:
     """
     Any arguments of any command. What takes long or leaves the machine is replaced by an error of the plain kind: training, the
-    export, faithfulness, serving, the upload and its check.
+    export, faithfulness, the classifiers of check-labels, serving, the upload and its check.
     """
     for name, case in zip(
         ("model", "targeted", "dialogue", "replies"), (*CHECKPOINTS[:3:2], *CHECKPOINTS[4:]), strict=True
@@ -703,7 +703,12 @@ def cli_point(root: Path) -> EntryPoint:
         line, stdin = case
         stopped = mock.Mock(side_effect=ValueError("`stopped`: the fuzz test goes no further"))
         targets = ["runs.train.train", "publishing.export.export_onnx", "study.faithfulness.faithfulness"]
-        targets += ["serving.demo.serve", "publishing.hub._upload"]
+        targets += [
+            "runs.sweep.train",
+            "study.label_errors.out_of_fold",
+            "serving.demo.serve",
+            "publishing.hub._upload",
+        ]
         out, err = io.StringIO(), io.StringIO()
         with contextlib.ExitStack() as stack:
             for target in targets:

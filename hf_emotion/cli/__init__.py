@@ -12,6 +12,7 @@ from .. import __version__
 # The modules, not their functions: `hf_emotion.cli.train` stays the module.
 from . import (
     analyze,
+    check_labels,
     compare,
     convert,
     demo,
@@ -30,6 +31,7 @@ from . import (
     reproduce,
     serve,
     study,
+    sweep,
     train,
 )
 
@@ -64,6 +66,7 @@ def _common(debug: Debug = False, version: Version = False) -> None:
 for command in (  # in the order of `--help`
     recipes.recipes,
     train.train,
+    sweep.sweep,
     reproduce.reproduce,
     evaluate.evaluate,
     predict.predict,
@@ -75,6 +78,7 @@ for command in (  # in the order of `--help`
     faithfulness.faithfulness,
     compare.compare,
     analyze.analyze,
+    check_labels.check_labels,
     push.push,
     release.release,
     convert.convert,

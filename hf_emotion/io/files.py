@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes files so that none is ever half-written: under a temporary name in the same folder, then renamed."""
 
+import csv
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,19 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file, never half of it."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Write a CSV for spreadsheets; the byte order mark tells them that it is UTF-8, as emojis need."""
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)
+
+
+def as_text(cell: str) -> str:
+    """The cell, written so that no spreadsheet takes it for a formula."""
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -104,6 +104,43 @@ def per_label_figure(report: dict[str, Any], split: str):
     return figure
 
 
+def write_sweep(path: Path, result: Mapping[str, Any], fields: Sequence[tuple[str, bool]]) -> None:
+    """
+    Draw the trials of a sweep: their scores one after the other, and over each field. Without matplotlib, say so and go on.
+
+    Args:
+        path: the PNG.
+        result: what `sweep` returns.
+        fields: each key, and whether its axis is logarithmic.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        logger.warning("no plot: matplotlib is not installed (pip install 'hf-emotion[plots]')")
+        return
+    figure = _figure(3.2 * (1 + len(fields)), 3.4, result["name"])
+    panels = figure.subplots(1, 1 + len(fields), sharey=True, squeeze=False)[0]
+    trials = [trial for trial in result["trials"] if trial["dev"] is not None]
+    kinds = {"complete": ("o", BLUE), "pruned": ("x", GREY)}
+    for axes, (key, log) in zip(panels, [("trial", False), *fields], strict=True):
+        values = [trial["number"] if key == "trial" else trial["values"][key] for trial in trials]
+        numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        names = sorted({str(value) for value in values})
+        places = values if numbers else [names.index(str(value)) for value in values]
+        for state, (marker, colour) in kinds.items():
+            own = [i for i, trial in enumerate(trials) if trial["state"] == state]
+            axes.plot([places[i] for i in own], [trials[i]["dev"] for i in own], marker, color=colour, label=state)
+        best = [i for i, trial in enumerate(trials) if trial["number"] == result["best"]]
+        axes.plot([places[i] for i in best], [trials[i]["dev"] for i in best], "*", color=ORANGE, ms=14, label="best")
+        axes.set_xlabel(drawn(key))
+        if log:
+            axes.set_xscale("log")
+        if not numbers:
+            axes.set_xticks(range(len(names)), [drawn(name) for name in names])
+    panels[0].set_ylabel(f"dev {_shown(result['metric'])}")
+    panels[0].legend(fontsize=8)
+    with replacing(path) as temporary:
+        save_figure(figure, temporary)
+
+
 def to_svg(figure) -> str:
     """The SVG text of a figure; equal figures give equal texts."""
     import matplotlib

@@ -123,6 +123,12 @@ def write_pair(path: Path, result: Mapping[str, Any]) -> None:
     _write(path, "pair.html", title=f"{result['second']} against {result['first']}", result=result)
 
 
+def write_label_errors(path: Path, result: Mapping[str, Any], most: int) -> None:
+    """Write the rows whose labels are probably wrong, at most the `most` most suspicious ones."""
+    title = f"{result['dataset']} {result['split']}: labels to check"
+    _write(path, "label_errors.html", title=title, result=result, rows=result["found"][:most])
+
+
 def _write(path: Path, template: str, **values: Any) -> None:
     write_text(path, _environment.get_template(template).render(**values))
 

@@ -47,6 +47,7 @@ def train(
     data_dir: str | Path | None = None,
     resume: bool = False,
     splits: DatasetDict | None = None,
+    test: bool = True,
 ) -> dict[str, Any]:
     """
     Train every seed of a recipe, evaluate, and write the run folder.
@@ -62,6 +63,7 @@ def train(
         resume: continue an interrupted run in `output` from its last checkpoint; finished seeds are kept.
         splits: train, validation and, if there is one, test part, to use instead of the recipe's `dataset`; columns as
             `load_dataset_for` has them.
+        test: whether to measure the test part, too.
 
     Returns:
         the content of `metrics.json`.
@@ -80,7 +82,7 @@ def train(
         )
     output = Path("runs") / recipe.name if output is None else Path(output)
     with explained(output), _alone_in(output), said_once():
-        return _train(recipe, output, data_dir, resume, splits)
+        return _train(recipe, output, data_dir, resume, splits, test)
 
 
 @contextmanager
@@ -101,7 +103,7 @@ def _alone_in(output: Path) -> Iterator[None]:
 
 
 def _train(
-    recipe: Recipe, output: Path, data_dir: str | Path | None, resume: bool, splits: DatasetDict | None
+    recipe: Recipe, output: Path, data_dir: str | Path | None, resume: bool, splits: DatasetDict | None, test: bool
 ) -> dict[str, Any]:
     recipe = check_parts(recipe)
     main_process = int(os.environ.get("RANK", "0")) == 0
@@ -117,6 +119,8 @@ def _train(
         _check_output(output, recipe_file, recipe, resume)
     if splits is None:
         splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
+    if not test:
+        splits.pop("test", None)
     missing = [part for part in ("train", "validation") if part not in splits]
     if missing:
         raise ValueError(f"a training needs the part {missing[0]!r}; the corpus has {list(splits)}.")

@@ -123,6 +123,15 @@ def base_to_build_on(
         yield folder
 
 
+def read_encoder(name: str) -> PreTrainedModel:
+    """The encoder of a base model or of a trained classifier, as a model of transformers in float32, in evaluation."""
+    path = resolve_base_model(name)
+    config = read_config(path)
+    if any("Classification" in architecture for architecture in config.architectures or []):
+        return _encoder_of(path, config).eval()
+    return read_model(AutoModel, path, dtype=torch.float32).eval()
+
+
 def _encoder_of(path: str, base: PreTrainedConfig) -> PreTrainedModel:
     """The encoder of a classifier, as a stock model of transformers."""
     if getattr(base, "encoder_config", None) is not None:

@@ -19,7 +19,7 @@ from ..data.splits import check_split, label_names, share_of
 from ..io.progress import progress_bar
 from ..recipes import Recipe
 from ..runtime.base_models import load_base_tokenizer, resolve_base_model
-from ..runtime.batching import TOKENS_PER_BATCH, pad_rows, token_budget_batches
+from ..runtime.batching import CHUNK, TOKENS_PER_BATCH, pad_rows, token_budget_batches
 from ..runtime.loading import read_model
 from ..runtime.torch_models import to_tensors
 from ..tasks.corpus_metrics import at_thresholds, single_label
@@ -139,16 +139,19 @@ def _frozen(texts: dict[str, list[str]], recipe: Recipe) -> dict[str, np.ndarray
 
 
 @torch.inference_mode()
-def mean_vectors(texts: Sequence[str], tokenizer, model, max_length: int) -> np.ndarray:
-    """(N, d) float32: means over the tokens of an encoder's last hidden states, of length 1."""
-    options = {"truncation": True, "max_length": max_length, "return_attention_mask": False}
-    ids = tokenizer(list(texts), return_token_type_ids=False, **options)["input_ids"]
-    output = np.empty((len(ids), model.config.hidden_size), np.float32)
-    with progress_bar(True, len(ids), "texts") as bar:
-        for rows in token_budget_batches([len(row) for row in ids], TOKENS_PER_BATCH):
-            inputs = to_tensors(pad_rows(tokenizer, {"input_ids": [ids[row] for row in rows]}), model)
-            states = model(**inputs).last_hidden_state
-            mask = inputs["attention_mask"][..., None].to(states.dtype)
-            output[rows] = normalize((states * mask).sum(1) / mask.sum(1), dim=-1).numpy()
-            bar.update(len(rows))
+def mean_vectors(texts: Sequence[str], tokenizer, model, max_length: int, progress: bool = True) -> np.ndarray:
+    """(N, d) float32: means over the tokens of an encoder's last hidden states, of length 1; 4096 texts are tokenized at once."""
+    options = {"truncation": True, "max_length": max_length, "return_attention_mask": False, "verbose": False}
+    output = np.empty((len(texts), model.config.hidden_size), np.float32)
+    with progress_bar(progress, len(texts), "texts") as bar:
+        for start in range(0, len(texts), CHUNK):
+            chunk = list(texts[start : start + CHUNK])
+            ids = tokenizer(chunk, return_token_type_ids=False, **options)["input_ids"]
+            for rows in token_budget_batches([len(row) for row in ids], TOKENS_PER_BATCH):
+                inputs = to_tensors(pad_rows(tokenizer, {"input_ids": [ids[row] for row in rows]}), model)
+                states = model(**inputs).last_hidden_state
+                mask = inputs["attention_mask"][..., None].to(states.dtype)
+                means = normalize((states * mask).sum(1) / mask.sum(1), dim=-1)
+                output[start + np.array(rows)] = means.numpy()
+                bar.update(len(rows))
     return output

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..io.files import filling
+from ..io.files import as_text, filling, write_csv
 
 
 LOWEST, HIGHEST = 1, 7
@@ -146,12 +146,12 @@ def export_sheets(
     names = [f"rater-{number:0{max(2, len(str(raters)))}}" for number in range(1, raters + 1)]
     with filling(folder) as temporary:
         key = [(row[0], source, str(number + 1)) for row, (source, number) in zip(rows, responses, strict=True)]
-        _write_csv(temporary / KEY, KEY_COLUMNS, key)
+        write_csv(temporary / KEY, KEY_COLUMNS, key)
         (temporary / SHEETS).mkdir()
         for name in names:
             shuffle.shuffle(rows)
-            cells = [(number, *map(_as_text, shown), *([""] * len(ITEMS))) for number, *shown in rows]
-            _write_csv(temporary / SHEETS / f"{name}.csv", COLUMNS, cells)
+            cells = [(number, *map(as_text, shown), *([""] * len(ITEMS))) for number, *shown in rows]
+            write_csv(temporary / SHEETS / f"{name}.csv", COLUMNS, cells)
             (temporary / SHEETS / f"{name}.html").write_text(_form(name, rows), encoding="utf-8")
     return [folder / SHEETS / f"{name}.csv" for name in names]
 
@@ -340,17 +340,6 @@ def _read_csv(path: Path, columns: Sequence[str]) -> list[tuple[int, list[str]]]
         if len(row) != len(columns):
             raise ValueError(f"{path}, line {line}: a row must have {len(columns)} cells, got {len(row)}.")
     return rows[1:]
-
-
-def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    # The byte order mark tells spreadsheets that the file is UTF-8, as emojis need.
-    with path.open("w", encoding="utf-8-sig", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([columns, *rows])
-
-
-def _as_text(cell: str) -> str:
-    """The cell, written so that no spreadsheet takes it for a formula."""
-    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 _STYLE = """\

@@ -3,12 +3,15 @@
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate.utils import broadcast_object_list
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from ..io.files import write_text
 from ..metrics import LOWER_IS_BETTER
@@ -17,6 +20,19 @@ from .survive import Survival, check_same_data, last_whole_checkpoint, stopped_a
 
 
 logger = logging.getLogger(__name__)
+
+
+_watchers: ContextVar[tuple[TrainerCallback, ...]] = ContextVar("watchers", default=())
+
+
+@contextmanager
+def watched_by(callback: TrainerCallback) -> Iterator[None]:
+    """Give every training in this block one more callback."""
+    token = _watchers.set((*_watchers.get(), callback))
+    try:
+        yield
+    finally:
+        _watchers.reset(token)
 
 
 def training_arguments(
@@ -86,6 +102,8 @@ def fit(
     if state is None:
         survival = Survival(trainer, data)
         trainer.add_callback(survival)
+        for callback in _watchers.get():
+            trainer.add_callback(callback)
         with survival.listening():
             result = trainer.train(resume_from_checkpoint=None if last is None else str(last))
         minutes = result.metrics["train_runtime"] / 60

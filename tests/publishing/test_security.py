@@ -180,6 +180,7 @@ def test_the_commands_refuse_a_pickle(checkpoint, proof, tmp_path, argv):
         ["evaluate", checkpoint, "--dataset", "quickstart"],
         ["explain", checkpoint, "joy"],
         ["faithfulness", checkpoint, "--dataset", "quickstart"],
+        ["check-labels", checkpoint, "--dataset", "quickstart"],
         ["generate", checkpoint, "joy", "--all-emotions"],
         ["export", checkpoint],
         ["demo", checkpoint],

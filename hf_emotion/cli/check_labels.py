@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion check-labels`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import AsJson, DataDir, LoaderOption, Split, checked
+from .printing import print_json, print_table, quiet
+from .reading import read_options, refuse_existing
+
+
+def check_labels(
+    checkpoint: Annotated[
+        str,
+        typer.Argument(
+            help="Run folder, ready model, encoder (minilm) or Hub id; its encoder reads the texts.", callback=checked
+        ),
+    ],
+    dataset: Annotated[str, typer.Option(help="Corpus, as in `evaluate`.")],
+    split: Split = "train",
+    data_dir: DataDir = None,
+    folds: Annotated[
+        int, typer.Option(min=2, help="Number of parts; each is judged by a classifier of the others.")
+    ] = 5,
+    output: Annotated[Path, typer.Option("--output", "-o", help="New folder for the CSV and the page.")] = Path(
+        "label_errors"
+    ),
+    option: LoaderOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """
+    Find the rows whose labels are probably wrong (extra `cleanlab`), the most suspicious first. Each row is judged by classifiers
+    that were fitted without it.
+    """
+    refuse_existing(output)
+    quiet()
+    from ..study.label_errors import CSV, PAGE
+    from ..study.label_errors import check_labels as run
+
+    result = run(checkpoint, dataset, data_dir, split, folds, output, read_options(option), progress=True)
+    if as_json:
+        print_json(result)
+        return
+    pairs = [
+        [pair["given"] or "no label", pair["suggested"] or "no label", str(pair["rows"])]
+        for pair in result["pairs"][:10]
+    ]
+    if pairs:
+        print_table([f"{dataset} {split}: given", "suggested", "rows"], pairs)
+    print(
+        f"{result['flagged']} of {result['rows']} rows are probably wrong; {folds} folds, encoder {result['encoder']} and TF-IDF, "
+        f"whose most probable label is given in {result['accuracy']:.1%} of the rows"
+    )
+    print(f"\nrows: {output / CSV}\npage: {output / PAGE}")

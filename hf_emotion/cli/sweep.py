@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hf-emotion sweep`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import DataDir
+from .printing import print_table, quiet
+
+
+def sweep(
+    recipe: Annotated[str, typer.Argument(help="A recipe: its name (see `recipes`) or the path of a YAML file.")],
+    space: Annotated[
+        list[str],
+        typer.Option(
+            help="A field and what to try, KEY=LOW..HIGH, KEY=LOW..HIGH:log or KEY=VALUE,VALUE; may be repeated."
+        ),
+    ],
+    trials: Annotated[int, typer.Option(min=1, help="Number of trials, those before --resume included.")] = 20,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder; default: runs/NAME-sweep.")] = None,
+    data_dir: DataDir = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value for all trials, as in `train`.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted sweep, or with more trials.")
+    ] = False,
+) -> None:
+    """
+    Train a recipe with other values of some fields (extra `sweep`: Optuna) and keep the best by the development part. The test part
+    is not measured.
+    """
+    from ..training.recipe_checks import load_recipe
+
+    checked = load_recipe(recipe, list(set_ or []))
+    quiet()
+    from ..runs.sweep import BEST, PLOT
+    from ..runs.sweep import sweep as run
+
+    output = output or Path("runs") / f"{checked.name}-sweep"
+    result = run(checked, space, trials, output, data_dir, resume)
+    order = sorted(result["trials"], key=lambda trial: trial["number"] != result["best"])
+    rows = [
+        [
+            f"{trial['number']}{' (best)' * (trial['number'] == result['best'])}",
+            trial["state"],
+            "-" if trial["dev"] is None else f"{trial['dev']:.4f}",
+            *(f"{value:.4g}" if isinstance(value, float) else str(value) for value in trial["values"].values()),
+            f"{trial['seconds']:.0f}",
+        ]
+        for trial in order
+    ]
+    print_table(["trial", "state", f"dev {result['metric']}", *order[0]["values"], "seconds"], rows)
+    print(f"\nbest recipe: {output / BEST}\nits run: {result['folder']}\nplot: {output / PLOT}")

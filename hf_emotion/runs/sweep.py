@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Searches for a better recipe: trains it with other values of some fields, chosen by Optuna, and keeps the best by the development part."""
+
+import dataclasses
+import importlib.util
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from transformers import TrainerCallback
+
+from ..io.files import is_taken, locking, write_csv, write_json, write_text
+from ..metrics import LOWER_IS_BETTER
+from ..recipes import Recipe
+from ..reports.figures import write_sweep
+from ..training.fit import watched_by
+from .space import Dimension, own_values, read_space, with_values
+from .train import train
+
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+
+
+logger = logging.getLogger(__name__)
+
+JOURNAL, SETTINGS, TRIALS, BEST, PLOT = "trials.journal", "sweep.yaml", "trials", "best.yaml", "sweep.png"
+RANDOM_TRIALS = 5  # before Optuna's sampler models what was good, and before trials are pruned
+SEED = 0
+
+
+def sweep(
+    recipe: Recipe,
+    space: Sequence[str],
+    trials: int = 20,
+    output: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    resume: bool = False,
+) -> dict[str, Any]:
+    """
+    Train a recipe with other values of some fields and keep the best one by its metric on the development part. The test part
+    is not measured.
+
+    Optuna's TPE chooses the values, at a fixed seed; a trial ends early if after an evaluation it is worse than the median of
+    the earlier trials at the same evaluation (from the sixth trial on). The first trial has the recipe's own values, if they lie
+    in the space. A trial trains the first seed of the recipe.
+
+    Args:
+        recipe: see `load_recipe`.
+        space: "KEY=LOW..HIGH", "KEY=LOW..HIGH:log" or "KEY=VALUE,VALUE"; keys as in `train --set`.
+        trials: number of trials, those before `resume` included.
+        output: the folder, default `runs/NAME-sweep`; new or empty, unless `resume`. It gets `trials.csv`, `trials.json`, `best.yaml`
+            (the recipe with the best values), `sweep.png`, the run folder of the best trial, and what `resume` needs.
+        data_dir: see `load_dataset_for`.
+        resume: go on in `output`; a trial that was interrupted is tried again from its start.
+
+    Returns:
+        {"metric", "trials": {"number", "state": "complete", "pruned" or "failed", "dev", "values", "seconds"} of each, "best": its
+        number, "folder": the run folder of the best trial}; the content of `trials.json`. `dev` of a pruned trial is its last one.
+
+    Raises:
+        ModuleNotFoundError: Optuna is not installed.
+        FileExistsError: `output` holds something and `resume` is not set, or another process sweeps in it.
+        ValueError: a space that does not fit the recipe (see `read_space`), `resume` with another recipe or space, no trial that ended.
+        SystemExit: with code 143: the process got SIGTERM; `resume` goes on.
+    """
+    if importlib.util.find_spec("optuna") is None:
+        raise ModuleNotFoundError("sweep needs Optuna: pip install 'hf-emotion[sweep]'")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("a sweep runs in one process: start it without torchrun or accelerate.")
+    if trials < 1:
+        raise ValueError(f"`trials` must be at least 1, got {trials}.")
+    if recipe.one_model_per_context:
+        raise ValueError(
+            "a sweep compares the evaluations of one training, and `one_model_per_context` trains several: set it to false."
+        )
+    dimensions = read_space(space, recipe)
+    output = Path("runs") / f"{recipe.name}-sweep" if output is None else Path(output)
+    settings = yaml.safe_dump(
+        {"recipe": dataclasses.asdict(recipe), "space": [_plain(dimension) for dimension in dimensions]},
+        sort_keys=False,
+        allow_unicode=True,
+    )
+    _check_output(output, settings, resume)
+    output.mkdir(parents=True, exist_ok=True)
+    with locking(
+        output, f"another process sweeps in {output}: wait until it has finished, or choose another --output."
+    ):
+        write_text(output / SETTINGS, settings)
+        study = _open_study(output, recipe, dimensions)
+        while len(done := _done(study)) < trials:
+            _run_trial(study, recipe, dimensions, len(done), trials, output, data_dir)
+            _write(study, recipe, dimensions, output)
+        result = _write(study, recipe, dimensions, output)
+    if result["best"] is None:
+        reasons = {trial["error"] for trial in result["trials"] if trial["error"]}
+        raise ValueError(f"no trial of the sweep ended: {'; '.join(sorted(reasons))}. Change the recipe or the space.")
+    write_sweep(output / PLOT, result, [(dimension.key, dimension.log) for dimension in dimensions])
+    return result
+
+
+def _plain(dimension: Dimension) -> dict[str, Any]:
+    return {**dataclasses.asdict(dimension), "choices": list(dimension.choices)}
+
+
+def _check_output(output: Path, settings: str, resume: bool) -> None:
+    before = output / SETTINGS
+    if not resume:
+        if is_taken(output):
+            raise FileExistsError(
+                f"the folder {output} exists and is not empty: choose another with --output, or go on in it with --resume."
+            )
+    elif not before.is_file():
+        if is_taken(output):
+            raise FileExistsError(
+                f"--resume: {output} is no sweep (it has no {SETTINGS}): choose another with --output."
+            )
+    elif before.read_text(encoding="utf-8") != settings:
+        raise ValueError(
+            f"--resume: {before} has another recipe or space than this command. Give the same as before, or another --output."
+        )
+
+
+def _open_study(output: Path, recipe: Recipe, space: list[Dimension]) -> "Study":
+    """The study in the folder; trials that were running when it stopped count as failed and are tried again."""
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    # This process holds the folder's lock: one that a killed process left is stale.
+    for left in output.glob(f"{JOURNAL}.lock*"):
+        left.unlink()
+    _drop_torn_line(output / JOURNAL)
+    backend = JournalFileBackend(str(output / JOURNAL), JournalFileOpenLock(str(output / JOURNAL)))
+    study = optuna.create_study(
+        storage=JournalStorage(backend),
+        study_name=recipe.name,
+        direction="maximize",
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=RANDOM_TRIALS),
+        load_if_exists=True,
+    )
+    for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
+        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+    return study
+
+
+def _drop_torn_line(journal: Path) -> None:
+    """Cut a last line that a killed process wrote only in part: Optuna would refuse what follows it."""
+    if journal.is_file():
+        content = journal.read_bytes()
+        if content and not content.endswith(b"\n"):
+            journal.write_bytes(content[: content.rfind(b"\n") + 1])
+
+
+def _done(study: "Study") -> list[Any]:
+    """The trials that count: all but those that were interrupted."""
+    return [
+        trial
+        for trial in study.trials
+        if trial.state.is_finished() and (trial.state.name != "FAIL" or "error" in trial.user_attrs)
+    ]
+
+
+def _run_trial(
+    study: "Study",
+    recipe: Recipe,
+    space: list[Dimension],
+    number: int,
+    total: int,
+    output: Path,
+    data_dir: str | Path | None,
+) -> None:
+    import optuna
+
+    # The trial depends on those before it alone, so that an interrupted sweep goes on as if nothing had happened.
+    study.sampler = optuna.samplers.TPESampler(seed=SEED + number, n_startup_trials=RANDOM_TRIALS)
+    own = own_values(recipe, space) if number == 0 else None
+    if own is not None and not study.get_trials(states=(optuna.trial.TrialState.WAITING,)):
+        study.enqueue_trial({one.key: _encoded(own[one.key]) if one.choices else own[one.key] for one in space})
+    trial = study.ask()
+    values = {dimension.key: _suggest(trial, dimension) for dimension in space}
+    trial.set_user_attr("values", values)
+    trial.set_user_attr("began", time.time())
+    shown = ", ".join(f"{key}={_short(value)}" for key, value in values.items())
+    logger.warning("trial %d of %d: %s", number + 1, total, shown)
+    folder = output / f"trial-{trial.number}"
+    shutil.rmtree(folder, ignore_errors=True)
+    watch = Watch(trial)
+    state, value = optuna.trial.TrialState.COMPLETE, None
+    try:
+        own_recipe = with_values(recipe, values, name=f"{recipe.name}-trial-{trial.number}", seeds=recipe.seeds[:1])
+        with watched_by(watch):
+            report = train(own_recipe, folder, data_dir=data_dir, test=False)
+        (run,) = report["runs"]
+        value = watch.sign * run["best_dev_metric"]
+        trial.set_user_attr("dev", run["best_dev_metric"])
+    except optuna.TrialPruned:
+        state = optuna.trial.TrialState.PRUNED
+        trial.set_user_attr("dev", watch.last)
+    except (FloatingPointError, MemoryError) as error:  # these values do not work; others may
+        state = optuna.trial.TrialState.FAIL
+        trial.set_user_attr("error", str(error) or type(error).__name__)
+        logger.warning("trial %d failed: %s", number + 1, error)
+    trial.set_user_attr("seconds", time.time() - trial.user_attrs["began"])
+    trial.set_user_attr("metric", watch.metric)
+    study.tell(trial, value, state=state)
+    best = _best(study)
+    for path in output.glob("trial-*"):
+        if best is None or path.name != f"trial-{best.number}":
+            shutil.rmtree(path)
+
+
+class Watch(TrainerCallback):
+    """
+    Reports every evaluation to a trial, and ends the training if the trial shall be pruned.
+
+    Attributes:
+        metric, sign: the metric that selects the epoch, and -1 if lower is better.
+        last: its last value.
+    """
+
+    def __init__(self, trial: "Trial"):
+        self.trial, self.metric, self.sign = trial, "loss", -1
+        self.step, self.last = 0, float("nan")
+
+    def on_evaluate(self, args, state, control, metrics=None, **kwargs):
+        import optuna
+
+        self.metric = (args.metric_for_best_model or "loss").removeprefix("eval_")
+        self.sign = -1 if self.metric.endswith(LOWER_IS_BETTER) else 1
+        self.last = (metrics or {}).get(f"eval_{self.metric}", float("nan"))
+        self.step += 1
+        self.trial.report(self.sign * self.last, self.step)
+        if state.global_step < state.max_steps and self.trial.should_prune():
+            raise optuna.TrialPruned
+
+
+def _suggest(trial: "Trial", dimension: Dimension) -> Any:
+    if dimension.choices:
+        return json.loads(trial.suggest_categorical(dimension.key, [_encoded(choice) for choice in dimension.choices]))
+    if dimension.whole:
+        return trial.suggest_int(dimension.key, int(dimension.low), int(dimension.high), log=dimension.log)
+    return trial.suggest_float(dimension.key, dimension.low, dimension.high, log=dimension.log)
+
+
+def _encoded(value: Any) -> str:
+    """A choice as text: Optuna takes no lists."""
+    return json.dumps(value)
+
+
+def _best(study: "Study") -> Any:
+    complete = [trial for trial in study.trials if trial.state.name == "COMPLETE"]
+    return max(complete, key=lambda trial: trial.value, default=None)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _write(study: "Study", recipe: Recipe, space: list[Dimension], output: Path) -> dict[str, Any]:
+    """Write the table and the best recipe, and return the table."""
+    states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+    found = [
+        {
+            "number": trial.number,
+            "state": states[trial.state.name],
+            "dev": trial.user_attrs.get("dev"),
+            "values": trial.user_attrs["values"],
+            "seconds": trial.user_attrs["seconds"],
+            "error": trial.user_attrs.get("error"),
+        }
+        for trial in _done(study)
+    ]
+    best = _best(study)
+    metrics = [trial.user_attrs["metric"] for trial in study.trials if "metric" in trial.user_attrs]
+    result = {
+        "name": recipe.name,
+        "metric": metrics[-1] if metrics else None,
+        "trials": found,
+        "best": None if best is None else best.number,
+        "folder": None if best is None else str(output / f"trial-{best.number}"),
+    }
+    write_json(output / f"{TRIALS}.json", result)
+    header = ["trial", "state", "dev", "seconds", *(dimension.key for dimension in space)]
+    rows = [
+        [str(trial["number"]), trial["state"], str(trial["dev"]), f"{trial['seconds']:.1f}"]
+        + [str(trial["values"][dimension.key]) for dimension in space]
+        for trial in found
+    ]
+    write_csv(output / f"{TRIALS}.csv", header, rows)
+    if best is not None:
+        write_text(output / BEST, with_values(recipe, best.user_attrs["values"]).to_yaml())
+    return result
+
+
+__all__ = ["sweep"]

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Finds rows whose labels are probably wrong: each row is judged by a classifier that was fitted without it, and cleanlab ranks the rows
+by what that classifier thinks of their labels (confident learning, Northcutt, Jiang and Chuang 2021).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+
+from ..data.splits import label_names
+from ..io.files import as_text, creating, is_taken, write_csv
+from ..io.progress import progress_bar
+from ..reports.html_report import write_label_errors
+from ..runtime.base_models import load_base_tokenizer, read_encoder, resolve_base_model
+from ..runtime.onnx import is_exported
+from ..runtime.plain import usable_positions
+from ..runtime.ready import METRICS, ReadyModel, find_ready
+from ..tasks import corpus_of, options_of, task_of_rows
+from ..tasks.loading import load_split
+from .baselines import mean_vectors
+
+
+MAX_LENGTH = 256  # tokens; the rest of a longer text is not read
+STRENGTH = 10.0  # C of the logistic regressions, chosen on planted errors
+ON_PAGE = 500  # rows
+COLUMNS = ("id", "text", "given", "suggested", "score", "self_confidence", "flagged")
+CSV, PAGE = "label_errors.csv", "label_errors.html"
+
+
+def check_labels(
+    checkpoint: str | Path,
+    dataset: str,
+    data_dir: str | Path | None = None,
+    split: str = "train",
+    folds: int = 5,
+    output: str | Path | None = None,
+    options: dict[str, Any] | None = None,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """
+    Find the rows of a corpus whose labels are probably wrong.
+
+    Two logistic regressions, one over TF-IDF and one over the frozen encoder's vectors, are fitted once for each fold, without the
+    rows of that fold. The mean of their probabilities says how probable the labels of these rows are. Equal texts stay in one
+    fold. A model that was trained on the rows has learned their errors by heart; so if the checkpoint was trained on the same
+    corpus, the encoder is the one that its training started from.
+
+    Args:
+        checkpoint: run folder, ready model, encoder ("minilm") or Hub id.
+        dataset, data_dir, split, options: see `load_split`; of one's own files all training rows are checked, no part is set
+            aside.
+        folds: number of parts; each is judged by a classifier of the others.
+        output: new folder for `label_errors.csv`, which holds every row, and `label_errors.html`, which shows the first 500 flagged
+            ones; None: no files.
+        progress: show progress bars, or a line every 30 seconds if standard error is no terminal.
+
+    Returns:
+        {"dataset", "split", "encoder", "folds", "rows": number of rows, "flagged": how many are probably wrong, "accuracy": share
+        of the rows whose most probable label is given, "pairs": {"given", "suggested", "rows"} of the
+        flagged rows, the most frequent first, "found": the flagged rows, the most suspicious first, "seconds"}. A row has "id",
+        "text", "given" and "suggested" (lists of label names), "score" (cleanlab's, in [0, 1], low is suspicious),
+        "self_confidence" (the probability of the given label; of several labels the least sure decision's) and "flagged".
+
+    Raises:
+        ModuleNotFoundError: cleanlab is not installed.
+        FileExistsError: `output` exists.
+        ValueError: rows without labels or texts, or with aspects; a label with fewer different texts than `folds`; an exported
+            model; an encoder-decoder.
+    """
+    _check_cleanlab()
+    output = None if output is None else Path(output)
+    if output is not None and is_taken(output):
+        raise FileExistsError(f"the output {output} exists: choose another name or remove it.")
+    if folds < 2:
+        raise ValueError(f"`folds` must be at least 2, got {folds}.")
+    start = time.perf_counter()
+    encoder = honest_encoder(str(checkpoint), dataset)
+    tokenizer, model = load_encoder(encoder)
+    options = dict(options or {})
+    if corpus_of(dataset).own_files and split == "train" and "validation_fraction" in options_of(dataset):
+        options.setdefault("validation_fraction", 0.0)
+    ids, texts, gold, names = _units(load_split(dataset, split, data_dir, **options), dataset)
+    parts = fold_numbers(texts, gold, names, folds)
+    distinct, places = np.unique(texts, return_inverse=True)
+    limit = min(MAX_LENGTH, usable_positions.usable_positions(model.config), tokenizer.model_max_length)
+    vectors = mean_vectors(distinct.tolist(), tokenizer, model, limit, progress)[places]
+    probabilities = out_of_fold([vectors, tfidf(texts)], gold, parts, progress)
+    scores, confidence, suggested = rank(gold, probabilities)
+    best = probabilities.argmax(axis=1)
+    right = best == gold if gold.ndim == 1 else gold[np.arange(len(gold)), best] > 0
+    rows = list(_rows(ids, texts, gold, names, scores, confidence, suggested))
+    found = [row for row in rows if row["flagged"]]
+    pairs = Counter((", ".join(row["given"]), ", ".join(row["suggested"])) for row in found)
+    result = {
+        "dataset": dataset,
+        "split": split,
+        "encoder": encoder,
+        "folds": folds,
+        "rows": len(rows),
+        "flagged": len(found),
+        "accuracy": float(right.mean()),
+        "pairs": [{"given": pair[0], "suggested": pair[1], "rows": count} for pair, count in pairs.most_common()],
+        "found": found,
+        "seconds": time.perf_counter() - start,
+    }
+    if output is not None:
+        with creating(output) as temporary:
+            write_csv(temporary / CSV, COLUMNS, (_cells(row) for row in rows))
+            write_label_errors(temporary / PAGE, result, ON_PAGE)
+    return result
+
+
+def honest_encoder(checkpoint: str, dataset: str) -> str:
+    """
+    The checkpoint itself, or, if it was trained on the corpus, what its training started from. Any two corpora of one's own files
+    count as the same one, because they may share rows.
+    """
+    seen = {checkpoint}
+    while True:
+        ready = find_ready(checkpoint)
+        folder = ready.folder if isinstance(ready, ReadyModel) else ready or Path(checkpoint)
+        if not (folder / METRICS).is_file():
+            return checkpoint
+        report = json.loads((folder / METRICS).read_text(encoding="utf-8"))
+        if report.get("dataset") != dataset or not isinstance(report.get("base_model"), str):
+            return checkpoint
+        checkpoint = report["base_model"]
+        if checkpoint in seen:
+            raise ValueError(f"the base models of {checkpoint!r} form a circle: name an encoder, such as minilm.")
+        seen.add(checkpoint)
+
+
+def load_encoder(name: str) -> tuple[Any, Any]:
+    """Tokenizer and encoder; ValueError for an exported model, whose encoder cannot be asked alone, and for an encoder-decoder."""
+    if is_exported(resolve_base_model(name)):
+        raise ValueError(
+            f"{name} is an exported model: name the run that it was exported from, or an encoder, such as minilm."
+        )
+    tokenizer, model = load_base_tokenizer(name, ""), read_encoder(name)
+    if model.config.is_encoder_decoder:
+        raise ValueError(f"{name} is an encoder-decoder: name an encoder, such as minilm.")
+    return tokenizer, model
+
+
+def tfidf(texts: list[str]) -> Any:
+    """(N, words) sparse float32: words and pairs of words in at least two texts, sublinear tf, rows of length 1."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(
+        ngram_range=(1, 2), min_df=min(2, len(set(texts))), sublinear_tf=True, token_pattern=r"\S+", dtype=np.float32
+    ).fit_transform(texts)
+
+
+def _units(rows: Dataset, dataset: str) -> tuple[list[str], list[str], np.ndarray, list[str]]:
+    """Ids, texts and gold labels of the labelled units, and the names of the labels that occur."""
+    task = task_of_rows(rows)
+    gold, contexts = task.gold(rows), task.contexts(rows)
+    if gold is None:
+        raise ValueError(f"{dataset} holds {task.reads} without labels: there is nothing to check.")
+    if contexts is not None:
+        raise ValueError(
+            f"{dataset} asks several questions about each text (aspects): only labels of whole texts are checked."
+        )
+    if not len(gold):
+        raise ValueError(f"{dataset} has no rows to check.")
+    ids, texts = task.units(rows)
+    if gold.ndim == 2:
+        used = np.flatnonzero(gold.any(axis=0))
+        kept, gold = np.arange(len(gold)), gold[:, used]
+    else:
+        kept = np.flatnonzero(gold >= 0)
+        used, gold = np.unique(gold[kept], return_inverse=True)
+    if len(used) < 2:
+        raise ValueError(f"{dataset} has {len(used)} label in its rows: at least two are needed to tell a wrong one.")
+    names = label_names(rows)
+    return [ids[i] for i in kept], [texts[i] for i in kept], gold, [names[label] for label in used]
+
+
+def fold_numbers(texts: list[str], gold: np.ndarray, names: list[str], folds: int) -> np.ndarray:
+    """
+    (N,) the fold of each row: drawn at a fixed seed, with the same share of each label (of the rarest label of each row) in all
+    folds. Texts that differ only in case and white space stay together.
+
+    Raises:
+        ValueError: a label with fewer different texts than `folds`.
+    """
+    from sklearn.model_selection import StratifiedKFold
+
+    _, first, places = np.unique(
+        [" ".join(text.casefold().split()) for text in texts], return_index=True, return_inverse=True
+    )
+    for label, name in enumerate(names):
+        count = len(np.unique(places[gold[:, label] > 0 if gold.ndim == 2 else gold == label]))
+        if count < folds:
+            remedy = f"give --folds {count} or " if count > 1 else ""
+            raise ValueError(
+                f"the label {name!r} has {count} different text{'s' * (count > 1)}, fewer than `folds` {folds}: {remedy}join it with "
+                "another label, or leave its rows out."
+            )
+    label = gold
+    if gold.ndim == 2:
+        rarest = np.where(gold > 0, gold.sum(axis=0), len(gold) + 1)
+        label = np.where(gold.any(axis=1), rarest.argmin(axis=1), len(names))  # one more class: rows without label
+    result = np.empty(len(first), np.int64)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # a class that is rarer than the folds, such as rows without label
+        splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
+        for number, (_, part) in enumerate(splitter.split(first, label[first])):
+            result[part] = number
+    return result[places]
+
+
+def out_of_fold(features: Sequence[Any], gold: np.ndarray, parts: np.ndarray, progress: bool = False) -> np.ndarray:
+    """
+    (N, C) float64: for each row the probabilities of classifiers that were fitted to the other folds, the mean over one for each of
+    `features`, matrices with a row for each text.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.multiclass import OneVsRestClassifier
+
+    folds = int(parts.max()) + 1
+    result = np.zeros((len(gold), gold.shape[1] if gold.ndim == 2 else int(gold.max()) + 1))
+    with progress_bar(progress, folds * len(features), "fits") as bar, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a label that all rows of the other folds lack
+        for part, matrix in itertools.product(range(folds), features):
+            inside = parts == part
+            model: Any = LogisticRegression(C=STRENGTH, max_iter=1000)
+            model = model if gold.ndim == 1 else OneVsRestClassifier(model)
+            model.fit(matrix[~inside], gold[~inside])
+            result[np.ix_(inside, model.classes_)] += model.predict_proba(matrix[inside]) / len(features)
+            bar.update()
+    return result
+
+
+def rank(gold: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """
+    What cleanlab says of the labels.
+
+    Args:
+        gold: (N,) class ids, or (N, C) of 0 and 1.
+        probabilities: (N, C), out of fold.
+
+    Returns:
+        (N,) scores in [0, 1], low is suspicious; (N,) self-confidence, the probability of the given label (of several: the least
+        of the decisions); (N, C) bool, the suggested labels: those of the row itself unless it is flagged.
+    """
+    if gold.ndim == 1:
+        from cleanlab.filter import find_label_issues
+        from cleanlab.rank import get_label_quality_scores
+
+        given = gold[:, None] == np.arange(probabilities.shape[1])
+        flagged = find_label_issues(gold, probabilities, n_jobs=1)
+        best = probabilities.argmax(axis=1)[:, None] == np.arange(probabilities.shape[1])
+        suggested = np.where(flagged[:, None], best, given)
+        return get_label_quality_scores(gold, probabilities), probabilities[given], suggested
+    from cleanlab.multilabel_classification import get_label_quality_scores
+    from cleanlab.multilabel_classification.filter import find_multilabel_issues_per_class
+
+    given = gold > 0
+    labels = [np.flatnonzero(row).tolist() for row in given]
+    wrong = find_multilabel_issues_per_class(labels, probabilities, n_jobs=1)
+    suggested = given ^ wrong
+    empty = np.flatnonzero(
+        given.any(axis=1) & ~suggested.any(axis=1)
+    )  # all given labels are wrong: the best other one
+    others = np.where(given[empty], -1.0, probabilities[empty])
+    suggested[empty, others.argmax(axis=1)] = True
+    scores = get_label_quality_scores(labels, probabilities, method="confidence_weighted_entropy")
+    return scores, np.where(given, probabilities, 1 - probabilities).min(axis=1), suggested
+
+
+def _rows(ids, texts, gold, names, scores, confidence, suggested) -> Iterator[dict[str, Any]]:
+    """The rows as records, the most suspicious first: flagged ones before others, then by score."""
+    given = gold > 0 if gold.ndim == 2 else gold[:, None] == np.arange(len(names))
+    flagged = (given != suggested).any(axis=1)
+    for row in np.lexsort((scores, ~flagged)):
+        yield {
+            "id": ids[row],
+            "text": texts[row],
+            "given": [names[label] for label in np.flatnonzero(given[row])],
+            "suggested": [names[label] for label in np.flatnonzero(suggested[row])],
+            "score": float(scores[row]),
+            "self_confidence": float(confidence[row]),
+            "flagged": bool(flagged[row]),
+        }
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    numbers = [f"{row[name]:.6f}" for name in ("score", "self_confidence")]
+    labels = ["|".join(row[name]) for name in ("given", "suggested")]
+    return [as_text(cell) for cell in (row["id"], row["text"], *labels)] + [*numbers, str(int(row["flagged"]))]
+
+
+def _check_cleanlab() -> None:
+    if importlib.util.find_spec("cleanlab") is None:
+        raise ModuleNotFoundError("check-labels needs cleanlab: pip install 'hf-emotion[cleanlab]'")
+
+
+__all__ = ["check_labels", "honest_encoder"]

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows whose labels are probably wrong."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from toolkit_helpers import FEELINGS, cells, feelings_rows, invoke, one_thread, write_csv, write_dialogues
+
+import hf_emotion
+from hf_emotion.study import label_errors
+from hf_emotion.study.label_errors import check_labels, fold_numbers, honest_encoder, out_of_fold
+
+
+pytest_plugins = ["toolkit_fixtures"]
+pytest.importorskip("cleanlab")
+
+
+@pytest.fixture(autouse=True)
+def settings(own_verbosity):
+    with one_thread():
+        yield
+
+
+def write_planted(path, multi_label):
+    """A corpus with three wrong labels; returns their ids and right labels."""
+    rows = feelings_rows(96, multi_label=multi_label)
+    planted = {}
+    for number in (10, 31, 53):
+        planted[f"train-{number + 2}"] = rows[number][1]
+        rows[number] = [rows[number][0], FEELINGS[(FEELINGS.index(rows[number][1]) + 1) % 3]]
+    write_csv(path, ["text", "label"], rows)
+    return planted
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_planted_errors_come_first(tmp_path, base_bert, multi_label):
+    planted = write_planted(tmp_path / "train.csv", multi_label)
+    options = {"label_separator": "|"} if multi_label else {}
+    found = hf_emotion.check_labels(base_bert, "files", tmp_path, output=tmp_path / "out", options=options)
+    assert found["rows"] == 96 and found["encoder"] == str(base_bert)
+    assert 0 < found["flagged"] < 12 and found["found"][0]["id"] in planted
+    assert all(planted[row["id"]] in row["suggested"] for row in found["found"] if row["id"] in planted)
+    with (tmp_path / "out" / "label_errors.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 96 and {row["id"] for row in rows[:3]} == set(planted), rows[:6]
+    assert [row["flagged"] for row in rows] == ["1"] * found["flagged"] + ["0"] * (96 - found["flagged"])
+
+
+def test_equal_texts_share_a_fold_and_every_fold_has_every_label():
+    texts = ["A  day", "a day", *(f"text {number}" for number in range(38))]
+    gold = np.array([number % 2 for number in range(40)])
+    parts = fold_numbers(texts, gold, ["x", "y"], 4)
+    assert parts[0] == parts[1]
+    assert all(set(gold[parts == part]) == {0, 1} for part in range(4))
+    several = np.stack([gold, 1 - gold, np.arange(40) >= 36], axis=1)  # the rarest label decides
+    parts = fold_numbers(texts, several, ["x", "y", "z"], 4)
+    assert sorted(parts[36:]) == [0, 1, 2, 3]
+
+
+def test_a_row_is_judged_without_its_own_label():
+    generator = np.random.default_rng(0)
+    features, gold = generator.normal(size=(40, 5)), np.arange(40) % 2
+    parts = np.arange(40) % 4
+    before = out_of_fold([features], gold, parts)
+    gold[0] = 1
+    after = out_of_fold([features], gold, parts)
+    assert np.array_equal(before[0], after[0]) and not np.array_equal(before[1], after[1])
+
+
+def test_a_model_does_not_judge_what_it_was_trained_on(tiny_run, base_bert):
+    assert honest_encoder(str(tiny_run), "quickstart") == str(base_bert)
+    assert honest_encoder(str(tiny_run), "files") == str(tiny_run)
+    assert honest_encoder("goemotions", "goemotions") == "minilm"
+
+
+def test_turns_of_dialogues(tmp_path, base_bert):
+    write_dialogues(tmp_path)
+    found = check_labels(base_bert, "dialogue_files", tmp_path, folds=2)
+    labelled = sum(row["labels"] != "" for row in [])
+    gold = [
+        label
+        for labels in hf_emotion.load_dataset_for("dialogue_files", tmp_path)["train"]["labels"]
+        for label in labels
+    ]
+    assert found["rows"] == sum(label >= 0 for label in gold) > labelled
+
+
+def test_command(tmp_path, base_bert, monkeypatch):
+    write_csv(tmp_path / "data.csv", ["text", "label"], [["=cmd() <b>", "joy"], *feelings_rows(48, multi_label=False)])
+    arguments = ("check-labels", base_bert, "--dataset", "files", "--data-dir", tmp_path / "data.csv", "--folds", "3")
+    result = json.loads(invoke(*arguments, "-o", tmp_path / "first", "--json"))
+    printed = invoke(*arguments, "-o", tmp_path / "second")
+    assert f"{result['flagged']} of 49 rows" in printed
+    if result["pairs"]:
+        assert cells(printed)[1] == [
+            *(result["pairs"][0][name] for name in ("given", "suggested")),
+            str(result["pairs"][0]["rows"]),
+        ]
+    assert "\n'=cmd" not in (tmp_path / "first" / "label_errors.csv").read_text("utf-8")
+    assert "'=cmd() <b>" in (tmp_path / "first" / "label_errors.csv").read_text("utf-8")
+    assert "<b>" not in (tmp_path / "first" / "label_errors.html").read_text("utf-8")
+
+
+def test_nothing_half_written(tmp_path, base_bert, single_label, monkeypatch):
+    def fail(*arguments):
+        raise OSError("no space")
+
+    monkeypatch.setattr(label_errors, "write_label_errors", fail)
+    with pytest.raises(OSError, match="no space"):
+        check_labels(base_bert, "files", single_label, output=tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+class TestBadInput:
+    def refuse(self, message, *arguments, error=ValueError, **options):
+        with pytest.raises(error, match=message):
+            check_labels(*arguments, **options)
+
+    def test_rare_label(self, tmp_path, base_bert):
+        rows = [*feelings_rows(30, multi_label=False), ["a", "rare"], ["A", "rare"], ["b", "rare"]]
+        path = write_csv(tmp_path / "train.csv", ["text", "label"], rows)
+        self.refuse("'rare' has 2 different texts, fewer than `folds` 5: give --folds 2", base_bert, "files", path)
+
+    def test_one_label(self, tmp_path, base_bert):
+        path = write_csv(tmp_path / "train.csv", ["text", "label"], [[f"text {n}", "joy"] for n in range(9)])
+        self.refuse("has 1 label", base_bert, "files", path)
+
+    def test_aspects(self, base_bert, corpora):
+        self.refuse("aspects", base_bert, "sentihood", corpora)
+
+    def test_exported_model(self, tmp_path, single_label):
+        (tmp_path / "model.onnx").touch()
+        (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+        self.refuse("exported", tmp_path, "files", single_label)
+
+    def test_folds(self, base_bert, single_label):
+        self.refuse("`folds` must be at least 2", base_bert, "files", single_label, folds=1)
+
+    def test_existing_output(self, tmp_path, base_bert, single_label):
+        (tmp_path / "mine").touch()
+        self.refuse("exists", base_bert, "files", single_label, output=tmp_path, error=FileExistsError)
+
+    def test_missing_extra(self, base_bert, single_label, monkeypatch):
+        monkeypatch.setattr(label_errors.importlib.util, "find_spec", lambda name: None)
+        self.refuse(r"hf-emotion\[cleanlab\]", base_bert, "files", single_label, error=ModuleNotFoundError)
