@@ -51,11 +51,14 @@ def check_few_shot(recipe: Recipe, model_types: tuple[str, ...]) -> None:
         raise ValueError(
             f"`few_shot` trains label attention, and `model_type` is {recipe.model_type!r}: set it to {model_types[-1]!r}."
         )
-    for field in ("adapter", "max_windows"):
+    for field, why in (
+        *dict.fromkeys(("adapter", "max_windows"), "which trains other weights").items(),
+        *dict.fromkeys(
+            ("class_weights", "positive_weights", "soft_labels"), "whose methods have losses of their own"
+        ).items(),
+    ):
         if getattr(recipe, field):
-            raise ValueError(
-                f"`{field}` does not go with `few_shot`, which trains other weights: leave one of the two out."
-            )
+            raise ValueError(f"`{field}` does not go with `few_shot`, {why}: leave one of the two out.")
     for field, needed in (("label_attention", "bilinear"), ("head_hidden_size", None)):
         if recipe.model_config.get(field, needed) != needed:
             raise ValueError(
