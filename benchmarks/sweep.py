@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A sweep on the small packaged corpus: the recipe's own values and the best ones, trained with several seeds each, on the development and
+on the test part.
+
+    python benchmarks/sweep.py --output benchmarks/sweep.json
+"""
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from measuring import machine
+
+import hf_emotion
+from hf_emotion.io.files import write_json
+from hf_emotion.metrics.significance import over_seeds
+
+
+SPACE = ("learning_rate=1e-5..1e-3:log", "model_config.class_balanced_beta=0.9,0.99,0.999")
+
+
+def measured(recipe: Any, folder: Path) -> dict[str, Any]:
+    """Macro-F1 at tuned thresholds of each part, over the seeds."""
+    runs = hf_emotion.train(recipe, folder)["runs"]
+    return {part: over_seeds([run[part]["tuned"]["macro_f1"] for run in runs]) for part in ("validation", "test")}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recipe", default="quickstart")
+    parser.add_argument("--set", action="append", default=[], help="key=value, as in `hf-emotion train`")
+    parser.add_argument("--trials", type=int, default=8)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--output", type=Path, required=True)
+    arguments = parser.parse_args(argv)
+    torch.set_num_threads(arguments.threads)
+    seeds = f"seeds={list(range(42, 42 + arguments.seeds))}"
+    recipe = hf_emotion.load_recipe(arguments.recipe, [*arguments.set, seeds])
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        found = hf_emotion.sweep(recipe, list(SPACE), trials=arguments.trials, output=folder / "sweep")
+        best = hf_emotion.load_recipe(folder / "sweep" / "best.yaml")
+        record = {
+            "recipe": arguments.recipe,
+            "set": arguments.set,
+            "encoder": recipe.base_model,
+            "space": SPACE,
+            "metric": found["metric"],
+            "trials": found["trials"],
+            "pruned": sum(trial["state"] == "pruned" for trial in found["trials"]),
+            "minutes": sum(trial["seconds"] for trial in found["trials"]) / 60,
+            "best": found["trials"][found["best"]],
+            "own_values": measured(recipe, folder / "own"),
+            "best_values": measured(best, folder / "best"),
+            "machine": machine(arguments.threads),
+        }
+    write_json(arguments.output, record)
+
+
+if __name__ == "__main__":
+    main()
