@@ -78,7 +78,7 @@ def load_split(name: str, split: str, data_dir: str | Path | None = None, **opti
     """One split of a corpus, see `load_dataset_for`. A single file of one's own is loaded whole, whatever `split` says."""
     alone = corpus_of(name).own_files and data_dir is not None and Path(data_dir).is_file()
     if alone:
-        if split != "test":
+        if split == "validation":
             logger.warning("%s is one file and is measured whole: it has no part %r", data_dir, split)
         return load_dataset_for(name, data_dir, **{**options, "validation_fraction": 0.0})["train"]
     splits = load_dataset_for(name, data_dir, **options)
