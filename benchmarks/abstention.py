@@ -9,14 +9,13 @@ rows; and finished runs.
 """
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from measuring import machine
+from measuring import machine, recorded
 from sklearn.linear_model import LogisticRegression
 from transformers import AutoModel, AutoTokenizer
 
@@ -212,9 +211,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="JSON file; entries of other names stay")
     arguments = parser.parse_args(argv)
     torch.set_num_threads(arguments.threads)
-    record: dict[str, Any] = {"systems": {}}
-    if arguments.output.is_file():
-        record = json.loads(arguments.output.read_text(encoding="utf-8"))
+    record = recorded(arguments.output) or {"systems": {}}
     record["settings"] = {"resamples": RESAMPLES, "train_rows": TRAIN_ROWS, "seeds": arguments.seeds}
     if "ready" not in arguments.skip:
         ready(arguments.data_dir, record)

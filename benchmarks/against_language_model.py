@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from measuring import machine
+from measuring import machine, recorded
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
 from hf_emotion import load_dataset_for, metrics
@@ -140,17 +140,16 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         found["seconds_per_1000"] = (time.perf_counter() - start) / len(test) * 1000
         raw["dev"] = np.array([asked.scores(text) for text in texts_of(dev)])
 
-        def decided(part: str, calibrated: bool, thresholds: Any = None) -> np.ndarray:
-            scores = raw[part] - nothing * calibrated
-            return torch.from_numpy(scores).softmax(-1).numpy()
+        def shares(part: str, calibrated: bool) -> np.ndarray:
+            return torch.from_numpy(raw[part] - nothing * calibrated).softmax(-1).numpy()
 
         gold_dev = label_matrix(dev)
         tries = {}
         for calibrated in (False, True):
-            shares = decided("dev", calibrated)
-            own = metrics.tune_thresholds(gold_dev, shares) if several else None
-            chosen = shares > np.asarray(own) if several else one_hot(shares)
-            tries[calibrated] = (metrics.macro_f1(as_matrix(gold_dev, len(names)), chosen), own)
+            found_dev = shares("dev", calibrated)
+            own = metrics.tune_thresholds(gold_dev, found_dev) if several else None
+            chosen = found_dev > np.asarray(own) if several else None
+            tries[calibrated] = (measured(gold_dev, found_dev, names, chosen)["macro_f1"], own)
         best = max(tries, key=lambda key: tries[key][0])
         found |= {
             "calibrated": best,
@@ -158,13 +157,11 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             "examples": len(examples),
             "seed": arguments.seed,
         }
-        probabilities = decided("test", best)
+        probabilities = shares("test", best)
         decisions = probabilities > np.asarray(tries[best][1]) if several else None
     gold = label_matrix(test)
-    chosen = decisions if several else one_hot(probabilities)
-    found["macro_f1"] = metrics.macro_f1(as_matrix(gold, len(names)), chosen)
-    if not several:
-        found["accuracy"] = float((probabilities.argmax(axis=1) == gold).mean())
+    figures = measured(gold, probabilities, names, decisions)
+    found |= {name: figures[name] for name in ("macro_f1", "accuracy") if name in figures}
     if group > 1:
         found["strict_accuracy"] = metrics.sentihood(gold, probabilities)["strict_accuracy"]
     found["memory_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
@@ -173,12 +170,11 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def one_hot(probabilities: np.ndarray) -> np.ndarray:
-    return np.arange(probabilities.shape[1]) == probabilities.argmax(axis=1)[:, None]
-
-
-def as_matrix(gold: np.ndarray, count: int) -> np.ndarray:
-    return gold.astype(bool) if gold.ndim == 2 else np.arange(count) == gold[:, None]
+def measured(gold: np.ndarray, probabilities: np.ndarray, names: list[str], decisions: np.ndarray | None) -> dict:
+    """The figures of a run: of the most probable label, or of (N, C) bool decisions."""
+    if decisions is None:
+        return metrics.classification(gold, probabilities, names)
+    return metrics.goemotions(gold, probabilities, label_names=names, decisions=decisions)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -198,7 +194,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     torch.set_num_threads(arguments.threads)
     entry = measure(arguments)
-    record = json.loads(arguments.output.read_text(encoding="utf-8")) if arguments.output.is_file() else {}
+    record = recorded(arguments.output)
     name = arguments.name or arguments.system + (f"-{arguments.seed}" if arguments.system == "few-shot" else "")
     record.setdefault(arguments.dataset, {})[name] = entry
     record["machine"] = machine(arguments.threads)

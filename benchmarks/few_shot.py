@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 from datasets import DatasetDict
-from measuring import machine
+from measuring import machine, recorded
 
 from hf_emotion import Predictor, load_dataset_for, load_recipe, metrics
 from hf_emotion.data.splits import at_most, label_names
@@ -122,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     splits = load_dataset_for(recipe.dataset, arguments.data_dir, **recipe.dataset_options)
     splits["test"] = at_most(splits["test"], arguments.test_rows)
     methods = [*(arguments.methods or recipe.few_shot), *(["setfit"] if arguments.setfit else [])]
-    record = json.loads(arguments.output.read_text(encoding="utf-8")) if arguments.output.is_file() else {}
+    record = recorded(arguments.output)
     name = f"{recipe.dataset}-{Path(recipe.base_model).name}"
     own = record.setdefault(name, {"setfit_steps": arguments.setfit_steps, "shots": {}})
     own |= {"rows": {part: len(rows) for part, rows in splits.items()}, "machine": machine(1)}

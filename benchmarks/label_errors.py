@@ -8,7 +8,6 @@ another one, get one more, or lose one, a third each.
 """
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from datasets import DatasetDict
-from measuring import machine
+from measuring import machine, recorded
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
@@ -173,7 +172,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for corpus in arguments.corpora:
         for encoder in arguments.encoder or ["minilm"]:
             found = measure(corpus, encoder, arguments)
-            record = json.loads(arguments.output.read_text("utf-8")) if arguments.output.is_file() else {}
+            record = recorded(arguments.output)
             name = "-".join(
                 [
                     corpus,

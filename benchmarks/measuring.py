@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -39,6 +40,11 @@ def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None, pa
     torch.set_num_threads(arguments.threads)
     print(", ".join(f"{name} {value}" for name, value in machine(arguments.threads).items()), flush=True)
     return arguments
+
+
+def recorded(path: Path | None) -> Any:
+    """What a benchmark wrote into its JSON file before; {} if there is none."""
+    return json.loads(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else {}
 
 
 def machine(threads: int) -> dict[str, str]:

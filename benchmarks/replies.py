@@ -8,7 +8,6 @@ errors are those over the contexts, of the mean over the seeds.
 """
 
 import argparse
-import json
 import math
 import time
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from measuring import machine
+from measuring import machine, recorded
 
 from hf_emotion import ReplyGenerator, load_dataset_for
 from hf_emotion.io.files import write_json
@@ -93,9 +92,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="JSON file; entries of other names stay")
     arguments = parser.parse_args(argv)
     torch.set_num_threads(arguments.threads)
-    record: dict[str, Any] = {"systems": {}}
-    if arguments.output.is_file():
-        record = json.loads(arguments.output.read_text(encoding="utf-8"))
+    record = recorded(arguments.output) or {"systems": {}}
     settings = ("dataset", "split", "contexts", "samplings", "perplexity_rows", "dtype")
     record["settings"] = {name: getattr(arguments, name) for name in settings}
     for given in arguments.generators:

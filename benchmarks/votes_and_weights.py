@@ -12,7 +12,6 @@ easily confused with it. Of three annotators the votes are their shares, and the
 """
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from hf_emotion.modeling import classification_loss
-from measuring import machine
+from measuring import machine, recorded
 from torch.nn import functional as F
 from transformers import AutoModel
 
@@ -264,9 +263,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = {
         name: value for name, value in vars(arguments).items() if name not in ("data_dir", "output", "corpora")
     }
-    record: dict[str, Any] = {"settings": {}, "weights": {}}
-    if arguments.output is not None and arguments.output.is_file():
-        record = json.loads(arguments.output.read_text(encoding="utf-8"))
+    record = recorded(arguments.output) or {"settings": {}, "weights": {}}
     record["machine"] = machine(arguments.threads)
     for dataset in arguments.corpora:
         rows, parts, names = encoded(dataset, arguments)

@@ -96,19 +96,23 @@ def _texts(rows) -> list[str]:
 def _fit(strength: float, features, gold: np.ndarray, contexts: np.ndarray) -> dict[int, Any]:
     """Context -> the model fitted to its rows; rows without a label (-1) are left out."""
     from sklearn.dummy import DummyClassifier
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.multiclass import OneVsRestClassifier
 
     models = {}
     for context in np.unique(contexts).tolist():
         rows = (contexts == context) & (gold >= 0 if gold.ndim == 1 else True)
-        model = LogisticRegression(C=strength, max_iter=1000)
-        if gold.ndim == 2:
-            model = OneVsRestClassifier(model)
-        elif len(np.unique(gold[rows])) == 1:  # logistic regression refuses a single class
-            model = DummyClassifier()
+        single = gold.ndim == 1 and len(np.unique(gold[rows])) == 1  # logistic regression refuses a single class
+        model = DummyClassifier() if single else logistic_regression(strength, gold.ndim == 2)
         models[context] = model.fit(features[rows], gold[rows])
     return models
+
+
+def logistic_regression(strength: float, multi_label: bool) -> Any:
+    """With C `strength`; for rows with several labels one for each label."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.multiclass import OneVsRestClassifier
+
+    model = LogisticRegression(C=strength, max_iter=1000)
+    return OneVsRestClassifier(model) if multi_label else model
 
 
 def _probabilities(models: dict[int, Any], features, contexts: np.ndarray, num_labels: int) -> np.ndarray:
@@ -131,21 +135,22 @@ def _tfidf(texts: dict[str, list[str]]) -> dict[str, Any]:
 def _frozen(texts: dict[str, list[str]], recipe: Recipe) -> dict[str, np.ndarray]:
     tokenizer = load_base_tokenizer(recipe.base_model)
     model = read_model(AutoModel, resolve_base_model(recipe.base_model)).eval()
-    vectors = {}
-    for split, rows in texts.items():
-        distinct, places = np.unique(rows, return_inverse=True)  # a text has a row for each of its aspects
-        vectors[split] = mean_vectors(distinct.tolist(), tokenizer, model, recipe.max_length)[places]
-    return vectors
+    return {split: mean_vectors(rows, tokenizer, model, recipe.max_length) for split, rows in texts.items()}
 
 
 @torch.inference_mode()
 def mean_vectors(texts: Sequence[str], tokenizer, model, max_length: int, progress: bool = True) -> np.ndarray:
-    """(N, d) float32: means over the tokens of an encoder's last hidden states, of length 1; 4096 texts are tokenized at once."""
+    """
+    (N, d) float32: means over the tokens of an encoder's last hidden states, of length 1. Equal texts are read once; 4096 texts are
+    tokenized at once.
+    """
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    distinct = list(numbers)
     options = {"truncation": True, "max_length": max_length, "return_attention_mask": False, "verbose": False}
-    output = np.empty((len(texts), model.config.hidden_size), np.float32)
-    with progress_bar(progress, len(texts), "texts") as bar:
-        for start in range(0, len(texts), CHUNK):
-            chunk = list(texts[start : start + CHUNK])
+    output = np.empty((len(distinct), model.config.hidden_size), np.float32)
+    with progress_bar(progress, len(distinct), "texts") as bar:
+        for start in range(0, len(distinct), CHUNK):
+            chunk = distinct[start : start + CHUNK]
             ids = tokenizer(chunk, return_token_type_ids=False, **options)["input_ids"]
             for rows in token_budget_batches([len(row) for row in ids], TOKENS_PER_BATCH):
                 inputs = to_tensors(pad_rows(tokenizer, {"input_ids": [ids[row] for row in rows]}), model)
@@ -154,4 +159,4 @@ def mean_vectors(texts: Sequence[str], tokenizer, model, max_length: int, progre
                 means = normalize((states * mask).sum(1) / mask.sum(1), dim=-1)
                 output[start + np.array(rows)] = means.numpy()
                 bar.update(len(rows))
-    return output
+    return output[[numbers[text] for text in texts]]

@@ -29,7 +29,7 @@ from ..runtime.plain import usable_positions
 from ..runtime.ready import METRICS, ReadyModel, find_ready
 from ..tasks import corpus_of, options_of, task_of_rows
 from ..tasks.loading import load_split
-from .baselines import mean_vectors
+from .baselines import logistic_regression, mean_vectors
 
 
 MAX_LENGTH = 256  # tokens; the rest of a longer text is not read
@@ -79,7 +79,8 @@ def check_labels(
         ValueError: rows without labels or texts, or with aspects; a label with fewer different texts than `folds`; an exported
             model; an encoder-decoder.
     """
-    _check_cleanlab()
+    if importlib.util.find_spec("cleanlab") is None:
+        raise ModuleNotFoundError("check-labels needs cleanlab: pip install 'hf-emotion[cleanlab]'")
     output = None if output is None else Path(output)
     if output is not None and is_taken(output):
         raise FileExistsError(f"the output {output} exists: choose another name or remove it.")
@@ -93,9 +94,8 @@ def check_labels(
         options.setdefault("validation_fraction", 0.0)
     ids, texts, gold, names = _units(load_split(dataset, split, data_dir, **options), dataset)
     parts = fold_numbers(texts, gold, names, folds)
-    distinct, places = np.unique(texts, return_inverse=True)
     limit = min(MAX_LENGTH, usable_positions.usable_positions(model.config), tokenizer.model_max_length)
-    vectors = mean_vectors(distinct.tolist(), tokenizer, model, limit, progress)[places]
+    vectors = mean_vectors(texts, tokenizer, model, limit, progress)
     probabilities = out_of_fold([vectors, tfidf(texts)], gold, parts, progress)
     scores, confidence, suggested = rank(gold, probabilities)
     best = probabilities.argmax(axis=1)
@@ -198,9 +198,9 @@ def fold_numbers(texts: list[str], gold: np.ndarray, names: list[str], folds: in
     """
     from sklearn.model_selection import StratifiedKFold
 
-    _, first, places = np.unique(
-        [" ".join(text.casefold().split()) for text in texts], return_index=True, return_inverse=True
-    )
+    # As objects: numpy would give every text the width of the longest.
+    plain = np.array([" ".join(text.casefold().split()) for text in texts], dtype=object)
+    _, first, places = np.unique(plain, return_index=True, return_inverse=True)
     for label, name in enumerate(names):
         count = len(np.unique(places[gold[:, label] > 0 if gold.ndim == 2 else gold == label]))
         if count < folds:
@@ -229,17 +229,13 @@ def out_of_fold(features: Sequence[Any], gold: np.ndarray, parts: np.ndarray, pr
     (N, C) float64: for each row the probabilities of classifiers that were fitted to the other folds, the mean over one for each of
     `features`, matrices with a row for each text.
     """
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.multiclass import OneVsRestClassifier
-
     folds = int(parts.max()) + 1
     result = np.zeros((len(gold), gold.shape[1] if gold.ndim == 2 else int(gold.max()) + 1))
     with progress_bar(progress, folds * len(features), "fits") as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a label that all rows of the other folds lack
         for part, matrix in itertools.product(range(folds), features):
             inside = parts == part
-            model: Any = LogisticRegression(C=STRENGTH, max_iter=1000)
-            model = model if gold.ndim == 1 else OneVsRestClassifier(model)
+            model = logistic_regression(STRENGTH, gold.ndim == 2)
             model.fit(matrix[~inside], gold[~inside])
             result[np.ix_(inside, model.classes_)] += model.predict_proba(matrix[inside]) / len(features)
             bar.update()
@@ -303,11 +299,6 @@ def _cells(row: dict[str, Any]) -> list[str]:
     numbers = [f"{row[name]:.6f}" for name in ("score", "self_confidence")]
     labels = ["|".join(row[name]) for name in ("given", "suggested")]
     return [as_text(cell) for cell in (row["id"], row["text"], *labels)] + [*numbers, str(int(row["flagged"]))]
-
-
-def _check_cleanlab() -> None:
-    if importlib.util.find_spec("cleanlab") is None:
-        raise ModuleNotFoundError("check-labels needs cleanlab: pip install 'hf-emotion[cleanlab]'")
 
 
 __all__ = ["check_labels", "honest_encoder"]
