@@ -163,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
             series: dict[str, list[float]] = {}
             for value in values:
                 sides = sides_at(value)
-                ours, stock = interleaved(list(sides.values()), arguments.pairs)
+                ours, stock = interleaved(list(sides.values()), arguments.pairs, keep_memory=name != "rows")
                 rows.append(ratio("growth", f"{name} {value}: {' against '.join(sides)}", ours, stock))
                 for side, median in zip(sides, (rows[-1]["ours"], rows[-1]["peer"]), strict=True):
                     series.setdefault(side, []).append(median)

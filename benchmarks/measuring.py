@@ -5,6 +5,7 @@ median of the paired ratios, with quartiles.
 """
 
 import argparse
+import contextlib
 import datetime
 import importlib.metadata
 import importlib.util
@@ -23,6 +24,7 @@ from typing import Any
 import torch
 
 from hf_emotion.io.files import write_json
+from hf_emotion.training.memory import freed_memory_kept
 
 
 PACKAGES = ("torch", "transformers", "tokenizers", "onnxruntime")
@@ -68,11 +70,17 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def interleaved(actions: Sequence[Callable[[], object]], pairs: int, warm_up: int = 2) -> list[list[float]]:
-    """Seconds of each action, [actions][pairs]; every round runs all actions once."""
-    for action in list(actions) * warm_up:
-        action()
-    rounds = [[seconds(action) for action in actions] for _ in range(pairs)]
+def interleaved(
+    actions: Sequence[Callable[[], object]], pairs: int, warm_up: int = 2, keep_memory: bool = False
+) -> list[list[float]]:
+    """
+    Seconds of each action, [actions][pairs]; every round runs all actions once. With `keep_memory` the process keeps freed memory,
+    as it does in a training.
+    """
+    with freed_memory_kept() if keep_memory else contextlib.nullcontext():
+        for action in list(actions) * warm_up:
+            action()
+        rounds = [[seconds(action) for action in actions] for _ in range(pairs)]
     return [list(series) for series in zip(*rounds, strict=True)]
 
 

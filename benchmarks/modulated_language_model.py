@@ -125,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
         inputs = inputs_for(plain.config.vocab_size, batch_size, length)
         emotions = {"emotion_ids": torch.arange(batch_size) % EMOTIONS}
         actions = [train_step(ours, inputs, **emotions), train_step(lora, inputs)]
-        modulated, adapted = interleaved(actions, arguments.pairs, warm_up=1)
+        modulated, adapted = interleaved(actions, arguments.pairs, warm_up=1, keep_memory=True)
         rows.append(
             ratio(
                 "P17",

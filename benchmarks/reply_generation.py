@@ -93,7 +93,9 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
             modulated = build(arguments.size, modulation=modulation)
             models = [modulated, build(arguments.size, **PLAIN)] + ([naive(modulated)] if arguments.naive else [])
             ours, plain, *formulas = interleaved(
-                [action(model, batch_size, length) for model in models], arguments.pairs
+                [action(model, batch_size, length) for model in models],
+                arguments.pairs,
+                keep_memory=action is train_step,
             )
             name = f"{kind} of gpt2-mod-ln ({modulation}), {arguments.size}, {arguments.shape}"
             if kind == "greedy":  # tokens per second: the inverse of times

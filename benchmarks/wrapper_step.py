@@ -58,7 +58,9 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
         for kind in arguments.kind or ("forward", "step"):
             models = [build(side, encoder, arguments.size) for side in ("stock", "ours")]
             inputs = inputs_for(models[0].config, batch_size, length)
-            stock, ours = interleaved([step_of(model, inputs, kind) for model in models], arguments.pairs)
+            stock, ours = interleaved(
+                [step_of(model, inputs, kind) for model in models], arguments.pairs, keep_memory=kind != "forward"
+            )
             name = f"{kind} of label-aware over {encoder}, {arguments.size}, {arguments.shape}"
             rows.append(ratio("P16", name, ours, stock, at_most=AT_MOST))
     save(arguments, rows)

@@ -45,7 +45,8 @@ def table_rows(table: str, records: str | Path) -> tuple[list[str], list[list[st
         for title, group in zip(_titles(groups), groups, strict=True):
             cells = [_figure(group, *column) for column in content.columns]
             seeds = "-" if group[0]["seed"] is None else str(len(group))
-            minutes = f"{sum(record['minutes'] for record in group) / len(group):.1f}"
+            timed = [record["minutes"] for record in group if record["minutes"] is not None]
+            minutes = f"{sum(timed) / len(timed):.1f}" if timed else "-"
             train_rows = f"{group[0]['rows']['train']:,}"
             rows.append([title, group[0]["encoder"], train_rows, seeds, minutes, *cells])
     return header, rows

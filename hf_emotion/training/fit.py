@@ -4,7 +4,7 @@
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 from ..io.files import write_text
 from ..metrics import LOWER_IS_BETTER
 from ..recipes import Recipe
-from .survive import Survival, check_same_data, last_whole_checkpoint, stopped_at, trained_on
+from .memory import freed_memory_kept
+from .survive import Survival, check_same_data, kept_in, last_whole_checkpoint, stopped_at
 
 
 logger = logging.getLogger(__name__)
@@ -97,20 +98,21 @@ def fit(
         found = [last_whole_checkpoint(checkpoints)]
     last = broadcast_object_list(found)[0]
     if last is not None:
-        check_same_data(trained_on(last), data, last)
+        check_same_data(kept_in(last).get("data"), data, last)
     state = None if last is None else stopped_at(last)
     if state is None:
         survival = Survival(trainer, data)
         trainer.add_callback(survival)
         for callback in _watchers.get():
             trainer.add_callback(callback)
-        with survival.listening():
-            result = trainer.train(resume_from_checkpoint=None if last is None else str(last))
-        minutes = result.metrics["train_runtime"] / 60
+        kept = freed_memory_kept() if trainer.args.device.type == "cpu" else nullcontext()
+        with survival.listening(), kept:
+            trainer.train(resume_from_checkpoint=None if last is None else str(last))
+        minutes = survival.seconds() / 60
     else:  # the run was interrupted after the training
         best = state.best_model_checkpoint if trainer.args.load_best_model_at_end else None
         trainer._load_from_checkpoint(best or str(last))
-        trainer.state, minutes = state, 0.0
+        trainer.state, minutes = state, kept_in(last).get("seconds", 0.0) / 60
     return {
         "seed": seed,
         "train_minutes": minutes,

@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -125,7 +126,7 @@ class Survival(TrainerCallback, ExportableState):
     """
     Saves a checkpoint and ends the process with status 143 when it gets SIGTERM; stops, without saving, once loss or
     weights are not finite; and keeps in a checkpoint what the Trainer forgets: the losses since they were last logged, the
-    patience of early stopping, the number of processes, and the fingerprint of the corpus.
+    patience of early stopping, the number of processes, the seconds of the training, and the fingerprint of the corpus.
     """
 
     def __init__(self, trainer: Trainer, data: str):
@@ -133,9 +134,14 @@ class Survival(TrainerCallback, ExportableState):
         self.data = data
         self.told_to_end = False
         self.unlogged = {"loss": 0.0, "since_step": 0}
+        self.earlier, self.began = 0.0, time.monotonic()
+
+    def seconds(self) -> float:
+        """Of the whole training until now, with its parts before interruptions."""
+        return self.earlier + time.monotonic() - self.began
 
     def state(self) -> dict:
-        own = {"processes": self.trainer.args.world_size, "data": self.data}
+        own = {"processes": self.trainer.args.world_size, "data": self.data, "seconds": self.seconds()}
         return {"args": {}, "attributes": {**self.unlogged, **own}}
 
     @contextmanager
@@ -169,6 +175,7 @@ class Survival(TrainerCallback, ExportableState):
                     saved["processes"],
                     args.world_size,
                 )
+            self.earlier = saved.get("seconds", 0.0)
             self.trainer._tr_loss += saved["loss"]
             self.trainer._globalstep_last_logged = saved["since_step"]
             for callback in self.trainer.callback_handler.callbacks:
@@ -233,9 +240,9 @@ class Survival(TrainerCallback, ExportableState):
                 self.unlogged = {"loss": loss, "since_step": trainer._globalstep_last_logged}
 
 
-def trained_on(checkpoint: Path) -> str | None:
-    """The fingerprint of the corpus that a checkpoint was trained on; None for checkpoints of earlier versions."""
-    return _saved(json.loads((checkpoint / STATE).read_text(encoding="utf-8"))).get("data")
+def kept_in(checkpoint: Path) -> dict:
+    """What `Survival` kept in a checkpoint; less, or nothing, in those of earlier versions."""
+    return _saved(json.loads((checkpoint / STATE).read_text(encoding="utf-8")))
 
 
 def check_same_data(before: str | None, now: str, what: Path) -> None:

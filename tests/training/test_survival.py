@@ -120,7 +120,12 @@ class TestTerminated:
     def test_within_a_later_epoch(self, ended_at_17, training, reference, tmp_path, no_plots):
         output = tmp_path / "run"
         shutil.copytree(ended_at_17, output)  # elsewhere: the best checkpoint is found there
+        state = output / "checkpoints" / "checkpoint-17" / "trainer_state.json"
+        content = json.loads(state.read_text())
+        content["stateful_callbacks"]["Survival"]["attributes"]["seconds"] += 3600
+        state.write_text(json.dumps(content))
         assert differences(run(training, output, resume=True), reference) == []
+        assert 60 < report_of(output)["runs"][0]["train_minutes"] < 70  # those before the interruption count
 
     def test_patience_goes_on(self, training, tmp_path, no_plots, monkeypatch):
         """Without learning nothing gets better after the first epoch: three epochs with a patience of 2, and not four."""
