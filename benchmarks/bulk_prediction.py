@@ -1,25 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 P8: `Predictor` against the stock text-classification pipeline in batches of 32, with the same checkpoint and all labels of each text
-ranked. Also against itself exported as int8, with the loss of macro-F1 if checkpoint and corpus are given; with --dtype against
-itself in half precision. Default: an untrained label-aware model and synthetic texts as long as GoEmotions'.
+ranked. Also its operations per second as a share of those of one large matrix product, which nothing else slows down; against itself
+exported as int8, with the loss of macro-F1 if checkpoint and corpus are given; with --dtype both in half precision, too. Default: an untrained label-aware model and synthetic texts as long as GoEmotions'.
 
     python benchmarks/bulk_prediction.py runs/goemotions_laa_ce --data-dir DATA --rows 20000
 """
 
 import argparse
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 from measuring import interleaved, parse, ratio, result, save
 from texts import save_untrained, synthetic_texts
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from hf_emotion import load_dataset_for
 from hf_emotion.publishing.export import export_onnx
 from hf_emotion.tasks.emotion_classification.predictor import Predictor
+
+
+MATRIX = 2048
+
+
+def share_of_peak(dtype: torch.dtype, predict: Callable[[], object], pairs: int) -> list[float]:
+    """Operations per second of the predictions (matrix products and attention), to those of a matrix product."""
+    with FlopCounterMode(display=False) as counter:
+        predict()
+    left, right = (torch.randn(MATRIX, MATRIX).to(dtype) for _ in range(2))
+    predictions, products = interleaved([predict, lambda: left @ right], pairs, warm_up=1)
+    peak = 2 * MATRIX**3
+    return [
+        counter.get_total_flops() / seconds / (peak / product)
+        for seconds, product in zip(predictions, products, strict=True)
+    ]
 
 
 def main(argv: Sequence[str] | None = None) -> list[dict]:
@@ -55,6 +73,9 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
             [lambda: predictor(texts, top_k=labels), lambda: stock(texts, **settings)], arguments.pairs, warm_up=1
         )
         rows.append(ratio("P8", f"{work}: Predictor against the stock pipeline", ours, theirs, at_least=2))
+        peak = f"{work}: operations per second to those of a matrix product"
+        shares = share_of_peak(torch.float32, lambda: predictor(texts, top_k=labels), arguments.pairs)
+        rows.append(result("P8", f"{peak}, float32", shares, "×", at_least=0.7))
         if arguments.dtype is not None:
             half = Predictor(checkpoint, device="cpu", dtype=arguments.dtype)
             ours, theirs = interleaved(
@@ -63,6 +84,8 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
             rows.append(
                 ratio("P8", f"{work}: Predictor in {arguments.dtype} against float32", ours, theirs, at_least=1)
             )
+            shares = share_of_peak(getattr(torch, arguments.dtype), lambda: half(texts, top_k=labels), arguments.pairs)
+            rows.append(result("P8", f"{peak}, {arguments.dtype}", shares, "×", at_least=0.7))
         if not arguments.no_onnx:
             has_metric = None not in (arguments.checkpoint, arguments.data_dir)
             corpus = {"dataset": arguments.dataset, "data_dir": arguments.data_dir} if has_metric else {}

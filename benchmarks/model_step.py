@@ -111,6 +111,7 @@ def measure(
     options: dict,
     sides: Sequence[str],
     keep_memory: bool = True,
+    compiled: bool = False,
 ) -> dict[str, list[float]]:
     """The seconds of each side, one value per pair; for "memory" one value in MiB."""
     if kind == "memory":
@@ -119,6 +120,9 @@ def measure(
         imports = peak_memory([*command, "imports"])
         return {side: [peak_memory([*command, side]) - imports] for side in sides}
     models = [build(side, model_type, size, options) for side in sides]
+    if compiled:
+        for model in models:
+            model.compile()
     sizes = [int(part) for part in shape.split("x")]
     actions = [step_of(model, inputs_for(model.config, *sizes), kind) for model in models]
     seconds = interleaved(actions, pairs, keep_memory=keep_memory and kind != "forward")
@@ -134,6 +138,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     parser.add_argument("--options", type=json.loads, default={}, help="JSON: fields of our configuration")
     parser.add_argument("--naive", action="store_true", help="also measure naive.py")
     parser.add_argument("--default-memory", action="store_true", help="give freed memory back, as a plain script does")
+    parser.add_argument("--compile", action="store_true", help="both sides through torch.compile")
     # "memory" starts this: a process that trains one side and prints nothing.
     parser.add_argument("--trainer", choices=["imports", "stock", "ours", "naive"], help=argparse.SUPPRESS)
     arguments = parse(parser, argv, pairs=9)
@@ -160,8 +165,11 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
                     arguments.options,
                     sides,
                     not arguments.default_memory,
+                    arguments.compile,
                 )
                 name = f"{kind} of {model_type}, {arguments.size}, {shape}"
+                if arguments.compile:
+                    name += ", both compiled"
                 if arguments.default_memory:
                     name += ", freed memory given back"
                 if arguments.options:
