@@ -19,7 +19,7 @@ AFTERWARDS = {MMAP_MAX: 65536, MMAP_THRESHOLD: 32 * 2**20, TRIM_THRESHOLD: 64 * 
 def freed_memory_kept() -> Iterator[None]:
     """
     In this block the process keeps freed memory for its next use; at its end the memory goes back to the system. Only with glibc
-    (most Linux systems); elsewhere it does nothing. The peak is about a tenth higher.
+    (most Linux systems); elsewhere it does nothing. The peak rises little (9 % with an embedding of 250,000 words).
     """
     if platform.libc_ver()[0] != "glibc":
         yield
