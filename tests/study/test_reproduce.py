@@ -98,6 +98,16 @@ class TestRecords:
         assert rows_of(tmp_path / "records")["goemotions/leam_ce"][4:] == ["not run"] * 5
         assert rows_of(tmp_path / "records")["*published: LAA + CE*"][4:] == ["0.510 ± 0.010", "", "", "", ""]
 
+    def test_minutes_that_are_not_known(self, tmp_path):
+        run = write_run(tmp_path / "run", "goemotions/laa_ce", {1: 0.5, 3: 0.6}, base_model="minilm")
+        report = json.loads((run / "metrics.json").read_text())
+        report["runs"][0]["train_minutes"] = None
+        (run / "metrics.json").write_text(json.dumps(report))
+        reproduce.collect("goemotions", run, tmp_path / "records")
+        assert rows_of(tmp_path / "records")["goemotions/laa_ce"][3] == "30.0"  # those of seed 3
+        next((tmp_path / "records" / "goemotions").glob("*seed-3.json")).unlink()
+        assert rows_of(tmp_path / "records")["goemotions/laa_ce"][3] == "-"
+
     def test_a_record_is_small_and_whole(self, tmp_path):
         base = tmp_path / "somewhere" / "encoder"
         base.mkdir(parents=True)
