@@ -244,8 +244,24 @@ def test_epoch_pads_to_the_longest_or_to_a_fixed_length(base, monkeypatch):
 
 
 def test_bulk_prediction(base):
-    (row,) = bulk_prediction.main(["--base-model", str(base), "--rows", "70", "--no-onnx", *ONE])
+    row, share = bulk_prediction.main(["--base-model", str(base), "--rows", "70", "--no-onnx", *ONE])
     assert row["question"] == "P8" and row["target"] == "≥ 2" and "70 synthetic texts" in row["work"]
+    assert share["target"] == "≥ 0.7" and share["median"] > 0
+
+
+def test_the_share_of_the_matrix_peak(monkeypatch):
+    """Two products of matrices of half the size, in a twentieth of the time of a whole one: a quarter of its operations."""
+    monkeypatch.setattr(bulk_prediction, "interleaved", lambda actions, pairs, warm_up: [[0.05], [1.0]])
+    half = torch.ones(bulk_prediction.MATRIX // 2, bulk_prediction.MATRIX // 2)
+    (share,) = bulk_prediction.share_of_peak(torch.float32, lambda: half @ half @ half, 1)
+    assert share == pytest.approx(0.25 / 0.05)
+
+
+def test_memory_given_back_has_no_target():
+    options = ["--model", "cg-bert", "--size", "tiny", "--shape", "2x8", "--kind", "backward", *ONE]
+    (kept,), (given_back,) = model_step.main(options), model_step.main([*options, "--default-memory"])
+    assert kept["target"] == "≤ 1.12" and given_back["target"] == ""
+    assert given_back["work"] == kept["work"] + ", freed memory given back"
 
 
 def test_bulk_prediction_refuses_to_compare_other_results():
