@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 P8: `Predictor` against the stock text-classification pipeline in batches of 32, with the same checkpoint and all labels of each text
-ranked. Also its operations per second as a share of those of one large matrix product, which nothing else slows down; against itself
-exported as int8, with the loss of macro-F1 if checkpoint and corpus are given; with --dtype both in half precision, too. Default: an untrained label-aware model and synthetic texts as long as GoEmotions'.
+ranked. Also against itself exported as int8, with the loss of macro-F1 if checkpoint and corpus are given; with --dtype against
+itself in half precision. And its operations per second as a share of those of one large matrix product, in float32 and in --dtype.
+Default: an untrained label-aware model and synthetic texts as long as GoEmotions'.
 
     python benchmarks/bulk_prediction.py runs/goemotions_laa_ce --data-dir DATA --rows 20000
 """

@@ -18,13 +18,11 @@ import numpy as np
 import torch
 from datasets import DatasetDict
 from measuring import machine, recorded
-from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
 
 from hf_emotion import Predictor, load_dataset_for, load_recipe, train
 from hf_emotion.data.splits import label_names
 from hf_emotion.io.files import write_json
-from hf_emotion.study.baselines import mean_vectors
+from hf_emotion.study.baselines import logistic_regression, mean_vectors
 from hf_emotion.study.label_errors import MAX_LENGTH, STRENGTH, fold_numbers, load_encoder, out_of_fold, rank, tfidf
 from hf_emotion.tasks.rows import label_matrix
 
@@ -59,8 +57,7 @@ def losses(gold: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
 
 def in_sample(features: Any, gold: np.ndarray) -> np.ndarray:
     """(N, C) probabilities of the classifier of `check_labels`, fitted to the very rows that it judges."""
-    model: Any = LogisticRegression(C=STRENGTH, max_iter=1000)
-    return (model if gold.ndim == 1 else OneVsRestClassifier(model)).fit(features, gold).predict_proba(features)
+    return logistic_regression(STRENGTH, gold.ndim == 2).fit(features, gold).predict_proba(features)
 
 
 def precision(order: np.ndarray, planted: np.ndarray) -> dict[str, float]:

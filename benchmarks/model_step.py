@@ -103,29 +103,23 @@ def step_of(model, inputs, kind: str) -> Callable[[], None]:
 
 
 def measure(
-    model_type: str,
-    size: str,
-    shape: str,
-    kind: str,
-    pairs: int,
-    options: dict,
-    sides: Sequence[str],
-    keep_memory: bool = True,
-    compiled: bool = False,
+    model_type: str, shape: str, kind: str, sides: Sequence[str], arguments: argparse.Namespace
 ) -> dict[str, list[float]]:
     """The seconds of each side, one value per pair; for "memory" one value in MiB."""
+    size, options = arguments.size, arguments.options
     if kind == "memory":
         command = [sys.executable, __file__, "--model", model_type, "--size", size, "--shape", shape]
         command += ["--options", json.dumps(options), "--threads", str(torch.get_num_threads()), "--trainer"]
         imports = peak_memory([*command, "imports"])
         return {side: [peak_memory([*command, side]) - imports] for side in sides}
     models = [build(side, model_type, size, options) for side in sides]
-    if compiled:
+    if arguments.compile:
         for model in models:
             model.compile()
     sizes = [int(part) for part in shape.split("x")]
     actions = [step_of(model, inputs_for(model.config, *sizes), kind) for model in models]
-    seconds = interleaved(actions, pairs, keep_memory=keep_memory and kind != "forward")
+    keep_memory = kind != "forward" and not arguments.default_memory
+    seconds = interleaved(actions, arguments.pairs, keep_memory=keep_memory)
     return dict(zip(sides, seconds, strict=True))
 
 
@@ -156,17 +150,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
         for shape in arguments.shape or SHAPES.get(model_type, ["8x64", "4x128"]):
             for kind in arguments.kind or KINDS:
                 sides = ["stock", "ours"] + ["naive"] * has_naive
-                measured = measure(
-                    model_type,
-                    arguments.size,
-                    shape,
-                    kind,
-                    arguments.pairs,
-                    arguments.options,
-                    sides,
-                    not arguments.default_memory,
-                    arguments.compile,
-                )
+                measured = measure(model_type, shape, kind, sides, arguments)
                 name = f"{kind} of {model_type}, {arguments.size}, {shape}"
                 if arguments.compile:
                     name += ", both compiled"

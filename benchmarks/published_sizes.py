@@ -12,14 +12,13 @@ Recipes whose base model is MiniLM are left out, because they are trained in ful
 import argparse
 import copy
 import dataclasses
-import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from datasets import Dataset, DatasetDict
-from measuring import machine
+from measuring import machine, recorded
 from transformers import (
     AlbertConfig,
     AutoModel,
@@ -123,9 +122,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     runs = [(name, recipe.base_model) for name, recipe in recipes.items() if recipe.base_model in SIZES] + ALSO
     runs = [(name, base) for name, base in runs if arguments.recipe is None or name in arguments.recipe]
     runs = [(name, base) for name, base in runs if arguments.size is None or base in arguments.size]
-    kept = {}
-    if arguments.output and arguments.output.is_file():
-        kept = {(row["recipe"], row["size of"]): row for row in json.loads(arguments.output.read_text("utf-8"))}
+    kept = {(row["recipe"], row["size of"]): row for row in recorded(arguments.output)}
     for name, base in runs:
         steps = f"max_steps={arguments.steps}"
         recipe = load_recipe(name, [*arguments.set, steps, "logging_steps=1", 'report_to="none"'])

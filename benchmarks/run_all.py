@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from measuring import figure
+from measuring import figure, recorded
 
 from hf_emotion.io.files import write_json, write_text
 
@@ -94,9 +94,7 @@ def main() -> None:
         "--results", type=Path, default=FOLDER / "results.json", help="results file; RESULTS.md is written beside it"
     )
     arguments = parser.parse_args()
-    kept = {}
-    if arguments.only is not None and arguments.results.is_file():
-        kept = json.loads(arguments.results.read_text(encoding="utf-8"))
+    kept = {} if arguments.only is None else recorded(arguments.results)
     failed = []
     for command in commands(arguments):
         print(f"\npython benchmarks/{command}", flush=True)

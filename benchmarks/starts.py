@@ -14,6 +14,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from measuring import recorded
+
 from hf_emotion import load_recipe, train
 from hf_emotion.io.files import write_json
 
@@ -73,9 +75,7 @@ def main(argv: Sequence[str] | None = None) -> dict:
     parser.add_argument("--output", type=Path, help="JSON file; results that it already holds are kept")
     arguments = parser.parse_args(argv)
     name = Path(arguments.base_model).name
-    rows: dict = {}
-    if arguments.output and arguments.output.is_file():
-        rows = json.loads(arguments.output.read_text(encoding="utf-8"))
+    rows = recorded(arguments.output)
     for seed in arguments.seeds:
         for work in arguments.work or WORKS:
             for start in arguments.start or list(STARTS)[:3]:

@@ -97,8 +97,9 @@ def fit(
     if resume and trainer.is_world_process_zero():
         found = [last_whole_checkpoint(checkpoints)]
     last = broadcast_object_list(found)[0]
+    saved = {} if last is None else kept_in(last)
     if last is not None:
-        check_same_data(kept_in(last).get("data"), data, last)
+        check_same_data(saved.get("data"), data, last)
     state = None if last is None else stopped_at(last)
     if state is None:
         survival = Survival(trainer, data)
@@ -112,7 +113,7 @@ def fit(
     else:  # the run was interrupted after the training
         best = state.best_model_checkpoint if trainer.args.load_best_model_at_end else None
         trainer._load_from_checkpoint(best or str(last))
-        trainer.state, minutes = state, kept_in(last).get("seconds", 0.0) / 60
+        trainer.state, minutes = state, saved.get("seconds", 0.0) / 60
     return {
         "seed": seed,
         "train_minutes": minutes,

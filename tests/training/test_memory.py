@@ -7,7 +7,7 @@ import pytest
 
 
 PROGRAM = """
-import contextlib, resource, sys
+import resource
 import torch
 from hf_emotion.training.memory import freed_memory_kept
 
