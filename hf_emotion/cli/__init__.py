@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line, one file per command. Exit codes: 0 done, 1 the work failed, 2 wrong usage."""
 
+import gc
 import logging
 import sys
 from typing import Annotated
@@ -92,6 +93,8 @@ app.add_typer(study.app, name="study")
 
 def main() -> None:
     """Entry point: one line per error, and a traceback only with --debug."""
+    # Importing torch and transformers makes hundreds of thousands of objects that stay; Python would search them for garbage many times.
+    gc.set_threshold(10_000)
     try:
         app()
     except Exception as error:
