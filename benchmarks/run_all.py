@@ -21,7 +21,6 @@ from hf_emotion.io.files import write_json, write_text
 
 
 FOLDER = Path(__file__).parent
-NOTES = FOLDER / "NOTES.md"  # where the time goes; written by hand, the end of RESULTS.md
 PER_HEAD = """--options '{"context_heads": "per_head", "gate_bias": true}'"""  # the setting of the authors' code
 SMALL = [  # meant for 10 minutes on two cores
     "model_step.py --model label-aware-bert --size minilm --kind step --kind memory --pairs 7",
@@ -91,7 +90,10 @@ def main() -> None:
         "--only", help="run only benchmarks whose command starts like this; the results of the others are kept"
     )
     parser.add_argument(
-        "--results", type=Path, default=FOLDER / "results.json", help="results file; RESULTS.md is written beside it"
+        "--results",
+        type=Path,
+        default=FOLDER / "results.json",
+        help="results file; RESULTS.md is written beside it, with NOTES.md at its end",
     )
     arguments = parser.parse_args()
     kept = {} if arguments.only is None else recorded(arguments.results)
@@ -109,13 +111,13 @@ def main() -> None:
             kept[command] = json.loads(output.read_text(encoding="utf-8"))
         print(f"{time.monotonic() - start:.0f} s")
         write_json(arguments.results, kept)  # saved after each benchmark, so that an interrupted run keeps its results
-        write_text(arguments.results.with_name("RESULTS.md"), table(kept))
+        write_text(arguments.results.with_name("RESULTS.md"), table(kept, arguments.results.with_name("NOTES.md")))
     if failed:
         sys.exit("failed: " + "; ".join(failed))
 
 
-def table(results: dict[str, dict]) -> str:
-    """RESULTS.md."""
+def table(results: dict[str, dict], notes: Path) -> str:
+    """RESULTS.md: the table and, if there are any, the notes, which are written by hand and say where the time goes."""
     ordered = sorted(results.items(), key=lambda item: _question(item[1]))
     lines = [
         "# Measured",
@@ -135,7 +137,8 @@ def table(results: dict[str, dict]) -> str:
     for command, measured in ordered:
         setting = ", ".join(f"{name} {value}" for name, value in measured["machine"].items())
         lines.append(f"- `python benchmarks/{command}`: {setting}")
-    return "\n".join(lines) + "\n\n" + NOTES.read_text(encoding="utf-8")
+    written = "\n\n" + notes.read_text(encoding="utf-8") if notes.is_file() else "\n"
+    return "\n".join(lines) + written
 
 
 def _question(measured: dict) -> int:

@@ -454,12 +454,13 @@ def test_run_all_writes_a_table_and_keeps_what_is_not_run_again(tmp_path, monkey
         run_all.main()
     assert {command.split()[0] for command in json.loads(results.read_text())} == {"startup.py", "gpu.py"}
     medians["gpu.py"] = 0.1
+    (tmp_path / "NOTES.md").write_text("## Where the time goes\n")
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--only", "gpu"])
     run_all.main()
     table = (tmp_path / "RESULTS.md").read_text()
     assert "| P11 | startup.py / x | ≤ 0.3 | 0.200 s [0.200, 0.200] | met | 3 |" in table
     assert "| P11 | gpu.py / x | ≤ 0.3 | 0.100 s [0.100, 0.100] | met | 3 |" in table
-    assert "- `python benchmarks/gpu.py`: machine M, date D" in table
+    assert table.endswith("- `python benchmarks/gpu.py`: machine M, date D\n\n## Where the time goes\n")
 
 
 # Published sizes

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Memory of a training on the processor. The C library returns large freed blocks to the operating system, so that every step of a
-training gets its activations and gradients as new pages, which the system must map and clear: a tenth to a third of the time.
+training gets its activations and gradients as new pages, which the system must map and clear
+(figures: benchmarks/NOTES.md).
 """
 
 import contextlib
