@@ -88,10 +88,12 @@ format: .venv/installed
 docs: .venv/docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs build/docs
 
-# Writes benchmarks/RESULTS.md. DATA: the folder with the corpora. CHECKPOINT and TARGETED: trained models for emotions and for aspects.
+# Small sizes; writes build/bench/RESULTS.md, so that the committed figures stay.
 bench: .venv/installed
-	$(BIN)/python benchmarks/run_all.py
+	mkdir -p build/bench
+	$(BIN)/python benchmarks/run_all.py --results build/bench/results.json
 
+# Writes benchmarks/RESULTS.md. DATA: the folder with the corpora. CHECKPOINT and TARGETED: trained models for emotions and for aspects.
 bench-full: .venv/installed
 	$(BIN)/python benchmarks/run_all.py --full $(if $(DATA),--data-dir "$(DATA)") \
 	  $(if $(CHECKPOINT),--checkpoint "$(CHECKPOINT)") $(if $(TARGETED),--targeted "$(TARGETED)")
