@@ -28,6 +28,7 @@ SMALL = [  # meant for 10 minutes on two cores
     "model_step.py --model qacg-bert --size minilm --shape 8x64 --kind forward --kind backward --pairs 7",
     "model_step.py --model cg-bert --size minilm --shape 8x64 --kind forward --kind backward --pairs 7",
     "wrapper_step.py --encoder mpnet --encoder modernbert --shape 4x32 --kind forward --pairs 7",
+    "dialogue_step.py --batches 3 --pairs 3",
     "reply_generation.py --size tiny --pairs 7",
     "modulated_language_model.py --size tiny --pairs 7",
     "epoch.py --rows 1024 --pairs 1",
@@ -47,6 +48,7 @@ FULL = [
     f"model_step.py --model qacg-bert --kind forward --kind backward --naive {PER_HEAD}",
     "model_step.py --model cg-bert --naive",
     "wrapper_step.py",
+    "dialogue_step.py --dataset meld",
     "reply_generation.py --size small --naive",
     "modulated_language_model.py",
     "epoch.py --pairs 3",
@@ -65,6 +67,7 @@ def commands(arguments: argparse.Namespace) -> list[str]:
     """The commands to run, with the words DATA, CHECKPOINT and TARGETED instead of paths, which RESULTS.md must not show."""
     data = " --data-dir DATA" if arguments.data_dir else ""
     own = {
+        "dialogue_step.py": data,
         "epoch.py": data,
         "bulk_prediction.py": (" CHECKPOINT" if arguments.checkpoint else "") + data,
         "service.py": (" --checkpoint CHECKPOINT" if arguments.checkpoint else "") + data,

@@ -19,7 +19,7 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .checked_input import check_ids, check_labels, check_length
+from .checked_input import can_look, check_ids, check_labels, check_length
 from .configuration_dialogue_bilstm import DialogueBiLSTMConfig
 from .fitting_checkpoints import OverEncoder
 from .nested_encoder import OverAnyEncoder, build_encoder
@@ -31,6 +31,10 @@ from .usable_positions import usable_positions
 
 if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
     from .pipeline_dialogue_emotion import DialogueEmotionPipeline  # noqa: F401
+
+
+# Tokens that the utterance encoder reads in one call on the processor: enough that its products are at full speed.
+TOKENS_PER_CALL = 1024
 
 
 @dataclass
@@ -345,6 +349,24 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         outputs = self.utterance_encoder(input_ids=input_ids, attention_mask=attention_mask)
         return masked_mean(outputs.last_hidden_state, attention_mask)
 
+    def _encode_real_utterances(
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor
+    ) -> torch.FloatTensor:
+        """As `encode_utterances`, but the encoder reads no row without tokens, and rows of similar lengths together."""
+        order = inverse_order(places_before_padding(attention_mask))
+        input_ids, attention_mask = input_ids.gather(1, order), attention_mask.gather(1, order)
+        lengths = (attention_mask != 0).sum(dim=-1)
+        rows = lengths.argsort(stable=True)
+        rows = rows[lengths[rows] > 0]
+        if not len(rows):
+            return self.encode_utterances(input_ids, attention_mask)
+        vectors = []
+        for group in rows.split(groups_of_similar_lengths(lengths[rows].tolist())):
+            longest = int(lengths[group[-1]])
+            vectors.append(self.encode_utterances(input_ids[group, :longest], attention_mask[group, :longest]))
+        found = torch.cat(vectors)
+        return found.new_zeros(len(input_ids), found.shape[1]).index_copy(0, rows, found)
+
     @merge_with_config_defaults
     @capture_outputs
     def forward(
@@ -377,7 +399,11 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
                 )
             if attention_mask is None:
                 attention_mask = torch.ones_like(input_ids)
-            flat = self.encode_utterances(input_ids.flatten(0, 1), attention_mask.flatten(0, 1))
+            # On a GPU it would wait for the lengths. FSDP needs as many calls of the encoder in every process.
+            several_processes = torch.distributed.is_available() and torch.distributed.is_initialized()
+            by_length = can_look(attention_mask) and not several_processes
+            encode = self._encode_real_utterances if by_length else self.encode_utterances
+            flat = encode(input_ids.flatten(0, 1), attention_mask.flatten(0, 1))
             utterance_embeds = flat.unflatten(0, input_ids.shape[:2])  # (B, U, D)
         elif utterance_embeds.dim() != 3 or utterance_embeds.shape[-1] != self.config.utterance_size:
             raise ValueError(
@@ -401,6 +427,16 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         check_ids("`speaker_ids`", speaker_ids, self.config.num_speakers)
         states = self.score(utterance_embeds, utterance_mask, speaker_ids, **kwargs)
         return DialogueBiLSTMModelOutput(last_hidden_state=states, utterance_embeds=utterance_embeds)
+
+
+def groups_of_similar_lengths(lengths: list[int]) -> list[int]:
+    """Ascending lengths -> the sizes of consecutive groups of at most `TOKENS_PER_CALL` tokens, padding included."""
+    sizes = [0]
+    for length in lengths:
+        if sizes[-1] and (sizes[-1] + 1) * length > TOKENS_PER_CALL:
+            sizes.append(0)
+        sizes[-1] += 1
+    return sizes
 
 
 class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):

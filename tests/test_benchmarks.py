@@ -24,6 +24,7 @@ sys.path.append(str(BENCHMARKS))
 
 import bulk_memory  # noqa: E402
 import bulk_prediction  # noqa: E402
+import dialogue_step  # noqa: E402
 import epoch  # noqa: E402
 import first_answer  # noqa: E402
 import gpu  # noqa: E402
@@ -274,6 +275,11 @@ def test_bulk_prediction_refuses_to_compare_other_results():
 def test_targeted_pairs(base):
     rows = targeted_pairs.main(["--base-model", str(base), "--rows", "30", *ONE])
     assert [row["target"] for row in rows] == ["≥ 3", "≥ 1.3", "≥ 1"]
+
+
+def test_dialogue_step(base):
+    (row,) = dialogue_step.main(["--base-model", str(base), "--batch-size", "4", "--batches", "2", *ONE])
+    assert row["target"] == "≥ 1" and row["median"] > 0
 
 
 def test_bulk_memory(base, monkeypatch):

@@ -344,6 +344,47 @@ def test_encoded_utterances_equal_a_forward_pass_over_tokens(form):
 
 
 @pytest.mark.parametrize("form", ["model", "words"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_utterances_are_encoded_in_groups_of_similar_lengths(form, side, monkeypatch):
+    monkeypatch.setattr(f"{DialogueBiLSTMModel.__module__}.TOKENS_PER_CALL", 9)
+    model = build(**FORMS[form], freeze_encoder=False).double()
+    lengths = torch.tensor([[5, 1, 3, 0], [2, 0, 0, 0], [5, 4, 1, 2]])
+    mask = torch.arange(5).expand(3, 4, 5) < lengths[..., None]
+    mask = (mask.flip(-1) if side == "left" else mask).long()
+    ids = torch.arange(4, 64).reshape(3, 4, 5) % (len(VOCABULARY) - 4) + 4
+    ids = ids.where(mask > 0, 0)
+    read = []
+    hook = model.dialogue.utterance_encoder.register_forward_pre_hook(
+        lambda _, args, given: read.append(tuple((given["input_ids"] if given else args[0]).shape)), with_kwargs=True
+    )
+    outputs = model.dialogue(input_ids=ids, attention_mask=mask, utterance_mask=mask.any(-1).long())
+    outputs.utterance_embeds.pow(2).sum().backward()
+    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)  # FSDP: as many calls in every process
+    with torch.no_grad():
+        together = model.dialogue(input_ids=ids, attention_mask=mask, utterance_mask=mask.any(-1).long())
+    assert read.pop() == (12, 5)
+    assert_close(together.utterance_embeds, outputs.utterance_embeds, rtol=1e-9, atol=1e-9)
+    hook.remove()
+    # By length 1 1 2 2 3 4 5 5: no group holds more than 9 tokens, and none the four utterances without tokens.
+    assert read == [(4, 2), (2, 4), (1, 5), (1, 5)]
+    grads = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+    model.zero_grad()
+    for i in range(3):
+        for j in range(4):
+            if lengths[i, j] == 0:
+                assert (outputs.utterance_embeds[i, j] == 0).all()
+                continue
+            alone = model.dialogue.encode_utterances(
+                ids[i, j][mask[i, j] > 0][None], torch.ones(1, int(lengths[i, j]), dtype=torch.long)
+            )
+            assert_close(outputs.utterance_embeds[i, j], alone[0], rtol=1e-9, atol=1e-9)
+            alone.pow(2).sum().backward()
+    assert grads
+    for name, gradient in grads.items():
+        assert_close(gradient, model.get_parameter(name).grad, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", ["model", "words"])
 @torch.no_grad()
 def test_without_an_attention_mask_every_token_is_real(form):
     model = build(**FORMS[form])
