@@ -14,7 +14,7 @@ from typing import Any
 from ..recipes import Recipe, check_key, read_yaml
 from ..tasks.base import Table
 from ..training.recipe_checks import load_recipe
-from .reproduce import collect, places, recipes_of
+from .reproduce import changed_settings, collect, places, recipes_of
 from .tables import read_records
 
 
@@ -35,7 +35,7 @@ class PlannedRun:
         recipe: the recipe with this seed alone.
         encoder: name of the encoder in the record.
         record, folder: where its record and its run folder are, or will be.
-        minutes: an estimate from the records of the same recipe and encoder, or of the same table and encoder; None without any.
+        minutes: an estimate from those records of the same table and encoder whose recipe and settings differ least; None without any.
     """
 
     question: str
@@ -105,14 +105,28 @@ def _runs(
 
 
 def _minutes(table: str, name: str, encoder: str, recipe: Recipe, records: str | Path) -> float | None:
-    """The mean of the runs on record, per epoch over all rows, times the epochs and the share of this run."""
-    found = [record for record in read_records(table, records) if record["encoder"] == encoder and record["minutes"]]
-    own = [record for record in found if record["recipe"] == name] or found
-    each = [record["minutes"] / record["epochs"] / record["train_fraction"] for record in own if record.get("epochs")]
-    if not each:
+    """The mean of the runs on record with the nearest settings, per epoch over all rows, times the epochs and the share of this run."""
+    found = [
+        record
+        for record in read_records(table, records)
+        if record["encoder"] == encoder and record["minutes"] and record.get("epochs")
+    ]
+    if not found:
         return None
+    settings = {"recipe": name, **changed_settings(name, recipe)}
+    far = [_differing({"recipe": record["recipe"], **record["changed"]}, settings) for record in found]
+    each = [
+        record["minutes"] / record["epochs"] / record["train_fraction"]
+        for record, distance in zip(found, far, strict=True)
+        if distance == min(far)
+    ]
     epochs = recipe.training_arguments.get("num_train_epochs", 3)
     return sum(each) / len(each) * epochs * recipe.train_fraction
+
+
+def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> int:
+    """How many settings differ; the number of epochs is reckoned with."""
+    return sum(a.get(key) != b.get(key) for key in (a.keys() | b.keys()) - {"training_arguments.num_train_epochs"})
 
 
 def table(runs: list[PlannedRun]) -> Table:

@@ -12,6 +12,7 @@ from sklearn.metrics import f1_score
 from toolkit_helpers import ROOT, invoke, recipe_for, write_csv, write_iemocap
 
 from hf_emotion import load_dataset_for
+from hf_emotion.io.files import write_json
 from hf_emotion.runs import train as training
 from hf_emotion.runs.train import summarize
 from hf_emotion.study import baselines, plan, reproduce, tables
@@ -530,6 +531,23 @@ class TestPlan:
             ([first], str(tmp_path / "elsewhere"), False),
             ([first + 1], str(tmp_path / "elsewhere"), True),
         ]
+
+    def test_minutes_are_those_of_the_nearest_settings(self, tmp_path):
+        for number, (name, changes, minutes, epochs) in enumerate(
+            [
+                ("goemotions/laa_ce", {"learning_rate": 0.01}, 40, 2),
+                ("goemotions/laa_ce", {}, 90, 2),
+                ("goemotions/laa_cb", {"bf16": True, "learning_rate": 0.02}, 6, 3),
+            ]
+        ):
+            record = {"recipe": name, "encoder": "small", "minutes": minutes, "epochs": epochs, "train_fraction": 1.0}
+            record |= {"seed": 1, "changed": {f"training_arguments.{key}": value for key, value in changes.items()}}
+            write_json(tmp_path / "records" / "goemotions" / f"{number}.json", record)
+        path = self.write(tmp_path / "plan.yaml", set=["num_train_epochs=6", "learning_rate=0.02", "bf16=true"])
+        # Only the recipe differs from the third record; the second and the first are of the recipe itself.
+        assert {run.minutes for run in plan.read_plan(path, records=tmp_path / "records")} == {6 / 3 * 6}
+        path = self.write(tmp_path / "plan.yaml", set=["num_train_epochs=6"])
+        assert {run.minutes for run in plan.read_plan(path, records=tmp_path / "records")} == {90 / 2 * 6}
 
     def test_what_is_wrong_is_named(self, tmp_path):
         for changes, message in (
