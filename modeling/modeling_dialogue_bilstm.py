@@ -349,9 +349,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         outputs = self.utterance_encoder(input_ids=input_ids, attention_mask=attention_mask)
         return masked_mean(outputs.last_hidden_state, attention_mask)
 
-    def _encode_real_utterances(
-        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor
-    ) -> torch.FloatTensor:
+    def _encode_real_utterances(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor) -> torch.FloatTensor:
         """As `encode_utterances`, but the encoder reads no row without tokens, and rows of similar lengths together."""
         order = inverse_order(places_before_padding(attention_mask))
         input_ids, attention_mask = input_ids.gather(1, order), attention_mask.gather(1, order)
