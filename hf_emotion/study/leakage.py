@@ -18,6 +18,7 @@ from ..io.files import write_json
 from ..recipes import Recipe
 from ..runs.train import train
 from ..tasks.loading import load_dataset_for
+from .reproduce import encoder_name
 
 
 def leaky_splits(splits: DatasetDict, seed: int = 0) -> DatasetDict:
@@ -36,17 +37,25 @@ def measure_leakage(recipe: Recipe, output: str | Path, data_dir: str | Path | N
     Train a recipe on leaky splits and measure it.
 
     Returns:
-        `test_rows`, `in_train` (share of the test rows whose text is also in train), and `accuracy` {"mean", "std"} over the
-        seeds; also written to `leakage.json` in `output`.
+        what was trained (`corpus`, `recipe`, `encoder`, `training_arguments`, `seeds`), `train_rows`, `test_rows`, `in_train` (share of
+        the test rows whose text is also in train), `accuracy` {"mean", "std"} over the seeds and `minutes` of each seed; also
+        written to `leakage.json` in `output`.
     """
     options = {name: value for name, value in recipe.dataset_options.items() if name not in ("dedupe", "oversample")}
     splits = leaky_splits(load_dataset_for(recipe.dataset, data_dir, **options))
     texts = set(splits["train"]["text"])
     report = train(recipe, output, splits=splits)
     result = {
+        "corpus": recipe.dataset,
+        "recipe": recipe.name,
+        "encoder": encoder_name(recipe.base_model),
+        "training_arguments": recipe.training_arguments,
+        "seeds": recipe.seeds,
+        "train_rows": len(splits["train"]),
         "test_rows": len(splits["test"]),
         "in_train": sum(text in texts for text in splits["test"]["text"]) / len(splits["test"]),
         "accuracy": report["summary"]["test"]["argmax"]["accuracy"],
+        "minutes": [run["train_minutes"] for run in report["runs"]],
     }
     write_json(Path(output) / "leakage.json", result)
     return result

@@ -782,5 +782,6 @@ def test_splits_made_after_oversampling_share_rows(base_roberta, emotion6, tmp_p
     corpus = load_dataset_for("emotion6", emotion6)
     largest = Counter(label for part in corpus.values() for label in part["labels"]).most_common(1)[0][1]
     assert found["test_rows"] == 6 * largest // 10  # of classes that are all as large as the largest
+    assert found["recipe"] == "emotion6_esa" and found["encoder"] == base_roberta.name and len(found["minutes"]) == 1
     assert 0.3 < found["in_train"] <= 1 and 0 <= found["accuracy"]["mean"] <= 1
     assert f"{found['in_train']:.1%} of {found['test_rows']} test rows stand in train" in done.out
