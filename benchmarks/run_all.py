@@ -58,6 +58,7 @@ FULL = [
     "startup.py --pairs 15",
     "first_answer.py",
     "service.py",
+    "time_to_quality.py",
     "gpu.py",
     "growth.py",
 ]
@@ -69,6 +70,7 @@ def commands(arguments: argparse.Namespace) -> list[str]:
     own = {
         "dialogue_step.py": data,
         "epoch.py": data,
+        "time_to_quality.py": data,
         "bulk_prediction.py": (" CHECKPOINT" if arguments.checkpoint else "") + data,
         "service.py": (" --checkpoint CHECKPOINT" if arguments.checkpoint else "") + data,
         "targeted_pairs.py": f" TARGETED{data}" if arguments.targeted else "",

@@ -40,6 +40,7 @@ import startup  # noqa: E402
 import targeted_pairs  # noqa: E402
 import texts  # noqa: E402
 import thresholds  # noqa: E402
+import time_to_quality  # noqa: E402
 import variants  # noqa: E402
 import wrapper_step  # noqa: E402
 from naive import naive  # noqa: E402
@@ -280,6 +281,52 @@ def test_targeted_pairs(base):
 def test_dialogue_step(base):
     (row,) = dialogue_step.main(["--base-model", str(base), "--batch-size", "4", "--batches", "2", *ONE])
     assert row["target"] == "≥ 1" and row["median"] > 0
+
+
+def test_time_to_quality_trains_both(base, tmp_path):
+    folder = tmp_path / "goemotions"
+    folder.mkdir()
+    for part, count in (("train", 96), ("dev", 16), ("test", 1)):
+        rows = (
+            f"{number} {'fine' if number % 2 else 'bad'}\t{number % 28}\t{part}{number}\n" for number in range(count)
+        )
+        (folder / f"{part}.tsv").write_text("".join(rows), encoding="utf-8")
+    options = ["--base-model", str(base), "--data-dir", str(tmp_path), "--epochs", "1", "--threads", "1"]
+    rows = time_to_quality.main(options)
+    assert [row["target"] for row in rows] == ["≥ 3", "≥ 3"] and all(row["median"] >= 0 for row in rows)
+
+
+def test_time_to_quality_compares_the_first_moment_with_the_best(monkeypatch):
+    figures = {
+        "goemotions/baseline": [(10, 0.2, 0.5), (20, 0.4, 0.4), (30, 0.3, 0.3)],
+        "goemotions/laa_ce": [(2, 0.1, 0.1), (4, 0.4, 0.2), (5, 0.6, 0.4)],
+    }
+    monkeypatch.setattr(
+        time_to_quality,
+        "trained",
+        lambda name, *_: [
+            (time, dict(zip(time_to_quality.METRICS, both, strict=True))) for time, *both in figures[name]
+        ],
+    )
+    assert [row["median"] for row in time_to_quality.main(ONE)] == [20 / 4, 0]  # the second metric never gets there
+
+
+def test_time_to_quality_counts_steps_alone(monkeypatch):
+    clock, now = time_to_quality.Clock(), [100.0]
+    monkeypatch.setattr(time_to_quality.time, "process_time", lambda: now[0])
+
+    def after(seconds, event, **arguments):
+        now[0] += seconds
+        event(None, None, None, **arguments)
+
+    metrics = {f"eval_{name}": 0.5 for name in time_to_quality.METRICS}
+    clock.on_train_begin(None, None, None)
+    after(3, clock.on_step_end)
+    after(50, clock.on_evaluate, metrics=metrics)
+    after(70, clock.on_save)
+    after(4, clock.on_step_end)
+    after(50, clock.on_evaluate, metrics=metrics)
+    assert [seconds for seconds, _ in clock.measured] == [3, 7]
 
 
 def test_bulk_memory(base, monkeypatch):
