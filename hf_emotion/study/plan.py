@@ -20,7 +20,7 @@ from .tables import read_records
 
 logger = logging.getLogger(__name__)
 
-KEYS = ("question", "table", "recipes", "encoder", "set", "seeds")
+KEYS = ("question", "table", "recipes", "encoder", "first", "set", "seeds")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +35,7 @@ class PlannedRun:
         recipe: the recipe with this seed alone.
         encoder: name of the encoder in the record.
         record, folder: where its record and its run folder are, or will be.
+        first: the recipe and the run folder of the training that goes before; its model is the base model. None without one.
         minutes: an estimate from those records of the same table and encoder whose recipe and settings differ least; None without any.
     """
 
@@ -45,6 +46,7 @@ class PlannedRun:
     encoder: str
     record: Path
     folder: Path
+    first: tuple[Recipe, Path] | None
     minutes: float | None
 
     @property
@@ -67,7 +69,8 @@ def read_plan(
     Args:
         path: the YAML file: `encoders`, which gives each encoder's name in the records its Hub id (or folder); and `runs`, a list
             of entries with `question`, `table`, `recipes` (default: all of the table), `encoder`, `set` (overrides as in
-            `hf-emotion train --set`) and `seeds` (their number, default 3).
+            `hf-emotion train --set`) and `seeds` (their number, default 3). With `first`, other overrides, each seed is trained
+            with those first, and with `set` from there on.
         encoders: name -> Hub id or folder, in place of the plan's own.
         output, records: see `reproduce`.
 
@@ -92,16 +95,20 @@ def _runs(
     table, encoder = entry["table"], entry["encoder"]
     if encoder not in encoders:
         raise ValueError(f"{path}: `encoder` must be one of {list(encoders)}, got {encoder!r}.")
-    overrides = [*entry.get("set", []), f"base_model={json.dumps(encoders[encoder])}"]
+    base_model = f"base_model={json.dumps(encoders[encoder])}"
     for name in recipes_of(table, entry.get("recipes")):
         if name.startswith("baseline/"):
             continue
-        recipe = load_recipe(name, overrides)
+        recipe = load_recipe(name, [*entry.get("set", []), base_model])
         minutes = _minutes(table, name, encoder, recipe, records)
         for seed in range(recipe.seeds[0], recipe.seeds[0] + entry.get("seeds", 3)):
-            one = dataclasses.replace(recipe, seeds=[seed])
+            one, first = dataclasses.replace(recipe, seeds=[seed]), None
+            if "first" in entry:
+                before = dataclasses.replace(load_recipe(name, [*entry["first"], base_model]), seeds=[seed])
+                first = before, places(table, name, before, output, records, encoder)[1]
+                one = dataclasses.replace(one, base_model=str(first[1]))
             record, folder = places(table, name, one, output, records, encoder)
-            yield PlannedRun(entry["question"], table, name, one, encoder, record, folder, minutes)
+            yield PlannedRun(entry["question"], table, name, one, encoder, record, folder, first, minutes)
 
 
 def _minutes(table: str, name: str, encoder: str, recipe: Recipe, records: str | Path) -> float | None:
@@ -160,9 +167,10 @@ def run_plan(runs: list[PlannedRun], data_dir: str | Path | None = None) -> list
     for run in runs:
         if run.state == "on record":
             continue
-        if not (run.folder / "metrics.json").is_file():
-            logger.warning("%s over %s, seed %d -> %s", run.name, run.encoder, run.recipe.seeds[0], run.folder)
-            train(run.recipe, run.folder, data_dir=data_dir, resume=run.folder.exists())
+        for recipe, folder in (*([run.first] if run.first else []), (run.recipe, run.folder)):
+            if not (folder / "metrics.json").is_file():
+                logger.warning("%s over %s, seed %d -> %s", run.name, run.encoder, recipe.seeds[0], folder)
+                train(recipe, folder, data_dir=data_dir, resume=folder.exists())
         written += collect(run.table, run.folder, run.record.parent.parent, run.encoder)
     return written
 

@@ -532,6 +532,29 @@ class TestPlan:
             ([first + 1], str(tmp_path / "elsewhere"), True),
         ]
 
+    def test_a_training_that_goes_first_leaves_the_base_model(self, tmp_path, monkeypatch):
+        path = self.write(tmp_path / "plan.yaml", first=["learning_rate=0.5"], seeds=1)
+        trained = []
+
+        def train(recipe, folder, data_dir, resume):
+            trained.append((recipe.training_arguments["learning_rate"], recipe.base_model, folder))
+            own = {name: getattr(recipe, name) for name in ("base_model", "train_fraction", "training_arguments")}
+            write_run(folder, "goemotions/laa_ce", {recipe.seeds[0]: 0.5}, **own)
+
+        monkeypatch.setattr("hf_emotion.runs.train.train", train)
+        here = {"output": tmp_path / "runs", "records": tmp_path / "records"}
+        (run,) = plan.read_plan(path, **here)
+        assert plan.run_plan([run]) == [run.record]
+        (_, base, folder), own = trained
+        assert (trained[0][0], base) == (0.5, "someone/small") and folder != run.folder
+        assert own == (load_recipe("goemotions/laa_ce").training_arguments["learning_rate"], str(folder), run.folder)
+        record = json.loads(run.record.read_text())
+        assert record["encoder"] == "small" and "training_arguments.learning_rate" not in record["changed"]
+        assert [one.state for one in plan.read_plan(path, **here)] == ["on record"]
+        run.record.unlink()
+        plan.run_plan([run])  # both folders are finished
+        assert len(trained) == 2 and run.record.is_file()
+
     def test_minutes_are_those_of_the_nearest_settings(self, tmp_path):
         for number, (name, changes, minutes, epochs) in enumerate(
             [
