@@ -7,7 +7,7 @@ BIN := .venv/bin
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[offline,plots,test]'
 	touch $@
 
-# The default model of each task; RUNS="runs/a runs/b" names others.
+# A run of each task; RUNS="runs/a runs/b" names others.
 RUNS ?= $(wildcard runs/goemotions_laa_ce runs/emotion6_esa runs/meld_bilstm_attention runs/sentihood_qacg_aux)
 
 .PHONY: quickstart ready test test-full endurance nightly lint format docs bench bench-full study release
@@ -34,7 +34,7 @@ quickstart: .venv/installed
 
 # Trains the packaged ready models anew. Also trains, only for this user, the models of corpora whose terms do not let us ship a model.
 # DATA names the folder with the corpora.
-READY ?= $(HOME)/.cache/hf-emotion/ready
+READY ?= $(or $(HF_EMOTION_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hf-emotion)/ready
 ready: .venv/installed
 	rm -rf runs/ready_goemotions runs/ready_goemotions_full runs/ready_reviews build/ready
 	$(BIN)/hf-emotion train ready/goemotions_full $(if $(DATA),--data-dir "$(DATA)")
