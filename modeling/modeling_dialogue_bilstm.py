@@ -397,6 +397,10 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
                 )
             if attention_mask is None:
                 attention_mask = torch.ones_like(input_ids)
+            elif attention_mask.shape != input_ids.shape:
+                raise ValueError(
+                    f"`attention_mask` must have the shape {tuple(input_ids.shape)} of `input_ids`, got {tuple(attention_mask.shape)}."
+                )
             # On a GPU it would wait for the lengths. FSDP needs as many calls of the encoder in every process.
             several_processes = torch.distributed.is_available() and torch.distributed.is_initialized()
             by_length = can_look(attention_mask) and not several_processes

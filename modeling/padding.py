@@ -35,6 +35,8 @@ def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
 def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """(N, L, D), (N, L) -> (N, D), the mean over real tokens; 0 for a row without any."""
     weights = mask.to(states.dtype)[:, None]  # (N, 1, L)
+    if states.dtype == torch.float16:  # which could not hold the sum over thousands of tokens
+        return ((weights / weights.sum(dim=-1, keepdim=True).clamp(min=1)) @ states).squeeze(1)
     return (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)
 
 

@@ -54,19 +54,21 @@ def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[st
         raise ValueError(f"unknown aspect {aspect!r}: the model's aspects are {config.aspects}.")
     context_id = config.aspects.index(aspect)
     auxiliary = auxiliary_sentence(None, aspect)
-    if config.targets is None:
-        if target is not None:
-            raise ValueError(
-                f"the model has no targets, only the aspects {config.aspects}; got the target {target!r}."
-            )
-    else:
-        if target is None or target not in config.targets:
-            raise ValueError(f"unknown target {target!r}: the model's targets are {config.targets}.")
+    check_target(config, target)
+    if target is not None:
         texts = _target_texts(config)
         context_id += config.targets.index(target) * len(config.aspects)
         auxiliary = auxiliary_sentence(texts[target], aspect)
         text = mark_targets(text, texts)
     return text, auxiliary if config.auxiliary_sentence else None, context_id
+
+
+def check_target(config, target: str | None) -> None:
+    """ValueError for a target that is not one of `config.targets`; None is right for a model without targets, and for it alone."""
+    if config.targets is None and target is not None:
+        raise ValueError(f"the model has no targets, only the aspects {config.aspects}; got the target {target!r}.")
+    if config.targets is not None and target not in config.targets:
+        raise ValueError(f"unknown target {target!r}: the model's targets are {config.targets}.")
 
 
 def auxiliary_sentence(target_text: str | None, aspect: str) -> str:

@@ -4,6 +4,7 @@
 import csv
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -121,13 +122,13 @@ def as_text(cell: str) -> str:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file, never half of it; NaN becomes null."""
+    """Write a JSON file, never half of it; NaN and infinities become null."""
     write_text(path, json.dumps(without_nan(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def without_nan(value: Any) -> Any:
-    """The value with None for NaN, at any depth: JSON has no NaN."""
-    if isinstance(value, float) and value != value:
+    """The value with None for NaN and infinities, at any depth: JSON has neither."""
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
         return {key: without_nan(item) for key, item in value.items()}

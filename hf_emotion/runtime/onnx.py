@@ -87,6 +87,12 @@ if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_leave_sessions_behind)
 
 
+def _threads_of_openmp() -> int:
+    """The first number of OMP_NUM_THREADS, which may list one for each nested level; 0, onnxruntime's own choice, without one."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(first) if first.isdecimal() else 0
+
+
 def _open(path: Path) -> "onnxruntime.InferenceSession":
     try:
         import onnxruntime
@@ -98,8 +104,7 @@ def _open(path: Path) -> "onnxruntime.InferenceSession":
         raise FileNotFoundError(f"{path} is missing: export the model again.")
     options = onnxruntime.SessionOptions()
     torch = sys.modules.get("torch")  # torch is not imported only for this
-    threads = os.environ.get("OMP_NUM_THREADS", "0") if torch is None else torch.get_num_threads()
-    options.intra_op_num_threads = int(threads)
+    options.intra_op_num_threads = _threads_of_openmp() if torch is None else torch.get_num_threads()
     options.log_severity_level = 3  # onnxruntime's severity for errors
     try:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -212,14 +213,17 @@ def _cached(model: ReadyModel, kind: str, write: Callable[[ReadyModel, Path], No
 
 
 _temporary: dict[tuple[str, str], tempfile.TemporaryDirectory] = {}
+_filling = threading.Lock()
 
 
 def _in_temporary_folder(model: ReadyModel, kind: str, write: Callable[[ReadyModel, Path], None]) -> str:
     """Write the model into a temporary folder, which is removed when this program ends."""
     place = (model.name, kind)
-    if place not in _temporary:
-        _temporary[place] = tempfile.TemporaryDirectory()
-        _fill(model, Path(_temporary[place].name), write)
+    with _filling:
+        if place not in _temporary:
+            folder = tempfile.TemporaryDirectory()
+            _fill(model, Path(folder.name), write)
+            _temporary[place] = folder  # only a whole one
     return _temporary[place].name
 
 

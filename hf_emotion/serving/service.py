@@ -9,9 +9,10 @@ requests that wait together (`BatchingPredictor`).
 import asyncio
 import json
 import queue
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 
@@ -283,16 +284,15 @@ async def _computed(
     request: Request,
     model: Model,
     settings: Settings,
-    read: Callable[[], tuple[list[Any], dict[str, Any]]],
+    read: Callable[[], tuple[Iterable[Any], dict[str, Any]]],
     present: Callable[[Sequence[Any]], Any],
 ) -> Response:
     """The answer to a request, as soon as the model's thread has computed it; nothing is computed for a client that has gone."""
     try:
-        inputs, options = read()
+        found, options = read()
+        inputs = list(islice(found, settings.max_inputs + 1))  # there may be millions: contexts times emotions
         if len(inputs) > settings.max_inputs:
-            raise ValueError(
-                f"`inputs` may hold {settings.max_inputs} at most, got {len(inputs)}: send several requests."
-            )
+            raise ValueError(f"`inputs` may hold {settings.max_inputs} at most, got more: send several requests.")
         future = model.batching.submit(inputs, settings.timeout, **options)
     except (ValueError, TypeError) as error:
         return wrong("inputs", str(error))
@@ -363,7 +363,7 @@ def _routes_of_others(app: FastAPI, models: dict[str, Model], settings: Settings
 
     kept |= {"responses": {404: {"model": Problem, "description": "No such model"}, **PROBLEMS}}
 
-    @app.post("/models/{name}", summary="As the Inference API, for a model", response_model=list[Scores], **kept)
+    @app.post("/models/{name:path}", summary="As the Inference API, for a model", response_model=list[Scores], **kept)
     async def of_model(name: str, request: Request, body: InferenceRequest) -> Response:
         if name not in own:
             return problem(404, f"there is no model {name!r} for texts here, but {', '.join(own)}.")
@@ -404,7 +404,10 @@ def _routes_of_the_page(app: FastAPI, models: dict[str, Model], settings: Settin
             from ..inference.explain import explain  # it needs torch
 
             text, arguments = model.page.question(body.text, body.method or model.page.method, body.emotions)
-            found = explain(model.predictor, text, **arguments).to_dict()
+            try:
+                found = explain(model.predictor, text, **arguments).to_dict()
+            except ModuleNotFoundError as error:  # captum is an extra
+                raise ValueError(str(error)) from error
             return {"maps": found["maps"], "notes": found["notes"]}
 
         return await of_page(request, body, work)

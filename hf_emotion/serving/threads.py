@@ -104,6 +104,8 @@ class BatchingPredictor:
         with self._changed:
             if self._closed:
                 raise RuntimeError("the predictor is closed.")
+            if self._size + len(call.inputs) > self.max_queue_size:
+                self._drop_cancelled()
             # A call larger than the queue goes through when nothing else waits.
             if self._waiting and self._size + len(call.inputs) > self.max_queue_size:
                 raise queue.Full(
@@ -117,9 +119,16 @@ class BatchingPredictor:
             self._changed.notify()
         return call.future
 
+    def _drop_cancelled(self) -> None:
+        """Give the places of cancelled calls to others."""
+        self._waiting = deque(call for call in self._waiting if not call.future.cancelled())
+        self._size = sum(len(call.inputs) for call in self._waiting)
+
     @property
     def waiting(self) -> int:
         """Inputs that wait."""
+        with self._changed:
+            self._drop_cancelled()
         return self._size
 
     def close(self, cancel_futures: bool = False) -> None:
@@ -157,11 +166,14 @@ class BatchingPredictor:
     def _next_batch(self) -> list[_Call]:
         """Calls with at most `max_batch_size` inputs, at least one call; none when it is closed and all is done."""
         with self._changed:
-            while not self._waiting and not self._closed:
-                self._changed.wait()
-            end = time.monotonic() + self.batch_wait_timeout
-            while self._size < self.max_batch_size and not self._closed and (rest := end - time.monotonic()) > 0:
-                self._changed.wait(rest)
+            while True:
+                while not self._waiting and not self._closed:
+                    self._changed.wait()
+                end = time.monotonic() + self.batch_wait_timeout
+                while self._size < self.max_batch_size and not self._closed and (rest := end - time.monotonic()) > 0:
+                    self._changed.wait(rest)
+                if self._waiting or self._closed:  # else all calls were cancelled meanwhile
+                    break
             calls: list[_Call] = []
             size = 0
             while self._waiting and (not calls or size + len(self._waiting[0].inputs) <= self.max_batch_size):

@@ -37,15 +37,6 @@ COLUMNS = ("id", *SHOWN, *(f"{item} ({SCALE})" for item in ITEMS))
 KEY_COLUMNS = ("id", "source", "row")
 KEY, SHEETS = "key.csv", "sheets"
 
-# Table 4: (mean, standard error).
-PUBLISHED = {
-    "human": {"emotion_control": (5.62, 0.10), "readability": (5.34, 0.10)},
-    "R-CVAE": {"emotion_control": (4.80, 0.10), "readability": (4.67, 0.10)},
-    "Mod-LN BERT": {"emotion_control": (5.43, 0.10), "readability": (5.20, 0.10)},
-    "vanilla GPT-2": {"emotion_control": (4.98, 0.10), "readability": (4.64, 0.10)},
-    "Mod-LN GPT-2": {"emotion_control": (5.40, 0.10), "readability": (5.32, 0.10)},
-}
-
 
 def read_replies(paths: Sequence[str | Path]) -> tuple[dict[str, list[str]], list[str], list[str]]:
     """

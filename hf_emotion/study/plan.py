@@ -84,7 +84,16 @@ def read_plan(
     known = {**plan["encoders"], **(encoders or {})}
     if unknown := sorted(set(encoders or {}) - set(plan["encoders"])):
         raise ValueError(f"`encoders` names {unknown}, and the plan has {list(plan['encoders'])}.")
-    return [run for entry in plan["runs"] for run in _runs(entry, known, Path(path), output, records)]
+    runs = [run for entry in plan["runs"] for run in _runs(entry, known, Path(path), output, records)]
+    first_with: dict[Path, PlannedRun] = {}
+    for run in runs:
+        other = first_with.setdefault(run.record, run)
+        if other is not run:
+            raise ValueError(
+                f"{path}: {run.name} over {run.encoder}, seed {run.recipe.seeds[0]}, is planned twice (under {other.question!r} and "
+                f"{run.question!r}): leave one out, or, if they differ in `first`, give one another name in `encoders`."
+            )
+    return runs
 
 
 def _runs(
@@ -92,6 +101,11 @@ def _runs(
 ) -> Iterator[PlannedRun]:
     for key in entry:
         check_key(key, KEYS)
+    if missing := [key for key in ("question", "table", "encoder") if key not in entry]:
+        raise ValueError(f"{path}: a run lacks {missing}, got {entry!r:.200}.")
+    seeds = entry.get("seeds", 3)
+    if type(seeds) is not int or seeds < 1:
+        raise ValueError(f"{path}: `seeds` must be a number of at least 1, got {seeds!r}.")
     table, encoder = entry["table"], entry["encoder"]
     if encoder not in encoders:
         raise ValueError(f"{path}: `encoder` must be one of {list(encoders)}, got {encoder!r}.")
@@ -99,12 +113,12 @@ def _runs(
     for name in recipes_of(table, entry.get("recipes")):
         if name.startswith("baseline/"):
             continue
-        recipe = load_recipe(name, [*entry.get("set", []), base_model])
+        recipe = load_recipe(name, [*(entry.get("set") or ()), base_model])
         minutes = _minutes(table, name, encoder, recipe, records)
-        for seed in range(recipe.seeds[0], recipe.seeds[0] + entry.get("seeds", 3)):
+        for seed in range(recipe.seeds[0], recipe.seeds[0] + seeds):
             one, first = dataclasses.replace(recipe, seeds=[seed]), None
             if "first" in entry:
-                before = dataclasses.replace(load_recipe(name, [*entry["first"], base_model]), seeds=[seed])
+                before = dataclasses.replace(load_recipe(name, [*(entry["first"] or ()), base_model]), seeds=[seed])
                 first = before, places(table, name, before, output, records, encoder)[1]
                 one = dataclasses.replace(one, base_model=str(first[1]))
             record, folder = places(table, name, one, output, records, encoder)

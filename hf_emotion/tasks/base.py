@@ -184,12 +184,10 @@ class FileColumns:
     Attributes:
         text: the column with the texts, unless a command names another.
         grouped: whether an item has several rows, one after the other (the turns of a dialogue), or a list of them in one row.
-        nested: the column with such a list.
     """
 
     text: str = "text"
     grouped: bool = False
-    nested: str = "turns"
 
 
 METHODS = ("attention", "gradient", "integrated-gradients", "occlusion")  # of `explain`

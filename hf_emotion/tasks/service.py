@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a task says about itself to the service: what a request and an answer look like, and what the model does between them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -105,7 +105,7 @@ class Service:
     result: type[BaseModel]
     example: dict[str, Any]
     about: dict[str, Any]
-    read: Callable[[Any], tuple[list[Any], dict[str, Any]]]
+    read: Callable[[Any], tuple[Iterable[Any], dict[str, Any]]]
     compute: Callable[..., Sequence[Any]]
     present: Callable[[Sequence[Any], Any], list[dict[str, Any]]]
     from_page: Callable[[str, Sequence[str], int | None], dict[str, Any]]

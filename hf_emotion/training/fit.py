@@ -2,6 +2,7 @@
 """What the trainings of all tasks share."""
 
 import logging
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -114,13 +115,20 @@ def fit(
         best = state.best_model_checkpoint if trainer.args.load_best_model_at_end else None
         trainer._load_from_checkpoint(best or str(last))
         trainer.state, minutes = state, saved.get("seconds", 0.0) / 60
+    best_metric = trainer.state.best_metric
+    if best_metric is not None and not math.isfinite(best_metric):
+        best_metric = None
+        logger.warning(
+            "`metric_for_best_model` %s was never a number on the development part: the last weights are kept",
+            trainer.args.metric_for_best_model,
+        )
     return {
         "seed": seed,
         "train_minutes": minutes,
         "resumed": last is not None,
         "data": data,
         "epochs": trainer.state.epoch,
-        "best_dev_metric": trainer.state.best_metric,
+        "best_dev_metric": best_metric,
         "selected_by": trainer.args.metric_for_best_model,
         "best_step": trainer.state.best_global_step,
         "history": [entry for entry in trainer.state.log_history if "loss" in entry or "eval_loss" in entry],

@@ -13,6 +13,7 @@ from hf_emotion.modeling import (
     DialogueBiLSTMModel,
     DialogueEmotionPipeline,
 )
+from hf_emotion.modeling.padding import masked_mean
 from huggingface_hub.errors import StrictDataclassError
 from model_cases import (
     BY_ID,
@@ -678,6 +679,14 @@ def test_lstm_weights_start_as_torchs_own():
             assert 0.95 / 6 < value.abs().max() <= 1 / 6 and value.std() == pytest.approx(1 / 6 / 3**0.5, rel=0.15)
 
 
+def test_the_mean_of_many_tokens_in_float16():
+    states = torch.full((1, 6000, 2), 12.0)
+    states[:, 3000:] = 16.0  # the sum is 84,000, and float16 ends at 65,504
+    mask = torch.ones(1, 6000)
+    mask[:, 4500:] = 0
+    assert_close(masked_mean(states.half(), mask).float(), torch.full((1, 2), 40 / 3), atol=0.02, rtol=0)
+
+
 # What is refused
 
 
@@ -690,6 +699,7 @@ def test_inputs_that_are_refused():
         (words, {"utterance_embeds": vectors, "input_ids": tokens}, "exactly one of `input_ids` and"),
         (plain, {"input_ids": tokens}, "no utterance encoder .* pass `utterance_embeds`"),
         (words, {"input_ids": tokens[0]}, r"`input_ids` must have shape .* got \(3, 4\)"),
+        (words, {"input_ids": tokens, "attention_mask": tokens[..., :2]}, r"`attention_mask` .* got \(2, 3, 2\)"),
         (plain, {"utterance_embeds": vectors[0]}, r"`utterance_embeds` must have shape .*, 10\), got \(3, 10\)"),
         (plain, {"utterance_embeds": vectors[..., :9]}, r"`utterance_embeds` must have shape .* got \(2, 3, 9\)"),
         (plain, {"utterance_embeds": vectors, "utterance_mask": numbers[:1]}, r"`utterance_mask` .* got \(1, 3\)"),

@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 
 from hf_emotion.inference import load_predictor
 from hf_emotion.publishing.ready import write_ready
-from hf_emotion.runtime import ready
+from hf_emotion.runtime import onnx, ready
 
 
 # Not imported: other tests put a small encoder in its place.
@@ -156,6 +158,30 @@ class TestDamage:
     def test_a_cache_that_cannot_be_written(self, tmp_path, monkeypatch, caplog):
         monkeypatch.setattr(ready, "creating", lambda folder: (_ for _ in ()).throw(PermissionError(13, "no right")))
         assert Path(ready.for_prediction("goemotions"), "model.onnx").is_file() and "HF_EMOTION_CACHE" in caplog.text
+
+    def test_without_a_cache_nobody_gets_half_of_a_model(self, monkeypatch):
+        written = []
+
+        def write(model, folder):
+            if not written:
+                written.append(folder)
+                raise OSError("no space left")
+            time.sleep(0.1)
+            written.append(folder)
+            (folder / "config.json").write_text("{}")
+
+        monkeypatch.setattr(ready, "_temporary", {})
+        model = ready.ready_models()[0]
+        with pytest.raises(OSError, match="no space left"):
+            ready._in_temporary_folder(model, "kind", write)
+        with ThreadPoolExecutor(4) as pool:
+            places = list(pool.map(lambda _: os.listdir(ready._in_temporary_folder(model, "kind", write)), range(4)))
+        assert len(written) == 2 and all("config.json" in names for names in places)
+
+    @pytest.mark.parametrize("value, threads", [("3", 3), ("4,2", 4), ("", 0), (" ", 0), ("many", 0)])
+    def test_threads_of_openmp(self, monkeypatch, value, threads):
+        monkeypatch.setenv("OMP_NUM_THREADS", value)
+        assert onnx._threads_of_openmp() == threads
 
 
 def test_the_command_needs_no_torch_and_leaves_nothing_behind(cache, tmp_path):

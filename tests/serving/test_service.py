@@ -175,6 +175,23 @@ class TestAnswers:
         assert [reply["emotion"] for reply in found[0]["replies"]] == ask["emotions"]
         assert len(results(service, "emotional-response", inputs=TEXTS[0])[0]["replies"]) == len(EMOTIONS)
 
+    def test_more_replies_than_fit_are_refused_before_they_are_listed(self, service):
+        """4,000 contexts in 4,000 emotions would be a gigabyte of pairs."""
+        many = ["a"] * 4000
+        begin = time.monotonic()
+        status, answer, _ = send(service, "/v1/emotional-response", {"inputs": many, "emotions": [EMOTIONS[0]] * 4000})
+        assert status == 422 and "256" in json.dumps(answer) and time.monotonic() - begin < 2
+
+    def test_dialogues_have_a_largest_number_of_turns(self, service):
+        assert len(results(service, "dialogue-emotion", inputs=[["a"] * 1024])[0]["turns"]) == 1024
+        assert send(service, "/v1/dialogue-emotion", {"inputs": [["a"] * 1025]})[0] == 422
+
+    def test_unknown_targets_are_refused_before_the_pairs_are_listed(self, folders, monkeypatch):
+        predictor = TargetedPredictor(folders["targeted"])
+        monkeypatch.setattr(predictor, "_all", None)
+        with pytest.raises(ValueError, match="unknown target 'elsewhere'"):
+            predictor(TEXTS, targets=["elsewhere"])
+
     def test_a_seed_gives_the_same_replies_beside_others(self, service, folders):
         ask = {"inputs": TEXTS, "emotions": [EMOTIONS[0]], "seed": 7, "max_new_tokens": 8}
         with ThreadPoolExecutor(8) as pool:
@@ -396,12 +413,27 @@ class TestUnderLoad:
             assert send(address, "/predict", {"inputs": TEXTS[2]})[0] == 200
             assert held.seen == [TEXTS[0], TEXTS[2]]
 
+    def test_of_two_folders_of_one_name(self, folders, tmp_path):
+        for parent in ("a", "b"):
+            (tmp_path / parent).mkdir()
+            (tmp_path / parent / "same").symlink_to(folders["text"], target_is_directory=True)
+        with running([tmp_path / "a" / "same", tmp_path / "b" / "same"]) as (address, app):
+            name = list(app.state.models)[1]
+            assert "/" in name
+            assert send(address, f"/models/{name}", {"inputs": TEXTS[0]})[0] == 200
+
     def test_no_answer_in_time(self, folders):
         with running([folders["text"]], timeout=0.2) as (address, app):
             held = Held(app)
             status, answer, _ = send(address, "/predict", {"inputs": TEXTS[0]})
             assert status == 504 and "0.2 s" in answer["error"]
             held.go.set()
+
+    def test_a_heat_map_without_captum_names_the_extra(self, service, monkeypatch):
+        monkeypatch.setitem(sys.modules, "captum.attr", None)
+        body = {"model": "text", "text": TEXTS[0], "method": "gradient", "emotions": []}
+        status, answer, _ = send(service, "/page/heat-map", body)
+        assert status == 422 and "hf-emotion[explain]" in json.dumps(answer)
 
     def test_a_failure_of_the_model_ends_one_request_only(self, folders, caplog):
         with running([folders["text"]]) as (address, app):
@@ -491,6 +523,18 @@ class TestPredictUrl:
             assert done.code == 0, done.err
             written.append([rounded(json.loads(line)) for line in output.read_text().splitlines()])
         assert written[0] == written[1] and len(written[0]) == 300
+
+    def test_speakers_without_a_name_and_with_a_number(self, service, folders, argv, tmp_path):
+        source = tmp_path / "in.jsonl"
+        turns = [{"speaker": "", "utterance": TEXTS[0]}, {"speaker": 7, "utterance": TEXTS[1]}]
+        source.write_text(json.dumps({"id": 1, "turns": turns}) + "\n")
+        labels = []
+        for number, more in enumerate(([folders["dialogue"]], ["dialogue", "--url", service])):
+            output = tmp_path / f"out{number}.jsonl"
+            done = argv("predict", *more, "--input", source, "--output", output)
+            assert done.code == 0, done.err
+            labels.append(json.loads(output.read_text())["predicted_labels"])
+        assert labels[0] == labels[1]
 
     def test_targets_that_no_text_names(self, service, folders):
         texts = ["so happy", f"{targets_of(folders)[0]} so happy"]

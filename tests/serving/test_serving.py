@@ -115,6 +115,21 @@ class TestBatches:
         ):
             batching([1])
 
+    def test_cancelled_calls_leave_their_places_to_others(self, held):
+        batching, _ = held
+        gone = [batching.submit([n, n]) for n in range(3)]
+        with pytest.raises(queue.Full):
+            batching.submit([1])
+        assert all(future.cancel() for future in gone) and batching.waiting == 0
+        assert batching.submit([1, 2, 3, 4, 5, 6]) is not None
+
+    def test_all_calls_cancelled_while_it_waits_for_more(self, recorder):
+        with BatchingPredictor(recorder, max_batch_size=2, batch_wait_timeout=0.3) as batching:
+            batching.submit([1]).cancel()
+            assert batching.waiting == 0
+            time.sleep(0.5)
+            assert batching([2], timeout=10) == [4]
+
 
 class TestErrors:
     def test_reach_only_the_caller_whose_input_is_bad(self, recorder, held):

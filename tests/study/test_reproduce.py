@@ -577,9 +577,25 @@ class TestPlan:
             ({"encoder": "large"}, "`encoder` must be one of .*small.*'large'"),
             ({"table": "goemotion"}, "`table` must be one of"),
             ({"recipe": "goemotions/laa_ce"}, "`recipe`.*did you mean `recipes`"),
+            ({"seeds": 0}, "`seeds` must be .* at least 1, got 0"),
+            ({"recipes": ["goemotions/laa_ce"] * 2}, "goemotions/laa_ce over small, seed .* twice .*'ahead\\?'"),
         ):
             with pytest.raises(ValueError, match=message):
                 plan.read_plan(self.write(tmp_path / "plan.yaml", **changes))
+        content = json.loads(self.write(tmp_path / "plan.yaml").read_text())
+        content["runs"] *= 2
+        content["runs"][1] = {
+            **content["runs"][0],
+            "first": [],
+            "question": "later?",
+        }  # the records would have one name
+        (tmp_path / "plan.yaml").write_text(json.dumps(content))
+        with pytest.raises(ValueError, match="planned twice .*'ahead\\?' and 'later\\?'"):
+            plan.read_plan(tmp_path / "plan.yaml")
+        del content["runs"][0]["question"]
+        (tmp_path / "plan.yaml").write_text(json.dumps(content))
+        with pytest.raises(ValueError, match="lacks \\['question'\\]"):
+            plan.read_plan(tmp_path / "plan.yaml")
         with pytest.raises(ValueError, match="`encoders` names .*'big'"):
             plan.read_plan(self.write(tmp_path / "plan.yaml"), {"big": "here"})
 

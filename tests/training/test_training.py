@@ -407,6 +407,19 @@ class TestSeeds:
             assert [run["seed"] for run in report["runs"]] == [seed]
             assert report["summary"]["test"]["fixed"]["macro_f1"]["std"] is None
 
+    def test_a_metric_that_is_never_a_number(self, recipe, feelings, tmp_path, no_plots, monkeypatch, caplog):
+        """A development part without any turn but neutral ones has no F1 of the others."""
+        measure = EmotionTrainer.evaluate
+
+        def evaluate(self, *arguments, **options):
+            found = measure(self, *arguments, **options)
+            return {name: float("nan") if name == "eval_macro_f1" else value for name, value in found.items()}
+
+        monkeypatch.setattr(EmotionTrainer, "evaluate", evaluate)
+        report = train(dataclasses.replace(recipe, seeds=[3]), tmp_path / "run", data_dir=feelings)
+        assert report["runs"][0]["best_dev_metric"] is None and "was never a number" in caplog.text
+        assert report_of(tmp_path / "run")["runs"][0]["best_dev_metric"] is None
+
     def test_resume_keeps_finished_seeds(self, two_seeds, recipe, feelings, tmp_path, steps, no_plots):
         output = tmp_path / "run"
         shutil.copytree(two_seeds, output)
@@ -960,8 +973,8 @@ class TestFiles:
         (tmp_path / "b").write_text("x")
         assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
 
-    def test_nan_becomes_null(self, tmp_path):
-        write_json(tmp_path / "a.json", {"a": [float("nan"), 1.5], "b": (float("nan"),), "c": "é"})
+    def test_nan_and_infinities_become_null(self, tmp_path):
+        write_json(tmp_path / "a.json", {"a": [float("nan"), 1.5], "b": (float("-inf"),), "c": "é"})
         assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {
             "a": [None, 1.5],
             "b": [None],

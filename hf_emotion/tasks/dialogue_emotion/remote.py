@@ -27,8 +27,7 @@ class RemotePredictor:
         self, dialogues: Sequence[Sequence[Any]], progress: bool = False
     ) -> tuple[list[list[dict[str, Any]]], Unread]:
         turns = [
-            [{"speaker": speaker, "utterance": utterance} for speaker, utterance in dialogue]
-            for dialogue in read_dialogues(dialogues)
+            [_turn(speaker, utterance) for speaker, utterance in dialogue] for dialogue in read_dialogues(dialogues)
         ]
         found = [result["turns"] for result in self.client.ask(turns, progress, all_scores=True)]
         unread = unread_of([turn for turns in found for turn in turns])
@@ -41,7 +40,7 @@ class RemotePredictor:
     ) -> tuple[list[list[dict]], Unread]:
         """The most probable label of each turn, one dialogue after the other, or its `top_k` most probable ones."""
         self.check_top_k(top_k)
-        turns = [[{"speaker": speaker, "utterance": text} for speaker, text in dialogue] for dialogue in dialogues]
+        turns = [[_turn(speaker, text) for speaker, text in dialogue] for dialogue in dialogues]
         found = [turn for result in self.client.ask(turns, all_scores=True) for turn in result["turns"]]
         best = [sorted(turn["scores"].items(), key=lambda item: -item[1])[: top_k or 1] for turn in found]
         return [[{"label": label, "score": score} for label, score in own] for own in best], unread_of(found)
@@ -50,3 +49,8 @@ class RemotePredictor:
 
     def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
         warn_unread(truncated, unknown, total, "what the service reads", "utterances")
+
+
+def _turn(speaker: Any, utterance: str) -> dict[str, str | None]:
+    """A turn as the service takes it: files may number their speakers."""
+    return {"speaker": None if speaker is None else str(speaker), "utterance": utterance}

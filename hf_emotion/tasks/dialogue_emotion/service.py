@@ -5,12 +5,25 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from ...runtime.plain import readable
 from ..service import Answer, Request, Service, Text, cut, without_scores
 from .page import EXAMPLES
 from .page import turns as turns_of
 from .predictor import DialoguePredictor
+
+
+MAX_TURNS = 1024  # attention over the turns costs memory that grows with their square
+
+
+def _name(speaker: str) -> str:
+    if speaker.strip():
+        readable.check_text(speaker)
+    return speaker
+
+
+Speaker = Annotated[str, Field(max_length=1000), AfterValidator(_name)]
 
 
 class Turn(BaseModel):
@@ -18,7 +31,7 @@ class Turn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    speaker: Text | None = None
+    speaker: Speaker | None = None
     utterance: Text
 
 
@@ -27,7 +40,8 @@ def _turn(turn: Any) -> Any:
 
 
 Dialogue = Annotated[
-    list[Annotated[Turn, BeforeValidator(_turn, json_schema_input_type=Turn | str)]], Field(min_length=1)
+    list[Annotated[Turn, BeforeValidator(_turn, json_schema_input_type=Turn | str)]],
+    Field(min_length=1, max_length=MAX_TURNS),
 ]
 
 

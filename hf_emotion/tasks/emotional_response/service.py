@@ -2,7 +2,7 @@
 """Replies in chosen emotions over HTTP."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -66,7 +66,7 @@ def service(predictor: ReplyGenerator) -> Service:
     )
 
 
-def read(predictor: ReplyGenerator, request: ReplyRequest) -> tuple[list[tuple[str, Any]], dict[str, Any]]:
+def read(predictor: ReplyGenerator, request: ReplyRequest) -> tuple[Iterable[tuple[str, Any]], dict[str, Any]]:
     options = {
         name: value
         for name in ("do_sample", "top_k", "top_p", "num_beams", "max_new_tokens", "seed")
@@ -77,7 +77,7 @@ def read(predictor: ReplyGenerator, request: ReplyRequest) -> tuple[list[tuple[s
     if "seed" in options:
         options["alone"] = next(_alone)
     emotions = request.emotions or predictor.emotions
-    return [(context, emotion) for context in request.inputs for emotion in emotions], options
+    return itertools.product(request.inputs, emotions), options
 
 
 def compute(

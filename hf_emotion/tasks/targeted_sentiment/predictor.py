@@ -118,7 +118,10 @@ class TargetedPredictor:
         if targets is None:
             asked = [self.targets_in(text, number) for number, text in enumerate(texts)]
         else:
-            asked = [list(dict.fromkeys(targets))] * len(texts)
+            own: list[str | None] = list(dict.fromkeys(targets))
+            for target in own:
+                target_texts.check_target(config, target)
+            asked = [own] * len(texts)
         return self._all(asked)
 
     def targets_in(self, text: str, number: int = 0) -> list[str | None]:
