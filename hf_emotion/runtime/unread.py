@@ -52,6 +52,9 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
     - or falls into fragments: several pieces with letters, of at most `FRAGMENT` letters on average. The longest fragmented
       word does not count: a name or a typing error is not another language.
 
+    U+FFFD, which a text read in the wrong encoding is full of, and characters for private use count as unknown where the tokenizer
+    drops them.
+
     Letters are a to z and all characters beyond ASCII, emoji too. Tokenizers that are not fast do not tell which pieces make a
     word: there it is the share of unknown tokens.
 
@@ -73,14 +76,18 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
     own = ~np.isnan(words)
     if encodings and encodings[0].n_sequences > 1:
         own &= np.array(of_all("sequence_ids"), dtype=np.float64) == 0
+    # Characters of all texts, one text after the other.
+    start = np.cumsum([0, *map(len, texts)])
+    codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
+    damaged_before = np.cumsum(np.r_[0, (codes == 0xFFFD) | (codes >= 0xE000) & (codes <= 0xF8FF)])
+    damaged = np.diff(damaged_before[start])
     if not own.any():
-        return np.zeros(count)
+        return (damaged > 0).astype(np.float64)
     rows, words = rows[own], words[own]
     unknown = np.array(of_all("ids"))[own] == tokenizer.unk_token_id
-    # Characters of all texts, one text after the other.
-    start = np.cumsum([0, *map(len, texts)])[:-1]
     spans = np.array(of_all("offsets"))[own] + start[rows, None]
-    codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
+    kept = np.bincount(rows, damaged_before[spans[:, 1]] - damaged_before[spans[:, 0]], count)
+    damaged = np.maximum(damaged - kept, 0)  # bytes of one character share its span
     letters_before = np.cumsum(
         np.r_[0, (codes > 127) | (codes >= 65) & (codes <= 90) | (codes >= 97) & (codes <= 122)]
     )
@@ -96,8 +103,9 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
     broken = ~lost & (fragments > 1) & (letters <= FRAGMENT * fragments)
     free = np.zeros(count)
     np.maximum.at(free, row, letters * broken)
-    total = np.bincount(row, letters, count)
-    return ((np.bincount(row, letters * (lost | broken), count) - free) / np.maximum(total, 1)).round(4)
+    total = np.bincount(row, letters, count) + damaged
+    lost_letters = np.bincount(row, letters * (lost | broken), count) - free + damaged
+    return (lost_letters / np.maximum(total, 1)).round(4)
 
 
 _said: ContextVar[set[str] | None] = ContextVar("said", default=None)

@@ -59,6 +59,22 @@ def word_pieces(tmp_path_factory) -> BertTokenizerFast:
     return BertTokenizerFast(str(path))
 
 
+@pytest.mark.parametrize(
+    "text, share",
+    [
+        ("\ufffd" * 20, 1.0),
+        ("\ue000\uf8ff", 1.0),
+        ("sun" + "\ufffd" * 9, 0.75),
+        ("sun \u200b", 0.0),  # invisible, and no damage
+        ("", 0.0),
+    ],
+)
+def test_what_a_wrong_encoding_leaves_is_unknown_though_the_tokenizer_drops_it(word_pieces, text, share):
+    texts = ["the sun", text, "rain"]
+    assert unknown_shares(word_pieces, texts, word_pieces(texts)).tolist() == [0.0, share, 0.0]
+    assert unknown_shares(word_pieces, [text], word_pieces([text])).tolist() == [share]
+
+
 @pytest.fixture(scope="module")
 def byte_pieces() -> PreTrainedTokenizerFast:
     """As GPT-2's: it has a piece for every byte and knows no unknown token."""
