@@ -289,8 +289,8 @@ async def _computed(
 ) -> Response:
     """The answer to a request, as soon as the model's thread has computed it; nothing is computed for a client that has gone."""
     try:
-        found, options = read()
-        inputs = list(islice(found, settings.max_inputs + 1))  # there may be millions: contexts times emotions
+        asked, options = read()
+        inputs = list(islice(asked, settings.max_inputs + 1))  # there may be millions: contexts times emotions
         if len(inputs) > settings.max_inputs:
             raise ValueError(f"`inputs` may hold {settings.max_inputs} at most, got more: send several requests.")
         future = model.batching.submit(inputs, settings.timeout, **options)

@@ -35,7 +35,7 @@ class PlannedRun:
         recipe: the recipe with this seed alone.
         encoder: name of the encoder in the record.
         record, folder: where its record and its run folder are, or will be.
-        first: the recipe and the run folder of the training that goes before; its model is the base model. None without one.
+        first: the recipe and the run folder of a training that goes before, whose model is the base model; empty without one.
         minutes: an estimate from those records of the same table and encoder whose recipe and settings differ least; None without any.
     """
 
@@ -46,7 +46,7 @@ class PlannedRun:
     encoder: str
     record: Path
     folder: Path
-    first: tuple[Recipe, Path] | None
+    first: list[tuple[Recipe, Path]]
     minutes: float | None
 
     @property
@@ -114,13 +114,14 @@ def _runs(
         if name.startswith("baseline/"):
             continue
         recipe = load_recipe(name, [*(entry.get("set") or ()), base_model])
+        before = load_recipe(name, [*(entry["first"] or ()), base_model]) if "first" in entry else None
         minutes = _minutes(table, name, encoder, recipe, records)
         for seed in range(recipe.seeds[0], recipe.seeds[0] + seeds):
-            one, first = dataclasses.replace(recipe, seeds=[seed]), None
-            if "first" in entry:
-                before = dataclasses.replace(load_recipe(name, [*(entry["first"] or ()), base_model]), seeds=[seed])
-                first = before, places(table, name, before, output, records, encoder)[1]
-                one = dataclasses.replace(one, base_model=str(first[1]))
+            one, first = dataclasses.replace(recipe, seeds=[seed]), []
+            if before is not None:
+                own = dataclasses.replace(before, seeds=[seed])
+                _, base = places(table, name, own, output, records, encoder)
+                first, one = [(own, base)], dataclasses.replace(one, base_model=str(base))
             record, folder = places(table, name, one, output, records, encoder)
             yield PlannedRun(entry["question"], table, name, one, encoder, record, folder, first, minutes)
 
@@ -181,7 +182,7 @@ def run_plan(runs: list[PlannedRun], data_dir: str | Path | None = None) -> list
     for run in runs:
         if run.state == "on record":
             continue
-        for recipe, folder in (*([run.first] if run.first else []), (run.recipe, run.folder)):
+        for recipe, folder in (*run.first, (run.recipe, run.folder)):
             if not (folder / "metrics.json").is_file():
                 logger.warning("%s over %s, seed %d -> %s", run.name, run.encoder, recipe.seeds[0], folder)
                 train(recipe, folder, data_dir=data_dir, resume=folder.exists())

@@ -11,7 +11,8 @@ from pydantic_core import PydanticCustomError
 from ..runtime.plain import readable
 
 
-def _readable(text: str) -> str:
+def check_readable(text: str) -> str:
+    """The text, if it is readable; a validator for fields."""
     try:
         readable.check_text(text)
     except ValueError as error:
@@ -23,7 +24,7 @@ def _several(texts: Any) -> Any:
     return [texts] if isinstance(texts, str) else texts
 
 
-Text = Annotated[str, AfterValidator(_readable)]
+Text = Annotated[str, AfterValidator(check_readable)]
 # A list in Python; in JSON a text alone will do.
 Texts = Annotated[
     list[Text],

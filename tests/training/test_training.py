@@ -974,10 +974,13 @@ class TestFiles:
         assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
 
     def test_nan_and_infinities_become_null(self, tmp_path):
-        write_json(tmp_path / "a.json", {"a": [float("nan"), 1.5], "b": (float("-inf"),), "c": "é"})
+        write_json(
+            tmp_path / "a.json", {"a": [float("nan"), 1.5], "b": (float("nan"),), "c": "é", "d": [float("-inf")]}
+        )
         assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {
             "a": [None, 1.5],
             "b": [None],
+            "d": [None],
             "c": "é",
         }
         assert "é" in (tmp_path / "a.json").read_text(encoding="utf-8")

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from ...runtime.plain import readable
-from ..service import Answer, Request, Service, Text, cut, without_scores
+from ..service import Answer, Request, Service, Text, check_readable, cut, without_scores
 from .page import EXAMPLES
 from .page import turns as turns_of
 from .predictor import DialoguePredictor
@@ -18,9 +17,7 @@ MAX_TURNS = 1024  # attention over the turns costs memory that grows with their 
 
 
 def _name(speaker: str) -> str:
-    if speaker.strip():
-        readable.check_text(speaker)
-    return speaker
+    return check_readable(speaker) if speaker.strip() else speaker
 
 
 Speaker = Annotated[str, Field(max_length=1000), AfterValidator(_name)]
