@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 What a classifier gains if it may refuse texts or give sets of labels: coverage wanted and got, risk, areas under the risk-coverage curve, and
-size and coverage of prediction sets. All thresholds come from the development part. Systems: the ready model goemotions on GoEmotions, and with the
+size and coverage of prediction sets. All thresholds come from the validation part. Systems: the ready model goemotions on GoEmotions, and with the
 same thresholds on packaged corpora of another kind; linear heads on frozen MiniLM embeddings of emotion6, one for each seed, which draws the training
 rows; and finished runs.
 
@@ -40,7 +40,7 @@ class Part(NamedTuple):
 
 
 def thresholds(dev: Part, limits: Any) -> dict[str, dict[str, float]]:
-    """The thresholds of all rules, from the development part."""
+    """The thresholds of all rules, from the validation part."""
     return {
         "abstention": {
             str(percent): choose_rules({"coverage": percent / 100}, None, *dev, limits)["abstention"]["threshold"]

@@ -6,9 +6,9 @@ Classifiers beside a language model that is asked in words: macro-F1, seconds pe
     python benchmarks/against_language_model.py emotion6 few-shot --model SMOLLM2 --data-dir DATA --output FILE
     python benchmarks/against_language_model.py emotion6 classifier --model RUN --name NAME --data-dir DATA --output FILE
 
-The language model scores each label by the logarithm of its probability as the answer. On the development part the better of two scores is
+The language model scores each label by the logarithm of its probability as the answer. On the validation part the better of two scores is
 chosen: that one, or the same minus the score without a text (contextual calibration, Zhao et al. 2021). Several labels of a row come from
-thresholds that are tuned on the development part, as for our models. Few-shot prompts have training rows, drawn at `--seed`, as questions
+thresholds that are tuned on the validation part, as for our models. Few-shot prompts have training rows, drawn at `--seed`, as questions
 and answers. One call measures one system, so that its memory is its own.
 """
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-P7: one epoch of GoEmotions, end to end (tokenisation, training, evaluation on the development part, checkpoint), as `hf-emotion
+P7: one epoch of GoEmotions, end to end (tokenisation, training, evaluation on the validation part, checkpoint), as `hf-emotion
 train` runs it: batches hold texts of similar length and are padded to the longest. Against the same with random batches
 padded to a fixed length. Without a corpus: 1,024 synthetic texts of the same lengths.
 
@@ -55,7 +55,10 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     parser.add_argument("--base-model", default="minilm")
     parser.add_argument("--data-dir", help="folder with the corpus; default: synthetic texts")
     parser.add_argument(
-        "--rows", type=int, default=1024, help="rows of the synthetic training part; an eighth of them is development"
+        "--rows",
+        type=int,
+        default=1024,
+        help="rows of the synthetic training part; an eighth of them is for validation",
     )
     parser.add_argument("--lengths", type=int, nargs="+", default=[128, 50], help="tokens of the fixed padding")
     arguments = parse(parser, argv, pairs=3)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Few examples: each method of `few_shot`, the one that dev chose, and SetFit from its own environment, on the same rows. Figures are
+Few examples: each method of `few_shot`, the one that the validation part chose, and SetFit from its own environment, on the same rows. Figures are
 those of one part of test, drawn once; time is processor time of one thread, without reading the corpus and without the test.
 
     OMP_NUM_THREADS=1 python benchmarks/few_shot.py --data-dir DATA --setfit ENVIRONMENT/bin/python --output benchmarks/few_shot.json
@@ -44,7 +44,7 @@ def largest_memory(reset: bool = False) -> float:
 
 
 def ours(recipe: Recipe, method: str, seed: int, splits: DatasetDict) -> dict[str, float]:
-    """One training by one method: figures on dev and test, processor seconds, MiB."""
+    """One training by one method: figures on the validation and the test part, processor seconds, MiB."""
     task, splits = task_of_training(recipe, splits)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -93,7 +93,7 @@ def over_draws(runs: Sequence[dict[str, float]]) -> dict[str, list[float]]:
 
 
 def summed_up(draws: dict[str, dict[str, dict[str, Any]]]) -> dict[str, Any]:
-    """Method -> its figures over the draws; "chosen" is the method that was best on dev in each draw, with the seconds of all."""
+    """Method -> its figures over the draws; "chosen" is the method that was best on the validation part in each draw, with the seconds of all."""
     methods = list(dict.fromkeys(method for runs in draws.values() for method in runs))
     found = {method: over_draws([runs[method] for runs in draws.values() if method in runs]) for method in methods}
     own = [{name: run for name, run in runs.items() if "dev" in run} for runs in draws.values()]

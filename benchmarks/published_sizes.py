@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Checks that the packaged recipes run at their published sizes, 20 steps each from random initialisation. Batch size, schedule,
-lengths and training rows come from the recipe; development and test part are cut to a few rows. A run passes if it ends with
+lengths and training rows come from the recipe; validation and test part are cut to a few rows. A run passes if it ends with
 finite weights and its run folder predicts (a generator: replies).
 
     python benchmarks/published_sizes.py --data-dir DATA --output benchmarks/published_sizes.json
@@ -113,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
         "--rows",
         type=int,
         default=200,
-        help="rows of the development and of the test part, a multiple of 20: aspects come in groups of 4 or 5 (default: %(default)s)",
+        help="rows of the validation and of the test part, a multiple of 20: aspects come in groups of 4 or 5 (default: %(default)s)",
     )
     parser.add_argument("--set", action="append", default=[], help="key=value for every recipe, e.g. bf16=true")
     parser.add_argument("--output", type=Path, help="JSON file for the results; it keeps the results of other recipes")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Where label-aware models start: each start trained on the same rows and measured on the development part, which chooses the defaults.
+Where label-aware models start: each start trained on the same rows and measured on the validation part, which chooses the defaults.
 "stock head" is the classifier of transformers over the same encoder, for comparison.
 
     python benchmarks/starts.py --base-model minilm --data-dir DATA --output benchmarks/starts.json
@@ -36,11 +36,11 @@ WORKS = {
         ["num_train_epochs=2", "per_device_train_batch_size=32", "train_fraction=0.25", "max_eval_rows=2000"],
     ),
 }
-ENOUGH = 0.5  # average precision on the development part
+ENOUGH = 0.5  # average precision on the validation part
 
 
 def measure(work: str, fields: dict[str, str], seed: int, arguments: argparse.Namespace) -> dict:
-    """Train once; returns average precision on the development part after each epoch, and the figures of the best epoch."""
+    """Train once; returns average precision on the validation part after each epoch, and the figures of the best epoch."""
     name, changes = WORKS[work]
     changes = [*changes, f"seeds=[{seed}]", f"base_model={arguments.base_model}", *arguments.set]
     if work != "quickstart":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 A sweep on the small packaged corpus, and then the recipe's own values and the best ones, trained with several seeds each, on the
-development and on the test part. A sweep that stands in FOLDER already goes on there.
+validation and on the test part. A sweep that stands in FOLDER already goes on there.
 
     python benchmarks/sweep.py FOLDER --set base_model=goemotions --set num_train_epochs=2 --output benchmarks/sweep.json
 """

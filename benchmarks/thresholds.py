@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Compares rules that choose the thresholds of a multi-label model, using only the development predictions of finished runs.
+Compares rules that choose the thresholds of a multi-label model, using only the validation predictions of finished runs.
 Each rule sees three quarters of the rows, and macro-F1 is measured on the fourth; three times four folds for each run.
 
     python benchmarks/thresholds.py runs/goemotions_laa_ce runs/goemotions_baseline

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How long label-aware attention trains until it is as good on the development part of GoEmotions as the stock head at its best. The
+How long label-aware attention trains until it is as good on the validation part of GoEmotions as the stock head at its best. The
 stock head trains first; then label-aware attention, which is measured several times an epoch. Processor time without evaluations
 and checkpoints.
 
@@ -29,7 +29,7 @@ class Clock(TrainerCallback):
     Processor seconds of the training steps.
 
     Attributes:
-        measured: (seconds, figures of the development part) of each evaluation.
+        measured: (seconds, figures of the validation part) of each evaluation.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     for metric in METRICS:
         seconds, value = best(stock, metric)
         needed = reached(ours, metric, value)
-        work = f"to the stock head's best {metric} on dev, {value:.3f}: label-aware-bert over {arguments.base_model}"
+        work = f"to the stock head's best {metric} on the validation part, {value:.3f}: label-aware-bert over {arguments.base_model}"
         if needed is None:
             rows.append(result("P15", f"{work} (never reached)", [0.0], "×", at_least=3))
         else:

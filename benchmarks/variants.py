@@ -7,7 +7,7 @@ teacher?
     python benchmarks/variants.py --data-dir DATA --base-model minilm --train-fraction 0.25 --seeds 2 \
         --set learning_rate=1e-4 --set per_device_train_batch_size=32 --set num_train_epochs=3 --output variants.json
 
-Figures are from the development part, by which a variant is chosen: macro-F1 at the recipe's threshold, and mean average
+Figures are from the validation part, by which a variant is chosen: macro-F1 at the recipe's threshold, and mean average
 precision, which needs no threshold. There is no validation between the epochs: every variant is measured after its last epoch.
 """
 

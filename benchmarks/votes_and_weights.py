@@ -3,7 +3,7 @@
 What weights of labels and soft labels do to a head over frozen mean vectors of an encoder. The head is linear; where a row may have
 several labels it has a hidden layer, because weights of labels that share no parameters do nothing under Adam, which ignores the
 scale of a gradient. Each seed draws its own training rows, the start of the head and the order of the rows; the epoch is the best one
-on the development part.
+on the validation part.
 
 The annotators of the second part are simulated: each gives the label of the corpus, or, with the probability `error`, one that is
 easily confused with it. Of three annotators the votes are their shares, and the majority is the label.
@@ -80,7 +80,7 @@ def fitted(
     train: Part, votes: np.ndarray | None, dev: Part, loss: Loss, labels: int, seed: int, arguments: argparse.Namespace
 ) -> torch.nn.Module:
     """
-    A head with the weights of the epoch that is best on dev by macro-F1, or, of several labels, by macro average precision,
+    A head with the weights of the epoch that is best on the validation part by macro-F1, or, of several labels, by macro average precision,
     which needs no threshold.
     """
     generator = torch.Generator().manual_seed(seed)
@@ -251,11 +251,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--encoder", default="minilm")
     parser.add_argument("--rows", type=int, default=4000, help="training rows to encode (default: %(default)s)")
     parser.add_argument("--draw", type=int, default=3000, help="of them, the rows of a seed (default: %(default)s)")
-    parser.add_argument("--eval-rows", type=int, default=1500, help="rows of dev and of test (default: %(default)s)")
+    parser.add_argument(
+        "--eval-rows",
+        type=int,
+        default=1500,
+        help="rows of the validation and of the test part (default: %(default)s)",
+    )
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--learning-rate", type=float, default=3e-3)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--betas", type=float, nargs="+", default=[0.9, 0.99, 0.999], help="chosen on dev")
+    parser.add_argument(
+        "--betas", type=float, nargs="+", default=[0.9, 0.99, 0.999], help="chosen on the validation part"
+    )
     parser.add_argument("--errors", type=float, nargs="+", default=[0.0, 0.2, 0.4], help="of the simulated annotators")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch (default: %(default)s)")
     arguments = parser.parse_args(argv)

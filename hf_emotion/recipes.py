@@ -46,15 +46,15 @@ class Recipe:
         max_windows: emotions of texts, models with label attention: maximum number of windows of `max_length` tokens in which a
             longer text is trained on; one attention joins them. None: cut. The trained model reads whole texts either way.
         training_arguments: fields of `transformers.TrainingArguments`.
-        early_stopping_patience: evaluations without improvement on dev before training stops; None: never.
+        early_stopping_patience: evaluations without improvement on the validation part before training stops; None: never.
         seeds: one run for each.
         train_fraction: share of the training rows to use, drawn at a fixed seed.
-        shots: emotions of texts: number of training rows of each label, and of development rows, drawn at the run's seed; a label with
+        shots: emotions of texts: number of training rows of each label, and of validation rows, drawn at the run's seed; a label with
             fewer rows gives all it has. Rows with several labels count for each. None: all rows.
-        few_shot: emotions of texts: methods for few rows, of which the development part chooses one: "linear" (frozen encoder),
+        few_shot: emotions of texts: methods for few rows, of which the validation part chooses one: "linear" (frozen encoder),
             "contrastive" (the encoder learns which rows share labels), "label-vectors" (frozen encoder), "fine-tuning". Empty: an
             ordinary training.
-        max_eval_rows: maximum number of rows (dialogues, pairs) to measure of the development part, and of the test part; drawn
+        max_eval_rows: maximum number of rows (dialogues, pairs) to measure of the validation part, and of the test part; drawn
             at a fixed seed; None: all.
         inverse_frequency_sampling: draw training rows with replacement, each with a probability inverse to the number of
             rows of its class (single-label data).
@@ -75,9 +75,9 @@ class Recipe:
             "heartbreak"}).
         threshold: the fixed decision threshold that is reported beside the tuned ones.
         abstain: emotions of texts: {"coverage": 0.9}: the model says "abstained" where it is least sure, with a threshold from the
-            development part that answers 90 % of its rows; or {"accuracy": 0.95}: that answers as many as are right so often there.
+            validation part that answers 90 % of its rows; or {"accuracy": 0.95}: that answers as many as are right so often there.
         prediction_sets: emotions of texts: a coverage, e.g. 0.9: the model gives sets of labels that hold all gold labels of a text
-            with this probability (split conformal, from the development part).
+            with this probability (split conformal, from the validation part).
         paper, table_row, published: the paper, the row of its table and the printed scores, for the comparison.
     """
 
@@ -150,6 +150,11 @@ class Recipe:
         if self.early_stopping_patience is not None and self.early_stopping_patience < 1:
             raise ValueError(
                 f"`early_stopping_patience` must be at least 1, or null to never stop early, got {self.early_stopping_patience}."
+            )
+        if self.early_stopping_patience is not None and self.training_arguments.get("eval_strategy") == "no":
+            raise ValueError(
+                f"`early_stopping_patience` {self.early_stopping_patience} counts evaluations, and `eval_strategy` is no: set "
+                "`eval_strategy` to epoch or steps, or leave `early_stopping_patience` out."
             )
         if self.training_arguments.get("label_smoothing_factor") and self.model_config.get("class_balanced_beta"):
             raise ValueError(

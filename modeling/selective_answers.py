@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What classifiers need to say "I do not know", or to give a set of labels: two rules, each a threshold that was chosen on development rows
+What classifiers need to say "I do not know", or to give a set of labels: two rules, each a threshold that was chosen on validation rows
 and is kept in the configuration as `{"coverage": WANTED, "threshold": T}`. This file imports nothing.
 
 `abstention`: the model gives no label to a text whose confidence, the largest probability of a label, is below T.

@@ -25,7 +25,7 @@ def analyze(
         str | None,
         typer.Option(
             metavar="coverage=X|accuracy=X|off",
-            help='Let the model say "abstained" where it is least sure: answer this share of the development rows, or as many as are right '
+            help='Let the model say "abstained" where it is least sure: answer this share of the validation rows, or as many as are right '
             "so often there. Kept in the checkpoint's config.json.",
         ),
     ] = None,

@@ -43,9 +43,9 @@ def console():
 
 
 def print_json(value: Any) -> None:
-    from ..io.files import without_nan
+    from ..io.files import finite_or_none
 
-    print(json.dumps(without_nan(value), indent=2, ensure_ascii=False))
+    print(json.dumps(finite_or_none(value), indent=2, ensure_ascii=False))
 
 
 def print_json_lines(rows: list[dict[str, Any]], unread: "Unread") -> None:
@@ -66,13 +66,13 @@ def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def print_report(report: dict[str, Any], all_figures: bool = False) -> None:
-    """The figures of a run on its test part (or else development part)."""
+    """The figures of a run on its test part (or else validation part)."""
     from ..metrics.significance import mean_std
     from ..tasks import headline, task_of_run
 
     split = "test" if "test" in report["summary"] else "validation"
     kinds = report["summary"][split]
-    titles = {"fixed": f"threshold {report['threshold']}", "tuned": "tuned on dev", "argmax": "argmax"}
+    titles = {"fixed": f"threshold {report['threshold']}", "tuned": "tuned thresholds", "argmax": "argmax"}
     titles["teacher_forcing"] = "teacher forcing"
     published = report["published"]
     names = list(next(iter(kinds.values())))

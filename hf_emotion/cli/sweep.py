@@ -27,7 +27,7 @@ def sweep(
     ] = False,
 ) -> None:
     """
-    Train a recipe with other values of some fields (extra `sweep`: Optuna) and keep the best by the development part. The test part
+    Train a recipe with other values of some fields (extra `sweep`: Optuna) and keep the best by the validation part. The test part
     is not measured.
     """
     from ..training.recipe_checks import load_recipe
@@ -50,5 +50,5 @@ def sweep(
         ]
         for trial in order
     ]
-    print_table(["trial", "state", f"dev {result['metric']}", *order[0]["values"], "seconds"], rows)
+    print_table(["trial", "state", f"validation {result['metric']}", *order[0]["values"], "seconds"], rows)
     print(f"\nbest recipe: {output / BEST}\nits run: {result['folder']}\nplot: {output / PLOT}")

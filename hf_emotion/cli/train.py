@@ -26,12 +26,12 @@ def train(
     shots: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Emotions of texts: number of training rows, and of dev rows, per label; default: all."
+            min=1, help="Emotions of texts: number of training rows, and of validation rows, per label; default: all."
         ),
     ] = None,
     max_eval_rows: Annotated[
         int | None,
-        typer.Option(min=1, help="Maximum number of rows of the dev part, and of the test part; default: all."),
+        typer.Option(min=1, help="Maximum number of rows of the validation part, and of the test part; default: all."),
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -42,7 +42,7 @@ def train(
     ] = False,
     all_figures: AllFigures = False,
 ) -> None:
-    """Train a recipe, evaluate it on dev and test, and write a run folder that AutoModel can load."""
+    """Train a recipe, evaluate it on the validation and the test part, and write a run folder that AutoModel can load."""
     if base_model is not None:
         check_local(base_model, "--base-model")  # before the corpus is read
     from ..training.recipe_checks import load_recipe

@@ -123,17 +123,17 @@ def as_text(cell: str) -> str:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file, never half of it; NaN and infinities become null."""
-    write_text(path, json.dumps(without_nan(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(path, json.dumps(finite_or_none(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def without_nan(value: Any) -> Any:
+def finite_or_none(value: Any) -> Any:
     """The value with None for NaN and infinities, at any depth: JSON has neither."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {key: without_nan(item) for key, item in value.items()}
+        return {key: finite_or_none(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [without_nan(item) for item in value]
+        return [finite_or_none(item) for item in value]
     return value
 
 

@@ -57,7 +57,7 @@ def reliability(labels: np.ndarray, probabilities: np.ndarray, bins: int = BINS)
 def fit_temperature(labels: np.ndarray, probabilities: np.ndarray) -> float:
     """
     The temperature T, between 0.05 and 20, with the least negative log-likelihood of the gold labels under logits / T; above 1
-    if the probabilities are too confident. Give the rows of the development split.
+    if the probabilities are too confident. Give the rows of the validation part.
 
     Args:
         labels: (N,) class ids, or (N, C) of 0 and 1.

@@ -195,10 +195,10 @@ def classification(labels: np.ndarray, probabilities: np.ndarray, label_names: S
 
 def tune_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float]:
     """
-    For each label the threshold with the best expected F1 on these rows, which must be the development split, under the label's
+    For each label the threshold with the best expected F1 on these rows, which must be the validation part, under the label's
     calibrated probabilities (Platt 1999; Lipton, Elkan and Naryanaswamy 2014).
 
-    The best F1 of the labels themselves would leave the threshold of a rare emotion to a few rows: GoEmotions' development split
+    The best F1 of the labels themselves would leave the threshold of a rare emotion to a few rows: GoEmotions' validation part
     has 13 rows of grief. Calibrated probabilities use all rows, and choose better thresholds for unseen rows
     (`benchmarks/thresholds.py`).
 

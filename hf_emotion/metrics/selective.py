@@ -3,7 +3,7 @@
 Measures answers that a model may refuse, and sets of labels. N rows, C labels.
 
 Risk is the mean loss of the rows that are answered, coverage their share (Geifman and El-Yaniv 2017). Prediction sets are split
-conformal: the labels whose probability is at least a quantile over development rows (Sadinle, Lei and Wasserman 2019).
+conformal: the labels whose probability is at least a quantile over validation rows (Sadinle, Lei and Wasserman 2019).
 """
 
 import math
@@ -74,7 +74,7 @@ def risk_coverage(confidence: np.ndarray, losses: np.ndarray) -> dict[str, Any]:
 
 def abstention_threshold(confidence: np.ndarray, losses: np.ndarray, wanted: Mapping[str, float]) -> float:
     """
-    The confidence below which rows are refused. Give the rows of the development part.
+    The confidence below which rows are refused. Give the rows of the validation part.
 
     Args:
         confidence, losses: (N,), as for `risk_coverage`; confidence in [0, 1].
@@ -101,7 +101,7 @@ def abstention_threshold(confidence: np.ndarray, losses: np.ndarray, wanted: Map
         if not len(fitting):
             best = int(np.argmin(risk))
             raise ValueError(
-                f"`accuracy` {value} is not reached on the development rows: the best is {1 - risk[best]:.3f}, at coverage "
+                f"`accuracy` {value} is not reached on the validation rows: the best is {1 - risk[best]:.3f}, at coverage "
                 f"{answered[best] / len(confidence):.3f}. Ask for less."
             )
         chosen = int(fitting[-1])
@@ -121,7 +121,7 @@ def answered(confidence: np.ndarray, losses: np.ndarray, threshold: float) -> di
 def set_threshold(labels: np.ndarray, probabilities: np.ndarray, coverage: float) -> float:
     """
     The probability t from which on labels belong to a row's prediction set. A further row that is exchangeable with these has all its gold
-    labels in its set with a probability of at least `coverage`. Give the rows of the development part.
+    labels in its set with a probability of at least `coverage`. Give the rows of the validation part.
 
     With s the smallest probability among a row's gold labels (1 for a row without any), t is the ⌊(N + 1)(1 − coverage)⌋-th smallest s;
     with too few rows for such a rank it is 0, so that sets hold every label.

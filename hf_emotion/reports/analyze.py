@@ -23,7 +23,7 @@ from ..tasks.cards import best_run
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
 from ..tasks.rows import rows_for_task
-from .certainty import calibrated, development, keep_temperature, label_correlation, threshold_curves
+from .certainty import calibrated, keep_temperature, label_correlation, threshold_curves, validation_predictions
 from .classification import count_pairs
 from .compare import check_same_rows, compare, run_names
 from .finished_runs import (
@@ -62,7 +62,7 @@ def analyze(
 
     Args:
         run: the run folder.
-        split: default: the test part, or the development part if there is none.
+        split: default: the test part, or the validation part if there is none.
         data_dir: the corpora, see `load_dataset_for`; default: HF_EMOTION_DATA. The texts of the errors and, for
             CG-BERT and QACG-BERT, the gates and attentions come from the corpus; without one they are left out.
         abstain, prediction_sets: as in a recipe: also keep this rule in the checkpoint's `config.json`, and tell of it in its card; "off"
@@ -70,13 +70,13 @@ def analyze(
 
     Returns:
         The content of `analysis.json`: shares and errors (mean and std over the seeds), `confusions`, `calibration`,
-        `threshold_curves` (development part), `selective` (risk over coverage, prediction sets; see there), `label_correlation`, `aspects`, `context_guidance`, and `left_out`: what is
+        `threshold_curves` (validation part), `selective` (risk over coverage, prediction sets; see there), `label_correlation`, `aspects`, `context_guidance`, and `left_out`: what is
         missing, and why.
 
     Raises:
         FileNotFoundError: no finished run folder, or one without predictions.
         ValueError: no such split; the corpus is not the one of the run; a rule that is out of range or for another task, or without
-            predictions for the development part.
+            predictions for the validation part.
     """
     from .html_report import write_errors, write_report
 
@@ -100,7 +100,7 @@ def analyze(
     folders = _seed_folders(run, report, left_out)
     per_seed = [found] if folders == [run] else [read_predictions(folder, split, multi_label) for folder in folders]
     dev = [
-        development(folder, split, own, "calibration, abstention and prediction sets", left_out)
+        validation_predictions(folder, split, own, "calibration, abstention and prediction sets", left_out)
         for folder, own in zip(folders, per_seed, strict=True)
     ]
     kept = None
@@ -407,7 +407,7 @@ def _figures(result: dict[str, Any], report: dict[str, Any], found: Predictions)
         made["reliability"] = draw.reliability_figure(f"{title}: reliability", states, calibration["unit"])
     made["risk_coverage"] = draw.risk_figure(f"{title}: risk over coverage", result["selective"])
     if curves := result["threshold_curves"]:
-        dev = f"{report['name']}, development part, seed {seed}"
+        dev = f"{report['name']}, validation part, seed {seed}"
         made["thresholds"] = draw.threshold_figure(f"{dev}: macro averages over thresholds", curves)
         made["label_thresholds"] = draw.label_threshold_figure(f"{dev}: labels (rows in brackets)", curves)
     if correlation := result["label_correlation"]:

@@ -19,8 +19,10 @@ from .finished_runs import Predictions, read_predictions
 GRID = np.linspace(0, 1, 101)  # thresholds of the curves
 
 
-def development(run: Path, split: str, found: Predictions, what: str, left_out: dict[str, str]) -> Predictions | None:
-    """The predictions for the development part; None, with a reason in `left_out`, if the folder does not hold them."""
+def validation_predictions(
+    run: Path, split: str, found: Predictions, what: str, left_out: dict[str, str]
+) -> Predictions | None:
+    """The predictions for the validation part; None, with a reason in `left_out`, if the folder does not hold them."""
     if split == "validation":
         return found
     try:
@@ -36,7 +38,7 @@ def calibrated(
     per_seed: list[Predictions],
     fitted_on: list[Predictions | None],
 ) -> dict[str, Any] | None:
-    """Reliability before and after a temperature that is fitted on the development part; None without one."""
+    """Reliability before and after a temperature that is fitted on the validation part; None without one."""
     if None in fitted_on:
         return None
 
@@ -72,7 +74,7 @@ def keep_temperature(run: Path, calibration: dict[str, Any] | None) -> None:
 def threshold_curves(
     run: Path, report: dict[str, Any], found: Predictions, left_out: dict[str, str]
 ) -> dict[str, Any] | None:
-    """Precision, recall and F1 over thresholds on the development part, where they were tuned."""
+    """Precision, recall and F1 over thresholds on the validation part, where they were tuned."""
     what = "threshold curves"
     if not found.multi_label:
         left_out[what] = "each row has one label: the most probable one is taken, without thresholds."

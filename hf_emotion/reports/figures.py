@@ -53,10 +53,14 @@ def write_plots(folder: Path, report: dict[str, Any], run: dict[str, Any]) -> No
     ]
     left = figure.subplots()
     left.plot(*zip(*losses, strict=True) if losses else ([], []), label="training loss", color="tab:blue", alpha=0.6)
-    left.plot([step for step, _, _ in dev], [loss for _, loss, _ in dev], "o-", label="dev loss", color="tab:blue")
+    left.plot(
+        [step for step, _, _ in dev], [loss for _, loss, _ in dev], "o-", label="validation loss", color="tab:blue"
+    )
     left.set(xlabel="step", ylabel="loss", title=f"{report['name']}, seed {run['seed']}")
     right = left.twinx()
-    right.plot([step for step, *_ in dev], [value for *_, value in dev], "s-", color="tab:orange", label=f"dev {name}")
+    right.plot(
+        [step for step, *_ in dev], [value for *_, value in dev], "s-", color="tab:orange", label=f"validation {name}"
+    )
     right.set(ylabel=name, ylim=(0, 1) if labelled else None)
     figure.legend(loc="outside lower center", ncols=3)
     with replacing(folder / "training_curve.png") as temporary:
@@ -86,7 +90,7 @@ def per_label_figure(report: dict[str, Any], split: str):
     for number, (kind, hatch) in enumerate(zip(kinds, ("", "//"), strict=False)):
         values = np.array([scores[kind][name] for name in names])  # (labels, seeds)
         spread = values.std(axis=1, ddof=1) if values.shape[1] > 1 else None
-        label = {"fixed": f"threshold {report['threshold']}", "tuned": "thresholds tuned on dev"}.get(kind, kind)
+        label = {"fixed": f"threshold {report['threshold']}", "tuned": "tuned thresholds"}.get(kind, kind)
         y = np.arange(len(names)) + (number - (len(kinds) - 1) / 2) * height
         axes.barh(
             y, values.mean(axis=1), height, xerr=spread, label=label, hatch=hatch, edgecolor="white", linewidth=0
@@ -135,7 +139,7 @@ def write_sweep(path: Path, result: Mapping[str, Any], fields: Sequence[tuple[st
             axes.set_xscale("log")
         if not numbers:
             axes.set_xticks(range(len(names)), [drawn(name) for name in names])
-    panels[0].set_ylabel(f"dev {_shown(result['metric'])}")
+    panels[0].set_ylabel(f"validation {_shown(result['metric'])}")
     panels[0].legend(fontsize=8)
     with replacing(path) as temporary:
         save_figure(figure, temporary)

@@ -85,7 +85,7 @@ def seed_folders(run: Path, report: dict[str, Any]) -> tuple[list[Path], list[st
 
 def read_predictions(folder: Path, split: str, multi_label: bool) -> Predictions:
     """
-    The predictions in a run folder (of the seed that was best on dev), or in the folder of a seed.
+    The predictions in a run folder (of the seed that was best on the validation part), or in the folder of a seed.
 
     Args:
         multi_label: whether a row may have several labels; then the entries of the seeds in metrics.json hold "thresholds".

@@ -19,7 +19,7 @@ from ..tasks.classifier_cards import KINDS
 SURE_ERRORS = 20  # in report.html
 # Figure -> a description for people who cannot see it, and how to read it.
 FIGURES = {
-    "training_curve": ("Training loss, dev loss and dev score over the steps", "Left axis: loss; right axis: score on dev."),
+    "training_curve": ("Training loss, validation loss and validation score over the steps", "Left axis: loss; right axis: score on the validation part."),
     "per_label_f1": ("Bars of F1 for each label", "In brackets: rows with the label."),
     "confusion_matrix": (
         "Matrix of gold and predicted labels",
@@ -40,7 +40,7 @@ FIGURES = {
     ),
     "label_thresholds": (
         "Precision, recall and F1 of each label over its threshold",
-        "The dot is the threshold that was tuned on dev; the line shows where it lies.",
+        "The dot is the threshold that was tuned thresholds; the line shows where it lies.",
     ),
     "label_correlation": (
         "Dendrogram and heat map of the correlations of the labels' probabilities",

@@ -40,18 +40,18 @@ def selective(
     dev: list[Predictions | None],
 ) -> dict[str, Any]:
     """
-    Risk over coverage, and what thresholds from the development part give on the measured part.
+    Risk over coverage, and what thresholds from the validation part give on the measured part.
 
     Args:
         report: metrics.json.
         per_seed: the predictions of each seed, or those of the best seed alone.
-        dev: the same for the development part; None where there are none.
+        dev: the same for the validation part; None where there are none.
 
     Returns:
         `loss` in words; `curve` of the best seed; and over the seeds: `aurc`, `e_aurc`, `risk_at` some coverages of the
         measured part itself; `abstention`: for some wanted coverages the threshold (of the best seed), and coverage and risk;
         `prediction_sets`: the same with coverage, size, and the share of each label's rows whose set holds it. The last two are None
-        without a development part.
+        without a validation part.
     """
     best = best_run(report["runs"])
     runs = report["runs"] if len(per_seed) == len(report["runs"]) else [best]
@@ -104,7 +104,7 @@ def keep_rule(
     prediction_sets: float | Literal["off"] | None,
 ) -> dict[str, dict[str, float]]:
     """
-    Write the rule that is asked for into the checkpoint's config.json, from the predictions for the development part, and into the model
+    Write the rule that is asked for into the checkpoint's config.json, from the predictions for the validation part, and into the model
     card. It replaces the other rule; "off" removes one.
 
     Returns:
@@ -112,7 +112,7 @@ def keep_rule(
 
     Raises:
         FileNotFoundError: the run folder has no config.json.
-        ValueError: no predictions for the development part; an accuracy that is not reached; a label has the name of an abstention.
+        ValueError: no predictions for the validation part; an accuracy that is not reached; a label has the name of an abstention.
     """
     path = run / "config.json"
     if not path.is_file():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Searches for a better recipe: trains it with other values of some fields, chosen by Optuna, and keeps the best by the development part."""
+"""Searches for a better recipe: trains it with other values of some fields, chosen by Optuna, and keeps the best by the validation part."""
 
 import dataclasses
 import importlib.util
@@ -44,7 +44,7 @@ def sweep(
     resume: bool = False,
 ) -> dict[str, Any]:
     """
-    Train a recipe with other values of some fields and keep the best one by its metric on the development part. The test part
+    Train a recipe with other values of some fields and keep the best one by its metric on the validation part. The test part
     is not measured.
 
     Optuna's TPE chooses the values, at a fixed seed; a trial ends early if after an evaluation it is worse than the median of

@@ -53,7 +53,7 @@ def train(
     Train every seed of a recipe, evaluate, and write the run folder.
 
     The folder holds a checkpoint that AutoModel can load (with several seeds: the checkpoint of the best one on the
-    development split, and a folder `seed-N` for each), `metrics.json`, `predictions.parquet`, `recipe.yaml`, `README.md` (the
+    validation part, and a folder `seed-N` for each), `metrics.json`, `predictions.parquet`, `recipe.yaml`, `README.md` (the
     model card), classification report and confusion matrix of the test part as text and PNG, and two plots.
 
     Args:
@@ -167,7 +167,7 @@ def _train(
 
 def _few_splits(recipe: Recipe, splits: DatasetDict, seed: int) -> DatasetDict:
     """
-    With `shots` the rows of training and development part that are drawn at a seed. The development part is drawn like the other:
+    With `shots` the rows of training and validation part that are drawn at a seed. The validation part is drawn like the other:
     who has few rows has few for choices, too.
 
     Raises:
@@ -208,7 +208,7 @@ def _check_output(output: Path, recipe_file: Path, recipe: Recipe, resume: bool)
 
 def _write_classification_report(recipe: Recipe, seed: int, folder: Path, held_out: HeldOut) -> None:
     """
-    Write report and confusion matrix of the test part, or of the development part if there is none; nothing if no row has a
+    Write report and confusion matrix of the test part, or of the validation part if there is none; nothing if no row has a
     label.
     """
     split = "test" if "test" in held_out.probabilities else "validation"
@@ -276,7 +276,7 @@ def _finish(
     recipe: Recipe, output: Path, folders: dict[int, Path], report: dict[str, Any], splits: DatasetDict
 ) -> None:
     best = best_run(report["runs"])
-    if len(folders) > 1:  # the seed that was best on the development split stands for the run
+    if len(folders) > 1:  # the seed that was best on the validation part stands for the run
         with filling(output) as temporary:
             for path in folders[best["seed"]].iterdir():
                 if path.is_file() and path.name not in ("metrics.json", "README.md", "recipe.yaml"):

@@ -19,7 +19,7 @@ from pyarrow import compute
 
 from ..data.files import FORMATS, MalformedRow, all_rows, columns_of, default_separator, separator_hint
 from ..data.own_files import is_number
-from ..io.files import replacing, without_nan
+from ..io.files import finite_or_none, replacing
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
 from ..runtime.plain import readable
 from ..runtime.unread import MUCH
@@ -247,7 +247,7 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
     if kind == "jsonl":
         with open_file(target, "w", encoding="utf-8", newline="\n") as file:
             for row in rows:
-                line = json.dumps(without_nan(row), ensure_ascii=False, default=str, allow_nan=False)
+                line = json.dumps(finite_or_none(row), ensure_ascii=False, default=str, allow_nan=False)
                 file.write((line if is_unicode(line) else json.dumps(json.loads(line))) + "\n")
     elif kind == "csv":
         # "\r\n" as in RFC 4180: with "\n" the csv module would leave a lone carriage return unquoted.

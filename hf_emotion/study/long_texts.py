@@ -57,7 +57,7 @@ def measure_long_texts(
 ) -> dict[str, Any]:
     """
     Measure a multi-label classifier on `count` documents made of the test part of a corpus. For each way of reading,
-    thresholds are tuned on as many documents made of the development part; "macro_f1_stored" is at the model's own thresholds.
+    thresholds are tuned on as many documents made of the validation part; "macro_f1_stored" is at the model's own thresholds.
 
     Returns:
         {"documents", "tokens": (fewest, mean, most), "ways": {way: {"macro_f1", "micro_f1", "macro_average_precision",

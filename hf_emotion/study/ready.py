@@ -32,7 +32,7 @@ def measure_everywhere(predictor: Predictor, data_dir: str | Path | None = None)
     Returns:
         {"corpora": {corpus: {part: figures}}, "chosen_by", "identity_terms"}. Figures: macro-F1, micro-F1 and top-1 accuracy
         at the tuned thresholds, or macro-F1 and accuracy over the groups of Ekman; "chosen_by": the mean macro-F1 of the
-        development parts, by which the model was chosen.
+        validation parts, by which the model was chosen.
     """
     corpora: dict[str, dict[str, Any]] = {}
     for name in (*OWN_LABELS, *THROUGH_EKMAN):
@@ -111,7 +111,7 @@ def _card_of_emotions(figures: dict[str, Any]) -> str:
             "## On other texts",
             "",
             "goemotions, quickstart and everyday by their own 28 labels at the tuned thresholds; emotion6 and meld through the groups of "
-            "Ekman. The model was chosen by the mean macro-F1 of the development parts.",
+            "Ekman. The model was chosen by the mean macro-F1 of the validation parts.",
             "",
             _table(figures["corpora"]),
             "",

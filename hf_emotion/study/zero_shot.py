@@ -5,7 +5,7 @@
 
 For each label in turn: the encoder of a trained label-aware model is frozen; label vectors, bilinear map and head are trained anew
 without that label and without the rows that have it. Then `add_labels` adds it by name. Its scores on test are measured by
-AUROC, and by F1 at thresholds chosen on the texts of the development part, without their labels. The encoder has seen the
+AUROC, and by F1 at thresholds chosen on the texts of the validation part, without their labels. The encoder has seen the
 label in its own
 training: this measures label vectors and head, not the encoder. Two controls: the cosine of text and label name, and another
 label's name instead of its own.
@@ -131,7 +131,7 @@ def thresholds_of(
     scores: Mapping[str, np.ndarray], known: Mapping[str, np.ndarray], tuned: list[float]
 ) -> dict[str, float]:
     """
-    The threshold of a new label by each rule: "rate" and "packaged" (`threshold_by_rate` on the development part, and on the
+    The threshold of a new label by each rule: "rate" and "packaged" (`threshold_by_rate` on the validation part, and on the
     packaged texts as `Predictor` does), "mean" (of the known labels' thresholds), "half" (0.5).
 
     Args:

@@ -68,7 +68,7 @@ class Corpus:
         terms: licence or terms of use, and who published it.
         metrics: the functions of `hf_emotion.metrics` that measure single-label predictions. Each takes (gold, probabilities,
             label names) or (gold, probabilities), and adds its figures to those before it.
-        selection_metric: the metric on the development split that chooses the epoch.
+        selection_metric: the metric on the validation part that chooses the epoch.
         example: a text for the model card; None: a placeholder.
         packaged: whether it comes with hf-emotion and needs no `data_dir`.
         own_files: whether it holds the user's own data, read from the files in `data_dir`.
@@ -102,7 +102,7 @@ class Prepared:
         model, tokenizer: the ones that the recipe asks for; the model in float32.
         train, validation: encoded rows.
         collate: rows -> a batch.
-        measure: (predictions, labels) of the development part, in its order -> figures. Predictions are the logits, or the
+        measure: (predictions, labels) of the validation part, in its order -> figures. Predictions are the logits, or the
             result of `reduce_logits`.
         reduce_logits: (logits, labels) of a batch -> what to keep of the logits.
         rest: anything that `finish` needs from `prepare`.
@@ -137,13 +137,13 @@ class Part:
 @dataclass(frozen=True)
 class HeldOut:
     """
-    What a seed predicted for the development and the test part.
+    What a seed predicted for the validation and the test part.
 
     Attributes:
         names: C label names.
         gold: part -> (N,) class ids, -1 for no label; or (N, C) of 0 and 1 if a row may have several labels.
         probabilities: part -> (N, C).
-        thresholds: the threshold of each label, tuned on the development part; None if each row has one label.
+        thresholds: the threshold of each label, tuned on the validation part; None if each row has one label.
     """
 
     names: list[str]

@@ -58,7 +58,7 @@ def measured_split(report: dict[str, Any]) -> str:
 
 
 def best_run(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The entry of the seed that was best on the development split (generators: by perplexity). Its weights stand for the run."""
+    """The entry of the seed that was best on the validation part (generators: by perplexity). Its weights stand for the run."""
     if "teacher_forcing" in runs[0].get("validation", {}):
         return min(runs, key=lambda run: run["validation"]["teacher_forcing"]["perplexity"])
     sign = -1 if str(runs[0].get("selected_by")).endswith(LOWER_IS_BETTER) else 1
@@ -144,14 +144,14 @@ def training(
     rows = ", ".join(f"{split} {rows:,}" for split, rows in report["rows"].items())
     share = f" (a share of {recipe.train_fraction} of the training part)" if recipe.train_fraction < 1 else ""
     if recipe.shots is not None:
-        share += f" (at least {recipe.shots} of each label for training and for development, drawn for each seed)"
+        share += f" (at least {recipe.shots} of each label for training and for validation, drawn for each seed)"
     if recipe.max_eval_rows is not None:
-        share += f" (at most {recipe.max_eval_rows:,} of the development and of the test part, drawn at a fixed seed)"
+        share += f" (at most {recipe.max_eval_rows:,} of the validation and of the test part, drawn at a fixed seed)"
     duplicates = ", ".join(f"{name}: {count}" for name, count in report["duplicates"].items() if count) or "none"
     seeds = ", ".join(str(run["seed"]) for run in report["runs"])
     return [
         f"{data} {rows}{share}. {repeated} that stand in two splits or twice in one: {duplicates}.",
-        f"{start}. Seeds: {seeds}; the weights are those of seed {best['seed']}, {chosen} on the development split. {cut}. "
+        f"{start}. Seeds: {seeds}; the weights are those of seed {best['seed']}, {chosen} on the validation part. {cut}. "
         f"Training arguments: {inline(recipe.training_arguments)}. Minutes of training per seed: {_time_and_machine(report)}.",
     ]
 

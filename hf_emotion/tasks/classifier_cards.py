@@ -13,7 +13,7 @@ from .corpus_metrics import AGAINST_VOTES
 from .selective import LOSSES
 
 
-KINDS = {"fixed": "threshold {threshold}", "tuned": "thresholds tuned on dev", "argmax": "argmax"}
+KINDS = {"fixed": "threshold {threshold}", "tuned": "tuned thresholds", "argmax": "argmax"}
 # The published metrics of the aspect corpora, and accuracy.
 CORPUS_SHOWN = (
     "strict_accuracy",
@@ -180,14 +180,14 @@ def answers(
         if rule == "abstention":
             name = "coverage" if "coverage" in wanted else "accuracy"
             paragraphs.append(
-                f"Instead of its labels the model gives `{selective_answers.ABSTAINED}` to a text whose largest probability is below {threshold}. This threshold was chosen on the development part for "
+                f"Instead of its labels the model gives `{selective_answers.ABSTAINED}` to a text whose largest probability is below {threshold}. This threshold was chosen on the validation part for "
                 f"{name} {wanted[name]:g}. On {split} the model answers {found['coverage']:.1%} of the rows; their risk "
                 f"({LOSSES[multi_label]}) is {found['risk']:.4f}."
             )
         else:
             paragraphs.append(
                 f"The model gives sets: all labels with a probability of at least {threshold}. This threshold was chosen on the "
-                f"development part so that a set holds all gold labels of a text with probability {wanted['coverage']:g} (split "
+                f"validation part so that a set holds all gold labels of a text with probability {wanted['coverage']:g} (split "
                 f"conformal), over texts like those of the corpus, and not for each label or for other texts. On {split} "
                 f"{found['coverage']:.1%} of the sets hold them; a set has {found['size']:.2f} labels on average."
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predicts the development and the test part with a trained classifier: thresholds, temperature, figures, and their files."""
+"""Predicts the validation and the test part with a trained classifier: thresholds, temperature, figures, and their files."""
 
 import json
 import logging
@@ -36,7 +36,7 @@ def finish_classifier(
     save: Callable[[Path], Any] | None = None,
 ) -> HeldOut:
     """
-    Predict the development and the test part with a trained classifier, and write the results and the checkpoint.
+    Predict the validation and the test part with a trained classifier, and write the results and the checkpoint.
 
     Args:
         predictor: the predictor with the trained model.
@@ -65,7 +65,7 @@ def held_out(
     save: Callable[[Path], Any] = lambda folder: None,
 ) -> HeldOut:
     """
-    Put thresholds, temperature and the rule of `abstain` or `prediction_sets` from the development part into `run` and the model's
+    Put thresholds, temperature and the rule of `abstain` or `prediction_sets` from the validation part into `run` and the model's
     configuration, and the figures of each part into `run`; write the checkpoint and predictions.parquet into `folder`, both or neither.
 
     Args:
@@ -119,7 +119,7 @@ def _write_predictions(
     path: Path, splits: DatasetDict, probabilities: dict[str, np.ndarray], names: list[str]
 ) -> None:
     """
-    One row per development and test row (utterance with a label): split, id, gold labels, probabilities in label order. No
+    One row per validation and test row (utterance with a label): split, id, gold labels, probabilities in label order. No
     texts.
     """
     tables = []

@@ -47,13 +47,13 @@ def finish(
     recipe: Recipe, run: dict[str, Any], trainer: Any, prepared: Prepared, splits: DatasetDict, folder: Path | None
 ) -> None:
     """
-    Put the perplexities of the development and the test part into `run`: per token of the tokenizer, the end of each reply
+    Put the perplexities of the validation and the test part into `run`: per token of the tokenizer, the end of each reply
     included. Write the checkpoint into `folder`.
     """
     run["parameters"] = prepared.model.num_parameters()
     encoded: dict[str, Dataset] = prepared.rest
     for split, rows in encoded.items():
-        # Not `evaluate`: after it, early stopping would look for a metric of the development split.
+        # Not `evaluate`: after it, early stopping would look for a metric of the validation part.
         measured = trainer.predict(rows, metric_key_prefix=split).metrics
         run[split] = {"teacher_forcing": {name: measured[f"{split}_{name}"] for name in ("perplexity", "tokens")}}
     model = trainer.whole_model()

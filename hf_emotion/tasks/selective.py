@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Chooses on development rows when a classifier says that it does not know, or which labels its prediction sets hold, and measures it. The
+Chooses on validation rows when a classifier says that it does not know, or which labels its prediction sets hold, and measures it. The
 confidence of a row is its largest probability, for models with several labels, too. Shapes: N rows, C labels.
 """
 
@@ -39,7 +39,7 @@ def choose_rules(
 
     Args:
         abstain, prediction_sets: see `Recipe`.
-        gold: (N,) class ids or (N, C) of 0 and 1 of the development part.
+        gold: (N,) class ids or (N, C) of 0 and 1 of the validation part.
         probabilities: (N, C).
         thresholds: those of the labels; None if each row has one label.
 

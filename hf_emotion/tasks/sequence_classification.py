@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from datasets import Dataset, DatasetDict
+from tokenizers import processors
 from transformers import (
     CONFIG_MAPPING,
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
@@ -336,11 +337,27 @@ def prepare_classifier(
 def base_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     """
     The tokenizer of a recipe's base model. It keeps the recipe's `max_length`, so that predictions cut texts as the training
-    did.
+    did, and it puts a token between two texts.
     """
     tokenizer = load_base_tokenizer(recipe.base_model)
     tokenizer.model_max_length = recipe.max_length
+    _separate_pairs(tokenizer)
     return tokenizer
+
+
+def _separate_pairs(tokenizer: PreTrainedTokenizerBase) -> None:
+    """The tokenizers of many decoder-only models put nothing between two texts: here the token that ends a text."""
+    separator = tokenizer.sep_token or tokenizer.eos_token
+    if separator is None or tokenizer.num_special_tokens_to_add(pair=True) or not tokenizer.is_fast:
+        return
+    between = processors.TemplateProcessing(
+        single="$A",
+        pair=f"$A {separator} $B:1",
+        special_tokens=[(separator, tokenizer.convert_tokens_to_ids(separator))],
+    )
+    backend = tokenizer.backend_tokenizer
+    own = backend.post_processor
+    backend.post_processor = between if own is None else processors.Sequence([own, between])
 
 
 def check_length(recipe: Recipe, limit: int) -> None:

@@ -119,7 +119,7 @@ def fit(
     if best_metric is not None and not math.isfinite(best_metric):
         best_metric = None
         logger.warning(
-            "`metric_for_best_model` %s was never a number on the development part: the last weights are kept",
+            "`metric_for_best_model` %s was never a number on the validation part: the last weights are kept",
             trainer.args.metric_for_best_model,
         )
     return {
@@ -136,7 +136,7 @@ def fit(
 
 
 def measured(trainer: Trainer, recipe: Recipe, seed: int, recipe_file: Path, data: str) -> dict[str, Any]:
-    """The facts, as `fit` returns them, of a model that is trained already; the Trainer only measures it on dev."""
+    """The facts, as `fit` returns them, of a model that is trained already; the Trainer only measures it on the validation part."""
     if trainer.is_world_process_zero():
         write_text(recipe_file, recipe.to_yaml())
     metric = trainer.args.metric_for_best_model or "loss"

@@ -116,11 +116,11 @@ class EvaluationLines(TrainerCallback):
             return
         parts = [] if self.loss is None else [f"loss {_figure(self.loss)}"]
         if name != "loss":
-            parts.append(f"dev loss {_figure(metrics['eval_loss'])}")
+            parts.append(f"validation loss {_figure(metrics['eval_loss'])}")
         best = state.best_metric  # the best of the earlier evaluations
         better = best is None or (value > best if args.greater_is_better else value < best)
         parts.append(
-            f"dev {name} {_figure(value)} ({'the best so far' if better else f'best so far {_figure(best)}'})"
+            f"validation {name} {_figure(value)} ({'the best so far' if better else f'best so far {_figure(best)}'})"
         )
         done = state.global_step - self.first_step
         if done and state.global_step < state.max_steps:

@@ -109,7 +109,7 @@ def fit_model(
 ) -> tuple[ExactTrainer, Prepared, dict[str, Any]]:
     """
     Train one model, by one of the recipe's methods for few rows if it has some. Returns its trainer (with the weights that were
-    best on dev), what was prepared, and its entry in `runs`.
+    best on the validation part), what was prepared, and its entry in `runs`.
     """
     set_seed(seed)
     whole, start = recipe, time.perf_counter()
@@ -177,13 +177,13 @@ def _weighs_itself(recipe: Recipe) -> bool:
 def _fit_best(
     task: Task, recipe: Recipe, seed: int, checkpoints: Path, splits: DatasetDict, resume: bool, recipe_file: Path
 ) -> tuple[ExactTrainer, Prepared, dict[str, Any]]:
-    """Train one model by each of the recipe's methods for few rows; returns what `fit_model` returns of the one best on dev."""
+    """Train one model by each of the recipe's methods for few rows; returns what `fit_model` returns of the one best on the validation part."""
     best, tried = None, {}
     for method in recipe.few_shot:
         fitted = fit_model(task, recipe, seed, checkpoints / method, splits, resume, recipe_file, method=method)
         run = fitted[2]
         tried[method] = {name: run[name] for name in ("best_dev_metric", "train_minutes")}
-        logger.warning("%s: %s on dev %.3f", method, run["selected_by"], run["best_dev_metric"])
+        logger.warning("%s: %s on the validation part %.3f", method, run["selected_by"], run["best_dev_metric"])
         if best is None or best_run([best[2], run]) is run:
             best = *fitted[:2], run | {"few_shot": {"chosen": method, "tried": tried}}
     assert best is not None

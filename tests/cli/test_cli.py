@@ -172,7 +172,7 @@ class TestTrain:
         report = report_of(output)
         assert report["rows"]["train"] == 24 and [run["seed"] for run in report["runs"]] == [5, 6]
         rows = cells(result.out)
-        assert rows[0] == ["mine, test", "threshold 0.25", "tuned on dev"]  # nothing was published
+        assert rows[0] == ["mine, test", "threshold 0.25", "tuned thresholds"]  # nothing was published
         printed = {row[0]: row[1:] for row in rows[1:]}
         assert list(printed) == ["macro_f1", "micro_f1", "weighted_f1", "macro_average_precision"]
         for name in printed:
@@ -181,7 +181,7 @@ class TestTrain:
         assert result.out.splitlines()[-1] == f"run folder: {output}"
         lines = [line for line in result.err.splitlines() if line.startswith("epoch 1 of 1: ")]
         for line, run in zip(lines, report["runs"], strict=True):  # one evaluation for each seed
-            assert f"dev macro_f1 {run['best_dev_metric']:.4f} (the best so far)" in line
+            assert f"validation macro_f1 {run['best_dev_metric']:.4f} (the best so far)" in line
         assert "{'" not in result.out + result.err
         log = (output / "seed-6" / "train.log").read_text(encoding="utf-8").splitlines()
         assert sum("eval_micro_precision" in json.loads(line) for line in log) == 1

@@ -490,7 +490,7 @@ def test_release(released):
 
 
 def test_release_of_one_model_per_context(released):
-    """Those of the seed that was best on the development split."""
+    """Those of the seed that was best on the validation part."""
     files = set(files_in(released.folder / "contexts"))
     models = {f"{name}/{file}" for name in ("calm", "price") for file in ("config.json", "model.safetensors")}
     tokenizers = {f"{name}/tokenizer{file}.json" for name in ("calm", "price") for file in ("", "_config")}

@@ -527,7 +527,7 @@ class TestTwoRuns:
 
 
 def seeded_run(folder: Path, shares: dict[int, float], parts=("validation", "test"), **changes) -> Path:
-    """A single-label run with a folder for each seed, which is wrong in this share of the rows; the first seed is the best on dev."""
+    """A single-label run with a folder for each seed, which is wrong in this share of the rows; the first seed is the best on the validation part."""
     gold = np.random.default_rng(0).integers(0, 3, 300)
     rows, names = {}, ["anger", "joy", "neutral"]
     for seed, share in shares.items():

@@ -274,6 +274,10 @@ class TestMistakes:
             ({"threshold": 1.1}, r"`threshold` must lie in \[0, 1\], got 1.1"),
             ({"threshold": -0.1}, "`threshold` .* got -0.1"),
             ({"max_length": 2}, "`max_length` must be at least 3 .*got 2"),
+            (
+                {"early_stopping_patience": 2, "training_arguments": {"eval_strategy": "no"}},
+                "`early_stopping_patience` 2 .*`eval_strategy`",
+            ),
         ],
     )
     def test_ranges(self, values, message):

@@ -260,8 +260,8 @@ class TestCard:
         assert found == {
             "macro_f1 (threshold 0.3)": round(summary["fixed"]["macro_f1"]["mean"], 4),
             "micro_f1 (threshold 0.3)": round(summary["fixed"]["micro_f1"]["mean"], 4),
-            "macro_f1 (thresholds tuned on dev)": round(summary["tuned"]["macro_f1"]["mean"], 4),
-            "micro_f1 (thresholds tuned on dev)": round(summary["tuned"]["micro_f1"]["mean"], 4),
+            "macro_f1 (tuned thresholds)": round(summary["tuned"]["macro_f1"]["mean"], 4),
+            "micro_f1 (tuned thresholds)": round(summary["tuned"]["micro_f1"]["mean"], 4),
         }
         assert {result.dataset_split for result in card.data.eval_results} == {"test"}
         assert {result.metric_type for result in card.data.eval_results} == {"f1"}
@@ -273,7 +273,7 @@ class TestCard:
         ]
         header = next(row for row in rows if row[:2] == ["split", "decision"])
         for split in ("validation", "test"):
-            for kind, decision in (("fixed", "threshold 0.3"), ("tuned", "thresholds tuned on dev")):
+            for kind, decision in (("fixed", "threshold 0.3"), ("tuned", "tuned thresholds")):
                 (row,) = [row for row in rows if row[:2] == [split, decision]]
                 figures = report["summary"][split][kind]
                 assert row[2:] == [f"{figures[name]['mean']:.4f}" for name in header[2:]]
@@ -408,7 +408,7 @@ class TestSeeds:
             assert report["summary"]["test"]["fixed"]["macro_f1"]["std"] is None
 
     def test_a_metric_that_is_never_a_number(self, recipe, feelings, tmp_path, no_plots, monkeypatch, caplog):
-        """A development part without any turn but neutral ones has no F1 of the others."""
+        """A validation part without any turn but neutral ones has no F1 of the others."""
         measure = EmotionTrainer.evaluate
 
         def evaluate(self, *arguments, **options):

@@ -72,7 +72,7 @@ def dev_loss(report: dict) -> float:
 
 
 def dev_rows(run: Path) -> tuple[np.ndarray, list[list[str]]]:
-    """(N, C) probabilities, and the labels, of the development part."""
+    """(N, C) probabilities, and the labels, of the validation part."""
     rows = [
         row
         for row in pyarrow.parquet.read_table(run / "predictions.parquet").to_pylist()
@@ -135,7 +135,7 @@ def test_accumulated_batches_are_one_large_batch(voted, base_bert, tmp_path):
 
 @pytest.mark.parametrize("several", [False, True])
 def test_weights_of_a_run(several, single_label, feelings, base_bert, tmp_path):
-    """The loss on dev is the weighted one, and the run says which weights it used."""
+    """The loss on the validation part is the weighted one, and the run says which weights it used."""
     data = feelings if several else single_label
     asked = {"class_weights": {"joy": 4}} | ({"positive_weights": "balanced"} if several else {})
     own = recipe(base_bert, **asked, **(SEVERAL if several else {}))

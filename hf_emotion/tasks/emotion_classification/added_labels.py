@@ -77,7 +77,7 @@ def check_takes_labels(model: Any, tokenizer: Any) -> None:
 
 
 def development_texts() -> list[str]:
-    """The texts on which thresholds are chosen: the development part of the packaged corpus quickstart."""
+    """The texts on which thresholds are chosen: the validation part of the packaged corpus quickstart."""
     return [row["text"] for _, row in packaged_rows("quickstart", "validation")]
 
 

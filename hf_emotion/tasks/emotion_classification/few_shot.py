@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Trains a classifier of texts on few rows. A recipe names the methods, and dev chooses among them:
+Trains a classifier of texts on few rows. A recipe names the methods, and the validation part chooses among them:
 
 - "linear": the encoder stays as it is; a linear head over its sentence vectors is solved for.
 - "contrastive": first sentence vectors of the same label are pulled together and others apart (the idea of SetFit, Tunstall et al. 2022);

@@ -241,7 +241,7 @@ def load_everyday(data_dir: str | Path | None = None, votes: bool = False) -> da
     gave it. Needs no `data_dir`.
 
     Args:
-        votes: add the columns `votes`, the share of the readers who gave a label, and `annotators`. Training and development part
+        votes: add the columns `votes`, the share of the readers who gave a label, and `annotators`. Training and validation part
             have one reader.
     """
     return _load_packaged("everyday", votes=votes)

@@ -225,7 +225,7 @@ class TestMistakes:
             (["--abstain", "coverage=nan"], "must lie in (0, 1], got nan"),
             (["--prediction-sets", "1"], "must lie in (0, 1), got 1.0"),
             (["--abstain", "coverage=0.9", "--prediction-sets", "0.9"], "exclude each other"),
-            (["--abstain", "accuracy=1.0"], "is not reached on the development rows"),
+            (["--abstain", "accuracy=1.0"], "is not reached on the validation rows"),
         ],
     )
     def test_values(self, tiny_run, argv, tmp_path, arguments, message):

@@ -52,7 +52,7 @@ from hf_emotion import (
     train,
 )
 from hf_emotion.inference import load_predictor
-from hf_emotion.io.files import without_nan
+from hf_emotion.io.files import finite_or_none
 from hf_emotion.metrics.generation import words
 from hf_emotion.recipes import (
     Recipe,
@@ -265,7 +265,7 @@ def teacher_forcing(run: Path, split: str) -> dict:
 
 
 def best_entry(run: Path) -> dict:
-    """The seed with the lowest perplexity on dev."""
+    """The seed with the lowest perplexity on the validation part."""
     return min(report_of(run)["runs"], key=lambda entry: entry["validation"]["teacher_forcing"]["perplexity"])
 
 
@@ -605,7 +605,7 @@ class TestRunFolder:
         assert report["max_eval_rows"] == 12
         assert sum(report["class_counts"].values()) == 25
         card = (vanilla_run / "README.md").read_text(encoding="utf-8")
-        assert "(a share of 0.5 of the training part)" in card and "at most 12 of the development" in card
+        assert "(a share of 0.5 of the training part)" in card and "at most 12 of the validation" in card
 
     def test_the_checkpoints(self, mod_run, token_run, bert_run):
         for run, model_class in (
@@ -1183,7 +1183,7 @@ class TestEvaluateReplies:
             )
             rows = evaluate_replies(written, "reply_files", data_dir=pairs, judges=[judges[name]])["rows"]
             found.append({row: values["judges"][str(judges[name])] for row, values in rows.items()})
-        assert without_nan(found[0]) == without_nan(found[1])
+        assert finite_or_none(found[0]) == finite_or_none(found[1])
 
     def test_shape_and_likeness(self, written, pairs, bert):
         result = evaluate_replies(written, "reply_files", data_dir=pairs, bertscore_model=str(bert))
