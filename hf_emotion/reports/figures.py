@@ -20,7 +20,7 @@ from .classification import drawn, save_figure
 logger = logging.getLogger(__name__)
 
 # Okabe and Ito's colours, which colour-blind people can tell apart; lines differ in their dashes too.
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"
 LINES = {"precision": (BLUE, "--"), "recall": (ORANGE, ":"), "f1": ("black", "-")}
 NEGATIVE = -0.05  # cells with a correlation of at most this get a minus sign
 
