@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from .options import checked
 from .printing import quiet
 
 
@@ -18,6 +19,8 @@ def demo(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 7860,
 ) -> None:
     """Serve a page to try checkpoints in a browser: predictions, heat maps, replies. Needs no network."""
+    for checkpoint in checkpoints:
+        checked(checkpoint)
     quiet()
     from ..serving.demo import serve
 

@@ -32,9 +32,7 @@ def predict(
         str | None,
         typer.Option("--input", help="CSV, TSV, JSONL (also .gz) or Parquet file, or a URL (s3://, hf://, ...)."),
     ] = None,
-    output: Annotated[
-        str | None, typer.Option(help="File or URL to write; its ending gives the format. With --engine ray a folder.")
-    ] = None,
+    output: Annotated[str | None, typer.Option(help="File or URL to write; its ending gives the format.")] = None,
     engine: Annotated[
         Literal["local", "ray"],
         typer.Option(help="What runs the prediction of a file: this process, or actors of Ray Data."),
@@ -52,8 +50,12 @@ def predict(
             help="Separator of a CSV; default: the one of , ; tab and | that gives the columns of the texts."
         ),
     ] = None,
-    dialogue_column: Annotated[str, typer.Option(help="Column that tells dialogues apart.")] = "dialogue",
-    speaker_column: Annotated[str, typer.Option(help="Column with the speakers of dialogues.")] = "speaker",
+    dialogue_column: Annotated[
+        str | None, typer.Option(help="Column that tells dialogues apart; default: dialogue.")
+    ] = None,
+    speaker_column: Annotated[
+        str | None, typer.Option(help="Column with the speakers of dialogues; default: speaker.")
+    ] = None,
     taxonomy: Taxonomy = None,
     target: Annotated[
         list[str] | None, typer.Option(help="Targeted sentiment: ask for this target instead of those in the text.")
@@ -77,11 +79,11 @@ def predict(
     aggregation: Aggregation = None,
     dtype: Dtype = None,
     on_bad_rows: Annotated[
-        Literal["error", "skip"],
+        Literal["error", "skip"] | None,
         typer.Option(
-            help="Malformed rows and empty texts in a file: stop with an error, or skip them (no prediction)."
+            help="Malformed rows and empty texts in a file: stop with an error (default), or skip them (no prediction)."
         ),
-    ] = "error",
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
 ) -> None:
     """
@@ -99,6 +101,23 @@ def predict(
         raise typer.BadParameter(
             "--workers goes with --engine ray; without it, start several processes with torchrun or accelerate launch."
         )
+    of_files = {
+        "text_column": text_column,
+        "separator": separator,
+        "dialogue_column": dialogue_column,
+        "speaker_column": speaker_column,
+        "on_bad_rows": on_bad_rows,
+    }
+    of_files = {name: value for name, value in of_files.items() if value is not None}
+    if of_files and input_ is None:
+        given = ", ".join(f"--{name.replace('_', '-')}" for name in of_files)
+        raise typer.BadParameter(f"{given}: for files; give --input and --output, or leave it out.")
+    if engine == "ray" and (dialogue_column or speaker_column):
+        raise typer.BadParameter(
+            "--dialogue-column and --speaker-column do not go with --engine ray, which reads a dialogue in a row, with `turns`."
+        )
+    if as_json and input_ is not None:
+        raise typer.BadParameter("--json is for texts and stdin; with --output the file's ending gives the format.")
     refuse_files(texts)
     state = _processes() if input_ is not None else None
     if state is not None and engine == "ray":
@@ -134,17 +153,14 @@ def predict(
     if target is not None and input_ is not None:
         raise typer.BadParameter("--target goes with texts, not with a file.")
     if input_ is not None and output is not None:
-        options = {"text_column": text_column, "top_k": top_k, "on_bad_rows": on_bad_rows}
-        options["separator"] = separator
         if engine == "ray":
             from ..serving.ray_engine import predict_with_ray
 
-            done = predict_with_ray(predictor, input_, output, workers=workers, **options)
+            done = predict_with_ray(predictor, input_, output, workers=workers, top_k=top_k, **of_files)
         else:
             from ..serving.bulk import predict_file
 
-            options |= {"dialogue_column": dialogue_column, "speaker_column": speaker_column}
-            done = predict_file(predictor, input_, output, state=state, **options)
+            done = predict_file(predictor, input_, output, top_k=top_k, state=state, **of_files)
         if state is None or state.is_main_process:
             print(
                 f"{done['rows']} rows written to {output}"
@@ -160,9 +176,10 @@ def predict(
 def _behind(url: str, model: str, taxonomy: str | None) -> Any:
     """What stands for a predictor where a service has the model."""
     from ..runtime.remote import Client
+    from ..serving.settings import read_key
     from ..tasks import task_of_pipeline
 
-    client = Client(url, model, os.environ.get("HF_EMOTION_API_KEY"))
+    client = Client(url, model, read_key())
     task = task_of_pipeline(client.about["task"])
     if task.remote is None:
         raise ValueError(

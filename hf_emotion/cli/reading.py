@@ -22,6 +22,8 @@ def given_or_stdin(given: list[str] | None, what: str) -> list[str]:
 
 def stdin_lines(what: str) -> Iterator[list[str]]:
     """Yield the lines of stdin that are not blank, in lists of what is ready. ValueError if there is none."""
+    if sys.stdin is None:  # closed, as `<&-` does
+        raise ValueError(f"no {what}: stdin is closed; give {what}s as arguments, or --input with --output.")
     if sys.stdin.isatty():
         print(f"reading {what}s from the keyboard, one per line; finish with Ctrl+D", file=sys.stderr)
     # Where a test replaces stdin by a text stream, there is no `buffer`.

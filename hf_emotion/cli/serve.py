@@ -2,18 +2,15 @@
 """`hf-emotion serve`."""
 
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from ..serving.settings import KEY, Settings, read_key
 from .options import Aggregation, Dtype, MaxLength, MaxWindows, Stride, checked
 from .printing import quiet
-
-
-KEY = "HF_EMOTION_API_KEY"
 
 
 def serve(
@@ -82,9 +79,7 @@ def serve(
     from ..runtime.ready import for_prediction
 
     quiet(needs_transformers=not all(is_light(Path(for_prediction(name, dtype=dtype))) for name in checkpoints))
-    from ..serving.settings import Settings, read_key
-
-    key = read_key(api_key_file) if api_key_file else os.environ.get(KEY) or None
+    key = read_key(api_key_file)
     if key is None and host not in ("127.0.0.1", "localhost", "::1"):
         print(
             f"warning: whoever reaches {host}:{port} can use the service: set ${KEY} or --api-key-file",

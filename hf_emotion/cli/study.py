@@ -49,7 +49,7 @@ def leakage(
     from ..study.leakage import measure_leakage
     from ..training.recipe_checks import load_recipe
 
-    overrides = [*(set_ or []), *([f"base_model={base_model}"] if base_model else [])]
+    overrides = [*(set_ or []), *([f"base_model={json.dumps(base_model)}"] if base_model else [])]
     first = load_recipe(recipe, overrides).seeds[0]
     checked = load_recipe(recipe, [*overrides, f"seeds={[first + i for i in range(seeds)]}"])
     result = measure_leakage(checked, output, data_dir)
@@ -268,5 +268,8 @@ def ready(
     from ..study.ready import measure_ready
 
     said = yaml.safe_load(notes.read_text(encoding="utf-8"))
+    keys = said if isinstance(said, dict) else {}
+    if missing := [key for key in ("description", "terms", "card") if key not in keys]:
+        raise ValueError(f"{notes} must be a YAML file with description, terms and card; it lacks {missing}.")
     model = pack(run, output, said["description"], said["terms"], said["card"])
     print(json.dumps(measure_ready(model, data_dir), indent=1))

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prediction with checkpoints of any task."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..runtime.ready import with_weights
 from ..tasks import task_of
+from ..tasks.base import Task
 from ..tasks.checkpoints import load_any
 
 
@@ -36,10 +38,6 @@ def load_predictor(
     """
     if add_labels:
         checkpoint = with_weights(checkpoint)
-    model, tokenizer = load_any(checkpoint, device=device, dtype=dtype)
-    task = task_of(model.config)
-    if task.predictor_class is None:
-        raise ValueError(f"{checkpoint} is a model for {task.name}, which predicts nothing here: use transformers.")
     given = {
         "taxonomy": taxonomy,
         "stride": stride,
@@ -48,11 +46,26 @@ def load_predictor(
         "add_labels": add_labels or None,
     }
     options = {name: value for name, value in given.items() if value is not None}
+    task, predictor_with = open_checkpoint(checkpoint, device, dtype)
     for name in options.keys() - task.predictor_options:
         raise ValueError(
             f"`{name}` {options[name]!r} does not go with {checkpoint}, which is a model for {task.name}: leave it out."
         )
-    return task.predictor(model, tokenizer, max_length=max_length, **options)
+    return predictor_with(max_length=max_length, **options)
 
 
-__all__ = ["load_predictor"]
+def open_checkpoint(
+    checkpoint: str | Path, device: str | None = None, dtype: str | None = None
+) -> tuple[Task, Callable[..., Any]]:
+    """
+    A checkpoint's task, and a function that makes its predictor from `max_length` and `predictor_options`. Errors as
+    `load_predictor`.
+    """
+    model, tokenizer = load_any(checkpoint, device=device, dtype=dtype)
+    task = task_of(model.config)
+    if task.predictor_class is None:
+        raise ValueError(f"{checkpoint} is a model for {task.name}, which predicts nothing here: use transformers.")
+    return task, partial(task.predictor, model, tokenizer)
+
+
+__all__ = ["load_predictor", "open_checkpoint"]

@@ -65,6 +65,12 @@ def is_taken(folder: Path) -> bool:
 @contextmanager
 def creating(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder; it becomes `folder`, new or empty so far, when the block ends without an error."""
+    if (
+        folder.exists()
+    ):  # it may be the working directory, a link or a mounted disk: no other folder can take its place
+        with filling(folder) as temporary:
+            yield temporary
+        return
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
     try:

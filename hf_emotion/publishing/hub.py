@@ -59,7 +59,8 @@ def push(
         create_pr: open a pull request instead of writing to main.
         tag: a new tag for the commit.
         dry_run: check everything and send nothing.
-        space: also write the files of a Gradio Space that shows the model into this new folder.
+        space: also write the files of a Gradio Space that shows the model into this new or empty folder, or one that holds them
+            already.
         api: the client; default: that of the environment (`HF_ENDPOINT`, `HF_TOKEN`, `hf auth login`).
         trust_remote_code: run the code beside the weights and the example of the card in the check, though they are not
             hf-emotion's.

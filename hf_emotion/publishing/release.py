@@ -36,6 +36,7 @@ from ..io.files import (
 )
 from ..recipes import check_name
 from ..reports.card import write_collection_card
+from ..runtime.base_models import hub_id
 from ..tasks import task_of_pipeline
 from ..tasks.base import OWN_TERMS
 from ..tasks.cards import MODEL, best_run
@@ -126,7 +127,10 @@ def stage(run: Path, folder: Path, repo_id: str, merge: bool = False, base_model
         for file in _model_files(source):
             shutil.copyfile(_inside(run, source.relative_to(run) / file), folder / name / file)
         complete(folder / name, WEIGHT_FILES, merge, base_model)
-    write_json(folder / "metrics.json", _without_folders(report))
+    published = _without_folders(report)
+    if "base_model" in published:
+        published["base_model"] = hub_id(report["base_model"]) or PurePath(report["base_model"] or "").name or None
+    write_json(folder / "metrics.json", published)
     text = (folder / "README.md").read_text(encoding="utf-8").replace(MODEL, repo_id)
     write_text(folder / "README.md", with_base(text, folder))
 
@@ -358,7 +362,8 @@ def _is_harmless(node: ast.AST, model: str) -> bool:
 
 
 TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{20,}")
-LOCAL_PATH = re.compile(r"(?<![\w/.:<~-])/([\w.-]+)/[\w.+-]")
+# After "//" and a host, or in "</tag>" and "../", a slash begins no path of this machine.
+LOCAL_PATH = re.compile(r"(?:(?<![\w/.~-])|(?<=file://))/([\w.-]+)/[\w.+-]|\b[A-Za-z]:\\+Users\\")
 WITHOUT_PATHS = ("README.md", "metrics.json", "config.json", "generation_config.json", "tokenizer_config.json")
 
 
@@ -373,7 +378,7 @@ def _check_secrets(folder: Path) -> None:
         if PurePath(path).name not in WITHOUT_PATHS:
             continue  # vocabularies and programs have slashes of their own
         for match in LOCAL_PATH.finditer(text):
-            if Path("/", match[1]).is_dir():  # it begins like the paths of this machine
+            if match[1] is None or Path("/", match[1]).is_dir():  # it begins like the paths of this machine
                 raise ValueError(f"{path} names a folder of this machine, {match[0]}...: remove it.")
 
 
@@ -385,12 +390,8 @@ HANDLER = "endpoint_handler.py", "# The function of the model's task", "# The cl
 
 
 def write_space(folder: Path, repo_id: str, model: Path) -> None:
-    """Write the files of a Gradio Space into a new folder: a text box for the model `repo_id`, whose files lie in `model`."""
+    """Write the files of a Gradio Space into a folder that is new or holds them: a text box for the model `repo_id`, whose files lie in `model`."""
     name = _pipeline_of(model, "a Space shows", "--space")
-    if is_taken(folder):
-        raise FileExistsError(
-            f"the folder of the Space, {folder}, exists and is not empty: choose another with --space."
-        )
     task = task_of_pipeline(name)
     if task.ask is None:
         raise ValueError(
@@ -403,13 +404,23 @@ def write_space(folder: Path, repo_id: str, model: Path) -> None:
         "license": "apache-2.0",
         "models": [repo_id],
     }
+    files = {
+        "app.py": _program(SPACE, name, task.ask, task.choices).replace(MODEL, repo_id),
+        "requirements.txt": f"gradio>=6\ntorch\n{REQUIREMENTS}",
+        "README.md": f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n\n"
+        f"Shows [{repo_id}](https://huggingface.co/{repo_id}).\n",
+    }
+    if is_taken(folder):  # perhaps by a dry run
+        if not folder.is_dir() or {path: (folder / path).read_bytes() for path in files_in(folder)} != {
+            path: text.encode() for path, text in files.items()
+        }:
+            raise FileExistsError(
+                f"the folder of the Space, {folder}, exists and is not empty: choose another with --space."
+            )
+        return
     with filling(folder) as temporary:
-        write_text(temporary / "app.py", _program(SPACE, name, task.ask, task.choices).replace(MODEL, repo_id))
-        write_text(temporary / "requirements.txt", f"gradio>=6\ntorch\n{REQUIREMENTS}")
-        write_text(
-            temporary / "README.md",
-            f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n\nShows [{repo_id}](https://huggingface.co/{repo_id}).\n",
-        )
+        for path, text in files.items():
+            write_text(temporary / path, text)
 
 
 def write_handler(model: Path) -> None:

@@ -20,7 +20,7 @@ import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 from ..io.files import sha256_of
 from .loading import read_config, read_model, read_tokenizer
-from .names import check_local
+from .names import check_local, is_path
 from .ready import with_weights
 
 
@@ -60,7 +60,7 @@ def resolve_base_model(name: str) -> str:
 def hub_id(name: str | None) -> str | None:
     """The Hub id of a base model; None for a folder, whose path means nothing on other machines, and for none at all."""
     name = HUB_IDS.get(name or "", name or "")
-    return name if name and not Path(name).is_absolute() and not Path(name).exists() else None
+    return name if name and not is_path(name) and not Path(name).exists() else None
 
 
 def load_base_tokenizer(base_model: str, option: str = "--base-model ") -> PreTrainedTokenizerBase:

@@ -18,7 +18,7 @@ def check_local(name: str | Path, argument: str) -> None:
         argument: the argument that holds the name, for messages, such as "--base-model".
 
     Raises:
-        FileNotFoundError: the path is no folder; the message names the folders near it.
+        FileNotFoundError: the path is no folder, or the name is nearly that of a ready model; the message says what is near it.
         OSError: the folder of a run that has not ended.
     """
     path = Path(name)
@@ -30,15 +30,30 @@ def check_local(name: str | Path, argument: str) -> None:
                 f"hf-emotion train {path / RECIPE} --output {path} --resume (and the --data-dir of before, if any)."
                 + (f" Its folders {done} are models." if done else "")
             )
-    elif not path.exists() and _is_path(str(name)):
+    elif path.exists():
+        return
+    elif is_path(str(name)):
         near = _near(path)
         raise FileNotFoundError(
             f"{argument} {str(name)!r} cannot be loaded: there is no such folder{f'; near it are {near}' if near else ''}. "
             "A model of the Hub has the form OWNER/NAME."
         )
+    elif near := _near_ready(str(name)):
+        raise FileNotFoundError(
+            f"{argument} {str(name)!r}: there is no such model. Did you mean the ready model {near!r}?"
+        )
 
 
-def _is_path(name: str) -> bool:
+def _near_ready(name: str) -> str | None:
+    """The ready model whose name is nearly this one; None for the name itself."""
+    from .ready import ready_models
+
+    names = [model.name for model in ready_models()]
+    near = [] if name in names else difflib.get_close_matches(name, names, n=1, cutoff=0.8)
+    return near[0] if near else None
+
+
+def is_path(name: str) -> bool:
     """Whether a name can only be a path: its form is not OWNER/NAME, or its folder holds runs."""
     parent = Path(name).parent
     return (
@@ -63,4 +78,4 @@ def _near(path: Path) -> list[str]:
     return [str(parent / name) for name in names]
 
 
-__all__ = ["check_local"]
+__all__ = ["check_local", "is_path"]

@@ -45,6 +45,7 @@ class Client:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"`url` must begin with http:// or https://, got {url!r}.")
         self.url, self.timeout, self._key = url.rstrip("/"), timeout, key
+        self._at_once = AT_ONCE
         models = {entry["name"]: entry for entry in self._send("/v1/models", None)["models"]}
         if model is None:
             model = next(iter(models))
@@ -54,7 +55,7 @@ class Client:
 
     def ask(self, inputs: Sequence[Any], progress: bool = False, **fields: Any) -> list[dict[str, Any]]:
         """The result of each input; `fields` are the other fields of the request. Raises OSError, and ValueError for what it refuses."""
-        size = min(AT_ONCE, self.about["max_inputs"])
+        size = min(self._at_once, self.about["max_inputs"])
         parts = [list(inputs[start : start + size]) for start in range(0, len(inputs), size)]
         results: list[dict[str, Any]] = []
         with (
@@ -63,19 +64,25 @@ class Client:
         ):
             for part, found in zip(parts, pool.map(lambda part: self._ask_part(part, fields), parts), strict=True):
                 results += found
-                if bar is not None:
-                    bar.update(len(part))
+                bar.update(len(part))
         return results
 
     def _ask_part(self, inputs: list[Any], fields: dict[str, Any]) -> list[dict[str, Any]]:
+        """The results of inputs; as many requests as the service's limits of size and time ask for."""
         given = {name: value for name, value in fields.items() if value is not None}
-        try:
-            return self._send(self.about["route"], {"model": self.about["name"], "inputs": inputs, **given})["results"]
-        except _TooLarge as error:
-            if len(inputs) == 1:
-                raise ValueError(f"{error}. It is one text: shorten it, or start the service with more.") from error
-            middle = len(inputs) // 2
-            return [*self._ask_part(inputs[:middle], fields), *self._ask_part(inputs[middle:], fields)]
+        if len(inputs) <= self._at_once:
+            try:
+                return self._send(self.about["route"], {"model": self.about["name"], "inputs": inputs, **given})[
+                    "results"
+                ]
+            except _TooMuch as error:
+                if len(inputs) == 1:
+                    raise ValueError(
+                        f"{error}. It is one text: shorten it, or start the service with a larger limit."
+                    ) from error
+                self._at_once = min(self._at_once, len(inputs) // 2)
+        middle = len(inputs) // 2
+        return [*self._ask_part(inputs[:middle], fields), *self._ask_part(inputs[middle:], fields)]
 
     def _send(self, route: str, body: Any) -> Any:
         """The answer of a route, asked again while the service is busy."""
@@ -105,8 +112,8 @@ class Client:
             pause = min(2 * pause, 2.0)
 
 
-class _TooLarge(ValueError):
-    pass
+class _TooMuch(ValueError):
+    """More than the service takes or answers in time at once."""
 
 
 def _failure(url: str, error: urllib.error.HTTPError) -> Exception:
@@ -119,7 +126,7 @@ def _failure(url: str, error: urllib.error.HTTPError) -> Exception:
         return OSError(f"{url}: {message}. Set HF_EMOTION_API_KEY to the key of the service.")
     if error.code == 404:
         return OSError(f"{url} answers, but not as `hf-emotion serve` does: check --url.")
-    kinds = {413: _TooLarge, 422: ValueError}
+    kinds = {413: _TooMuch, 422: ValueError, 504: _TooMuch}
     return kinds.get(error.code, OSError)(f"{url}: {message}")
 
 

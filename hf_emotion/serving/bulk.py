@@ -7,17 +7,20 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet
 import torch
 import torch.distributed
 
 from ..data.files import FORMATS, MalformedRow, find_separator
+from ..io.files import locking
 from ..io.paths import (
     as_path,
     ending,
@@ -46,16 +49,13 @@ from .file_rows import (
 )
 
 
-try:
-    import fcntl
-except ModuleNotFoundError:
-    fcntl = None  # type: ignore[assignment]  # Windows
-
 if TYPE_CHECKING:
     from accelerate import PartialState
 
 logger = logging.getLogger(__name__)
 
+# what a caller may change at a predictor, and answers depend on
+RULES = ("windows", "thresholds", "abstention", "prediction_sets")
 ROWS_PER_PART = 4096  # the most rows that a process loses when it is interrupted
 
 
@@ -148,7 +148,7 @@ def predict_file(
             "on_bad_rows": on_bad_rows,
             "rows_per_part": rows_per_part,
             "max_length": predictor.max_length,
-            "windows": repr(getattr(predictor, "windows", None)),
+            "rules": [repr(np.asarray(getattr(predictor, name, None)).tolist()) for name in RULES],
         }
         finished = parts.open(job)
         done = sum(finished.values())
@@ -241,7 +241,7 @@ class _Parts:
         self.folder = f"{output}.parts"
         self.fs, self.root = filesystem(self.folder)
         self.manifest = f"{self.root}/job.json"
-        self._locked: IO | None = None
+        self._locked = ExitStack()
 
     def open(self, job: dict) -> dict[int, int]:
         """The number of rows in every finished part of this job; empty for a new job."""
@@ -276,15 +276,10 @@ class _Parts:
         Keep other jobs out until this process ends: it may still run after its launcher was killed and a new job was
         started.
         """
-        if fcntl is None or is_remote(self.folder):
+        if is_remote(self.folder):
             return
-        self._locked = Path(self.manifest).open("rb")
-        try:
-            fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise FileExistsError(
-                f"another process works on {self.folder}: wait until it has finished, or end it."
-            ) from error
+        taken = f"another process works on {self.folder}: wait until it has finished, or end it."
+        self._locked.enter_context(locking(Path(self.folder), taken))
 
     def _paths(self) -> dict[int, str]:
         self.fs.invalidate_cache()
@@ -323,8 +318,7 @@ class _Parts:
         os.replace(temporary, output)
 
     def remove(self) -> None:
-        if self._locked is not None:
-            self._locked.close()
+        self._locked.close()
         self.fs.rm(self.root, recursive=True)
 
 

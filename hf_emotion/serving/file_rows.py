@@ -132,6 +132,7 @@ def check_rows(
     total = texts = skipped = 0
     numbers = not columns.nested  # whether all texts are numbers
     lines: list[int] = []
+    large: set[str] = set()  # columns with whole numbers that a float cannot hold
     last, finished = None, set()  # dialogues seen so far
     while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
         for line, row in chunk:
@@ -170,15 +171,23 @@ def check_rows(
                 found = pyarrow.table(values).schema
                 known = layout.schema or found
                 layout.schema = pyarrow.unify_schemas([known, found], promote_options="permissive")
-            except pyarrow.ArrowException as error:
+                large |= {column for column, cells in values.items() if any(map(_beyond_double, cells))}
+                for column in large:  # a later chunk may have made it a column of floats
+                    if pyarrow.types.is_floating(layout.schema.field(column).type):
+                        raise pyarrow.ArrowInvalid(f"{column!r} holds large whole numbers and fractions")
+            except (pyarrow.ArrowException, OverflowError) as error:
                 raise ValueError(
-                    f"{name}: a column changes its type within the file, which Parquet cannot hold ({error}): write .jsonl."
+                    f"{name}: a column changes its type within the file, or holds what Parquet cannot ({error}): write .jsonl."
                 ) from error
     if infer:
         layout.schema = layout.schema or pyarrow.schema({})
         for column in layout.columns:
             if column not in layout.schema.names:  # a CSV file without rows
                 layout.schema = layout.schema.append(pyarrow.field(column, pyarrow.string()))
+        try:
+            pyarrow.parquet.write_table(layout.schema.empty_table(), pyarrow.BufferOutputStream())
+        except pyarrow.ArrowException as error:  # an object without keys, for example
+            raise ValueError(f"{name}: Parquet cannot hold the columns ({error}): write .jsonl.") from error
     if numbers and total > skipped:
         logger.warning(
             "%s: the column %r holds only numbers: name the column of the texts with text_column (--text-column)",
@@ -186,6 +195,10 @@ def check_rows(
             columns.text,
         )
     return {"rows": total, "texts": texts, "skipped": skipped, "lines": lines}
+
+
+def _beyond_double(value: Any) -> bool:
+    return isinstance(value, int) and abs(value) > 2**53
 
 
 def check_columns(row: dict, columns: Columns, where: str, source: str | Path) -> None:

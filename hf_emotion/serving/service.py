@@ -26,7 +26,7 @@ except ModuleNotFoundError as error:
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from .. import __version__
-from ..inference import load_predictor
+from ..inference import open_checkpoint
 from ..tasks import TASKS
 from ..tasks.service import Name, Score, Service, Text, Texts
 from .settings import Settings, names_of
@@ -40,8 +40,9 @@ class Model:
     def __init__(self, name: str, checkpoint: str, settings: Settings, counters: Counters):
         """Raises what `load_predictor` raises; ValueError for a model that is not served."""
         self.name = name
-        self.predictor = load_predictor(checkpoint, **settings.loading)
-        self.task = self.predictor.task
+        self.task, predictor_with = open_checkpoint(checkpoint, dtype=settings.loading.get("dtype"))
+        takes = {"max_length"} | self.task.predictor_options
+        self.predictor = predictor_with(**{key: value for key, value in settings.loading.items() if key in takes})
         if self.task.service is None:
             served = ", ".join(task.name for task in TASKS if task.service is not None)
             raise ValueError(
@@ -143,6 +144,10 @@ def build(settings: Settings) -> FastAPI:
         name: Model(name, checkpoint, settings, counters)
         for name, checkpoint in zip(names_of(settings.checkpoints), settings.checkpoints, strict=True)
     }
+    for name in settings.loading.keys() - {"max_length", "dtype"}:
+        if not any(name in model.task.predictor_options for model in models.values()):
+            tasks = ", ".join(dict.fromkeys(model.task.name for model in models.values()))
+            raise ValueError(f"`{name}` does not go with models for {tasks}: leave it out.")
 
     @asynccontextmanager
     async def lifespan(app: FastAPI):

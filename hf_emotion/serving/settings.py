@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a service is told when it starts. Needs no web framework."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+
+KEY = "HF_EMOTION_API_KEY"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,7 +16,7 @@ class Settings:
     """
     Attributes:
         checkpoints: run folders, local folders, Hub ids or ready models.
-        loading: arguments of `load_predictor` for all of them.
+        loading: arguments of `load_predictor`; each model gets those that its task takes.
         max_batch_size, batch_wait_timeout, max_queue_size: see `BatchingPredictor`.
         timeout: seconds after which a request gets 504.
         max_body_bytes: a larger body gets 413.
@@ -44,12 +48,16 @@ def names_of(checkpoints: Sequence[str | Path]) -> list[str]:
     return names if len(set(names)) == len(names) else given
 
 
-def read_key(path: Path) -> str:
-    """The key in a file; ValueError unless it is one line that a header can hold."""
-    key = path.read_text(encoding="utf-8").strip()
+def read_key(path: Path | None = None) -> str | None:
+    """The key in a file, else in the environment, if there is one; ValueError unless it is one line that a header can hold."""
+    source = f"${KEY}" if path is None else str(path)
+    key = os.environ.get(KEY, "") if path is None else path.read_text(encoding="utf-8")
+    if path is None and not key:
+        return None
+    key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise ValueError(f"{path} must hold one key: printable ASCII characters without spaces.")
+        raise ValueError(f"{source} must hold one key: printable ASCII characters without spaces.")
     return key
 
 
-__all__ = ["Settings", "names_of", "read_key"]
+__all__ = ["KEY", "Settings", "names_of", "read_key"]

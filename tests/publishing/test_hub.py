@@ -115,6 +115,11 @@ def test_files_that_arrive(hub, api, run):
     assert done["url"] == f"{hub.url}/{NAME}/commit/{done['commit']}"
     assert len(hub.repository(NAME).commits) == 2  # the initial one, and one for all files
     assert json.loads(files["metrics.json"])["base_model"] == "base"  # without the folder it lies in
+    report = json.loads((run / "metrics.json").read_text())
+    (run / "metrics.json").write_text(json.dumps({**report, "base_model": "clients/acme/secret_encoder"}))
+    push(run, NAME, api=api)
+    published = json.loads(hub.repository(NAME).files()["metrics.json"])
+    assert published["base_model"] == "secret_encoder"
     assert not hub.repository(NAME).private
 
 
@@ -423,7 +428,13 @@ def test_folders_that_are_refused(run, tmp_path, monkeypatch, change, message):
         ({"model-index": None}, "", "no results"),
         ({}, OWN_TERMS, "name their terms here"),
         ({}, f"by hf_{'a1' * 17}", "README.md holds an access token"),
-        ({}, "/tmp/data/train.jsonl", "README.md names a folder of this machine, /tmp/d"),
+        *(
+            ({}, text, "README.md names a folder of this machine")
+            for text in (
+                *("/tmp/data/train.jsonl", "file:///tmp/data", "corpus:/tmp/data", "</tmp/data>"),
+                "C:\\Users\\me\\corpus",
+            )
+        ),
     ],
 )
 def test_cards_that_are_refused(tmp_path, metadata, text, message):
@@ -657,6 +668,8 @@ def test_files_of_a_space(space, run):
     metadata = ModelCard.load(space / "README.md", ignore_metadata_errors=True).data.to_dict()
     assert metadata["sdk"] == "gradio" and metadata["app_file"] == "app.py" and metadata["models"] == [NAME]
     assert "transformers" in (space / "requirements.txt").read_text()
+    push(run, NAME, dry_run=True, space=space)  # the same files
+    (space / "mine.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="--space"):
         push(run, NAME, dry_run=True, space=space)
 

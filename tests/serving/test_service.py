@@ -31,7 +31,7 @@ pytest.importorskip("prometheus_client", reason="prometheus-client is not instal
 from served import running
 
 from hf_emotion.serving.service import build
-from hf_emotion.serving.settings import Settings
+from hf_emotion.serving.settings import Settings, read_key
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -550,6 +550,50 @@ class TestPredictUrl:
             found = client.ask(TEXTS * 20, top_k=1)
         expected = [own[0]["label"] for own in Predictor(folders["text"])(TEXTS, top_k=1)] * 20
         assert [one["labels"][0]["label"] for one in found] == expected
+
+    def test_a_slow_service_gets_fewer_texts_at_once(self, folders):
+        """A batch of more than five texts takes longer than the service's timeout."""
+        with running([folders["text"]], timeout=1.0, max_batch_size=1) as (address, app):
+            compute = next(iter(app.state.models.values())).service.compute
+            sizes = []
+
+            def slowly(inputs, **options):
+                time.sleep(0.2 * len(inputs))
+                sizes.append(len(inputs))
+                return compute(inputs, **options)
+
+            model = next(iter(app.state.models.values()))
+            object.__setattr__(model.service, "compute", slowly)
+            found = Client(address).ask(TEXTS * 4, top_k=1)
+        expected = [own[0]["label"] for own in Predictor(folders["text"])(TEXTS, top_k=1)] * 4
+        assert [one["labels"][0]["label"] for one in found] == expected
+        assert max(sizes) > 5 > sizes[-1]
+
+    def test_one_text_that_takes_too_long(self, folders):
+        with running([folders["text"]], timeout=0.2) as (address, app):
+            held = Held(app)
+            client = Client(address)
+            with pytest.raises(ValueError, match="0.2 s"):
+                client.ask(TEXTS[:1])
+            held.go.set()
+
+    def test_windows_go_to_the_models_that_have_them(self, folders):
+        with running([folders["text"], folders["aspects"]], loading={"max_windows": 1}) as (address, _):
+            about = {model["name"]: model for model in send(address, "/v1/models")[1]["models"]}
+            assert about["text"]["windows"]["most"] == 1 and "windows" not in about["aspects"]
+        with pytest.raises(ValueError, match="`max_windows`"):
+            build(Settings(checkpoints=[str(folders["aspects"])], loading={"max_windows": 1}))
+
+    @pytest.mark.parametrize("key", ["s3cret\n", " s3cret"])
+    def test_a_key_in_the_environment_is_read_as_one_in_a_file(self, monkeypatch, tmp_path, key):
+        (tmp_path / "key").write_text(key)
+        monkeypatch.setenv("HF_EMOTION_API_KEY", key)
+        assert read_key() == read_key(tmp_path / "key") == "s3cret"
+        monkeypatch.setenv("HF_EMOTION_API_KEY", "two words")
+        with pytest.raises(ValueError, match="HF_EMOTION_API_KEY"):
+            read_key()
+        monkeypatch.delenv("HF_EMOTION_API_KEY")
+        assert read_key() is None
 
     def test_mistakes(self, service, folders, argv, monkeypatch):
         for arguments, said in (

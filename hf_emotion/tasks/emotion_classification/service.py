@@ -3,7 +3,7 @@
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -67,6 +67,7 @@ def service(predictor: Predictor) -> Service:
             if predictor.multi_label
             else None,
             "taxonomies": taxonomies,
+            "windows": asdict(predictor.windows),
             "abstention": getattr(predictor.model.config, "abstention", None),
             "prediction_sets": getattr(predictor.model.config, "prediction_sets", None),
         },
