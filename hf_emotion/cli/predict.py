@@ -101,17 +101,17 @@ def predict(
         raise typer.BadParameter(
             "--workers goes with --engine ray; without it, start several processes with torchrun or accelerate launch."
         )
-    of_files = {
+    columns = {
         "text_column": text_column,
         "separator": separator,
         "dialogue_column": dialogue_column,
         "speaker_column": speaker_column,
         "on_bad_rows": on_bad_rows,
     }
-    of_files = {name: value for name, value in of_files.items() if value is not None}
+    of_files: dict[str, Any] = {name: value for name, value in columns.items() if value is not None}
     if of_files and input_ is None:
-        given = ", ".join(f"--{name.replace('_', '-')}" for name in of_files)
-        raise typer.BadParameter(f"{given}: for files; give --input and --output, or leave it out.")
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in of_files)
+        raise typer.BadParameter(f"{names}: for files; give --input and --output, or leave it out.")
     if engine == "ray" and (dialogue_column or speaker_column):
         raise typer.BadParameter(
             "--dialogue-column and --speaker-column do not go with --engine ray, which reads a dialogue in a row, with `turns`."

@@ -65,9 +65,8 @@ def is_taken(folder: Path) -> bool:
 @contextmanager
 def creating(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder; it becomes `folder`, new or empty so far, when the block ends without an error."""
-    if (
-        folder.exists()
-    ):  # it may be the working directory, a link or a mounted disk: no other folder can take its place
+    # What exists may be the working directory, a link or a mounted disk: no other folder can take its place.
+    if folder.exists():
         with filling(folder) as temporary:
             yield temporary
         return

@@ -38,9 +38,9 @@ def check_local(name: str | Path, argument: str) -> None:
             f"{argument} {str(name)!r} cannot be loaded: there is no such folder{f'; near it are {near}' if near else ''}. "
             "A model of the Hub has the form OWNER/NAME."
         )
-    elif near := _near_ready(str(name)):
+    elif ready := _near_ready(str(name)):
         raise FileNotFoundError(
-            f"{argument} {str(name)!r}: there is no such model. Did you mean the ready model {near!r}?"
+            f"{argument} {str(name)!r}: there is no such model. Did you mean the ready model {ready!r}?"
         )
 
 

@@ -43,8 +43,8 @@ class Model:
         self.task, predictor_with = open_checkpoint(checkpoint, dtype=settings.loading.get("dtype"))
         takes = {"max_length"} | self.task.predictor_options
         self.predictor = predictor_with(**{key: value for key, value in settings.loading.items() if key in takes})
-        if self.task.service is None:
-            served = ", ".join(task.name for task in TASKS if task.service is not None)
+        if self.task.service is None or self.task.page is None:
+            served = ", ".join(task.name for task in TASKS if task.service is not None and task.page is not None)
             raise ValueError(
                 f"{checkpoint} is a model for {self.task.name}, which is not served: give one for {served}."
             )
@@ -406,9 +406,11 @@ def _routes_of_the_page(app: FastAPI, models: dict[str, Model], settings: Settin
         def work(model: Model) -> dict[str, Any]:
             if model.exported:
                 raise ValueError("an exported model has no heat map: serve the checkpoint that it was exported from.")
+            if (method := body.method or model.page.method) is None:
+                raise ValueError(f"a model for {model.task.name} has no heat map.")
             from ..inference.explain import explain  # it needs torch
 
-            text, arguments = model.page.question(body.text, body.method or model.page.method, body.emotions)
+            text, arguments = model.page.question(body.text, method, body.emotions)
             try:
                 found = explain(model.predictor, text, **arguments).to_dict()
             except ModuleNotFoundError as error:  # captum is an extra

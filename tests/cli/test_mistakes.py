@@ -691,6 +691,36 @@ def test_a_file_is_no_text(argv, single_run, tmp_path, command):
     assert argv("predict", single_run, "comments.csv").code == (1 if name == "generate" else 0)  # no file here
 
 
+@pytest.mark.parametrize(
+    "option", [("--text-column", "body"), ("--separator", ";"), ("--speaker-column", "who"), ("--on-bad-rows", "skip")]
+)
+def test_options_of_files_without_a_file(argv, single_run, option):
+    done = argv("predict", single_run, HAPPY, *option)
+    assert done.code == 2 and option[0] in done.err and "--input" in done.err and not done.out
+
+
+def test_options_that_a_file_does_not_heed(argv, single_run, tmp_path):
+    files = ("--input", write_csv(tmp_path / "in.csv", ["text"], [[HAPPY]]), "--output", tmp_path / "out.csv")
+    for options in (("--json",), ("--engine", "ray", "--dialogue-column", "thread")):
+        done = argv("predict", single_run, *files, *options)
+        assert done.code == 2 and options[-2 % len(options)] in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+def test_a_closed_stdin(argv, single_run, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    done = argv("predict", single_run)
+    assert done.code == 1 and "stdin" in done.err and "Error" not in done.err
+
+
+def test_notes_of_a_ready_model_that_lack_something(argv, single_run, tmp_path):
+    for said in ("description: Emotions.", "- a list"):
+        (tmp_path / "notes.yaml").write_text(said)
+        done = argv("study", "ready", single_run, "--output", tmp_path / "new", "--notes", tmp_path / "notes.yaml")
+        assert done.code == 1 and "notes.yaml" in done.err and "'terms'" in done.err
+    assert not (tmp_path / "new").exists()
+
+
 def test_the_folder_of_another_model_is_no_text(argv, single_run, tmp_path):
     done = argv("predict", single_run, tmp_path, HAPPY)
     assert done.code == 1 and "folder" in done.err

@@ -64,6 +64,14 @@ def test_ids_and_folders_pass(workplace, name):
     check_local(name, "the checkpoint")
 
 
+@pytest.mark.parametrize(("name", "ready"), [("goemotoins", "goemotions"), ("review", "reviews")])
+def test_nearly_the_name_of_a_ready_model(workplace, name, ready):
+    with pytest.raises(FileNotFoundError, match=f"'{ready}'"):
+        check_local(name, "the checkpoint")
+    (workplace / name).mkdir()
+    check_local(name, "the checkpoint")
+
+
 def test_a_run_that_has_not_ended_says_how_to_go_on(workplace):
     with pytest.raises(OSError, match=r"train runs/half/recipe.yaml --output runs/half --resume.*\['seed-1'\]"):
         check_local("runs/half", "the checkpoint")

@@ -130,10 +130,11 @@ def test_a_job_that_still_runs(predictor, texts, tmp_path):
     job = {"rows_per_part": 50, "progress": False}
     with stopped("join"):
         predict_file(predictor, source, tmp_path / "out.csv", **job)
-    with (tmp_path / "out.csv.parts" / "job.json").open("rb") as manifest:
-        fcntl.flock(manifest, fcntl.LOCK_EX)
-        with pytest.raises(FileExistsError, match="another process works on .*out.csv.parts: wait"):
-            predict_file(predictor, source, tmp_path / "out.csv", **job)
+    folder = os.open(tmp_path / "out.csv.parts", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    with pytest.raises(FileExistsError, match="another process works on .*out.csv.parts: wait"):
+        predict_file(predictor, source, tmp_path / "out.csv", **job)
+    os.close(folder)
     assert predict_file(predictor, source, tmp_path / "out.csv", **job)["rows"] == len(texts)
 
 

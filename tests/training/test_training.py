@@ -64,7 +64,7 @@ from hf_emotion import (
     train,
 )
 from hf_emotion.io import progress
-from hf_emotion.io.files import filling, replacing, write_json
+from hf_emotion.io.files import creating, filling, replacing, write_json
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.analyze import analyze
 from hf_emotion.runs.train import summarize
@@ -965,6 +965,21 @@ class TestFiles:
         with filling(folder) as temporary:
             (temporary / "a").write_text("x")
         assert files_in(folder) == {"a": b"x"} and len(list(folder.iterdir())) == 1
+
+    @pytest.mark.parametrize("kind", ["new", "empty", "link", "."])
+    def test_creating_writes_all_or_nothing(self, tmp_path, monkeypatch, kind):
+        (tmp_path / "real").mkdir()
+        (tmp_path / "link").symlink_to("real")
+        monkeypatch.chdir(tmp_path / "real")
+        folder = {"new": tmp_path / "a" / "b", "empty": tmp_path / "real", "link": tmp_path / "link"}.get(kind, Path())
+        with pytest.raises(Interruption), creating(folder) as temporary:
+            (temporary / "half").write_text("x")
+            raise Interruption
+        assert files_in(tmp_path) == {}
+        with creating(folder) as temporary:
+            (temporary / "a").write_text("x")
+        assert (tmp_path / ("a/b/a" if kind == "new" else "real/a")).read_text() == "x"
+        assert (tmp_path / "link").is_symlink() and len(files_in(tmp_path)) == 1
 
     @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
     def test_others_may_read_what_the_umask_lets_them(self, tmp_path):

@@ -93,6 +93,20 @@ class TestProbabilities:
         monkeypatch.setattr(predictor_module, "CHUNK", chunk)
         np.testing.assert_allclose(predictor.probabilities(texts), plain, atol=1e-5)
 
+    def test_texts_are_tokenized_a_number_of_characters_at_once(self, predictor, texts, plain, monkeypatch):
+        characters = []
+        encode = predictor_module.encode_rows
+
+        def watched(predictor, rows, windows):
+            characters.append(list(map(len, rows.texts)))
+            return encode(predictor, rows, windows)
+
+        monkeypatch.setattr(predictor_module, "encode_rows", watched)
+        monkeypatch.setattr(predictor_module, "CHARACTERS", 2 * max(map(len, texts)))
+        np.testing.assert_allclose(predictor.probabilities(texts), plain, atol=1e-5)
+        assert sum(characters, []) == list(map(len, texts))
+        assert 1 < len(characters) < len(texts) and max(map(sum, characters)) <= predictor_module.CHARACTERS
+
     def test_batches_keep_the_budget(self, predictor, texts, monkeypatch):
         sizes = []
         forward = predictor_module.model_probabilities
@@ -639,11 +653,21 @@ class TestFiles:
             run_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.csv")
         assert not (tmp_path / "out.csv").exists()
 
-    def test_a_column_that_changes_its_type(self, predictor, tmp_path):
-        write_jsonl(tmp_path / "in.jsonl", [{"text": "sun", "n": 1}, {"text": "rain", "n": "one"}])
-        with pytest.raises(ValueError, match="type"):
+    @pytest.mark.parametrize(
+        "values",
+        [(1, "one"), (2**53 + 1, 0.5), (0.5, 2**53 + 1), (2**70, 1), ({}, {})],
+        ids=["types", "large then float", "float then large", "beyond 64 bits", "objects without keys"],
+    )
+    def test_what_parquet_cannot_hold_is_said_before_the_prediction(self, predictor, tmp_path, monkeypatch, values):
+        monkeypatch.setattr("hf_emotion.serving.file_rows.ROWS_PER_CHUNK", 1)
+        rows = [{"text": "sun", "n": value} for value in values]
+        write_jsonl(tmp_path / "in.jsonl", rows)
+        with pytest.raises(ValueError, match="in.jsonl.*write .jsonl"):
             run_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.parquet")
-        assert not (tmp_path / "out.parquet").exists()
+        assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+        run_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl")
+        written = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
+        assert [json.loads(line)["n"] for line in written] == list(values)
 
 
 class Interruption(Exception):
@@ -713,7 +737,7 @@ class TestInterruption:
         counted.fail_at = None
         return tmp_path / "out.csv"
 
-    @pytest.mark.parametrize("change", ["top_k", "rows", "source", "model", "taxonomy", "max_length"])
+    @pytest.mark.parametrize("change", ["top_k", "rows", "source", "model", "taxonomy", "max_length", "thresholds"])
     def test_parts_of_another_job(self, interrupted, predictor, middling, tiny_run, source, change):
         parts = interrupted.with_name("out.csv.parts")
         before = files_in(parts)
@@ -732,8 +756,12 @@ class TestInterruption:
             predictor = Predictor(model, AutoTokenizer.from_pretrained(middling))
         elif change == "taxonomy":
             predictor = Predictor(middling, device="cpu", taxonomy="ekman")
-        else:
+        elif change == "max_length":
             predictor = Predictor(middling, device="cpu", max_length=20)
+        else:
+            predictor = Predictor(middling, device="cpu")
+            predictor.thresholds = predictor.thresholds.copy()
+            predictor.thresholds[0] += 0.01
         with pytest.raises(FileExistsError, match="out.csv.parts holds parts of another job"):
             predict_file(predictor, source, interrupted, **options)
         assert files_in(parts) == before and not interrupted.exists()
