@@ -22,12 +22,12 @@ from datasets import DatasetDict
 from measuring import machine, recorded
 
 from hf_emotion import Predictor, load_dataset_for, load_recipe, metrics
-from hf_emotion.data.splits import at_most, label_names
+from hf_emotion.data.splits import label_names
 from hf_emotion.io.files import write_json
 from hf_emotion.recipes import Recipe
 from hf_emotion.runtime.base_models import resolve_base_model
 from hf_emotion.tasks.corpus_metrics import at_thresholds
-from hf_emotion.tasks.rows import few_of, label_matrix
+from hf_emotion.tasks.rows import at_most, few_of, label_matrix
 from hf_emotion.training.check_data import task_of_training
 from hf_emotion.training.seeds import fit_model
 

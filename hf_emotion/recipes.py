@@ -55,7 +55,7 @@ class Recipe:
             "contrastive" (the encoder learns which rows share labels), "label-vectors" (frozen encoder), "fine-tuning". Empty: an
             ordinary training.
         max_eval_rows: maximum number of rows (dialogues, pairs) to measure of the validation part, and of the test part; drawn
-            at a fixed seed; None: all.
+            at a fixed seed; None: all. Targeted sentiment: the aspects of a text and target stay together.
         inverse_frequency_sampling: draw training rows with replacement, each with a probability inverse to the number of
             rows of its class (single-label data).
         class_weights: classifiers: "balanced", or {label: weight} (labels left out weigh 1): how much each label counts in the loss.

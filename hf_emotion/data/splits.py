@@ -71,13 +71,6 @@ def share_of(dataset: datasets.Dataset, fraction: float) -> datasets.Dataset:
     return dataset.shuffle(seed=0).select(range(rows))
 
 
-def at_most(dataset: datasets.Dataset, rows: int | None) -> datasets.Dataset:
-    """At most `rows` rows, in their order, drawn at a fixed seed; None: all."""
-    if rows is None or rows >= len(dataset):
-        return dataset
-    return dataset.select(np.sort(np.random.default_rng(0).permutation(len(dataset))[:rows]))
-
-
 def split_by_text(
     dataset: datasets.Dataset, fraction: float, seed: int = 0, column: str = "text"
 ) -> tuple[datasets.Dataset, datasets.Dataset]:

@@ -15,14 +15,13 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import metrics
-from ..data.splits import at_most
 from ..io.files import filling, write_json, write_text
 from ..metrics.significance import over_seeds
 from ..tasks import corpus_of, task_of_run
 from ..tasks.cards import best_run
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
-from ..tasks.rows import rows_for_task
+from ..tasks.rows import at_most, rows_for_task
 from .certainty import calibrated, keep_temperature, label_correlation, threshold_curves, validation_predictions
 from .classification import count_pairs
 from .compare import check_same_rows, compare, run_names
@@ -329,9 +328,9 @@ def _texts(
     ids: list[str] = []
     texts: list[str] = []
     if split in splits:
-        rows = rows_for_task(task_of_run(report), at_most(splits[split], report.get("max_eval_rows")))
+        rows = rows_for_task(task_of_run(report), splits[split])
         if rows is not None:
-            ids, _, texts, _ = labelled_units(rows)
+            ids, _, texts, _ = labelled_units(at_most(rows, report.get("max_eval_rows")))
     if ids != found.ids:
         raise ValueError(
             f"the {split} rows of {report['dataset']}{'' if data_dir is None else f' in {data_dir}'} are not those that {run} was "

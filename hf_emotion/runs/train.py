@@ -16,7 +16,7 @@ import torch
 import transformers
 from datasets import DatasetDict
 
-from ..data.splits import at_most, fingerprint, share_of
+from ..data.splits import fingerprint, share_of
 from ..io.files import filling, is_taken, locking, write_json
 from ..metrics.significance import over_seeds
 from ..recipes import Recipe
@@ -31,7 +31,7 @@ from ..tasks.cards import best_run, measured_split
 from ..tasks.corpus_metrics import agreement_of
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
-from ..tasks.rows import class_counts, duplicates_between_splits, few_of
+from ..tasks.rows import at_most, class_counts, duplicates_between_splits, few_of
 from ..training.check_data import check_data, task_of_training
 from ..training.recipe_checks import check_parts
 from ..training.seeds import train_seed

@@ -317,6 +317,7 @@ class Task:
     Rows (`rows.py`; N counts what is predicted: rows, or the turns of dialogues):
         texts: rows -> the whole text of each.
         counted_texts: rows -> {text: how often it occurs}, to find duplicates; None: each row counts.
+        groups: rows -> for each row the group that it is measured with, so that a sample must not tear it; None: each row is alone.
         held_out_texts: rows -> for each row the text that no training row may share after `dedupe`; None: the whole text.
         gold: rows -> (N, C) int8 of 0 and 1 if a row may have several labels, else (N,) int64 class ids, -1 for no label; None for
             rows without labels.
@@ -393,6 +394,7 @@ class Task:
 
     texts: Callable[..., list[str]]
     counted_texts: Callable[..., Counter[str]] | None = None
+    groups: Callable[..., Sequence[Any] | None] = _none
     held_out_texts: Callable[..., list[str]] | None = None
     gold: Callable[..., Any]
     units: Callable[..., Any] = _none

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gold labels and duplicates in the rows of a corpus of any task."""
+"""Gold labels, duplicates and samples of the rows of a corpus of any task."""
 
 from __future__ import annotations
 
@@ -46,6 +46,22 @@ def class_counts(rows: Dataset) -> dict[str, int]:
     names = label_names(rows)
     counts = gold.sum(axis=0, dtype=np.int64) if gold.ndim == 2 else np.bincount(gold[gold >= 0], minlength=len(names))
     return dict(zip(names, counts.tolist(), strict=True))
+
+
+def at_most(rows: Dataset, number: int | None) -> Dataset:
+    """
+    At most `number` rows, in their order, drawn at a fixed seed; None: all. Rows that belong together (`Task.groups`) stay together,
+    and at least one group is drawn.
+    """
+    if number is None or number >= len(rows):
+        return rows
+    groups = task_of_rows(rows).groups(rows)
+    numbers: dict = {}
+    group_of = np.array([numbers.setdefault(group, len(numbers)) for group in groups or range(len(rows))])
+    sizes = np.bincount(group_of)
+    order = np.random.default_rng(0).permutation(len(sizes))
+    count = max(1, np.searchsorted(sizes[order].cumsum(), number, side="right"))
+    return rows.select(np.flatnonzero(np.isin(group_of, order[:count])))
 
 
 def few_of(rows: Dataset, shots: int, seed: int) -> Dataset:

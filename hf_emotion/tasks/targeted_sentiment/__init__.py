@@ -30,6 +30,7 @@ TASK = Task(
     file_columns=FileColumns(),
     texts=later(__name__, "rows.texts"),
     counted_texts=later(__name__, "rows.counted_texts"),
+    groups=later(__name__, "rows.groups"),
     gold=later(__name__, "rows.gold"),
     units=later(__name__, "rows.units"),
     contexts=later(__name__, "rows.contexts"),

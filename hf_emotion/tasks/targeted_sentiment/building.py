@@ -17,7 +17,7 @@ from ..base import HeldOut, Part, Prepared
 from ..held_out import finish_classifier
 from ..sequence_classification import prepare_classifier
 from .predictor import TargetedPredictor, check_room
-from .rows import auxiliary_sentence, context_names, contexts, none_label
+from .rows import auxiliary_sentence, context_names, contexts, groups, none_label
 
 
 logger = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ def warn(train: Dataset, names: list[str], has_label: np.ndarray) -> None:
             [pairs[i] for i in untrained[:10]],
             f" and {len(untrained) - 10} more" if len(untrained) > 10 else "",
         )
-    total = len({(text, context // len(aspects)) for text, context in asked}) * len(aspects)
+    total = len(set(groups(train))) * len(aspects)
     none = none_label(names)
     if len(asked) < total and (none is None or not has_label[names.index(none)]):
         logger.warning(

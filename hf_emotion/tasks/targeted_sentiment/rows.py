@@ -110,6 +110,12 @@ def counted_texts(rows: datasets.Dataset) -> Counter[str]:
     return found
 
 
+def groups(rows: datasets.Dataset) -> list[tuple[str, int]]:
+    """Text and number of the target: the metrics of the corpora are over all aspects of these."""
+    aspects = len(context_names(rows)[1])
+    return [(text, context // aspects) for text, context in zip(rows["text"], rows["context_id"], strict=True)]
+
+
 def gold(rows: datasets.Dataset) -> np.ndarray:
     return np.asarray(rows["labels"], dtype=np.int64)
 

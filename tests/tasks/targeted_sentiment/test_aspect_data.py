@@ -17,7 +17,7 @@ from toolkit_helpers import check_bad_rows, lines_from, write_csv, write_jsonl
 from hf_emotion import load_dataset_for
 from hf_emotion.data.splits import label_names
 from hf_emotion.tasks import task_of_rows
-from hf_emotion.tasks.rows import duplicates_between_splits, label_matrix, remove_duplicates
+from hf_emotion.tasks.rows import at_most, duplicates_between_splits, label_matrix, remove_duplicates
 from hf_emotion.tasks.targeted_sentiment.rows import (
     TARGET_TEXTS,
     auxiliary_sentence,
@@ -611,6 +611,35 @@ class TestOwnFiles:
     def test_options(self, folder, options, message):
         with pytest.raises(ValueError, match=message):
             load(folder, **options)
+
+
+class TestSample:
+    """The rows that `max_eval_rows` leaves."""
+
+    def test_all_aspects_of_a_text_and_target_stay_together(self, tmp_path):
+        places = [place(i, f"LOCATION1 and LOCATION2, {i}" if i % 3 else f"LOCATION1 alone, {i}") for i in range(30)]
+        dev = load_dataset_for("sentihood", sentihood_folder(tmp_path, dev=places))["validation"]
+        for rows, expected in ((2, 4), (4, 4), (30, 28), (1000, 200)):
+            drawn = at_most(dev, rows)
+            ids = [row_id.rpartition("/") for row_id in drawn["id"]]
+            assert [aspect for _, _, aspect in ids] == SENTIHOOD_ASPECTS * (expected // 4)
+            assert len({name for name, _, _ in ids}) == expected // 4
+            assert drawn["id"][:] == [row_id for row_id in dev["id"] if row_id in set(drawn["id"])]
+        assert at_most(dev, 28)["id"][:] != dev["id"][:28]
+
+    def test_groups_of_different_sizes(self, tmp_path):
+        """Of one's own files a text may lack aspects, and its rows need not follow each other."""
+        rows = [
+            [f"text {i % 20}", "phone", aspect, "good"] for aspect in "abc" for i in range(20) if aspect < "c" or i < 9
+        ]
+        for split in ("train", "dev"):
+            write_csv(tmp_path / f"{split}.csv", HEADER, rows)
+        dev = load(tmp_path, **COLUMNS)["validation"]
+        whole = collections.Counter(dev["text"])
+        for most in (5, 17, 40):
+            drawn = at_most(dev, most)
+            found = collections.Counter(drawn["text"])
+            assert most - 2 <= len(drawn) <= most and found == {text: whole[text] for text in found}
 
 
 class TestDuplicates:

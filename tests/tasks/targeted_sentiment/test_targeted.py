@@ -241,6 +241,16 @@ class TestRunFolder:
             assert report_of(run)["runs"][0][split]["argmax"]["strict_accuracy"] == pytest.approx(expected)
             assert 0 < expected < 1
 
+    def test_fewer_rows_to_measure_on(self, aspect_bert, corpora, tmp_path, no_plots):
+        """Whole groups of aspects, without which the metrics of the corpus are not defined; the analysis finds their texts."""
+        recipe = targeted_recipe(aspect_bert, {"max_steps": 1}, max_eval_rows=21)
+        report = train(recipe, tmp_path / "run", data_dir=corpora)
+        assert report["rows"]["validation"] == report["rows"]["test"] == 20
+        for split in ("validation", "test"):
+            groups = Counter(row["id"].rpartition("/")[0] for row in rows_of(tmp_path / "run", split))
+            assert set(groups.values()) == {4}
+        assert "texts" not in analyze(tmp_path / "run", data_dir=corpora)["left_out"]
+
     def test_own_files_have_the_plain_metrics(self, places_run):
         figures = report_of(places_run)["runs"][0]["test"]["argmax"]
         assert "macro_f1" in figures and not set(figures) & {"strict_accuracy", "accuracy_2way", "precision"}
