@@ -21,7 +21,7 @@ from hf_emotion.modeling.pipeline_emotional_response import emotion_vector
 from hf_emotion.modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
 from hf_emotion.modeling.target_texts import targets_in
 from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_
-from toolkit_helpers import recipe_for, write_csv
+from toolkit_helpers import recipe_for, targeted_recipe, write_csv
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
 import hf_emotion.runs.train as train_module
@@ -332,6 +332,21 @@ def test_a_metric_that_is_not_measured_ends_no_epoch(tmp_path, base_bert, metric
     with pytest.raises(ValueError, match=f"`metric_for_best_model` '{metric}'.*'macro_f1'"):
         train(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "corpus,options,metric",
+    [("sentihood", {}, "strict_acuracy"), ("semeval2014", {"validation_fraction": 0.5}, "acuracy_4way")],
+)
+def test_the_metrics_of_groups_are_checked_too(tmp_path, aspect_bert, corpora, corpus, options, metric, monkeypatch):
+    """They are defined for whole groups alone: of 4 rows in SentiHood, of 5 in SemEval-2014."""
+    monkeypatch.setattr(Trainer, "train", lambda *arguments, **options: pytest.fail("trained"))
+    near = metric.replace("acu", "accu")
+    for name, error in ((metric, ValueError), (near, pytest.fail.Exception)):
+        arguments = {"metric_for_best_model": name}
+        recipe = targeted_recipe(aspect_bert, arguments, dataset=corpus, dataset_options=options)
+        with pytest.raises(error, match=f"'{metric}'.*'{near}'" if name == metric else "trained"):
+            train(recipe, tmp_path / name, data_dir=corpora)
 
 
 RANGES = {"num_train_epochs": 0, "learning_rate": -1.0, "weight_decay": -1.0, "label_smoothing_factor": 2.0}
