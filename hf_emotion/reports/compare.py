@@ -24,9 +24,9 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
     """
     Compare run folders of one corpus; the first is the baseline of the tests.
 
-    A test is about the means over the seeds that the table shows: `bootstrap_over_seeds` of macro-F1, with paired seeds if both
-    runs have the same ones. For two runs with one seed each it is the paired bootstrap over rows, and McNemar's test is added; it
-    needs one decision of each run for a row, and several seeds give several.
+    A test is about the means over the seeds that the table shows: `bootstrap_over_seeds` of macro-F1 over all labels, with
+    paired seeds if both runs have the same ones. For two runs with one seed each it is the paired bootstrap over rows, and
+    McNemar's test is added; it needs one decision of each run for a row, and several seeds give several.
 
     Args:
         runs: run folders.
@@ -120,12 +120,14 @@ class _Decisions:
         run: its name.
         seeds: S seeds.
         found: the predictions of one seed.
-        kinds: for multi-label data "fixed" and "tuned", (S, N, C) of 0 and 1; for other data "argmax", (S, N) class ids.
+        gold: (N, C) bool, whether a row has a label. Class ids would leave out labels that do not occur, which the table counts.
+        kinds: "fixed" and "tuned" for multi-label data, "argmax" for other data -> (S, N, C) bool.
     """
 
     run: str
     seeds: list[int]
     found: Predictions
+    gold: np.ndarray
     kinds: dict[str, np.ndarray]
 
 
@@ -142,13 +144,18 @@ def _decisions(run: Path, name: str, report: dict[str, Any], split: str, best_al
         tuned = np.array([[entry["thresholds"][label] for label in each[0].names] for entry in entries])
         kinds = {"fixed": probabilities > report["threshold"], "tuned": probabilities > tuned[:, None]}
     else:
-        kinds = {"argmax": probabilities.argmax(axis=2)}
-    return _Decisions(name, [entry["seed"] for entry in entries], each[0], kinds)
+        kinds = {"argmax": _one_hot(probabilities.argmax(axis=2), probabilities.shape[2])}
+    gold = each[0].gold > 0 if multi_label else _one_hot(each[0].gold, probabilities.shape[2])
+    return _Decisions(name, [entry["seed"] for entry in entries], each[0], gold, kinds)
+
+
+def _one_hot(ids: np.ndarray, labels: int) -> np.ndarray:
+    return ids[..., None] == np.arange(labels)
 
 
 def _tests(first: _Decisions, second: _Decisions, split: str) -> list[dict[str, Any]]:
     """A test for each kind of decision."""
-    gold = first.found.gold
+    gold = first.gold
     paired = sorted(first.seeds) == sorted(second.seeds)
     order = [second.seeds.index(seed) for seed in first.seeds] if paired else range(len(second.seeds))
     seeds = first.seeds, [second.seeds[i] for i in order]

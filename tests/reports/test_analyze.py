@@ -526,21 +526,27 @@ class TestTwoRuns:
         assert "left out, texts: they need the corpus, files" in output
 
 
-def seeded_run(folder: Path, shares: dict[int, float], parts=("validation", "test"), **changes) -> Path:
-    """A single-label run with a folder for each seed, which is wrong in this share of the rows; the first seed is the best on the validation part."""
+def seeded_run(
+    folder: Path, shares: dict[int, float], parts=("validation", "test"), names=("anger", "joy", "neutral"), **changes
+) -> Path:
+    """
+    A single-label run with a folder for each seed, which is wrong in this share of the rows; the first seed is the best on the
+    validation part. Labels after the third never occur.
+    """
     gold = np.random.default_rng(0).integers(0, 3, 300)
-    rows, names = {}, ["anger", "joy", "neutral"]
+    rows, names = {}, list(names)
     for seed, share in shares.items():
         draw = np.random.default_rng((seed, round(1000 * share)))
         found = np.where(draw.random(300) < share, (gold + draw.integers(1, 3, 300)) % 3, gold)
-        scores = 0.2 + 0.4 * (found[:, None] == np.arange(3))
+        scores = 0.2 + 0.4 * (found[:, None] == np.arange(len(names)))
         own = [(f"t{i}", [names[label]], scores[i].tolist()) for i, label in enumerate(gold)]
         rows[seed] = dict.fromkeys(parts, own)
     dev = {seed: 1 / (number + 1) for number, seed in enumerate(shares)}
     runs = [{"seed": seed, "best_dev_metric": dev[seed]} for seed in shares]
     first = next(iter(shares))
-    f1 = {seed: metrics.macro_f1(gold, decided(own[parts[-1]])) for seed, own in rows.items()}
-    figures = {"mean": float(np.mean(list(f1.values()))), "std": None}
+    scores_of = {seed: np.array([scores for *_, scores in own[parts[-1]]]) for seed, own in rows.items()}
+    f1 = [metrics.classification(gold, scores, names)["macro_f1"] for scores in scores_of.values()]
+    figures = {"mean": float(np.mean(f1)), "std": None}
     summary = {part: {"argmax": {"macro_f1": figures}} for part in parts}
     run = write_run(
         folder,
@@ -555,10 +561,6 @@ def seeded_run(folder: Path, shares: dict[int, float], parts=("validation", "tes
         if len(shares) > 1:
             write_predictions(run / f"seed-{seed}", own, names)
     return run
-
-
-def decided(rows) -> np.ndarray:
-    return np.array([int(np.argmax(scores)) for _, _, scores in rows])
 
 
 class TestCompareOverSeeds:
@@ -583,6 +585,20 @@ class TestCompareOverSeeds:
         assert test["only_first"] is test["only_second"] is test["mcnemar_p_value"] is None
         for part in ("macro-F1", "3 seeds", "paired", "300 rows", "test", "10000 samples"):
             assert part in test["tested"]
+
+    @pytest.mark.parametrize("seeds", [1, 3])
+    def test_labels_that_never_occur_count_as_in_the_table(self, tmp_path, seeds):
+        names = ("anger", "joy", "neutral", "fear", "love")
+        shares = [dict(list(own.items())[:seeds]) for own in self.SHARES]
+        runs = [seeded_run(tmp_path / name, own, names=names) for name, own in zip("ab", shares, strict=True)]
+        plain = [seeded_run(tmp_path / f"plain-{name}", own) for name, own in zip("ab", shares, strict=True)]
+        result = compare(runs)
+        (test,), (same,) = result["tests"], compare(plain)["tests"]
+        first, second = self.means(result)
+        assert test["difference"] == pytest.approx(second - first, abs=1e-4)
+        for figure in ("difference", "low", "high"):
+            assert test[figure] == pytest.approx(3 / 5 * same[figure])
+        assert test["mcnemar_p_value"] == same["mcnemar_p_value"]
 
     def test_seeds_are_matched_by_their_numbers(self, pair, tmp_path):
         """The runs list the same seeds in another order, and all are equal seed by seed."""
