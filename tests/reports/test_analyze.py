@@ -434,6 +434,22 @@ class TestLess:
         ]  # fmt: skip
         assert result["background"]["none"]["from_other"]["labels"] == {"positive": 1, "negative": 1}
 
+    @pytest.mark.parametrize("targets", [None, ["bar", "drink"]])
+    def test_aspects_that_end_alike(self, tmp_path, targets):
+        """All rows about "price" are right, all about "drink/price" are wrong."""
+        asked = [
+            (f"{number}/{target}{aspect}", ["positive"], scores)
+            for number in "123"
+            for target in ([""] if targets is None else [f"{target}/" for target in targets])
+            for aspect, scores in (("price", [0.0, 1.0]), ("drink/price", [1.0, 0.0]))
+        ]
+        contexts = {"aspects": ["price", "drink/price"], "targets": targets, "target_texts": targets}
+        parts, names = {"validation": asked, "test": asked}, ["none", "positive"]
+        run = write_run(tmp_path / "run", parts, multi_label=False, names=names, contexts=contexts)
+        found = analyze(run)["aspects"]
+        rows = len(asked) // 2
+        assert [(found[aspect]["rows"], found[aspect]["accuracy"]) for aspect in found] == [(rows, 1.0), (rows, 0.0)]
+
     def test_a_label_that_never_changes_and_no_errors(self, tmp_path):
         rows = [("1", [A], [0.9, 0.2, 0.1, 0.1]), ("2", [J], [0.1, 0.8, 0.1, 0.1])]
         run = write_run(tmp_path / "run", {"validation": rows, "test": rows})

@@ -26,8 +26,17 @@ def aspect_errors(
         return None
     none = names.index("none")
     result = {}
-    for aspect in report["contexts"]["aspects"]:
-        rows = np.array([row.endswith(f"/{aspect}") for row in ids])
+    aspects, targets = report["contexts"]["aspects"], report["contexts"]["targets"]
+    # the end of a row's id -> its aspect
+    asked = {
+        f"/{aspect}" if target is None else f"/{target}/{aspect}": aspect
+        for target in targets or [None]
+        for aspect in aspects
+    }
+    ends = sorted(asked, key=len, reverse=True)  # an aspect with a slash may end like another one
+    of_rows = np.array([asked[next(end for end in ends if row.endswith(end))] for row in ids])
+    for aspect in aspects:
+        rows = of_rows == aspect
         labels, own = gold[rows], predicted[rows]
         result[aspect] = {
             "rows": len(labels),
