@@ -21,10 +21,10 @@ from ..tasks import corpus_of, task_of_run
 from ..tasks.cards import best_run
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
-from ..tasks.rows import at_most, rows_for_task
+from ..tasks.rows import at_most, few_of, rows_for_task
 from .certainty import calibrated, keep_temperature, label_correlation, threshold_curves, validation_predictions
 from .classification import count_pairs
-from .compare import check_same_rows, compare, run_names
+from .compare import check_same_rows, compare, run_names, seeds_to_test
 from .finished_runs import (
     Predictions,
     choose_split,
@@ -106,7 +106,7 @@ def analyze(
     if abstain is not None or prediction_sets is not None:
         kept = keep_rule(run, report, split, found, abstain, prediction_sets)
     right, predicted = metrics.paper_errors(found.gold, found.probabilities)
-    texts, why = _texts(run, report, split, found, data_dir)
+    texts, why = _texts(run, report, split, found, data_dir, best_run(report["runs"])["seed"])
     if texts is None:
         left_out["texts of the errors"] = why
     result: dict[str, Any] = {
@@ -157,7 +157,7 @@ def analyze_pair(
     Returns:
         `only_second` and `only_first`, each with `rows`, `several_labels` (how many of these have several gold labels),
         `pairs` (for the rows with one gold label: counts of (that label, what the other run predicted)) and `sentences`; `mcnemar`
-        over rows right by the rule of `analyze`; `tests` of `compare`; `background` of both runs; `page`.
+        over rows right by the rule of `analyze`; `seeds`, whose predictions these are; `tests` of `compare`; `background` of both runs; `page`.
 
     Raises:
         FileNotFoundError: no finished run folder, or one without predictions.
@@ -171,13 +171,17 @@ def analyze_pair(
         if not task_of_run(report).selects_labels:
             raise ValueError(f"{run} generates replies and has no predictions of labels to compare.")
     split = choose_split(runs, reports, split)
+    chosen = [  # the only seed, or of several the best one, whose predictions lie in the run folder
+        next(iter(own.items())) if len(own) == 1 else (best_run(report["runs"])["seed"], run)
+        for run, report, own in zip(runs, reports, seeds_to_test(runs, reports, split)[0], strict=True)
+    ]
     found = [
-        read_predictions(run, split, "thresholds" in report["runs"][0])
-        for run, report in zip(runs, reports, strict=True)
+        read_predictions(folder, split, "thresholds" in report["runs"][0])
+        for (_, folder), report in zip(chosen, reports, strict=True)
     ]
     check_same_rows(runs[0], found[0], runs[1], found[1])
     outcomes = [metrics.paper_errors(each.gold, each.probabilities) for each in found]
-    texts, why = _texts(runs[1], reports[1], split, found[1], data_dir)
+    texts, why = _texts(runs[1], reports[1], split, found[1], data_dir, chosen[1][0])
     labelled = _label_counts(found[0]) > 0
     one, other = (right[labelled] for right, _ in outcomes)
     names = run_names(runs, reports)
@@ -186,6 +190,7 @@ def analyze_pair(
         "second": names[1],
         "dataset": reports[1]["dataset"],
         "split": split,
+        "seeds": [seed for seed, _ in chosen],
         "rows": int(labelled.sum()),
         "only_second": _only(found[0], texts, *outcomes[0], outcomes[1][0]),
         "only_first": _only(found[1], texts, *outcomes[1], outcomes[0][0]),
@@ -235,7 +240,9 @@ def _share(values: np.ndarray) -> float:
 
 def _counted(per_seed: list[Predictions], found: Predictions, right: np.ndarray) -> dict[str, Any]:
     counts = _label_counts(found)
-    rights = [metrics.paper_errors(each.gold, each.probabilities)[0] for each in per_seed]
+    rights = [  # each seed may have rows of its own
+        (_label_counts(each), metrics.paper_errors(each.gold, each.probabilities)[0]) for each in per_seed
+    ]
     return {
         "rows": {
             "with one gold label": int((counts == 1).sum()),
@@ -246,8 +253,8 @@ def _counted(per_seed: list[Predictions], found: Predictions, right: np.ndarray)
             "with one gold label": int((~right & (counts == 1)).sum()),
             "with several gold labels": int((~right & (counts > 1)).sum()),
         },
-        "top1_accuracy": over_seeds([_share(own[counts == 1]) for own in rights]),
-        "top3_accuracy": over_seeds([_share(own[counts > 1]) for own in rights]),
+        "top1_accuracy": over_seeds([_share(own[labels == 1]) for labels, own in rights]),
+        "top3_accuracy": over_seeds([_share(own[labels > 1]) for labels, own in rights]),
     }
 
 
@@ -318,9 +325,9 @@ def _no_corpus(report: dict[str, Any], data_dir: str | Path | None) -> str | Non
 
 
 def _texts(
-    run: Path, report: dict[str, Any], split: str, found: Predictions, data_dir: str | Path | None
+    run: Path, report: dict[str, Any], split: str, found: Predictions, data_dir: str | Path | None, seed: int
 ) -> tuple[list[str] | None, str]:
-    """The text of each row; None, with a reason in `left_out`, if the texts are not there."""
+    """The text of each row that a seed was measured on; None, with a reason in `left_out`, if the texts are not there."""
     why = _no_corpus(report, data_dir)
     if why is not None:
         return None, why
@@ -330,7 +337,10 @@ def _texts(
     if split in splits:
         rows = rows_for_task(task_of_run(report), splits[split])
         if rows is not None:
-            ids, _, texts, _ = labelled_units(at_most(rows, report.get("max_eval_rows")))
+            rows = at_most(rows, report.get("max_eval_rows"))
+            if split == "validation" and report.get("shots"):
+                rows = few_of(rows, report["shots"], seed)
+            ids, _, texts, _ = labelled_units(rows)
     if ids != found.ids:
         raise ValueError(
             f"the {split} rows of {report['dataset']}{'' if data_dir is None else f' in {data_dir}'} are not those that {run} was "

@@ -68,22 +68,53 @@ def compare(runs: Sequence[str | Path], split: str | None = None, all_figures: b
     for name, report in zip(names, reports, strict=True):
         cells = [mean_std(report["summary"][split].get(kind, {}).get(metric)) for kind, metric in columns]
         table.append([name, report["base_model"], str(len(report["runs"])), *cells])
-    missing = {run: seed_folders(Path(run), report)[1] for run, report in zip(runs, reports, strict=True)}
-    for run, folders in missing.items():
-        if folders:
-            notes.append(
-                f"{run} lacks predictions.parquet of {', '.join(folders)}: the tests take only the best seed of each run"
-            )
+    folders, more = seeds_to_test(runs, reports, split)
+    notes += more
     tests = []
     first, *others = (
-        _decisions(Path(run), name, report, split, best_alone=any(missing.values()))
-        for run, name, report in zip(runs, names, reports, strict=True)
+        _decisions(name, report, split, own) for name, report, own in zip(names, reports, folders, strict=True)
     )
     for run, second in zip(runs[1:], others, strict=True):
         check_same_rows(runs[0], first.found, run, second.found)
         tests += _tests(first, second, split)
     metrics = [f"{metric} ({kind})" for kind, metric in columns]
     return {"split": split, "metrics": metrics, "table": table, "tests": tests, "notes": notes}
+
+
+def seeds_to_test(
+    runs: Sequence[str | Path], reports: Sequence[dict[str, Any]], split: str
+) -> tuple[list[dict[int, Path]], list[str]]:
+    """
+    For each run the seeds that the tests take, with the folders of their predictions; and notes on what is left out.
+
+    Raises:
+        ValueError: each seed was measured on rows of its own, and the runs have no seed in common.
+    """
+    folders, notes = [], []
+    for run, report in zip(runs, reports, strict=True):
+        own, missing = seed_folders(Path(run), report)
+        folders.append(dict(zip((entry["seed"] for entry in report["runs"]), own, strict=True)))
+        if missing:
+            notes.append(
+                f"{run} lacks predictions.parquet of {', '.join(missing)}: the tests take only the best seed of each run"
+            )
+    if notes:
+        best = [best_run(report["runs"])["seed"] for report in reports]
+        return [{seed: Path(run)} for run, seed in zip(runs, best, strict=True)], notes
+    drawn = split == "validation" and any(report.get("shots") for report in reports)
+    if drawn and any(len(own) > 1 for own in folders):
+        common = [seed for seed in folders[0] if all(seed in own for own in folders)]
+        if not common:
+            raise ValueError(
+                f"{', '.join(map(str, runs))}: with `shots` each seed has validation rows of its own, and no seed is in all runs: no "
+                "paired test is possible. Train with the same `seeds`, or measure a test part."
+            )
+        folders = [{common[0]: own[common[0]]} for own in folders]
+        if len(runs) > 1:
+            notes.append(
+                f"with `shots` each seed has validation rows of its own: the tests take only seed {common[0]} of each run"
+            )
+    return folders, notes
 
 
 def _headline(report: dict[str, Any], split: str, kind: str) -> list[str]:
@@ -131,14 +162,12 @@ class _Decisions:
     kinds: dict[str, np.ndarray]
 
 
-def _decisions(run: Path, name: str, report: dict[str, Any], split: str, best_alone: bool) -> _Decisions:
+def _decisions(name: str, report: dict[str, Any], split: str, folders: dict[int, Path]) -> _Decisions:
     multi_label = "thresholds" in report["runs"][0]
-    entries, folders = report["runs"], seed_folders(run, report)[0]
-    if best_alone:
-        entries, folders = [best_run(entries)], [run]
-    each = [read_predictions(folder, split, multi_label) for folder in folders]
-    for folder, found in zip(folders, each, strict=True):
-        check_same_rows(folders[0], each[0], folder, found)
+    entries = [entry for entry in report["runs"] if entry["seed"] in folders]
+    each = [read_predictions(folders[entry["seed"]], split, multi_label) for entry in entries]
+    for folder, found in zip(folders.values(), each, strict=True):
+        check_same_rows(next(iter(folders.values())), each[0], folder, found)
     probabilities = np.stack([found.probabilities for found in each])
     if multi_label:
         tuned = np.array([[entry["thresholds"][label] for label in each[0].names] for entry in entries])

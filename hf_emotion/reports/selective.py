@@ -61,7 +61,7 @@ def selective(
         metrics.risk_coverage(found.probabilities.max(axis=1), losses(found.gold, found.probabilities, own))
         for found, own in zip(per_seed, limits, strict=True)
     ]
-    at = np.unique(np.linspace(0, len(per_seed[0].ids), POINTS + 1).round().astype(int))[1:] - 1
+    at = np.unique(np.linspace(0, len(per_seed[chosen].ids), POINTS + 1).round().astype(int))[1:] - 1
     result: dict[str, Any] = {
         "loss": LOSSES[per_seed[0].multi_label],
         "curve": {name: curves[chosen][name][at].tolist() for name in ("coverage", "risk", "best")},

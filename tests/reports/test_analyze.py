@@ -434,6 +434,23 @@ class TestLess:
         ]  # fmt: skip
         assert result["background"]["none"]["from_other"]["labels"] == {"positive": 1, "negative": 1}
 
+    @pytest.mark.parametrize("best", [4, 10])
+    def test_seeds_with_different_numbers_of_rows(self, tmp_path, best):
+        """With `shots` and without a test part; the curve is that of the best seed, from its surest row to all of them."""
+        rows = {best: dev_rows()[:best], 14 - best: dev_rows()[: 14 - best]}
+        run = write_run(tmp_path / "run", {"validation": rows[best]}, seeds=(2, 1), shots=3)
+        for seed, own in zip((1, 2), rows.values(), strict=True):
+            write_predictions(run / f"seed-{seed}", {"validation": own})
+        result = analyze(run)
+        shares = [
+            np.mean([NAMES[int(np.argmax(scores))] == gold[0] for _, gold, scores in own if len(gold) == 1])
+            for own in rows.values()
+        ]
+        assert result["top1_accuracy"]["mean"] == pytest.approx(np.mean(shares)) and shares[0] != shares[1]
+        curve = result["selective"]["curve"]
+        assert curve["coverage"] == pytest.approx([(row + 1) / best for row in range(best)])
+        assert len(curve["risk"]) == len(curve["best"]) == best
+
     @pytest.mark.parametrize("targets", [None, ["bar", "drink"]])
     def test_aspects_that_end_alike(self, tmp_path, targets):
         """All rows about "price" are right, all about "drink/price" are wrong."""

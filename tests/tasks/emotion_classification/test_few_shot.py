@@ -3,6 +3,7 @@
 
 import contextlib
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, set_
 
 from hf_emotion import Predictor, load_dataset_for, train
 from hf_emotion.recipes import make_recipe
+from hf_emotion.reports.analyze import analyze, analyze_pair
+from hf_emotion.reports.compare import compare
 from hf_emotion.tasks.emotion_classification import few_shot
 from hf_emotion.tasks.emotion_classification.building import prepare
 from hf_emotion.tasks.rows import class_counts, few_of, label_matrix
@@ -80,6 +83,29 @@ def test_dev_chooses_and_the_run_is_an_ordinary_one(few_run, single_label):
     assert accuracy == pytest.approx(best["test"]["argmax"]["accuracy"])
     card = (few_run / "README.md").read_text(encoding="utf-8")
     assert "at least 4 of each label" in card and f"({best['few_shot']['chosen']} of {', '.join(METHODS)})" in card
+
+
+def test_the_validation_rows_of_each_seed_are_analysed_and_compared(base_bert, single_label, tmp_path):
+    """Without a test part these are the rows that a run was measured on."""
+    data = tmp_path / "data"
+    data.mkdir()
+    shutil.copy(single_label / "train.csv", data / "train.csv")
+    shutil.copy(single_label / "test.csv", data / "dev.csv")
+    runs = [tmp_path / name for name in ("both", "second", "other")]
+    for run, seeds in zip(runs, ([3, 4], [4], [5]), strict=True):
+        train(few_recipe(base_bert, ["linear"], name=run.name, shots=2, seeds=seeds), run, data_dir=data)
+    rows = {seed: few_of(load_dataset_for("files", data)["validation"], 2, seed) for seed in (3, 4, 5)}
+    assert rows[3]["id"][:] != rows[4]["id"][:]
+    for run in runs:
+        assert "texts of the errors" not in analyze(run, data_dir=data)["left_out"]
+    result = compare(runs[:2])
+    (test,), note = result["tests"], result["notes"][-1]
+    assert (test["first_seeds"], test["second_seeds"], test["rows"]) == ([4], [4], len(rows[4])) and "seed 4" in note
+    assert test["difference"] == 0 and test["mcnemar_p_value"] == 1
+    pair = analyze_pair(*runs[:2], data_dir=data)
+    assert pair["seeds"] == [4, 4] and pair["rows"] == len(rows[4]) and pair["left_out"] == {}
+    with pytest.raises(ValueError, match="`shots`.*`seeds`"):
+        compare([runs[0], runs[2]])
 
 
 def test_resume_trains_what_is_missing(few_run, base_bert, single_label, tmp_path, monkeypatch):
