@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -214,8 +215,18 @@ def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int,
     return [unit for unit in order if unit not in taken], drawn
 
 
-def read_name(value: Any, column: str) -> str:
-    """The name (label, speaker) in a cell; BadRow if it holds no name."""
-    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
-        raise BadRow(f"{column!r} must hold one name or number, got {value!r}")
+def name_of(value: Any) -> str:
+    """A cell as a name, "" for an empty one (also NaN). 1 and 1.0 are the same name: a column with gaps holds 1.0 for 1."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return str(value).strip()
+
+
+def read_name(value: Any, column: str) -> str:
+    """The name (label, speaker) in a cell, as `name_of` has it; BadRow if it holds no name."""
+    fraction = isinstance(value, float) and not value.is_integer()
+    if isinstance(value, bool) or fraction or not isinstance(value, str | int | float) or not name_of(value):
+        raise BadRow(f"{column!r} must hold one name or number, got {value!r}")
+    return name_of(value)

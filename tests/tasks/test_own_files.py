@@ -139,6 +139,33 @@ def test_numbers_are_names(kind, tmp_path):
     assert names_of(kind.load(tmp_path)["train"]) == ["10", "9"]
 
 
+def test_whole_numbers_in_columns_with_gaps(kind, tmp_path):
+    """Such a column holds 1.0 for 1, in one file and not in another."""
+    for part, values in (("train", [1.0, 2.0, None]), ("dev", [1, 2]), ("test", [2, 1])):
+        rows = [kind.row(number, value) for number, value in enumerate(values)]
+        named = {"aspect", "target", "speaker"} & rows[0].keys()
+        write(tmp_path / f"{part}.parquet", [row | dict.fromkeys(named, row[kind.label]) for row in rows])
+    splits = kind.load(tmp_path, on_bad_rows="skip")
+    for part, labels in (("train", ["1", "2"]), ("validation", ["1", "2"]), ("test", ["2", "1"])):
+        dataset = splits[part]
+        assert names_of(dataset) == ["1", "2"] and kind.labels(dataset)[:2] == labels
+        for name in named - {"speaker"}:
+            assert dataset.features[name].names == ["1", "2"]
+        if "speaker" in named:
+            assert dataset["speakers"][:2] == [[label] for label in labels]
+
+
+@pytest.mark.parametrize("value", [1.5, float("inf"), True])
+def test_what_is_no_name(kind, value, tmp_path):
+    column = "aspect" if "aspect" in kind.columns else kind.label
+    if kind.dataset == "files" and column == "label":
+        pytest.skip("any value is a label of a text")
+    for part in ("train", "dev", "test"):
+        write(tmp_path / f"{part}.parquet", [kind.row(number, "joy") | {column: value} for number in range(2)])
+    with pytest.raises(ValueError, match=f"'{column}' must hold one name or number, got {value!r}"):
+        kind.load(tmp_path)
+
+
 @pytest.mark.parametrize("drawn", range(4))
 def test_what_alone_has_a_label_stays_in_training(kind, drawn, tmp_path):
     labels = [TWO[i % 2] for i in range(40)]

@@ -9,7 +9,15 @@ from typing import Any
 
 from ...data.files import valid_rows
 from ...data.lazily import datasets
-from ...data.own_files import check_columns, own_files, read_name, training_names, unknown_name, with_validation
+from ...data.own_files import (
+    check_columns,
+    name_of,
+    own_files,
+    read_name,
+    training_names,
+    unknown_name,
+    with_validation,
+)
 from ...data.rows import BadRow, OnBadRows, Rows
 from ...runtime.plain import readable
 from .rows import set_aside, to_dataset
@@ -124,8 +132,8 @@ def _turn(
     text, speaker, label = (turn.get(columns[name]) for name in ("utterance", "speaker", "label"))
     if not isinstance(text, str) or not readable.is_readable(text):
         raise BadRow(f"the utterance in {columns['utterance']!r} is empty or no string: {text!r}")
-    speaker = "" if speaker is None or speaker == "" else read_name(speaker, columns["speaker"])
-    label = None if label is None or not str(label).strip() else read_name(label, columns["label"])
+    speaker = read_name(speaker, columns["speaker"]) if name_of(speaker) else ""
+    label = read_name(label, columns["label"]) if name_of(label) else None
     if names and label is not None and label not in names:
         raise BadRow(unknown_name("label", label, names, given))
     return text, speaker, label

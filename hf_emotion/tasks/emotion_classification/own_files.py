@@ -18,7 +18,9 @@ from ...data.own_files import (
     check_label_column,
     draw_units,
     known_names,
+    name_of,
     own_files,
+    read_name,
     unknown_name,
     with_validation,
 )
@@ -129,7 +131,7 @@ def load_files(
             more = "label_column, aspect_column or target_column" if aspect_column else "label_column or label_columns"
             more = more if votes is None else "votes or annotators"
             check_columns(path, line, row, wanted, f"text_column, {more}")
-            row_id = str(row[id_column]) if id_column else f"{split}-{line}"
+            row_id = (name_of(row[id_column]) if id_column else "") or f"{split}-{line}"
             if votes is not None:
                 try:
                     rows.add(line, row[text_column], [], row_id, **read_votes(row, votes, annotators, shares))
@@ -137,7 +139,7 @@ def load_files(
                     rows.reject(line, str(error))
                 continue
             if label_columns is not None:
-                flags = {name: str(row[name]).strip() for name in label_columns}
+                flags = {name: name_of(row[name]) for name in label_columns}
                 no_flags = {name: flag for name, flag in flags.items() if flag not in ("0", "1", "True", "False")}
                 if no_flags:
                     rows.reject(line, f"label columns must hold 0 or 1, got {no_flags}")
@@ -147,7 +149,7 @@ def load_files(
                 value = row[label_column]
                 if label_separator is not None and isinstance(value, str):
                     value = value.split(label_separator)
-                if not isinstance(value, list) and not _label_name(value):
+                if not isinstance(value, list) and not name_of(value):
                     rows.reject(line, f"the column {label_column!r} has no label")
                     continue
                 if aspect_column is not None and isinstance(value, list):
@@ -157,20 +159,12 @@ def load_files(
                     rows.reject(line, f"each row has one label, as in the training part, got {value}")
                     continue
                 multi_label = multi_label or isinstance(value, list)
-                value = [
-                    name for item in (value if isinstance(value, list) else [value]) if (name := _label_name(item))
-                ]
-            context = {name: row[context_columns[name]] for name in given}
-            wrong = [
-                name
-                for name, content in context.items()
-                if not isinstance(content, str | int) or not str(content).strip()
-            ]
-            if wrong:
-                column = context_columns[wrong[0]]
-                rows.reject(line, f"the column {column!r} must name one {wrong[0]}, got {context[wrong[0]]!r}")
+                value = [name for item in (value if isinstance(value, list) else [value]) if (name := name_of(item))]
+            try:
+                context = {name: read_name(row[column], column) for name, column in context_columns.items()}
+            except BadRow as error:
+                rows.reject(line, str(error))
                 continue
-            context = {name: str(content).strip() for name, content in context.items()}
             rows.add(line, row[text_column], value, row_id, **context)
 
     names = {name: known_names(parsed, name, context) for name, context in given.items()}
@@ -218,15 +212,6 @@ def _split_rows(rows: datasets.Dataset, fraction: float) -> tuple[datasets.Datas
         )
     rest, drawn = draw_units(rows, range(total), math.ceil(fraction * total))
     return rows.select(rest), rows.select(drawn)
-
-
-def _label_name(value: Any) -> str:
-    """A label as text, "" for none (also NaN). 1 and 1.0 are the same label: a column with gaps holds 1.0 for 1."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value).strip()
 
 
 def _check_vote_options(

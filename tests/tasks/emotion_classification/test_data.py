@@ -413,6 +413,13 @@ class TestOwnFiles:
             load(tmp_path)
         assert named(load(tmp_path, on_bad_rows="skip")["train"]) == [["joy"], ["joy"], ["1"], ["1"], ["1"]]
 
+    def test_numbers_in_columns_with_gaps(self, tmp_path):
+        rows = [{"text": "a", "joy": 1.0, "anger": 0.0, "number": 7.0}, {"text": "b", "joy": 1.0, "anger": 1.0}]
+        for split in ("train", "dev"):
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / f"{split}.parquet")
+        train = load(tmp_path, label_columns=["joy", "anger"], id_column="number")["train"]
+        assert named(train) == [["joy"], ["joy", "anger"]] and train["id"][:] == ["7", "train-2"]
+
     def test_empty_items_of_lists(self, tmp_path):
         for split in ("train", "dev"):
             write_jsonl(tmp_path / f"{split}.jsonl", [{"text": "a", "label": ["", " joy", None, "joy", 2.0]}])

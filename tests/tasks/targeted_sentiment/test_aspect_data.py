@@ -483,8 +483,8 @@ class TestOwnFiles:
     def test_bad_rows(self, folder, caplog):
         names = {"aspects": ["screen", "battery"], "targets": ["phone", "tablet"], "labels": ["good", "bad", "none"]}
         bad = [
-            (["a", "phone", "", "good"], "the column 'aspect' must name one aspect, got ''"),
-            (["a", " ", "screen", "good"], "the column 'target' must name one target, got ' '"),
+            (["a", "phone", "", "good"], "'aspect' must hold one name or number, got ''"),
+            (["a", " ", "screen", "good"], "'target' must hold one name or number, got ' '"),
             (["a", "phone", "screen", ""], "the column 'label' has no label"),
             ([" ", "phone", "screen", "good"], "the text is empty"),
             (["a", "phone", "scren", "good"], "unknown aspect 'scren'; did you mean 'screen'"),
@@ -573,8 +573,8 @@ class TestOwnFiles:
         good = {"text": "a", "aspect": "screen", "label": "good"}
         for bad, message in (
             ({**good, "label": ["good"]}, r"with `aspect_column` each row has one label, got \['good'\]"),
-            ({**good, "aspect": ["screen"]}, r"the column 'aspect' must name one aspect, got \['screen'\]"),
-            ({**good, "aspect": None}, "the column 'aspect' must name one aspect, got None"),
+            ({**good, "aspect": ["screen"]}, r"'aspect' must hold one name or number, got \['screen'\]"),
+            ({**good, "aspect": None}, "'aspect' must hold one name or number, got None"),
         ):
             write_jsonl(tmp_path / "train.jsonl", [good, bad])
             with pytest.raises(ValueError, match=f"train.jsonl, line 2: {message}"):
