@@ -65,15 +65,17 @@ def with_validation(
     return datasets.DatasetDict({split: splits[split] for split in SPLIT_STEMS if split in splits})
 
 
-def known_names(parsed: Mapping[str, Rows], column: str, given: Sequence[str] | None) -> list[str]:
+def known_names(
+    parsed: Mapping[str, Rows], column: str, given: Sequence[str] | None, more: Sequence[str] = ()
+) -> list[str]:
     """
-    The names that a column ("labels", "aspect", "target") may hold: the given ones, or else the names in the training part,
-    sorted. Rows with another name are rejected, in all parts: a model would not know it, or would have a class that it never
+    The names that a column ("labels", "aspect", "target") may hold: the given ones, or else the names in the training part and
+    `more`, sorted. Rows with another name are rejected, in all parts: a model would not know it, or would have a class that it never
     learnt.
     """
     of_row = lambda row: row[column] if isinstance(row[column], list) else [row[column]]  # noqa: E731
     kind = column.removesuffix("s")
-    names = training_names(kind, (name for row in parsed["train"].rows for name in of_row(row)), given)
+    names = training_names(kind, [*more, *(name for row in parsed["train"].rows for name in of_row(row))], given)
     known = set(names)
     for rows in parsed.values() if names else ():
         valid = []

@@ -27,7 +27,7 @@ from ...data.own_files import (
 from ...data.rows import BadRow, OnBadRows, Rows
 from ...data.splits import split_by_text
 from ...data.votes import read_votes, settle_votes, vote_features
-from ..targeted_sentiment.rows import add_none_rows, none_label, to_aspect_dataset
+from ..targeted_sentiment.rows import add_none_rows, none_label, question, to_aspect_dataset
 
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ def load_files(
             LOCATION1 and LOCATION2 in a text are replaced, see `replace_targets`.
         aspects, targets: their names in their order. None: the names in the training part, sorted.
         fill_none: with `aspect_column`: in every part, each text (and target) gets a row with the label "none" (in the spelling
-            of the corpus) for every aspect that none of its rows names. For files that list only the aspects that a text names:
+            of the corpus) for every aspect that none of its rows names; a row that is skipped counts as one of them. For files that list only the aspects that a text names:
             trained on these alone, a model would find an opinion on every aspect of every text.
         separator: the separator of a CSV. None: the one of "," ";" tab and "|" with which the header names the columns.
 
@@ -114,6 +114,7 @@ def load_files(
     both = ("aspect", aspect_column), ("target", target_column)
     context_columns = {name: column for name, column in both if column}
     parsed: dict[str, Rows] = {}
+    asked: dict[str, set[tuple]] = {split: set() for split in files}
     shares = multi_label and annotators is None
     multi_label = multi_label or any(name is not None for name in (label_columns, label_separator, annotators))
     named = [
@@ -132,6 +133,13 @@ def load_files(
             more = more if votes is None else "votes or annotators"
             check_columns(path, line, row, wanted, f"text_column, {more}")
             row_id = (name_of(row[id_column]) if id_column else "") or f"{split}-{line}"
+            try:
+                context = {name: read_name(row[column], column) for name, column in context_columns.items()}
+            except BadRow as error:
+                rows.reject(line, str(error))
+                continue
+            if fill_none and isinstance(row[text_column], str):
+                asked[split].add(question(row[text_column], context.get("target"), context["aspect"]))
             if votes is not None:
                 try:
                     rows.add(line, row[text_column], [], row_id, **read_votes(row, votes, annotators, shares))
@@ -160,24 +168,23 @@ def load_files(
                     continue
                 multi_label = multi_label or isinstance(value, list)
                 value = [name for item in (value if isinstance(value, list) else [value]) if (name := name_of(item))]
-            try:
-                context = {name: read_name(row[column], column) for name, column in context_columns.items()}
-            except BadRow as error:
-                rows.reject(line, str(error))
-                continue
             rows.add(line, row[text_column], value, row_id, **context)
 
     names = {name: known_names(parsed, name, context) for name, context in given.items()}
+    if votes is not None:
+        for rows in parsed.values():
+            settle_votes(rows, votes, labels or votes, multi_label)
+    none: list[str] = []
     if fill_none:
         found = none_label(labels or {name for row in parsed["train"].rows for name in row["labels"]})
         if labels and found is None:
             raise ValueError(f"`fill_none` needs the label 'none' among `labels`, got {list(labels)}: add it.")
-        for rows in parsed.values():
-            add_none_rows(rows, names["aspect"], found or "none")
-    if votes is not None:
-        for rows in parsed.values():
-            settle_votes(rows, votes, labels or votes, multi_label)
-    names["labels"] = known_names(parsed, "labels", labels or label_columns or votes)
+        none = [found or "none"]
+    names["labels"] = known_names(parsed, "labels", labels or label_columns or votes, none)
+    for split, rows in parsed.items() if none else ():  # of the rows that are left
+        add_none_rows(rows, names["aspect"], none[0], asked[split])
+    if none and not labels and not any(row["labels"] == none for rows in parsed.values() for row in rows.rows):
+        names["labels"].remove(none[0])  # nothing was to fill
     if not labels and not label_columns and not votes:
         check_label_column(parsed["train"], names["labels"], text_column, label_column)
     for path, rows in zip(files.values(), parsed.values(), strict=True):

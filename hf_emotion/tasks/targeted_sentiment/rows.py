@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import logging
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -69,21 +70,27 @@ def none_label(names: Iterable[str]) -> str | None:
     return next((name for name in names if name.casefold() == "none"), None)
 
 
-def add_none_rows(rows: Rows, aspects: Sequence[str], label: str) -> None:
+def question(text: str, target: str | None, aspect: str) -> tuple[str, str | None, str]:
+    """What a row asks, the same for all forms of a text."""
+    return unicodedata.normalize("NFC", text).strip(), target, aspect
+
+
+def add_none_rows(rows: Rows, aspects: Sequence[str], label: str, asked: Set[tuple]) -> None:
     """
-    Give each text (and target) a row with the label for every aspect that none of its rows names. The rows of a text and
-    target are then together, in the order of the aspects.
+    Give each text (and target) a row with the label for every aspect that none of its rows names. `asked` has the `question` of
+    every row, also of those that were rejected: their label is not known. The rows of a text and target are then together, in the
+    order of the aspects.
     """
-    asked: dict[tuple, list[dict[str, Any]]] = {}
+    groups: dict[tuple, list[dict[str, Any]]] = {}
     for row in rows.rows:
-        asked.setdefault((row["text"].strip(), row.get("target")), []).append(row)
+        groups.setdefault(question(row["text"], row.get("target"), "")[:2], []).append(row)
     before = len(rows.rows)
-    rows.rows = [
-        row
-        for own in asked.values()
-        for aspect in aspects
-        for row in [row for row in own if row["aspect"] == aspect] or [{**own[0], "aspect": aspect, "labels": [label]}]
-    ]
+    rows.rows = []
+    for (text, target), own in groups.items():
+        for aspect in aspects:
+            rows.rows += [row for row in own if row["aspect"] == aspect]
+            if (text, target, aspect) not in asked:
+                rows.rows.append({**own[0], "aspect": aspect, "labels": [label]})
     logger.warning(
         "%s: %d rows with the label %r for aspects that no row names", rows.source, len(rows.rows) - before, label
     )

@@ -537,6 +537,39 @@ class TestOwnFiles:
         assert re.search(r"train.csv: 5 rows with the label 'none'", caplog.text)
         assert load(tmp_path, **COLUMNS)["train"]["text"][:] == [row[0].strip() for row in self.NAMED]
 
+    @pytest.mark.parametrize("targets", [True, False])
+    def test_fill_none_leaves_skipped_rows_out(self, tmp_path, targets):
+        """The label of a skipped row is not known; a text that has no other row stays out."""
+        rows = [
+            ["one", "phone", "screen", "good"],
+            ["one", "phone", "battery", ""],
+            ["e\u0301", "phone", "battery", "bad"],
+            [" \u00e9 ", "phone", "sound", "goood"],  # the same text
+            ["two", "phone", "screen", "goood"],
+            ["three", "phone", "battery", ""],
+            ["", "phone", "battery", "good"],
+            ["four", "phone", "", "good"],
+            ["five", "phone", "sound", "bad"],
+        ]
+        for split in ("train", "dev"):
+            write_csv(tmp_path / f"{split}.csv", HEADER, rows)
+        options = {**COLUMNS, "aspects": ["screen", "battery", "sound"], "labels": ["good", "bad", "none"]}
+        if not targets:
+            del options["target_column"]
+        splits = load(tmp_path, **options, fill_none=True, on_bad_rows="skip")
+        for part in splits.values():
+            assert [(row[0], *row[-2:]) for row in self.rows_of(part)] == [
+                *(("one", "screen", "good"), ("one", "sound", "none")),
+                *(("\u00e9", "screen", "none"), ("\u00e9", "battery", "bad")),
+                *(("five", "screen", "none"), ("five", "battery", "none"), ("five", "sound", "bad")),
+            ]
+
+    def test_fill_none_with_nothing_to_fill(self, tmp_path):
+        for split in ("train", "dev"):
+            write_csv(tmp_path / f"{split}.csv", HEADER, [row for row in self.FILLED if row[3] != "none"][:2])
+        train = load(tmp_path, **COLUMNS, fill_none=True)["train"]
+        assert label_names(train) == ["good"] and len(train) == 2
+
     def test_fill_none_without_targets(self, tmp_path):
         for split in ("train", "dev"):
             write_csv(tmp_path / f"{split}.csv", HEADER, self.NAMED[:2])
