@@ -9,6 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,8 +49,8 @@ def sweep(
     is not measured.
 
     Optuna's TPE chooses the values, at a fixed seed; a trial ends early if after an evaluation it is worse than the median of
-    the earlier trials at the same evaluation (from the sixth trial on). The first trial has the recipe's own values, if they lie
-    in the space. A trial trains the first seed of the recipe.
+    the earlier trials at the same evaluation (from the sixth trial on; not with `few_shot`). The first trial has the recipe's own
+    values, if they lie in the space. A trial trains the first seed of the recipe.
 
     Args:
         recipe: see `load_recipe`.
@@ -196,20 +197,25 @@ def _run_trial(
     state, value = optuna.trial.TrialState.COMPLETE, None
     try:
         own_recipe = with_values(recipe, values, name=f"{recipe.name}-trial-{trial.number}", seeds=recipe.seeds[:1])
-        with watched_by(watch):
+        # With `few_shot` several trainings follow each other, or none has evaluations: there is nothing to prune by.
+        with nullcontext() if own_recipe.few_shot else watched_by(watch):
             report = train(own_recipe, folder, data_dir=data_dir, test=False)
         (run,) = report["runs"]
-        value = watch.sign * run["best_dev_metric"]
-        trial.set_user_attr("dev", run["best_dev_metric"])
+        metric, dev = run["selected_by"].removeprefix("eval_"), run["best_dev_metric"]
+        trial.set_user_attr("metric", metric)
+        if dev is None:
+            raise FloatingPointError(f"`{metric}` is no number on the validation part")
+        value = _sign(metric) * dev
+        trial.set_user_attr("dev", dev)
     except optuna.TrialPruned:
         state = optuna.trial.TrialState.PRUNED
         trial.set_user_attr("dev", watch.last)
+        trial.set_user_attr("metric", watch.metric)
     except (FloatingPointError, MemoryError) as error:  # these values do not work; others may
         state = optuna.trial.TrialState.FAIL
         trial.set_user_attr("error", str(error) or type(error).__name__)
         logger.warning("trial %d failed: %s", number + 1, error)
     trial.set_user_attr("seconds", time.time() - trial.user_attrs["began"])
-    trial.set_user_attr("metric", watch.metric)
     study.tell(trial, value, state=state)
     best = _best(study)
     for path in output.glob("trial-*"):
@@ -217,27 +223,30 @@ def _run_trial(
             shutil.rmtree(path)
 
 
+def _sign(metric: str) -> int:
+    """-1 if a lower value of the metric is better: the study maximizes."""
+    return -1 if metric.endswith(LOWER_IS_BETTER) else 1
+
+
 class Watch(TrainerCallback):
     """
     Reports every evaluation to a trial, and ends the training if the trial shall be pruned.
 
     Attributes:
-        metric, sign: the metric that selects the epoch, and -1 if lower is better.
-        last: its last value.
+        metric, last: the metric that selects the epoch, and its last value.
     """
 
     def __init__(self, trial: "Trial"):
-        self.trial, self.metric, self.sign = trial, "loss", -1
+        self.trial, self.metric = trial, "loss"
         self.step, self.last = 0, float("nan")
 
     def on_evaluate(self, args, state, control, metrics=None, **kwargs):
         import optuna
 
         self.metric = (args.metric_for_best_model or "loss").removeprefix("eval_")
-        self.sign = -1 if self.metric.endswith(LOWER_IS_BETTER) else 1
         self.last = (metrics or {}).get(f"eval_{self.metric}", float("nan"))
         self.step += 1
-        self.trial.report(self.sign * self.last, self.step)
+        self.trial.report(_sign(self.metric) * self.last, self.step)
         if state.global_step < state.max_steps and self.trial.should_prune():
             raise optuna.TrialPruned
 

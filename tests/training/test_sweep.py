@@ -109,7 +109,8 @@ def trainings(monkeypatch):
             for callback in fit._watchers.get():
                 metrics = {"eval_macro_f1": value, "eval_loss": -value}
                 callback.on_evaluate(args, SimpleNamespace(global_step=step, max_steps=3), TrainerControl(), metrics)
-        return {"runs": [{"best_dev_metric": -value if made.lower else value}]}
+        run = {"best_dev_metric": -value if made.lower else value, "selected_by": args.metric_for_best_model}
+        return {"runs": [run]}
 
     monkeypatch.setattr(module, "train", train)
     monkeypatch.setattr(module, "write_sweep", lambda *arguments: None)
@@ -168,6 +169,30 @@ class TestTrials:
         (tmp_path / "other" / "file").touch()
         with pytest.raises(FileExistsError, match="is no sweep"):
             module.sweep(recipe, [RATE], 2, tmp_path / "other", resume=True)
+
+    def test_the_best_of_trainings_without_evaluations(self, recipe, trainings, tmp_path, monkeypatch):
+        """A linear head for few rows is solved for and measured once; one trial's metric is no number."""
+        rates = []
+
+        def train(recipe, output, data_dir=None, test=True):
+            output.mkdir(parents=True)
+            rates.append(recipe.training_arguments["learning_rate"])
+            dev = None if len(rates) == 2 else rates[-1] * 1000
+            return {"runs": [{"best_dev_metric": dev, "selected_by": "macro_f1"}]}
+
+        monkeypatch.setattr(module, "train", train)
+        result = module.sweep(recipe, [RATE], 6, tmp_path / "sweep")
+        states = [trial["state"] for trial in result["trials"]]
+        assert states == ["complete", "failed", *["complete"] * 4] and result["metric"] == "macro_f1"
+        ended = [trial for trial in result["trials"] if trial["state"] == "complete"]
+        assert result["best"] == max(ended, key=lambda trial: trial["dev"])["number"]
+        assert (tmp_path / "sweep" / f"trial-{result['best']}").is_dir()
+
+    def test_no_pruning_over_several_methods(self, recipe, trainings, tmp_path):
+        """Each method for few rows starts its evaluations anew: the tenth of one trial is not that of another."""
+        few = dataclasses.replace(recipe, model_type="label-aware", few_shot=["label-vectors", "fine-tuning"])
+        result = module.sweep(few, [RATE, BATCH], 14, tmp_path / "sweep")
+        assert {trial["state"] for trial in result["trials"]} <= {"complete", "failed"}
 
     def test_no_trial_ended(self, recipe, trainings, tmp_path):
         with pytest.raises(ValueError, match="no trial of the sweep ended: the training diverged"):
