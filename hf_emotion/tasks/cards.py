@@ -5,6 +5,7 @@ file.
 """
 
 import html
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,11 +59,17 @@ def measured_split(report: dict[str, Any]) -> str:
 
 
 def best_run(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The entry of the seed that was best on the validation part (generators: by perplexity). Its weights stand for the run."""
+    """
+    The entry of the seed that was best on the validation part (generators: by perplexity). Its weights stand for the run. A seed whose
+    metric is not a number is never the best, unless none is: then it is the first.
+    """
     if "teacher_forcing" in runs[0].get("validation", {}):
-        return min(runs, key=lambda run: run["validation"]["teacher_forcing"]["perplexity"])
-    sign = -1 if str(runs[0].get("selected_by")).endswith(LOWER_IS_BETTER) else 1
-    return max(runs, key=lambda run: sign * (run["best_dev_metric"] or 0))
+        metric, values = "perplexity", [run["validation"]["teacher_forcing"]["perplexity"] for run in runs]
+    else:
+        metric, values = str(runs[0].get("selected_by")), [run["best_dev_metric"] for run in runs]
+    sign = -1 if metric.endswith(LOWER_IS_BETTER) else 1
+    measured = [number for number, value in enumerate(values) if value is not None and math.isfinite(value)]
+    return runs[max(measured, key=lambda number: sign * values[number], default=0)]
 
 
 def languages_of(corpora: Iterable[Corpus]) -> str | list[str] | None:

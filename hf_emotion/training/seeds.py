@@ -185,7 +185,8 @@ def _fit_best(
         fitted = fit_model(task, recipe, seed, checkpoints / method, splits, resume, recipe_file, method=method)
         run = fitted[2]
         tried[method] = {name: run[name] for name in ("best_dev_metric", "train_minutes")}
-        logger.warning("%s: %s on the validation part %.3f", method, run["selected_by"], run["best_dev_metric"])
+        found = "not a number" if run["best_dev_metric"] is None else f"{run['best_dev_metric']:.3f}"
+        logger.warning("%s: %s on the validation part %s", method, run["selected_by"], found)
         if best is None or best_run([best[2], run]) is run:
             best = *fitted[:2], run | {"few_shot": {"chosen": method, "tried": tried}}
     assert best is not None
@@ -275,13 +276,17 @@ def _train_parts(
         for split, scores in probabilities.items():
             if len(part.rows[split]):
                 scores[part.rows[split]] = predictor.of_rows(own[split], progress=True)
+    found = [entry["best_dev_metric"] for entry in entries]
     run = {
         "seed": seed,
         "train_minutes": sum(entry["train_minutes"] for entry in entries),
         "resumed": any(entry["resumed"] for entry in entries),
         "data": fingerprint(splits),
         "epochs": entries[0]["epochs"],
-        "best_dev_metric": float(np.mean([entry["best_dev_metric"] for entry in entries])),
+        "best_dev_metric": None
+        if None in found
+        else float(np.mean(found)),  # a mean over fewer models says something else
+        "selected_by": entries[0]["selected_by"],
         "best_step": None,
         "history": [],
         "contexts": entries,

@@ -325,6 +325,16 @@ def test_the_best_epoch_is_not_the_one_with_the_largest_loss(tmp_path, metric):
     assert best_run(runs)["seed"] == (2 if greater else 1)
 
 
+@pytest.mark.parametrize("metric", ["macro_f1", "loss"])
+def test_a_seed_whose_metric_is_no_number_is_never_the_best(metric):
+    for value in (None, float("nan"), -0.5):
+        values = {1: None, 2: float("nan"), 3: value, 4: None}
+        runs = [{"seed": seed, "selected_by": metric, "best_dev_metric": values[seed]} for seed in values]
+        assert best_run(runs)["seed"] == (3 if value == -0.5 else 1)
+        replies = [{"seed": seed, "validation": {"teacher_forcing": {"perplexity": values[seed]}}} for seed in values]
+        assert best_run(replies)["seed"] == (3 if value == -0.5 else 1)
+
+
 @pytest.mark.parametrize("metric", ["kappa", "macro_fi", "eval_perplexity"])
 def test_a_metric_that_is_not_measured_ends_no_epoch(tmp_path, base_bert, metric, monkeypatch):
     monkeypatch.setattr(Trainer, "train", lambda *arguments, **options: pytest.fail("trained"))

@@ -9,6 +9,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow.parquet
@@ -63,10 +64,12 @@ from hf_emotion import (
     metrics,
     train,
 )
+from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.analyze import analyze
 from hf_emotion.reports.card import write_card
 from hf_emotion.serving.bulk import predict_file
 from hf_emotion.study.context_guidance import context_guidance
+from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.sequence_classification import make_collator, tokenize
 from hf_emotion.training.recipe_checks import check_parts
 from hf_emotion.training.seeds import EmotionTrainer
@@ -1204,6 +1207,7 @@ class TestOneModelPerContext:
             assert part["best_dev_metric"] == max(dev) and len(dev) == 2
             best.append(max(dev))
         assert run["best_dev_metric"] == pytest.approx(np.mean(best)) and len(set(best)) > 1
+        assert run["selected_by"] == "accuracy"
         assert report["contexts"]["aspects"] == HOOD_ASPECTS
 
     def test_each_trains_on_its_own_rows(self, contexts_run):
@@ -1358,6 +1362,23 @@ class TestOneModelPerContext:
         with pytest.raises(ValueError, match=message):
             train(contexts_recipe(aspect_bert, {"max_steps": 1}, **FILES), tmp_path / "run", data_dir=data)
         assert not (tmp_path / "run").exists()
+
+    @pytest.mark.parametrize("missing", [False, True])
+    def test_the_metric_of_all_contexts(self, places, tmp_path, monkeypatch, missing):
+        """Seeds are compared by the mean; if one model was never measured by a number, there is none."""
+        values = [0.5, None if missing else 0.9, 0.1, 0.2]
+
+        def fit_model(task, recipe, seed, *others):
+            run = {"train_minutes": 0.0, "resumed": False, "epochs": 1, "selected_by": "loss"}
+            return Mock(), Mock(), run | {"best_dev_metric": values.pop(0)}
+
+        monkeypatch.setattr(seeds, "fit_model", fit_model)
+        recipe = make_recipe({"name": "contexts", "one_model_per_context": True, **FILES})
+        splits = load_dataset_for("files", places, **recipe.dataset_options)
+        task = task_of_rows(splits["train"])
+        run, _ = seeds.train_seed(task, recipe, 3, tmp_path, splits, False, tmp_path / "recipe.yaml", False)
+        assert values == [] and run["selected_by"] == "loss"
+        assert run["best_dev_metric"] == (None if missing else pytest.approx(0.425))
 
     @pytest.mark.slow
     def test_several_seeds(self, argv, aspect_bert, places, tmp_path, no_plots):
