@@ -134,7 +134,7 @@ def training(
     data: str,
     repeated: str,
     start: str,
-    chosen: str,
+    chosen: str | None,
     cut: str,
 ) -> list[str]:
     """
@@ -145,7 +145,7 @@ def training(
         data: the corpus, and what its numbers of rows count.
         repeated: what counts as a duplicate.
         start: what was trained.
-        chosen: which epoch was chosen.
+        chosen: which epoch was chosen on the validation part; None: the weights are the last ones.
         cut: how long a text may be.
     """
     rows = ", ".join(f"{split} {rows:,}" for split, rows in report["rows"].items())
@@ -156,11 +156,19 @@ def training(
         share += f" (at most {recipe.max_eval_rows:,} of the validation and of the test part, drawn at a fixed seed)"
     duplicates = ", ".join(f"{name}: {count}" for name, count in report["duplicates"].items() if count) or "none"
     seeds = ", ".join(str(run["seed"]) for run in report["runs"])
+    weights = f"{chosen} on the validation part" if chosen else "after the last step of its training"
+    if not chosen and len(report["runs"]) > 1 and best["best_dev_metric"] is not None:
+        weights += ", the best seed on the validation part"
     return [
         f"{data} {rows}{share}. {repeated} that stand in two splits or twice in one: {duplicates}.",
-        f"{start}. Seeds: {seeds}; the weights are those of seed {best['seed']}, {chosen} on the validation part. {cut}. "
+        f"{start}. Seeds: {seeds}; the weights are those of seed {best['seed']}, {weights}. {cut}. "
         f"Training arguments: {inline(recipe.training_arguments)}. Minutes of training per seed: {_time_and_machine(report)}.",
     ]
+
+
+def chose_an_epoch(run: dict[str, Any]) -> bool:
+    """Whether the weights of a seed are those of an epoch (or step) that the validation part chose, and not just the last ones."""
+    return any(model["best_step"] is not None for model in run.get("contexts", [run]))
 
 
 def _time_and_machine(report: dict[str, Any]) -> str:
@@ -178,6 +186,7 @@ __all__ = [
     "Figure",
     "base_names",
     "best_run",
+    "chose_an_epoch",
     "code",
     "configuration",
     "inline",

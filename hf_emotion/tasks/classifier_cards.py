@@ -8,7 +8,19 @@ from ..metrics.significance import mean_std
 from ..recipes import Recipe
 from ..runtime.plain import selective_answers
 from . import corpus_of
-from .cards import Card, Figure, base_names, languages_of, measured_split, plain, spread, table, terms_of, training
+from .cards import (
+    Card,
+    Figure,
+    base_names,
+    chose_an_epoch,
+    languages_of,
+    measured_split,
+    plain,
+    spread,
+    table,
+    terms_of,
+    training,
+)
 from .corpus_metrics import AGAINST_VOTES
 from .selective import LOSSES
 
@@ -96,9 +108,7 @@ def classifier_card(
             data=f"Corpus: {recipe.dataset} ({terms_of(recipe, corpus)}), options {recipe.dataset_options or 'none'}, {rows}",
             repeated="Texts",
             start=f"Encoder: {base_names(recipe)[1]}",
-            chosen=f"the method for few rows ({best['few_shot']['chosen']} of {', '.join(best['few_shot']['tried'])}) that was best"
-            if "few_shot" in best
-            else "the epoch that was best",
+            chosen=_chosen(best),
             cut=f"Texts are cut to {recipe.max_length} tokens{each}",
         ),
         "Labels": [", ".join(map(plain, report["class_counts"])), *contexts],
@@ -126,6 +136,14 @@ def classifier_card(
         about=about,
         sections=sections,
     )
+
+
+def _chosen(best: dict[str, Any]) -> str | None:
+    """What the validation part chose."""
+    methods = best.get("few_shot", {}).get("tried", ())
+    if len(methods) > 1:
+        return f"the method for few rows ({best['few_shot']['chosen']} of {', '.join(methods)}) that was best"
+    return "the epoch that was best" if chose_an_epoch(best) else None
 
 
 def _decision(recipe: Recipe, kind: str) -> str:

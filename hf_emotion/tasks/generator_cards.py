@@ -7,7 +7,7 @@ from typing import Any
 from ..metrics.significance import mean_std
 from ..recipes import Recipe
 from . import corpus_of
-from .cards import Card, Figure, inline, measured_split, spread, table, terms_of, training
+from .cards import Card, Figure, chose_an_epoch, inline, measured_split, spread, table, terms_of, training
 
 
 def generator_card(
@@ -59,7 +59,7 @@ def generator_card(
                 data=f"Corpora: {terms}. Options: {inline(recipe.dataset_options) or 'none'}. Rows:",
                 repeated="Rows",
                 start=f"Parameters: {best['parameters']:,}",
-                chosen="the epoch with the lowest perplexity",
+                chosen=f"the epoch with the lowest {best['selected_by']}" if chose_an_epoch(best) else None,
                 cut=f"At most {recipe.max_length} tokens for each {each}",
             ),
             **sections,

@@ -50,7 +50,7 @@ def training_arguments(
         "eval_strategy": "epoch",
         "save_strategy": "epoch",
         "save_total_limit": 2,  # with 1 the Trainer would keep only the best one, and a resume would start from there
-        "load_best_model_at_end": True,
+        "load_best_model_at_end": recipe.training_arguments.get("eval_strategy") != "no",
         "train_sampling_strategy": "group_by_length",
         "per_device_eval_batch_size": 64,
         "logging_steps": 50,
@@ -87,6 +87,9 @@ def fit(
     Train and return the facts of the training. With `resume`, go on from the last whole checkpoint, if there is one. The main
     process writes the recipe to `recipe_file` first. `data` is the fingerprint of the corpus.
 
+    Among the facts are `best_dev_metric`, the metric of the weights that the model now has, on the validation part (None: not a number),
+    and `best_step`, the step that was chosen by it (None: the weights are the last ones).
+
     Raises:
         ValueError: the last checkpoint was trained on other rows.
         SystemExit: the process was told to end (SIGTERM); the checkpoint is written.
@@ -115,12 +118,15 @@ def fit(
         best = state.best_model_checkpoint if trainer.args.load_best_model_at_end else None
         trainer._load_from_checkpoint(best or str(last))
         trainer.state, minutes = state, saved.get("seconds", 0.0) / 60
-    best_metric = trainer.state.best_metric
-    if best_metric is not None and not math.isfinite(best_metric):
-        best_metric = None
+    metric, state = _metric(trainer), trainer.state
+    best = state.best_model_checkpoint if trainer.args.load_best_model_at_end else None
+    best_step = None if best is None else int(Path(best).name.split("-")[1])
+    value = state.best_metric
+    if best_step is None or best_step != state.best_global_step:  # the best evaluation may have no checkpoint
+        value = trainer.predict(trainer.eval_dataset, metric_key_prefix="eval").metrics[f"eval_{metric}"]
+    if state.best_metric is not None and not math.isfinite(state.best_metric):
         logger.warning(
-            "`metric_for_best_model` %s was never a number on the validation part: the last weights are kept",
-            trainer.args.metric_for_best_model,
+            "`metric_for_best_model` %s was never a number on the validation part: the last weights are kept", metric
         )
     return {
         "seed": seed,
@@ -128,25 +134,31 @@ def fit(
         "resumed": last is not None,
         "data": data,
         "epochs": trainer.state.epoch,
-        "best_dev_metric": best_metric,
-        "selected_by": trainer.args.metric_for_best_model,
-        "best_step": trainer.state.best_global_step,
-        "history": [entry for entry in trainer.state.log_history if "loss" in entry or "eval_loss" in entry],
+        "best_dev_metric": value if math.isfinite(value) else None,
+        "selected_by": metric,
+        "best_step": best_step,
+        "history": [entry for entry in state.log_history if "loss" in entry or "eval_loss" in entry],
     }
+
+
+def _metric(trainer: Trainer) -> str:
+    """The metric that selects the epoch, the seed and the trial of a sweep."""
+    return (trainer.args.metric_for_best_model or "loss").removeprefix("eval_")
 
 
 def measured(trainer: Trainer, recipe: Recipe, seed: int, recipe_file: Path, data: str) -> dict[str, Any]:
     """The facts, as `fit` returns them, of a model that is trained already; the Trainer only measures it on the validation part."""
     if trainer.is_world_process_zero():
         write_text(recipe_file, recipe.to_yaml())
-    metric = trainer.args.metric_for_best_model or "loss"
+    metric = _metric(trainer)
+    value = trainer.evaluate()[f"eval_{metric}"]
     return {
         "seed": seed,
         "train_minutes": 0.0,
         "resumed": False,
         "data": data,
         "epochs": 0,
-        "best_dev_metric": trainer.evaluate()[f"eval_{metric.removeprefix('eval_')}"],
+        "best_dev_metric": value if math.isfinite(value) else None,
         "selected_by": metric,
         "best_step": None,
         "history": [],

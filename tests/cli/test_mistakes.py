@@ -409,7 +409,7 @@ def test_warm_up_that_never_ends(tmp_path, caplog):
     arguments = training_arguments(TrainingArguments, recipe, tmp_path, 1, **options)
     case = BY_ID["label-aware"]
     rows = [{name: values[row] for name, values in case.make_inputs(8, 9, 5).items()} for row in range(8)]
-    trainer = Trainer(case.build(), arguments, train_dataset=rows)
+    trainer = Trainer(case.build(), arguments, train_dataset=rows, eval_dataset=rows)
     fit(trainer, recipe, 1, tmp_path, resume=False, recipe_file=tmp_path / "recipe.yaml", data="")
     messages = [record.getMessage() for record in caplog.records if record.name.startswith("hf_emotion")]
     assert any("`warmup_steps`" in message and "100" in message and " 3 " in message for message in messages), messages

@@ -428,7 +428,7 @@ def test_names_in_a_card_are_text(tmp_path):
     assert plain(hostile) == "&lt;script&gt;alert(1)&lt;/script&gt;\\|x # y"
     assert plain("joy & fear 😂") == "joy &amp; fear 😂"
     scores = {"f1": 0.5, "precision": 0.5, "recall": 0.5, "support": 1}
-    best = {"seed": 1, "thresholds": {hostile: 0.5}, "train_minutes": 1.0, "best_dev_metric": 0.5}
+    best = {"seed": 1, "thresholds": {hostile: 0.5}, "train_minutes": 1.0, "best_dev_metric": 0.5, "best_step": 8}
     best["test"] = {"tuned": {"per_label": {hostile: scores}}}
     figures = {"test": {"tuned": {"macro_f1": {"mean": 0.5, "std": None}}}}
     report = {

@@ -235,6 +235,33 @@ class TestRunFolder:
         assert run["validation"]["fixed"]["macro_f1"] == pytest.approx(max(dev), abs=1e-6)
         assert run["best_step"] == 8 * (1 + dev.index(max(dev)))
 
+    def test_without_evaluations_the_last_weights_are_measured(self, base_bert, feelings, tmp_path, no_plots):
+        recipe = feelings_recipe(base_bert, {"eval_strategy": "no"}, seeds=[3, 8])
+        report = train(recipe, tmp_path / "run", data_dir=feelings)
+        for run in report["runs"]:
+            assert run["best_dev_metric"] == pytest.approx(run["validation"]["fixed"]["macro_f1"], abs=1e-6)
+            assert run["best_step"] is None and run["selected_by"] == "macro_f1"
+        card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+        assert "after the last step of its training, the best seed on the validation part" in card
+        assert "epoch that was best" not in card
+
+    @pytest.mark.parametrize("last", [True, False])
+    def test_the_metric_is_that_of_the_weights(self, last, base_bert, feelings, tmp_path, no_plots, monkeypatch):
+        """Neither an earlier epoch, when the last weights are kept, nor an evaluation without a checkpoint."""
+        measure, scores = EmotionTrainer.evaluate, {3: 1.1, 6: 1.2, 9: 1.9, 12: 1.3}
+
+        def evaluate(self, *arguments, **options):
+            return measure(self, *arguments, **options) | {"eval_macro_f1": scores[self.state.global_step]}
+
+        monkeypatch.setattr(EmotionTrainer, "evaluate", evaluate)
+        arguments = {"eval_strategy": "steps", "eval_steps": 3, "save_strategy": "steps", "save_steps": 6}
+        recipe = feelings_recipe(base_bert, {**arguments, "load_best_model_at_end": not last})
+        (run,) = train(recipe, tmp_path / "run", data_dir=feelings)["runs"]
+        assert run["best_step"] == (None if last else 6)
+        assert run["best_dev_metric"] == pytest.approx(run["validation"]["fixed"]["macro_f1"], abs=1e-6)
+        card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+        assert ("the epoch that was best on the validation part" in card) is not last
+
     def test_plots(self, tiny_run):
         for name in ("training_curve.png", "per_label_f1.png"):
             content = (tiny_run / name).read_bytes()
@@ -409,13 +436,13 @@ class TestSeeds:
 
     def test_a_metric_that_is_never_a_number(self, recipe, feelings, tmp_path, no_plots, monkeypatch, caplog):
         """A validation part without any turn but neutral ones has no F1 of the others."""
-        measure = EmotionTrainer.evaluate
+        measure = EmotionTrainer.evaluation_loop
 
-        def evaluate(self, *arguments, **options):
+        def evaluation_loop(self, *arguments, **options):
             found = measure(self, *arguments, **options)
-            return {name: float("nan") if name == "eval_macro_f1" else value for name, value in found.items()}
+            return found._replace(metrics=found.metrics | {"eval_macro_f1": float("nan")})
 
-        monkeypatch.setattr(EmotionTrainer, "evaluate", evaluate)
+        monkeypatch.setattr(EmotionTrainer, "evaluation_loop", evaluation_loop)
         report = train(dataclasses.replace(recipe, seeds=[3]), tmp_path / "run", data_dir=feelings)
         assert report["runs"][0]["best_dev_metric"] is None and "was never a number" in caplog.text
         assert report_of(tmp_path / "run")["runs"][0]["best_dev_metric"] is None
