@@ -60,7 +60,7 @@ def train(
         recipe: see `load_recipe`.
         output: the run folder, default `runs/NAME`; must be new or empty, unless `resume`.
         data_dir: local folder with the corpora, see `load_dataset_for`.
-        resume: continue an interrupted run in `output` from its last checkpoint; finished seeds are kept.
+        resume: continue an interrupted run in `output` from its last checkpoint; finished seeds are kept, and so is a finished run.
         splits: train, validation and, if there is one, test part, to use instead of the recipe's `dataset`; columns as
             `load_dataset_for` has them.
         test: whether to measure the test part, too.
@@ -135,6 +135,15 @@ def _train(
         splits["train"] = share_of(splits["train"], recipe.train_fraction)
     for part in splits.keys() - {"train"}:
         splits[part] = at_most(splits[part], recipe.max_eval_rows)
+    whole = output / "metrics.json"
+    if resume and whole.is_file():  # what was added to the run since (rules, analyses, an edited card) stays
+        report = json.loads(whole.read_text(encoding="utf-8"))
+        for run in report["runs"]:
+            check_same_data(run.get("data"), fingerprint(_few_splits(recipe, splits, run["seed"])), whole)
+        if main_process:
+            logger.warning("%s is finished already: its files stay as they are", output)
+            remove_leftovers(output)  # of a process that was killed right after the last file
+        return report
     if main_process:  # each warning is given once
         check_data(task, _few_splits(recipe, splits, recipe.seeds[0]))
     folders = {seed: output if len(recipe.seeds) == 1 else output / f"seed-{seed}" for seed in recipe.seeds}

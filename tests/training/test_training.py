@@ -461,6 +461,10 @@ class TestSeeds:
         assert after["runs"][1]["test"] == before["runs"][1]["test"]  # a seed's run depends on nothing but the seed
         assert after["summary"] == before["summary"]
         assert set(files_in(output)) == set(files_in(two_seeds))
+        # Then it is finished: the files of the best seed do not replace those of the run, which may have been changed.
+        (output / "config.json").write_text("{}", encoding="utf-8")
+        assert train(recipe, output, data_dir=feelings, resume=True) == after
+        assert (output / "config.json").read_text(encoding="utf-8") == "{}" and len(steps) == 2 * 6
 
 
 class Interruption(Exception):
@@ -554,13 +558,22 @@ class TestResume:
             torch.testing.assert_close(found, expected[name], rtol=1e-4, atol=1e-6, msg=name)
         assert set(files_in(output)) == set(files_in(uninterrupted))
 
-    def test_a_finished_run(self, uninterrupted, recipe, feelings, tmp_path, steps, no_plots, caplog):
+    def test_a_finished_run_is_left_alone(self, uninterrupted, recipe, feelings, tmp_path, steps, caplog):
+        """What was added to it later stays: an abstention, the page of the analysis, an edited card."""
         output = tmp_path / "run"
         shutil.copytree(uninterrupted, output)
-        train(recipe, output, data_dir=feelings, resume=True)
+        analyze(output, data_dir=feelings, abstain={"coverage": 0.5})
+        with (output / "README.md").open("a", encoding="utf-8") as card:
+            card.write("Mine.")
+        before = {name: (output / name).read_bytes() for name in files_in(output)}
+        report = train(recipe, output, data_dir=feelings, resume=True)
         assert steps == [] and "finished already" in caplog.text
-        assert report_of(output)["runs"] == report_of(uninterrupted)["runs"]
-        assert (output / "model.safetensors").read_bytes() == (uninterrupted / "model.safetensors").read_bytes()
+        assert report == report_of(uninterrupted)
+        shutil.copytree(feelings, tmp_path / "other")
+        write_csv(tmp_path / "other" / "train.csv", ["text", "label"], feelings_rows(47))
+        with pytest.raises(ValueError, match="--resume: .* was trained on other rows"):
+            train(recipe, output, data_dir=tmp_path / "other", resume=True)
+        assert {name: (output / name).read_bytes() for name in files_in(output)} == before
 
     def test_nothing_to_resume_is_a_run_from_the_start(self, tmp_path, base_bert, feelings, steps, no_plots):
         recipe = feelings_recipe(base_bert, {"num_train_epochs": 1})
