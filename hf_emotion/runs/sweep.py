@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from transformers import TrainerCallback
 
+from ..data.splits import fingerprint
 from ..io.files import is_taken, locking, write_csv, write_json, write_text
 from ..metrics import LOWER_IS_BETTER
-from ..recipes import Recipe
+from ..recipes import Recipe, read_yaml
 from ..reports.figures import write_sweep
+from ..tasks.loading import load_dataset_for
 from ..training.fit import watched_by
+from ..training.survive import check_same_data
 from .space import Dimension, own_values, read_space, with_values
 from .train import train
 
@@ -68,7 +71,8 @@ def sweep(
     Raises:
         ModuleNotFoundError: Optuna is not installed.
         FileExistsError: `output` holds something and `resume` is not set, or another process sweeps in it.
-        ValueError: a space that does not fit the recipe (see `read_space`), `resume` with another recipe or space, no trial that ended.
+        ValueError: a space that does not fit the recipe (see `read_space`), `resume` with another recipe or space or over other rows, no
+            trial that ended.
         SystemExit: with code 143: the process got SIGTERM; `resume` goes on.
     """
     if importlib.util.find_spec("optuna") is None:
@@ -83,17 +87,18 @@ def sweep(
         )
     dimensions = read_space(space, recipe)
     output = Path("runs") / f"{recipe.name}-sweep" if output is None else Path(output)
-    settings = yaml.safe_dump(
-        {"recipe": dataclasses.asdict(recipe), "space": [_plain(dimension) for dimension in dimensions]},
-        sort_keys=False,
-        allow_unicode=True,
-    )
+    settings = {"recipe": dataclasses.asdict(recipe), "space": [_plain(dimension) for dimension in dimensions]}
     _check_output(output, settings, resume)
+    splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
+    splits.pop("test", None)
+    settings["data"] = fingerprint(splits)
+    if (output / SETTINGS).is_file():
+        check_same_data(_settings_in(output).get("data"), settings["data"], output)
     output.mkdir(parents=True, exist_ok=True)
     with locking(
         output, f"another process sweeps in {output}: wait until it has finished, or choose another --output."
     ):
-        write_text(output / SETTINGS, settings)
+        write_text(output / SETTINGS, _text(settings))
         study = _open_study(output, recipe, dimensions)
         while len(done := _done(study)) < trials:
             _run_trial(study, recipe, dimensions, len(done), trials, output, data_dir)
@@ -110,7 +115,17 @@ def _plain(dimension: Dimension) -> dict[str, Any]:
     return {**dataclasses.asdict(dimension), "choices": list(dimension.choices)}
 
 
-def _check_output(output: Path, settings: str, resume: bool) -> None:
+def _settings_in(output: Path) -> dict[str, Any]:
+    """The recipe and the space of the sweep in a folder, and the fingerprint of its corpus."""
+    found = read_yaml((output / SETTINGS).read_text(encoding="utf-8"))
+    return found if isinstance(found, dict) else {}
+
+
+def _text(settings: dict[str, Any]) -> str:
+    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
+
+
+def _check_output(output: Path, settings: dict[str, Any], resume: bool) -> None:
     before = output / SETTINGS
     if not resume:
         if is_taken(output):
@@ -122,7 +137,7 @@ def _check_output(output: Path, settings: str, resume: bool) -> None:
             raise FileExistsError(
                 f"--resume: {output} is no sweep (it has no {SETTINGS}): choose another with --output."
             )
-    elif before.read_text(encoding="utf-8") != settings:
+    elif _text({**_settings_in(output), "data": None}) != _text({**settings, "data": None}):
         raise ValueError(
             f"--resume: {before} has another recipe or space than this command. Give the same as before, or another --output."
         )

@@ -7,7 +7,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from toolkit_helpers import invoke, one_thread
+from toolkit_helpers import feelings_rows, files_in, invoke, one_thread, write_csv
 from transformers import TrainerControl
 
 import hf_emotion
@@ -169,6 +169,22 @@ class TestTrials:
         (tmp_path / "other" / "file").touch()
         with pytest.raises(FileExistsError, match="is no sweep"):
             module.sweep(recipe, [RATE], 2, tmp_path / "other", resume=True)
+
+    def test_resume_refuses_other_rows(self, trainings, tmp_path):
+        """Trials over other rows cannot be compared. The test part is not read, so that it may change."""
+        values = {"learning_rate": 3e-4}
+        recipe = make_recipe({"name": "own", "dataset": "files", "training_arguments": values})
+        for part in ("train", "dev", "test"):
+            write_csv(tmp_path / "data" / f"{part}.csv", ["text", "label"], feelings_rows(12, multi_label=False))
+        arguments = {"output": tmp_path / "sweep", "data_dir": tmp_path / "data"}
+        module.sweep(recipe, [RATE], 1, **arguments)
+        write_csv(tmp_path / "data" / "test.csv", ["text", "label"], feelings_rows(9, multi_label=False))
+        module.sweep(recipe, [RATE], 2, **arguments, resume=True)
+        before = files_in(tmp_path / "sweep")
+        write_csv(tmp_path / "data" / "dev.csv", ["text", "label"], feelings_rows(9, multi_label=False))
+        with pytest.raises(ValueError, match="--resume: .*sweep was trained on other rows"):
+            module.sweep(recipe, [RATE], 3, **arguments, resume=True)
+        assert len(trainings.recipes) == 2 and files_in(tmp_path / "sweep") == before
 
     def test_the_best_of_trainings_without_evaluations(self, recipe, trainings, tmp_path, monkeypatch):
         """A linear head for few rows is solved for and measured once; one trial's metric is no number."""
