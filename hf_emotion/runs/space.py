@@ -19,6 +19,7 @@ FIXED = (
     "seeds",
     "dataset",
     "dataset_options",
+    "shots",  # of the validation part, too
     "max_eval_rows",
     "metric_for_best_model",
     "one_model_per_context",

@@ -66,6 +66,7 @@ class TestSpace:
             ([RATE, f"training_arguments.{RATE}"], "names `learning_rate` twice"),
             (["seeds=[1],[2]"], "same in all trials"),
             (["dataset_options.dedupe=true,false"], "same in all trials"),
+            (["shots=4,8"], "`shots` must be the same in all trials"),  # each draws another validation part
             ([], "needs a space"),
         ],
     )
