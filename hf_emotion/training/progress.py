@@ -20,20 +20,22 @@ from ..io.progress import Lines
 LOG = "train.log"  # in the run folder: a JSON object for each entry of the Trainer's log
 
 
-def say_less(trainer: Trainer, folder: Path) -> None:
+def say_less(trainer: Trainer, folder: Path, method: str | None = None) -> None:
     """
     Let `EvaluationLines` print instead of the Trainer's log, and `TrainingLines` instead of its bar if there is no terminal. Keep
-    TensorBoard's events in `folder`, the run folder (of the seed, or of the context).
+    TensorBoard's events in `folder`, the run folder (of the seed, or of the context); `method` marks what one method for few rows logs.
     """
     trainer.remove_callback(PrinterCallback)
     if trainer.pop_callback(ProgressCallback) is not None:
         trainer.add_callback(Bar())
     if not sys.stderr.isatty():
         trainer.add_callback(TrainingLines())
-    trainer.add_callback(EvaluationLines(folder / LOG))
+    trainer.add_callback(EvaluationLines(folder / LOG, {} if method is None else {"method": method}))
     for callback in trainer.callback_handler.callbacks:
         if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:
-            callback.logging_dir = str(folder / "tensorboard")  # in `checkpoints` the events would be removed with it
+            callback.logging_dir = str(
+                folder / "tensorboard" / (method or "")
+            )  # in `checkpoints` the events would be removed with it
         if isinstance(callback, WandbCallback) and callback._wandb.run is None:
             trainer.add_callback(WandbEnd(callback._wandb))
 
@@ -88,10 +90,10 @@ class TrainingLines(TrainerCallback):
 
 
 class EvaluationLines(TrainerCallback):
-    """The first process prints one line for each evaluation, and appends every entry of the log to a file."""
+    """The first process prints one line for each evaluation, and appends every entry of the log, after `marks`, to a file."""
 
-    def __init__(self, log: Path):
-        self.log = log
+    def __init__(self, log: Path, marks: dict[str, str]):
+        self.log, self.marks = log, marks
         self.loss: float | None = None  # the training loss that was logged last
         self.began, self.first_step = time.monotonic(), 0
 
@@ -105,9 +107,10 @@ class EvaluationLines(TrainerCallback):
     def on_log(self, args, state, control, logs=None, **kwargs):
         self.loss = (logs or {}).get("loss", self.loss)
         if state.is_world_process_zero:
+            entry = {**self.marks, "step": state.global_step, "epoch": state.epoch, **(logs or {})}
             self.log.parent.mkdir(parents=True, exist_ok=True)
             with self.log.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"step": state.global_step, "epoch": state.epoch, **(logs or {})}) + "\n")
+                file.write(json.dumps(entry) + "\n")
 
     def on_evaluate(self, args, state, control, metrics=None, **kwargs):
         name = (args.metric_for_best_model or "loss").removeprefix("eval_")

@@ -159,7 +159,7 @@ def fit_model(
         callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
     )
     trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
-    say_less(trainer, checkpoints.parent)
+    say_less(trainer, checkpoints.parent if method is None else checkpoints.parent.parent, method)
     data, before = fingerprint(splits), (time.perf_counter() - start) / 60
     if any(parameter.requires_grad for parameter in model.parameters()):
         run = fit(trainer, whole, seed, checkpoints, resume, recipe_file, data)

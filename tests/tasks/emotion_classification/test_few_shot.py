@@ -3,6 +3,7 @@
 
 import contextlib
 import dataclasses
+import json
 import shutil
 
 import numpy as np
@@ -75,7 +76,11 @@ def test_dev_chooses_and_the_run_is_an_ordinary_one(few_run, single_label):
         tried = {name: entry["best_dev_metric"] for name, entry in run["few_shot"]["tried"].items()}
         assert list(tried) == METHODS and run["best_dev_metric"] == max(tried.values())
         assert tried[run["few_shot"]["chosen"]] == max(tried.values())
-    assert not (few_run / "seed-3" / "checkpoints").exists()
+        folder = few_run / f"seed-{run['seed']}"
+        lines = (folder / "train.log").read_text(encoding="utf-8").splitlines()
+        log = [json.loads(line) for line in lines if "eval_macro_f1" in line]
+        best = {name: max(entry["eval_macro_f1"] for entry in log if entry["method"] == name) for name in METHODS}
+        assert best == tried and not (folder / "checkpoints").exists()
     rows = load_dataset_for("files", single_label)["test"]
     predictor = Predictor(few_run)
     accuracy = np.mean(predictor.of_rows(rows).argmax(axis=1) == label_matrix(rows))
