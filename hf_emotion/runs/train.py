@@ -290,6 +290,9 @@ def _finish(
             for path in folders[best["seed"]].iterdir():
                 if path.is_file() and path.name not in ("metrics.json", "README.md", "recipe.yaml"):
                     shutil.copyfile(path, temporary / path.name)
+                elif (path / "adapter_config.json").is_file():
+                    shutil.rmtree(output / path.name, ignore_errors=True)  # left by an interrupted process
+                    shutil.copytree(path, temporary / path.name)
     figures.write_plots(output, report, best)
     split, shown = measured_split(report), None
     if (output / "predictions.parquet").is_file():

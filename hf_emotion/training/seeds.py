@@ -259,6 +259,8 @@ def _train_parts(
                 task, recipe, seed, place / "checkpoints", own, resume, recipe_file, part.fields
             )
             entries.append(run)
+            if recipe.adapter and main_process:
+                save_adapter(trainer.model, place / ADAPTER, recipe.base_model)
             model = trainer.whole_model()
             if not main_process:
                 continue

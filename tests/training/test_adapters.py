@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from toolkit_helpers import one_thread, recipe_for
+from toolkit_helpers import files_in, one_thread, recipe_for, write_csv
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_emotion import train
@@ -16,6 +16,7 @@ from hf_emotion.training.seeds import EmotionTrainer
 
 peft = pytest.importorskip("peft")
 pytest_plugins = ["toolkit_fixtures"]
+TEXTS = [("so happy today", "positive"), ("so sad", "negative"), ("happy sun", "positive"), ("a sad day", "negative")]
 
 
 @pytest.fixture(autouse=True)
@@ -121,3 +122,32 @@ def test_a_training_of_another_model_is_refused(base_bert, tmp_path):
     AutoModelForSequenceClassification.from_config(config).save_pretrained(other)
     with pytest.raises(ValueError, match="start_from"):
         train(adapter_recipe(base_bert, {"start_from": str(other)}), tmp_path / "run")
+
+
+def test_each_model_of_a_run_has_its_adapter(base_bert, tmp_path):
+    """With one model for each aspect."""
+    for part in ("train", "dev", "test"):
+        rows = [[text, aspect, label] for aspect in ("food", "room") for text, label in TEXTS]
+        write_csv(tmp_path / "data" / f"{part}.csv", ["text", "aspect", "label"], rows)
+    options = {"dataset": "files", "dataset_options": {"aspect_column": "aspect"}, "train_fraction": 1}
+    stock = {"model_type": None, "model_config": {}, "one_model_per_context": True}
+    recipe = adapter_recipe(base_bert, {"r": 2}, {"max_steps": 1, "learning_rate": 0.1}, **options, **stock)
+    train(recipe, tmp_path / "contexts", data_dir=tmp_path / "data")
+    for aspect in ("food", "room"):
+        merged = AutoModelForSequenceClassification.from_pretrained(tmp_path / "contexts" / aspect)
+        folder = tmp_path / "contexts" / aspect / "adapter"
+        adapted = type(merged).from_pretrained(base_bert, config=AutoConfig.from_pretrained(folder))
+        adapted = peft.PeftModel.from_pretrained(adapted, folder)
+        run = tmp_path / "contexts" / aspect
+        assert torch.allclose(logits(adapted, run), logits(merged, run), atol=1e-5)
+
+
+def test_the_adapter_of_the_best_seed(base_bert, tmp_path):
+    recipe = adapter_recipe(base_bert, {"r": 2}, {"max_steps": 1}, seeds=[3, 8])
+    report = train(recipe, tmp_path / "run")
+    best = max(report["runs"], key=lambda run: run["best_dev_metric"])["seed"]
+    assert files_in(tmp_path / "run" / "adapter") == files_in(tmp_path / "run" / f"seed-{best}" / "adapter")
+    # Again over the files of a process that was killed at the end.
+    (tmp_path / "run" / "metrics.json").unlink()
+    train(recipe, tmp_path / "run", resume=True)
+    assert files_in(tmp_path / "run" / "adapter") == files_in(tmp_path / "run" / f"seed-{best}" / "adapter")
