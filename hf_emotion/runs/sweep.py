@@ -87,7 +87,10 @@ def sweep(
         )
     dimensions = read_space(space, recipe)
     output = Path("runs") / f"{recipe.name}-sweep" if output is None else Path(output)
-    settings = {"recipe": dataclasses.asdict(recipe), "space": [_plain(dimension) for dimension in dimensions]}
+    settings: dict[str, Any] = {
+        "recipe": dataclasses.asdict(recipe),
+        "space": [_plain(dimension) for dimension in dimensions],
+    }
     _check_output(output, settings, resume)
     splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
     splits.pop("test", None)

@@ -33,9 +33,8 @@ def say_less(trainer: Trainer, folder: Path, method: str | None = None) -> None:
     trainer.add_callback(EvaluationLines(folder / LOG, {} if method is None else {"method": method}))
     for callback in trainer.callback_handler.callbacks:
         if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:
-            callback.logging_dir = str(
-                folder / "tensorboard" / (method or "")
-            )  # in `checkpoints` the events would be removed with it
+            # In `checkpoints` the events would be removed with it.
+            callback.logging_dir = str(folder / "tensorboard" / (method or ""))
         if isinstance(callback, WandbCallback) and callback._wandb.run is None:
             trainer.add_callback(WandbEnd(callback._wandb))
 
