@@ -118,6 +118,7 @@ class HubServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # the body would wait 40 ms for the acknowledgement of the headers
 
             def answer(self):
                 server.handle(self)
@@ -134,7 +135,7 @@ class HubServer:
         self.storage = f"http://localhost:{self.http.server_address[1]}/storage"
 
     def __enter__(self) -> "HubServer":
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(self, *exception) -> None:
