@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared fixtures."""
 
+import gc
 import json
 import os
 import shutil
@@ -20,6 +21,8 @@ import torch
 from model_cases import BY_ID, CASES, HUB_CASES, NO_PIPELINE, ModelCase, make_tokenizer
 from safetensors.torch import save_file
 
+
+gc.disable()  # until all is imported: see `pytest_collection_finish`
 
 PROCESS = Path(__file__).with_name("remote_code_process.py")
 
@@ -166,3 +169,13 @@ def _tune_with_library(case: ModelCase, cache: Path, folder: Path, tokenizer) ->
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The README's commands first: they take the longest, and one process runs them."""
     items.sort(key=lambda item: item.path.name != "test_quickstart.py")
+
+
+def pytest_collection_finish() -> None:
+    """
+    The garbage collector leaves alone what was imported up to here. To look through it takes half a second, and every training asks
+    for that.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.enable()
