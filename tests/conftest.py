@@ -18,6 +18,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 from model_cases import BY_ID, CASES, HUB_CASES, NO_PIPELINE, ModelCase, make_tokenizer
 from safetensors.torch import save_file
 
@@ -31,6 +32,18 @@ PROCESS = Path(__file__).with_name("remote_code_process.py")
 def tokenizer(tmp_path_factory):
     """A WordPiece tokenizer over `model_cases.VOCABULARY`."""
     return make_tokenizer(tmp_path_factory.mktemp("tokenizer"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def empty_pictures():
+    """
+    Figures are made, but their files hold an empty one: to draw them takes longer than a tiny training. `drawn_pictures` of
+    toolkit_helpers.py draws them.
+    """
+    save = Figure.savefig
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", lambda self, *to, **options: save(Figure((1, 1)), *to, **options))
+        yield
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 import torch
 import yaml
 from datasets import DatasetDict
+from matplotlib.figure import Figure
 from model_cases import SPECIAL_TOKENS, TINY_BERT, WORDS, asymmetric_
 from transformers import BertConfig, BertModel, BertTokenizerFast
 from typer.testing import CliRunner
@@ -43,6 +44,8 @@ QUICK_ARGUMENTS = {
     "disable_tqdm": True,
 }
 
+
+SAVE_FIGURE = Figure.savefig
 
 # Large new weights: the probabilities of rows and of labels lie far apart without much training.
 UNTIED = {"initializer_range": 1.0, "tie_head": False}
@@ -293,6 +296,14 @@ def one_thread():
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def drawn_pictures():
+    """Figures are drawn, as outside of the tests: see `empty_pictures` in conftest.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", SAVE_FIGURE)
+        yield
 
 
 DIALOGUE_PARTS = {"train": (12, 0), "dev": (4, 12), "test": (4, 16)}  # dialogues, number of the first

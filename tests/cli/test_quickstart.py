@@ -30,13 +30,13 @@ import pytest
 import torch
 from authors_weights import ABSA_SIZES, absa_weights, save_reference
 from documents import ESCAPING, PAGES, RUN, Block, blocks, read_blocks
-from matplotlib.figure import Figure
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
 from toolkit_helpers import (
     ROOT,
+    drawn_pictures,
     one_thread,
     write_csv,
     write_daily_dialog,
@@ -247,7 +247,10 @@ def folder(tmp_path_factory):
     save_reference(folder / "qacg_checkpoint.bin", weights, ABSA_SIZES, "bert_config.json")
     with small_minilm(tmp_path_factory.mktemp("offline")):
         write_encoders(folder)
-        (folder / "quickstart.txt").write_text("\n".join(run_command(command, folder) for command in QUICKSTART[2:]))
+        with drawn_pictures():
+            (folder / "quickstart.txt").write_text(
+                "\n".join(run_command(command, folder) for command in QUICKSTART[2:])
+            )
         run_command("hf-emotion train goemotions/baseline --base-model minilm".split(), folder)
         yield folder
 
@@ -401,10 +404,7 @@ def same_line(shown: str, printed: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_block_of_a_page_runs(page_folder, folder, page, caplog, monkeypatch):
-    savefig = Figure.savefig
-    # Pictures of runs are empty, but for the quickstart's: they would take a third of the time.
-    monkeypatch.setattr(Figure, "savefig", lambda self, *to, **options: savefig(Figure((1, 1)), *to, **options))
+def test_every_block_of_a_page_runs(page_folder, folder, page, caplog):
     found, names = blocks(page), {}
     for number, block in enumerate(found):
         title = re.match(r"# (\S+\.yaml)\n", block.text)

@@ -18,7 +18,7 @@ import pyarrow.parquet
 import pytest
 import torch
 from sklearn.metrics import f1_score, precision_score, recall_score
-from toolkit_helpers import files_in, invoke, one_thread, report_of, write_csv, write_dialogues
+from toolkit_helpers import drawn_pictures, files_in, invoke, one_thread, report_of, write_csv, write_dialogues
 
 from hf_emotion import Predictor, load_dataset_for, metrics
 from hf_emotion.reports import analyze as module
@@ -118,6 +118,12 @@ def write_corpus(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pictures():
+    with drawn_pictures():
+        yield
 
 
 @pytest.fixture(scope="module")

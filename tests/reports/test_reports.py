@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from huggingface_hub import ModelCard
 from rich.cells import cell_len
-from toolkit_helpers import files_in
+from toolkit_helpers import drawn_pictures, files_in
 
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports import card
@@ -27,7 +27,7 @@ NAMES = ["anger", "joy", "mixed feelings", "surprise"]
 
 @pytest.fixture(autouse=True)
 def no_warnings():
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), drawn_pictures():
         warnings.simplefilter("error")
         yield
 

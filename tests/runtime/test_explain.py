@@ -15,7 +15,7 @@ import pytest
 import torch
 from model_cases import BY_ID, TINY_BERT, WORDS, asymmetric_, label_names
 from rich.console import Console
-from toolkit_helpers import one_thread, write_csv
+from toolkit_helpers import drawn_pictures, one_thread, write_csv
 from torch import nn
 from transformers import BertConfig, BertForSequenceClassification, BertPreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
@@ -471,7 +471,8 @@ class TestFormats:
         np.testing.assert_array_equal(heat["values"], explanation.maps[0].values)
 
     def test_png(self, explanation, tmp_path):
-        write_explanation(explanation, tmp_path / "a.png")
+        with drawn_pictures():
+            write_explanation(explanation, tmp_path / "a.png")
         assert (tmp_path / "a.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
     def test_another_ending(self, explanation, tmp_path):

@@ -7,12 +7,13 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from toolkit_helpers import feelings_rows, files_in, invoke, one_thread, write_csv
+from toolkit_helpers import drawn_pictures, feelings_rows, files_in, invoke, one_thread, write_csv
 from transformers import TrainerControl
 
 import hf_emotion
 from hf_emotion import load_recipe
 from hf_emotion.recipes import make_recipe
+from hf_emotion.reports.figures import write_sweep
 from hf_emotion.runs import sweep as module
 from hf_emotion.runs.space import Dimension, own_values, read_space, with_values
 from hf_emotion.training import fit
@@ -239,7 +240,10 @@ def test_command(tiny_recipe, tmp_path, own_verbosity):
     with one_thread():
         printed = invoke(*arguments)
     result = json.loads((tmp_path / "sweep" / "trials.json").read_text("utf-8"))
-    assert f"{result['best']} (best)" in printed and (tmp_path / "sweep" / "sweep.png").stat().st_size
+    assert f"{result['best']} (best)" in printed and (tmp_path / "sweep" / "sweep.png").is_file()
+    with drawn_pictures():
+        write_sweep(tmp_path / "drawn.png", result, [("learning_rate", True)])
+    assert (tmp_path / "drawn.png").stat().st_size > 5000
     run = json.loads((tmp_path / "sweep" / f"trial-{result['best']}" / "metrics.json").read_text("utf-8"))
     assert list(run["summary"]) == ["validation"]  # the test part was not read
     assert load_recipe(tmp_path / "sweep" / "best.yaml").name == tiny_recipe.name

@@ -30,6 +30,7 @@ from toolkit_helpers import (
     REPORTS,
     RESULTS,
     UNTIED,
+    drawn_pictures,
     feelings_rows,
     files_in,
     invoke,
@@ -67,6 +68,7 @@ from hf_emotion.io import progress
 from hf_emotion.io.files import creating, filling, replacing, write_json
 from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.analyze import analyze
+from hf_emotion.reports.figures import write_plots
 from hf_emotion.runs.train import summarize
 from hf_emotion.runtime.unread import said_once
 from hf_emotion.tasks.sequence_classification import build_classifier, tokenize
@@ -262,9 +264,12 @@ class TestRunFolder:
         card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
         assert ("the epoch that was best on the validation part" in card) is not last
 
-    def test_plots(self, tiny_run):
+    def test_plots(self, tiny_run, tmp_path):
+        report = report_of(tiny_run)
+        with drawn_pictures():
+            write_plots(tmp_path, report, report["runs"][0])
         for name in ("training_curve.png", "per_label_f1.png"):
-            content = (tiny_run / name).read_bytes()
+            content = (tmp_path / name).read_bytes()
             assert content.startswith(b"\x89PNG") and len(content) > 5000
 
 
