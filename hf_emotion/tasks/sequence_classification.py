@@ -23,7 +23,7 @@ from transformers import (
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 from .. import metrics
-from ..data.splits import label_names, multi_hot
+from ..data.splits import label_names, map_rows, multi_hot
 from ..data.votes import COLUMN as VOTES
 from ..data.votes import votes_of
 from ..modeling.tfidf_gate import TfidfGate
@@ -222,7 +222,7 @@ def tokenize(
         return {**encoded, "length": lengths, **unread._asdict()}
 
     columns = [name for name in dataset.column_names if name not in ("labels", VOTES)]
-    dataset = dataset.map(encode, batched=True, remove_columns=columns, desc="tokenizing")
+    dataset = map_rows(dataset, encode, batched=True, remove_columns=columns, desc="tokenizing")
     unread = Unread(*(np.array(dataset[name][:]) for name in Unread._fields))
     most = "" if windows is None else f"{windows.most} windows (`max_windows`) of "
     warn_unread(*unread.counts, f"{most}{max_length} tokens (`max_length`)")

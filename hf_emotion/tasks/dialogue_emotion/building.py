@@ -13,7 +13,7 @@ import torch
 from datasets import Dataset, DatasetDict, Features, List, Value
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ...data.splits import label_names
+from ...data.splits import label_names, map_rows
 from ...modeling import DialogueBiLSTMConfig, DialogueBiLSTMForEmotionRecognition
 from ...modeling.dialogue_turns import encoder_positions, number_speakers
 from ...recipes import Recipe
@@ -119,8 +119,12 @@ def encode_dialogues(
     )
     encoded = DatasetDict(
         {
-            split: dataset.map(
-                encode, remove_columns=["id", "utterances", "speakers"], features=features, desc="numbering utterances"
+            split: map_rows(
+                dataset,
+                encode,
+                remove_columns=["id", "utterances", "speakers"],
+                features=features,
+                desc="numbering utterances",
             )
             for split, dataset in splits.items()
         }

@@ -13,6 +13,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from ...data.splits import map_rows
 from ...modeling import (
     BertModLNForConditionalGeneration,
     EmotionModulatedForCausalLM,
@@ -144,7 +145,7 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
         raise ValueError(
             f"`max_length` must lie between 3 and the model's {text_positions(config)} positions, got {max_length}."
         )
-    dataset = dataset.map(encode, batched=True, remove_columns=dataset.column_names, desc="tokenizing")
+    dataset = map_rows(dataset, encode, batched=True, remove_columns=dataset.column_names, desc="tokenizing")
     cut = sum(dataset["cut"])
     if cut and is_new("cut"):
         logger.warning(

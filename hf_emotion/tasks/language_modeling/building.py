@@ -16,6 +16,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from ...data.splits import map_rows
 from ...recipes import SCRATCH, Recipe
 from ...runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
 from ...runtime.loading import read_config, read_model
@@ -99,7 +100,9 @@ def encode_conversations(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, l
         blocks = [stream[start : start + length] for start in range(0, len(stream), length)]
         return {"input_ids": [block for block in blocks if len(block) > 1]}
 
-    return dataset.map(encode, batched=True, batch_size=1000, remove_columns=dataset.column_names, desc="tokenizing")
+    return map_rows(
+        dataset, encode, batched=True, batch_size=1000, remove_columns=dataset.column_names, desc="tokenizing"
+    )
 
 
 def _collate_blocks(rows: list[dict]) -> dict[str, torch.Tensor]:
