@@ -138,13 +138,16 @@ def run_here(folder: Path, action: Callable[[], None], stdin: str = "", errors: 
 
 def run_command(command: list[str], folder: Path, stdin: str = "", errors: bool = False) -> str:
     """
-    `hf-emotion ...` in this process. Trainings from the ready model start from the small encoder, and packaged recipes take one epoch.
+    `hf-emotion ...` in this process. Trainings from the ready model start from the small encoder, packaged recipes take one epoch, and
+    of the contexts that are answered in each of 64 emotions there are two.
     """
     assert command[0] == "hf-emotion", command
     if "train" in command:
         command = [{"goemotions": "minilm"}.get(word, word) for word in command]
         if command[2] in RECIPES.values() and not re.search("num_train_epochs|max_steps", " ".join(command)):
             command += ["--set", "num_train_epochs=1"]
+    if "--contexts" in command:
+        command = [*command, "--contexts", "2"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", command)
         return run_here(folder, cli.main, stdin, errors)
