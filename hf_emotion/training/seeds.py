@@ -285,9 +285,8 @@ def _train_parts(
         "resumed": any(entry["resumed"] for entry in entries),
         "data": fingerprint(splits),
         "epochs": entries[0]["epochs"],
-        "best_dev_metric": None
-        if None in found
-        else float(np.mean(found)),  # a mean over fewer models says something else
+        # A mean over fewer models says something else.
+        "best_dev_metric": None if None in found else float(np.mean(found)),
         "selected_by": entries[0]["selected_by"],
         "best_step": None,
         "history": [],
