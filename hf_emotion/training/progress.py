@@ -5,9 +5,12 @@ figures go to a file.
 """
 
 import json
+import logging
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -16,6 +19,8 @@ from transformers.integrations import TensorBoardCallback, WandbCallback
 
 from ..io.progress import Lines
 
+
+logger = logging.getLogger(__name__)
 
 LOG = "train.log"  # in the run folder: a JSON object for each entry of the Trainer's log
 
@@ -95,6 +100,7 @@ class EvaluationLines(TrainerCallback):
         self.log, self.marks = log, marks
         self.loss: float | None = None  # the training loss that was logged last
         self.began, self.first_step = time.monotonic(), 0
+        self.warned = False
 
     def on_train_begin(self, args, state, control, **kwargs):
         self.began, self.first_step = time.monotonic(), state.global_step
@@ -129,10 +135,32 @@ class EvaluationLines(TrainerCallback):
             left = (time.monotonic() - self.began) / done * (state.max_steps - state.global_step)
             parts.append(f"{_duration(left)} left")
         self._say(state, f"epoch {round(state.epoch, 2):g} of {state.num_train_epochs:g}: {', '.join(parts)}")
+        losses = [entry["loss"] for entry in state.log_history if "loss" in entry]
+        if state.is_world_process_zero and not self.warned and rose_again(losses):
+            self.warned = True
+            logger.warning(
+                "the training loss rose again, to %s at step %d: most of what was learnt is lost. Try a smaller `learning_rate`, more "
+                "`warmup_steps` or another seed",
+                _figure(losses[-1]),
+                state.global_step,
+            )
 
     def _say(self, state, line: str) -> None:
         if state.is_world_process_zero:
             tqdm.write(line, file=sys.stderr)  # prints above the bar
+
+
+def rose_again(losses: Sequence[float]) -> bool:
+    """
+    Whether a training has collapsed: its loss fell by a fifth or more, and then rose above the middle between the first losses and the
+    lowest ones. Means of several logged losses are compared, because batches differ.
+    """
+    size = max(3, len(losses) // 16)
+    if len(losses) < 4 * size:
+        return False
+    means = [fmean(losses[start : start + size]) for start in range(len(losses) - size + 1)]
+    first, lowest, last = means[0], min(means), means[-1]
+    return lowest <= 0.8 * first and last > (first + lowest) / 2
 
 
 def _figure(value: float) -> str:

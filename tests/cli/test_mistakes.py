@@ -22,7 +22,14 @@ from hf_emotion.modeling.pipeline_targeted_sentiment import TargetedSentimentPip
 from hf_emotion.modeling.target_texts import targets_in
 from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_
 from toolkit_helpers import recipe_for, targeted_recipe, write_csv
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    Trainer,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 import hf_emotion.runs.train as train_module
 from hf_emotion import (
@@ -45,6 +52,7 @@ from hf_emotion.tasks.cards import best_run
 from hf_emotion.tasks.dialogue_emotion.building import encode_dialogues
 from hf_emotion.tasks.loading import load_split
 from hf_emotion.training.fit import fit, training_arguments
+from hf_emotion.training.progress import EvaluationLines
 from hf_emotion.training.recipe_checks import check_parts
 from hf_emotion.training.seeds import EmotionTrainer
 
@@ -372,6 +380,25 @@ def test_training_arguments_out_of_range(tmp_path, name):
 
 def test_steps_instead_of_epochs(tmp_path):
     assert arguments_of(tmp_path, max_steps=3, num_train_epochs=0).max_steps == 3
+
+
+@pytest.mark.parametrize(
+    ("losses", "said"),
+    [
+        ([0.18, 0.17, 0.14, 0.12, 0.11, 0.11, 0.16, 0.16, 0.15, 0.15, 0.15, 0.15], True),
+        ([0.18, 0.17, 0.14, 0.12, 0.11, 0.16, 0.10, 0.09, 0.09, 0.09, 0.08, 0.09], False),  # a spike that passes
+        ([0.18, 0.17, 0.16, 0.17, 0.18, 0.17, 0.18, 0.17, 0.16, 0.17, 0.18, 0.17], False),  # nothing was learnt
+        ([0.18, 0.11, 0.16], False),
+    ],
+)
+def test_a_training_that_collapses(tmp_path, caplog, losses, said):
+    lines = EvaluationLines(tmp_path / "train.log", {})
+    history = [{"loss": loss, "step": step} for step, loss in enumerate(losses, 1)]
+    state = TrainerState(epoch=1.0, global_step=len(losses), max_steps=20, num_train_epochs=2, log_history=history)
+    arguments = TrainingArguments(tmp_path, metric_for_best_model="loss", use_cpu=True)
+    for _ in range(2):
+        lines.on_evaluate(arguments, state, TrainerControl(), metrics={"eval_loss": 0.2})
+    assert caplog.text.count("learning_rate") == said
 
 
 @pytest.mark.parametrize("rate", [0.0, 1000.0])
