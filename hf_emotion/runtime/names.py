@@ -45,7 +45,9 @@ def check_local(name: str | Path, argument: str) -> None:
 
 
 def _near_ready(name: str) -> str | None:
-    """The ready model whose name is nearly this one; None for the name itself."""
+    """The ready model whose name is nearly this one; None for the name itself, and for OWNER/NAME, which is a model of the Hub."""
+    if "/" in name:
+        return None
     from .ready import ready_models
 
     names = [model.name for model in ready_models()]

@@ -59,7 +59,10 @@ def test_a_name_beside_runs_is_a_path(workplace):
         check_local("mine/quikstart", "the checkpoint")
 
 
-@pytest.mark.parametrize("name", ["gpt2", "minilm", "google-bert/bert-base-cased", "mirror/bart", "runs/quickstart"])
+@pytest.mark.parametrize(
+    "name",
+    ["gpt2", "minilm", "google-bert/bert-base-cased", "me/goemotions", "ab/reviews", "mirror/bart", "runs/quickstart"],
+)
 def test_ids_and_folders_pass(workplace, name):
     check_local(name, "the checkpoint")
 
