@@ -39,6 +39,12 @@ from .votes import against_votes, agreement, krippendorff_alpha
 # Figures whose names end like this are better when they are lower.
 LOWER_IS_BETTER = ("loss", "cross_entropy", "perplexity", "neutral_to_other", "other_to_neutral")
 
+
+def sign_of(metric: str) -> int:
+    """-1 for a metric that is better when it is lower, else 1: times this, higher is better."""
+    return -1 if metric.endswith(LOWER_IS_BETTER) else 1
+
+
 __all__ = [
     "LOWER_IS_BETTER",
     "NgramPerplexity",
@@ -71,6 +77,7 @@ __all__ = [
     "semeval2014",
     "sentihood",
     "set_threshold",
+    "sign_of",
     "stop_word_share",
     "temperature_scaled",
     "threshold_curve",

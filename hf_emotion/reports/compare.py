@@ -13,7 +13,7 @@ from ..metrics.significance import mean_std
 from ..tasks import headline, task_of_run
 from ..tasks.cards import best_run
 from ..tasks.classifier_cards import CORPUS_SHOWN
-from .finished_runs import Predictions, choose_split, read_predictions, read_report, seed_folders
+from .finished_runs import Predictions, choose_split, one_hot, read_predictions, read_report, seed_folders
 
 
 COMPARED = (*CORPUS_SHOWN, "macro_f1", "weighted_f1", "micro_f1", "micro_f1_without_neutral")
@@ -173,13 +173,9 @@ def _decisions(name: str, report: dict[str, Any], split: str, folders: dict[int,
         tuned = np.array([[entry["thresholds"][label] for label in each[0].names] for entry in entries])
         kinds = {"fixed": probabilities > report["threshold"], "tuned": probabilities > tuned[:, None]}
     else:
-        kinds = {"argmax": _one_hot(probabilities.argmax(axis=2), probabilities.shape[2])}
-    gold = each[0].gold > 0 if multi_label else _one_hot(each[0].gold, probabilities.shape[2])
+        kinds = {"argmax": one_hot(probabilities.argmax(axis=2), probabilities.shape[2])}
+    gold = each[0].gold > 0 if multi_label else one_hot(each[0].gold, probabilities.shape[2])
     return _Decisions(name, [entry["seed"] for entry in entries], each[0], gold, kinds)
-
-
-def _one_hot(ids: np.ndarray, labels: int) -> np.ndarray:
-    return ids[..., None] == np.arange(labels)
 
 
 def _tests(first: _Decisions, second: _Decisions, split: str) -> list[dict[str, Any]]:

@@ -119,6 +119,11 @@ def read_predictions(folder: Path, split: str, multi_label: bool) -> Predictions
     )
 
 
+def one_hot(ids: np.ndarray, labels: int) -> np.ndarray:
+    """Class ids of any shape -> (..., C) bool."""
+    return ids[..., None] == np.arange(labels)
+
+
 def examples(
     found: Predictions, texts: Sequence[str], thresholds: dict[str, float] | None
 ) -> dict[str, list[dict[str, Any]]]:
@@ -129,8 +134,7 @@ def examples(
     """
     scores, names = found.probabilities, found.names
     if thresholds is None:
-        gold = found.gold[:, None] == np.arange(len(names))
-        decided = scores.argmax(axis=1)[:, None] == np.arange(len(names))
+        gold, decided = one_hot(found.gold, len(names)), one_hot(scores.argmax(axis=1), len(names))
     else:
         gold, decided = found.gold > 0, scores > np.array([thresholds[name] for name in names])
     right = (gold == decided).all(axis=1)

@@ -18,11 +18,11 @@ from transformers import TrainerCallback
 
 from ..data.splits import fingerprint
 from ..io.files import is_taken, locking, write_csv, write_json, write_text
-from ..metrics import LOWER_IS_BETTER
+from ..metrics import sign_of
 from ..recipes import Recipe, read_yaml
 from ..reports.figures import write_sweep
 from ..tasks.loading import load_dataset_for
-from ..training.fit import watched_by
+from ..training.fit import metric_of, watched_by
 from ..training.survive import check_same_data
 from .space import Dimension, own_values, read_space, with_values
 from .train import train
@@ -223,7 +223,7 @@ def _run_trial(
         trial.set_user_attr("metric", metric)
         if dev is None:
             raise FloatingPointError(f"`{metric}` is no number on the validation part")
-        value = _sign(metric) * dev
+        value = sign_of(metric) * dev  # the study maximizes
         trial.set_user_attr("dev", dev)
     except optuna.TrialPruned:
         state = optuna.trial.TrialState.PRUNED
@@ -241,11 +241,6 @@ def _run_trial(
             shutil.rmtree(path)
 
 
-def _sign(metric: str) -> int:
-    """-1 if a lower value of the metric is better: the study maximizes."""
-    return -1 if metric.endswith(LOWER_IS_BETTER) else 1
-
-
 class Watch(TrainerCallback):
     """
     Reports every evaluation to a trial, and ends the training if the trial shall be pruned.
@@ -261,10 +256,10 @@ class Watch(TrainerCallback):
     def on_evaluate(self, args, state, control, metrics=None, **kwargs):
         import optuna
 
-        self.metric = (args.metric_for_best_model or "loss").removeprefix("eval_")
+        self.metric = metric_of(args)
         self.last = (metrics or {}).get(f"eval_{self.metric}", float("nan"))
         self.step += 1
-        self.trial.report(_sign(self.metric) * self.last, self.step)
+        self.trial.report(sign_of(self.metric) * self.last, self.step)
         if state.global_step < state.max_steps and self.trial.should_prune():
             raise optuna.TrialPruned
 

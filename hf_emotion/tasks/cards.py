@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..metrics import LOWER_IS_BETTER
+from ..metrics import sign_of
 from ..recipes import SCRATCH, Recipe
 from ..runtime.base_models import hub_id
 from .base import Corpus
@@ -67,9 +67,8 @@ def best_run(runs: list[dict[str, Any]]) -> dict[str, Any]:
         metric, values = "perplexity", [run["validation"]["teacher_forcing"]["perplexity"] for run in runs]
     else:
         metric, values = str(runs[0].get("selected_by")), [run["best_dev_metric"] for run in runs]
-    sign = -1 if metric.endswith(LOWER_IS_BETTER) else 1
     measured = [number for number, value in enumerate(values) if value is not None and math.isfinite(value)]
-    return runs[max(measured, key=lambda number: sign * values[number], default=0)]
+    return runs[max(measured, key=lambda number: sign_of(metric) * values[number], default=0)]
 
 
 def languages_of(corpora: Iterable[Corpus]) -> str | list[str] | None:

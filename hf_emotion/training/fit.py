@@ -15,7 +15,7 @@ from accelerate.utils import broadcast_object_list
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from ..io.files import write_text
-from ..metrics import LOWER_IS_BETTER
+from ..metrics import sign_of
 from ..recipes import Recipe
 from .memory import freed_memory_kept
 from .survive import Survival, check_same_data, kept_in, last_whole_checkpoint, stopped_at
@@ -65,7 +65,7 @@ def training_arguments(
         **recipe.training_arguments,
     }
     metric = values.get("metric_for_best_model") or "loss"  # the Trainer's own default
-    greater = not metric.endswith(LOWER_IS_BETTER)
+    greater = sign_of(metric) > 0
     if values.setdefault("greater_is_better", greater) is not greater:
         raise ValueError(
             f"`greater_is_better` {str(not greater).lower()} would keep the worst epoch by `metric_for_best_model` {metric!r}: leave "
@@ -118,7 +118,7 @@ def fit(
         best = state.best_model_checkpoint if trainer.args.load_best_model_at_end else None
         trainer._load_from_checkpoint(best or str(last))
         trainer.state, minutes = state, saved.get("seconds", 0.0) / 60
-    metric, state = _metric(trainer), trainer.state
+    metric, state = metric_of(trainer.args), trainer.state
     best = state.best_model_checkpoint if trainer.args.load_best_model_at_end else None
     best_step = None if best is None else int(Path(best).name.split("-")[1])
     value = state.best_metric
@@ -141,16 +141,16 @@ def fit(
     }
 
 
-def _metric(trainer: Trainer) -> str:
+def metric_of(arguments: TrainingArguments) -> str:
     """The metric that selects the epoch, the seed and the trial of a sweep."""
-    return (trainer.args.metric_for_best_model or "loss").removeprefix("eval_")
+    return (arguments.metric_for_best_model or "loss").removeprefix("eval_")
 
 
 def measured(trainer: Trainer, recipe: Recipe, seed: int, recipe_file: Path, data: str) -> dict[str, Any]:
     """The facts, as `fit` returns them, of a model that is trained already; the Trainer only measures it on the validation part."""
     if trainer.is_world_process_zero():
         write_text(recipe_file, recipe.to_yaml())
-    metric = _metric(trainer)
+    metric = metric_of(trainer.args)
     value = trainer.evaluate()[f"eval_{metric}"]
     return {
         "seed": seed,

@@ -18,6 +18,7 @@ from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCall
 from transformers.integrations import TensorBoardCallback, WandbCallback
 
 from ..io.progress import Lines
+from .fit import metric_of
 
 
 logger = logging.getLogger(__name__)
@@ -118,7 +119,7 @@ class EvaluationLines(TrainerCallback):
                 file.write(json.dumps(entry) + "\n")
 
     def on_evaluate(self, args, state, control, metrics=None, **kwargs):
-        name = (args.metric_for_best_model or "loss").removeprefix("eval_")
+        name = metric_of(args)
         value = (metrics or {}).get(f"eval_{name}")
         if value is None or not state.max_steps:  # the Trainer's error names the figures that there are
             return
