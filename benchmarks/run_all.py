@@ -4,10 +4,12 @@ Runs all benchmarks in turn, each in its own process, and writes RESULTS.md from
 
     python benchmarks/run_all.py                    # small sizes: make bench
     python benchmarks/run_all.py --full --data-dir DATA --checkpoint runs/goemotions_laa_ce
+    python benchmarks/run_all.py --before ../old    # and the same in another checkout, side by side
 """
 
 import argparse
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -85,6 +87,16 @@ def words(command: str, arguments: argparse.Namespace) -> list[str]:
     return [places.get(word, word) for word in shlex.split(command)]
 
 
+def run_in(checkout: Path, command: str, arguments: argparse.Namespace) -> dict | None:
+    """What a checkout's benchmark measured with that checkout's code; None if it failed."""
+    with tempfile.TemporaryDirectory() as temporary:
+        output = Path(temporary) / "rows.json"
+        script, *options = words(command, arguments)
+        call = [sys.executable, checkout / "benchmarks" / script, *options, "--output", output]
+        code = subprocess.call(call, env={**os.environ, "PYTHONPATH": str(checkout)})
+        return None if code or not output.is_file() else json.loads(output.read_text(encoding="utf-8"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="the sizes of the targets; takes hours")
@@ -95,6 +107,11 @@ def main() -> None:
         "--only", help="run only benchmarks whose command starts like this; the results of the others are kept"
     )
     parser.add_argument(
+        "--before",
+        type=Path,
+        help="another checkout: each benchmark runs there first, and its figures stand in a column of their own",
+    )
+    parser.add_argument(
         "--results",
         type=Path,
         default=FOLDER / "results.json",
@@ -103,17 +120,18 @@ def main() -> None:
     arguments = parser.parse_args()
     kept = {} if arguments.only is None else recorded(arguments.results)
     failed = []
+    if arguments.before:
+        git = ["git", "-C", arguments.before, "rev-parse", "--short", "HEAD"]
+        commit = subprocess.run(git, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     for command in commands(arguments):
         print(f"\npython benchmarks/{command}", flush=True)
         start = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            output = Path(folder) / "rows.json"
-            script, *options = words(command, arguments)
-            code = subprocess.call([sys.executable, FOLDER / script, *options, "--output", output])
-            if code or not output.is_file():
-                failed.append(command)
-                continue
-            kept[command] = json.loads(output.read_text(encoding="utf-8"))
+        before = run_in(arguments.before.resolve(), command, arguments) if arguments.before else None
+        here = run_in(FOLDER.parent, command, arguments)
+        if here is None:
+            failed.append(command)
+            continue
+        kept[command] = here if before is None else {**here, "before": {"commit": commit, "rows": before["rows"]}}
         print(f"{time.monotonic() - start:.0f} s")
         write_json(arguments.results, kept)  # saved after each benchmark, so that an interrupted run keeps its results
         write_text(arguments.results.with_name("RESULTS.md"), table(kept, arguments.results.with_name("NOTES.md")))
@@ -130,18 +148,28 @@ def table(results: dict[str, dict], notes: Path) -> str:
         "Medians of paired ratios, runs interleaved in one process, with quartiles in brackets. “≤”: time (memory) of ours divided by",
         "the peer's; “≥”: how many times as fast as the peer. Written by `benchmarks/run_all.py`.",
         "",
-        "| # | work | target | measured | | pairs |",
-        "|---|---|---|---|---|---|",
     ]
+    compared = any("before" in measured for measured in results.values())
+    if compared:
+        lines += [
+            "“Before”: the same benchmark in an older checkout, run just before; its commit stands beside the command.",
+            "",
+        ]
+    columns = ["#", "work", "target", *["before"] * compared, "measured", "", "pairs"]
+    lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for _, measured in ordered:
+        before = {row["work"]: figure(row) for row in measured.get("before", {}).get("rows", [])}
         for row in measured["rows"]:
             work = row["work"].replace("|", "/")
             met = {True: "met", False: "**missed**", None: ""}[row["met"]]
-            lines.append(f"| {row['question']} | {work} | {row['target']} | {figure(row)} | {met} | {row['pairs']} |")
+            earlier = [before.get(row["work"], "")] * compared
+            cells = [row["question"], work, row["target"], *earlier, figure(row), met, str(row["pairs"])]
+            lines.append(f"| {' | '.join(cells)} |")
     lines += ["", "Commands, and what they ran on:", ""]
     for command, measured in ordered:
         setting = ", ".join(f"{name} {value}" for name, value in measured["machine"].items())
-        lines.append(f"- `python benchmarks/{command}`: {setting}")
+        before = f"; before: {measured['before']['commit']}" if "before" in measured else ""
+        lines.append(f"- `python benchmarks/{command}`: {setting}{before}")
     written = "\n\n" + notes.read_text(encoding="utf-8") if notes.is_file() else "\n"
     return "\n".join(lines) + written
 

@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     ]
     rows = []
     for (name, (_, at_most)), series in zip(COMMANDS.items(), interleaved(actions, arguments.pairs), strict=True):
-        rows.append(result("P11", f"{name} (best {min(series):.3f} s)", series, "s", at_most=at_most))
+        rows.append(result("P11", name, series, "s", at_most=at_most))
     save(arguments, rows)
     return rows
 

@@ -336,8 +336,9 @@ def test_bulk_memory(base, monkeypatch):
         return 500.0 + 10 * ("80.csv" in str(command[6]))
 
     monkeypatch.setattr(bulk_memory, "peak_memory", run_here)
-    (row,) = bulk_memory.main(["--base-model", str(base), "--rows", "20", "80", "--threads", "1"])
-    assert row["median"] == 10 and row["unit"] == "MiB" and row["met"]
+    short, more = bulk_memory.main(["--base-model", str(base), "--rows", "20", "80", "--threads", "1"])
+    assert more["median"] == 10 and more["unit"] == "MiB" and more["met"]
+    assert short["median"] == 500 and "20 rows" in short["work"]
 
 
 def test_startup(monkeypatch):
@@ -494,7 +495,7 @@ def test_every_command_is_understood(full, monkeypatch):
 def test_run_all_writes_a_table_and_keeps_what_is_not_run_again(tmp_path, monkeypatch):
     results, medians = tmp_path / "results.json", {"startup.py": 0.2, "gpu.py": 0.5}
 
-    def run_here(command) -> int:
+    def run_here(command, env) -> int:
         script, output = Path(command[1]).name, Path(command[-1])
         if script not in medians:
             return 1
@@ -515,6 +516,39 @@ def test_run_all_writes_a_table_and_keeps_what_is_not_run_again(tmp_path, monkey
     assert "| P11 | startup.py / x | ≤ 0.3 | 0.200 s [0.200, 0.200] | met | 3 |" in table
     assert "| P11 | gpu.py / x | ≤ 0.3 | 0.100 s [0.100, 0.100] | met | 3 |" in table
     assert table.endswith("- `python benchmarks/gpu.py`: machine M, date D\n\n## Where the time goes\n")
+
+
+def test_another_checkout_stands_beside(tmp_path, monkeypatch):
+    other, here = tmp_path / "other", run_all.FOLDER.parent
+    other.mkdir()
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(other)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "old"], check=True)
+    commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True).stdout
+    calls = []
+
+    def run(command, env) -> int:
+        checkout = Path(command[1]).parents[1]
+        assert env["PYTHONPATH"] == str(checkout)  # its own package, not the installed one
+        calls.append((Path(command[1]).name, checkout))
+        rows = [measuring.result("P9", "both", [2.0 if checkout == other else 1.0], "s")]
+        if checkout == here:
+            rows.append(measuring.result("P9", "new alone", [3.0], "s"))
+        Path(command[-1]).write_text(json.dumps({"machine": {"machine": "M"}, "rows": rows}))
+        return 0
+
+    monkeypatch.setattr(run_all.subprocess, "call", run)
+    results = tmp_path / "results.json"
+    monkeypatch.setattr(
+        sys, "argv", ["run_all.py", "--only", "gpu", "--results", str(results), "--before", str(other)]
+    )
+    run_all.main()
+    assert calls == [("gpu.py", other), ("gpu.py", here)]
+    table = (tmp_path / "RESULTS.md").read_text()
+    assert "| # | work | target | before | measured |  | pairs |" in table
+    assert "| P9 | both |  | 2 s (one measurement) | 1 s (one measurement) |  | 1 |" in table
+    assert "| P9 | new alone |  |  | 3 s (one measurement) |  | 1 |" in table
+    assert table.rstrip().endswith(f"machine M; before: {commit.strip()}")
 
 
 # Published sizes

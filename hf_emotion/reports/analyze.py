@@ -276,10 +276,9 @@ def _frequent_confusions(per_seed: list[Predictions], found: Predictions) -> lis
 def _background(per_seed: list[Predictions], found: Predictions) -> dict[str, Any]:
     """Errors from and to the labels "neutral" and "none": their shares, and which other labels are involved."""
     result = {}
-    for name in BACKGROUND:
-        if name not in found.names:
+    for label, name in enumerate(found.names):
+        if name.casefold() not in BACKGROUND:
             continue
-        label = found.names.index(name)
         gold, predicted = _one_label(found)
         pairs = metrics.confusions(gold, predicted)
         shares: dict[str, list[float]] = {"to_other": [], "from_other": []}

@@ -424,12 +424,13 @@ class TestLess:
         assert not result["calibration"]["fitted_on_other_rows"]
         assert "the same rows that are measured here" in page(run / "report.html").text
 
-    def test_aspects(self, tmp_path):
-        names = ["none", "positive", "negative"]
+    @pytest.mark.parametrize("absent", ["none", "None"])
+    def test_aspects(self, tmp_path, absent):
+        names = [absent, "positive", "negative"]
         none, good, bad = np.eye(3).tolist()
         rows = [
-            ("1/price", ["none"], good), ("1/a b", ["positive"], none), ("2/price", ["positive"], bad),
-            ("2/a b", ["none"], none), ("3/price", ["negative"], bad), ("3/a b", ["negative"], none),
+            ("1/price", [absent], good), ("1/a b", ["positive"], none), ("2/price", ["positive"], bad),
+            ("2/a b", [absent], none), ("3/price", ["negative"], bad), ("3/a b", ["negative"], none),
         ]  # fmt: skip
         parts = {"validation": rows, "test": rows}
         contexts = {"aspects": ["price", "a b"], "targets": None, "target_texts": None}
@@ -438,7 +439,7 @@ class TestLess:
         assert [list(values.values()) for values in result["aspects"].values()] == [
             [3, pytest.approx(1 / 3), 0, 1, 1], [3, pytest.approx(1 / 3), 2, 0, 0],
         ]  # fmt: skip
-        assert result["background"]["none"]["from_other"]["labels"] == {"positive": 1, "negative": 1}
+        assert result["background"][absent]["from_other"]["labels"] == {"positive": 1, "negative": 1}
 
     @pytest.mark.parametrize("best", [4, 10])
     def test_seeds_with_different_numbers_of_rows(self, tmp_path, best):

@@ -32,6 +32,9 @@ from ..targeted_sentiment.rows import add_none_rows, none_label, question, to_as
 
 logger = logging.getLogger(__name__)
 
+# cells of label columns; a CSV that pandas wrote has 1.0 in a column that once had gaps
+FLAGS = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
+
 
 def load_files(
     data_dir: str | Path | None = None,
@@ -148,11 +151,11 @@ def load_files(
                 continue
             if label_columns is not None:
                 flags = {name: name_of(row[name]) for name in label_columns}
-                no_flags = {name: flag for name, flag in flags.items() if flag not in ("0", "1", "True", "False")}
+                no_flags = {name: flag for name, flag in flags.items() if flag.casefold() not in FLAGS}
                 if no_flags:
                     rows.reject(line, f"label columns must hold 0 or 1, got {no_flags}")
                     continue
-                value = [name for name, flag in flags.items() if flag in ("1", "True")]
+                value = [name for name, flag in flags.items() if FLAGS[flag.casefold()]]
             else:
                 value = row[label_column]
                 if label_separator is not None and isinstance(value, str):

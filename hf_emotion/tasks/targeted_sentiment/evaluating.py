@@ -7,6 +7,7 @@ import numpy as np
 
 from .. import corpus_of
 from .predictor import TargetedPredictor
+from .rows import none_label
 
 
 def loader_options(predictor: TargetedPredictor, dataset: str) -> dict[str, Any]:
@@ -22,9 +23,10 @@ def aspect_errors(
     report: dict[str, Any], ids: list[str], names: list[str], gold: np.ndarray, predicted: np.ndarray
 ) -> dict[str, Any] | None:
     """For each aspect its rows, accuracy and three kinds of errors; None without a label "none"."""
-    if "none" not in names:
+    name = none_label(names)
+    if name is None:
         return None
-    none = names.index("none")
+    none = names.index(name)
     result = {}
     aspects, targets = report["contexts"]["aspects"], report["contexts"]["targets"]
     # the end of a row's id -> its aspect

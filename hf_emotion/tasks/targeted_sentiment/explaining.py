@@ -39,7 +39,7 @@ from ..text_explaining import (
     shared_words,
 )
 from .predictor import TargetedPredictor
-from .rows import context_names
+from .rows import context_names, is_none
 
 
 def explain(
@@ -167,7 +167,7 @@ def _guided_maps(
 def row_questions(predictor: TargetedPredictor, rows: Dataset) -> list[Question]:
     """One question per row with an opinion."""
     names, (targets, aspects) = label_names(rows), context_names(rows)
-    asked = rows.select([row for row, label in enumerate(rows["labels"]) if names[label].casefold() != "none"])
+    asked = rows.select([row for row, label in enumerate(rows["labels"]) if not is_none(names[label])])
     return [
         _question(
             predictor.model.config,

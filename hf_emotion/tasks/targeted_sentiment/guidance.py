@@ -17,7 +17,7 @@ from ...data.splits import label_names
 from ...modeling.target_texts import model_inputs
 from ..loading import load_split
 from .predictor import TargetedPredictor
-from .rows import context_names
+from .rows import context_names, is_none
 
 
 BINS = 50  # bins of a histogram
@@ -69,7 +69,7 @@ def collect(
         raise ValueError(f"{checkpoint} has no gates: it is neither a CG-BERT nor a QACG-BERT.")
     data = load_split(dataset, split, data_dir, **(options or {}))
     labels, (targets, aspects) = label_names(data), context_names(data)
-    opinions = np.flatnonzero([labels[i].casefold() != "none" for i in data["labels"]])
+    opinions = np.flatnonzero([not is_none(labels[i]) for i in data["labels"]])
     if not len(opinions):
         raise ValueError(f"{dataset} {split} has no row with an opinion.")
     chosen = np.sort(np.random.default_rng(seed).permutation(opinions)[:rows])

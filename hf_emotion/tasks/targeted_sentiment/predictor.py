@@ -21,6 +21,7 @@ from ...runtime.plain import target_texts, usable_positions
 from ...runtime.unread import Unread, warn_unread
 from ..checkpoints import load_for
 from . import TASK
+from .rows import is_none
 
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def as_labels(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             "score": item["score"],
         }
         for item in items
-        if item["label"].casefold() != "none"
+        if not is_none(item["label"])
     ]
 
 

@@ -65,9 +65,14 @@ def to_aspect_dataset(
     return rows.to_dataset(names, columns=columns)
 
 
-def none_label(names: Iterable[str]) -> str | None:
-    """The label for an aspect that a text does not name: "none" in the spelling of the corpus; None if there is no such label."""
-    return next((name for name in names if name.casefold() == "none"), None)
+def is_none(label: str) -> bool:
+    """Whether this is the label for an aspect that a text does not name; corpora spell it "none" or "None"."""
+    return label.casefold() == "none"
+
+
+def none_label(labels: Iterable[str]) -> str | None:
+    """The label for an aspect that a text does not name, in the spelling of the corpus; None if there is no such label."""
+    return next(filter(is_none, labels), None)
 
 
 def question(text: str, target: str | None, aspect: str) -> tuple[str, str | None, str]:

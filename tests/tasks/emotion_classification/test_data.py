@@ -387,6 +387,11 @@ class TestOwnFiles:
         write_csv(folder / "train.csv", ["text", "joy", "anger", "other"], [["a", "0", "2", "x"]])
         with pytest.raises(ValueError, match=r"line 2: label columns must hold 0 or 1, got \{'anger': '2'\}"):
             load(folder, label_columns=["joy", "anger"])
+        write_csv(folder / "train.csv", ["text", "joy", "anger"], [["a", "0.0", "1.0"], ["b", "TRUE", "false"]])
+        assert load(folder, label_columns=["joy", "anger"])["train"]["labels"][:] == [
+            [1],
+            [0],
+        ]  # as pandas and R write them
         (folder / "train.csv").unlink()
         truths = [{"text": "a", "joy": True, "anger": False, "other": "x"}]
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(truths), folder / "train.parquet")
