@@ -21,7 +21,6 @@ from ...runtime.plain import target_texts, usable_positions
 from ...runtime.unread import Unread, warn_unread
 from ..checkpoints import load_for
 from . import TASK
-from .rows import is_none
 
 
 if TYPE_CHECKING:
@@ -211,6 +210,8 @@ class TargetedPredictor:
 
 def as_labels(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The sentiments of a text but "none", as {"label": "TARGET/ASPECT/LABEL", "score"}."""
+    from .rows import is_none
+
     return [
         {
             "label": "/".join(item[part] for part in ("target", "aspect", "label") if part in item),
