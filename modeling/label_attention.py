@@ -288,8 +288,9 @@ class LabelVectors(_Model):
         r"""
         Start every label vector from the label's name, as `config.label_embedding_init` says: at the name's word embedding, or the
         mean over its word pieces ("words"), or at the mean of the encoder's last hidden states over the name ("contextual").
-        The latter are centred, so that only the differences between labels remain, and scaled: with W the identity, a label's
-        scores over the tokens of all names have the standard deviation `START_SPREAD`, for every encoder.
+        The latter are centred, so that only the differences between labels remain. Their scale is the same for every encoder: a
+        label's scores over the tokens of all names have the standard deviation `START_SPREAD`. With `label_attention_init`
+        "identity" the vectors have length 1 on average and W is a multiple of the identity; otherwise W stays as it is.
 
         Args:
             tokenizer: the tokenizer of this encoder.
@@ -312,8 +313,15 @@ class LabelVectors(_Model):
             vectors = torch.stack([state.mean(dim=0) for state in states])
             if len(vectors) > 1:  # a single label has nothing to differ from
                 vectors -= vectors.mean(dim=0)
+                vectors /= vectors.norm(dim=1).mean().clamp(min=1e-6)
                 scores = vectors @ torch.cat(states).T  # (C, tokens)
-                vectors *= START_SPREAD / scores.std(dim=1).mean().clamp(min=1e-6)
+                scale = START_SPREAD / scores.std(dim=1).mean().clamp(min=1e-6)
+                if self.config.label_attention_init == "identity" and self.config.label_attention == "bilinear":
+                    # A step of Adam changes every element of W by the learning rate, and a score by up to that times ‖h‖₁‖e‖₁. With
+                    # vectors as long as wide encoders need, scores move so fast that MPNet collapsed: all tokens got one state.
+                    nn.init.eye_(self.score.weight).mul_(scale)
+                else:
+                    vectors *= scale
         self.score.label_embeddings.copy_(vectors)
         return self
 

@@ -139,9 +139,12 @@ class Tokenizer:
         return {"input_ids": [2, *ids, 3] if add_special_tokens else ids}
 
 
-@pytest.mark.parametrize("start", ["words", "contextual"])
-def test_label_vectors_start_from_names_as_they_stand_in_a_sentence(start):
-    model = BY_ID["any-mpnet"].build(label_embedding_init=start).train()
+@pytest.mark.parametrize(
+    ("start", "matrix"), [("words", "identity"), ("contextual", "identity"), ("contextual", "normal")]
+)
+def test_label_vectors_start_from_names_as_they_stand_in_a_sentence(start, matrix):
+    model = BY_ID["any-mpnet"].build(label_embedding_init=start, label_attention_init=matrix).train()
+    weight = model.model.score.weight.detach().clone()
     assert model.init_label_embeddings(Tokenizer()) is model and model.training
     model.eval()
     pieces = [value for name, value in Tokenizer.words.items() if name != "joy"]
@@ -152,8 +155,17 @@ def test_label_vectors_start_from_names_as_they_stand_in_a_sentence(start):
         expected = torch.stack([state.mean(0) for state in states])
         expected = expected - expected.mean(0)
         spread = np.mean([np.std((torch.cat(states) @ vector).tolist(), ddof=1) for vector in expected.detach()])
-        expected = expected * 3 / spread
+        scale = 3 / spread
+        if matrix == "identity":  # short vectors; the scale is in W
+            length = expected.norm(dim=1).mean()
+            weight = torch.eye(len(weight)) * scale * length.detach()
+            scale = 1 / length
+        expected = expected * scale
+    assert_close(model.model.score.weight, weight, rtol=1e-5, atol=1e-5)
     assert_close(model.model.score.label_embeddings, expected, rtol=1e-5, atol=1e-5)
+    again = model.model.score.weight.detach().clone()
+    model.init_label_embeddings(Tokenizer())
+    assert_close(model.model.score.weight, again, rtol=0, atol=0)
     if (
         start == "contextual"
     ):  # a label that is added lies among the others as if it had been there, but as long as they are now
