@@ -196,8 +196,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     entry = measure(arguments)
     record = recorded(arguments.output)
     name = arguments.name or arguments.system + (f"-{arguments.seed}" if arguments.system == "few-shot" else "")
-    record.setdefault(arguments.dataset, {})[name] = entry
-    record["machine"] = machine(arguments.threads)
+    record.setdefault(arguments.dataset, {})[name] = {**entry, "machine": machine(arguments.threads)}
     write_json(arguments.output, record)
     print(arguments.dataset, name, json.dumps(entry))
 
