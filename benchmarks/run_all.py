@@ -87,13 +87,25 @@ def words(command: str, arguments: argparse.Namespace) -> list[str]:
     return [places.get(word, word) for word in shlex.split(command)]
 
 
+def package_of(checkout: Path, folder: Path) -> Path:
+    """
+    Put a checkout's package into a folder, as links, in the places where it is installed. An editable install would take `modeling`
+    and `configs`, which lie beside `hf_emotion` in a checkout, from its own one.
+    """
+    package = folder / "hf_emotion"
+    package.mkdir()
+    for part in [*(checkout / "hf_emotion").iterdir(), checkout / "modeling", checkout / "configs"]:
+        (package / part.name).symlink_to(part.resolve())
+    return folder
+
+
 def run_in(checkout: Path, command: str, arguments: argparse.Namespace) -> dict | None:
     """What a checkout's benchmark measured with that checkout's code; None if it failed."""
     with tempfile.TemporaryDirectory() as temporary:
         output = Path(temporary) / "rows.json"
         script, *options = words(command, arguments)
         call = [sys.executable, checkout / "benchmarks" / script, *options, "--output", output]
-        code = subprocess.call(call, env={**os.environ, "PYTHONPATH": str(checkout)})
+        code = subprocess.call(call, env={**os.environ, "PYTHONPATH": str(package_of(checkout, Path(temporary)))})
         return None if code or not output.is_file() else json.loads(output.read_text(encoding="utf-8"))
 
 

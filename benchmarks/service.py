@@ -226,7 +226,7 @@ def compare(found: dict[str, Side], checkpoint: str, texts: Sequence[str]) -> li
             rows.append(result("P14", f"largest difference to the predictor alone, {name}", [far], "", at_most=exact))
     for name in ("the service, torch", "the service, ONNX"):
         side, alone = found[name], found[name.replace("service", "service without batches")]
-        work = f"seconds per request, {name}, to those of"
+        work = f"requests per second, {name}, to those of"
         rows.append(ratio("P14", f"{work} the stock pipeline", side.per_request, stock.per_request, at_least=3))
         rows.append(
             ratio("P14", f"{work} the service without batches", side.per_request, alone.per_request, at_least=1)

@@ -121,6 +121,8 @@ class Recipe:
             if key in RESERVED_ARGUMENTS:
                 raise ValueError(f"`training_arguments.{key}` is set by the run itself: {RESERVED_ARGUMENTS[key]}.")
             check_key(key, types, "training_arguments.")
+            if value is False and key in ("eval_strategy", "logging_strategy", "save_strategy"):
+                value = "no"  # YAML reads the word as False
             self.training_arguments[key] = value = _as_number(key, value, types[key])
             rule, in_range = ARGUMENT_RANGES.get(key, (None, None))
             if choices := known[key].metadata.get("choices"):

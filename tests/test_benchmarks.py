@@ -4,6 +4,7 @@
 import asyncio
 import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -435,7 +436,7 @@ def test_the_service_against_the_stock_pipeline(monkeypatch, folders_of_frozen):
     monkeypatch.setattr(service, "distance", lambda side, texts, expected: 2e-7 + 0 * len(expected[0]))
     rows = {row["work"]: row for row in service.compare(found, checkpoint, ["so happy"])}
     assert rows["requests per second, the service, ONNX"]["median"] == 200
-    ours = rows["seconds per request, the service, torch, to those of the stock pipeline"]
+    ours = rows["requests per second, the service, torch, to those of the stock pipeline"]
     assert (ours["median"], ours["target"], ours["met"]) == (4.0, "≥ 3", True)
     assert rows["95th percentile, the service, torch, to that of the stock pipeline"]["median"] == 0.25
     assert rows["largest difference to the predictor alone, the service, ONNX"]["met"]
@@ -518,9 +519,29 @@ def test_run_all_writes_a_table_and_keeps_what_is_not_run_again(tmp_path, monkey
     assert table.endswith("- `python benchmarks/gpu.py`: machine M, date D\n\n## Where the time goes\n")
 
 
+def write_checkout(folder: Path) -> None:
+    for package in ("hf_emotion", "modeling", "configs"):
+        (folder / package).mkdir(parents=True)
+        (folder / package / "__init__.py").write_text(f"PLACE = {str(folder)!r}\n")
+
+
+def test_a_checkout_is_measured_with_all_of_its_own_package(tmp_path):
+    """The package that is installed may be an editable one, which has `modeling` and `configs` outside `hf_emotion`."""
+    write_checkout(tmp_path / "old")
+    (tmp_path / "links").mkdir()
+    places = run_all.package_of(tmp_path / "old", tmp_path / "links")
+    code = (
+        "import hf_emotion as h, hf_emotion.modeling as m, hf_emotion.configs as c; print(h.PLACE, m.PLACE, c.PLACE)"
+    )
+    call = [sys.executable, "-c", code]
+    env = {**os.environ, "PYTHONPATH": str(places)}
+    said = subprocess.run(call, env=env, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert said.split() == [str(tmp_path / "old")] * 3
+
+
 def test_another_checkout_stands_beside(tmp_path, monkeypatch):
     other, here = tmp_path / "other", run_all.FOLDER.parent
-    other.mkdir()
+    write_checkout(other)
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(other)]
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "old"], check=True)
@@ -529,7 +550,7 @@ def test_another_checkout_stands_beside(tmp_path, monkeypatch):
 
     def run(command, env) -> int:
         checkout = Path(command[1]).parents[1]
-        assert env["PYTHONPATH"] == str(checkout)  # its own package, not the installed one
+        assert (Path(env["PYTHONPATH"]) / "hf_emotion" / "modeling").resolve() == checkout / "modeling"
         calls.append((Path(command[1]).name, checkout))
         rows = [measuring.result("P9", "both", [2.0 if checkout == other else 1.0], "s")]
         if checkout == here:

@@ -150,6 +150,10 @@ def predict(
     asked = {name: value for name, value in (("top_k", top_k), ("targets", target)) if value is not None}
     for name in asked.keys() - task.options:
         raise typer.BadParameter(f"{OPTIONS[name]} does not go with a model for {task.name}: leave it out.")
+    if (dialogue_column or speaker_column) and not task.file_columns.grouped:
+        raise typer.BadParameter(
+            f"--dialogue-column and --speaker-column do not go with a model for {task.name}: leave them out."
+        )
     if target is not None and input_ is not None:
         raise typer.BadParameter("--target goes with texts, not with a file.")
     if input_ is not None and output is not None:

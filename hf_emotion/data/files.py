@@ -73,7 +73,7 @@ def find_separator(path: str | Path, needed: Sequence[str], given: str | None = 
     If none does, the usual one for the file's ending; the error about the missing column follows later. None for other formats.
 
     Raises:
-        ValueError: the separator is no single character; several fit and give different columns.
+        ValueError: the separator is no single character, or for a file without columns; several fit and give different columns.
         FileNotFoundError: no such file.
     """
     path = as_path(path)
@@ -84,6 +84,10 @@ def find_separator(path: str | Path, needed: Sequence[str], given: str | None = 
                 f"`separator` must be one character, such as ; or tab, and no quote or line end; got {given!r}."
             )
     if FORMATS.get(ending(path)) != "csv":
+        if given is not None:
+            raise ValueError(
+                f"`separator` {given!r} is for CSV and TSV files, and {shown(path)} is none: leave it out."
+            )
         return None
     if given is not None:
         return given

@@ -26,10 +26,10 @@ def fingerprint(splits: Mapping[str, datasets.Dataset]) -> str:
 
 def map_rows(dataset: datasets.Dataset, function: Callable[..., dict], **options: Any) -> datasets.Dataset:
     """
-    `dataset.map(function, **options)` of rows that lie in memory. It would find the result of an earlier call on disk alone, by a hash
-    of `function` and its tokenizer, which takes longer than the tokenization of a small corpus.
+    `dataset.map(function, **options)`, in memory. Beside rows on disk it would keep a file for each call, and would find it again by a
+    hash of `function` and its tokenizer, which takes longer than the tokenization of a small corpus.
     """
-    return dataset.map(function, new_fingerprint=uuid.uuid4().hex, **options)
+    return dataset.map(function, new_fingerprint=uuid.uuid4().hex, keep_in_memory=True, **options)
 
 
 def check_split(splits: datasets.DatasetDict, split: str, dataset: str) -> None:

@@ -46,7 +46,6 @@ def sign_of(metric: str) -> int:
 
 
 __all__ = [
-    "LOWER_IS_BETTER",
     "NgramPerplexity",
     "PUBLISHED_THRESHOLD",
     "abstention_threshold",

@@ -102,15 +102,16 @@ def seeds_to_test(
         best = [best_run(report["runs"])["seed"] for report in reports]
         return [{seed: Path(run)} for run, seed in zip(runs, best, strict=True)], notes
     drawn = split == "validation" and any(report.get("shots") for report in reports)
-    if drawn and any(len(own) > 1 for own in folders):
+    if drawn:
         common = [seed for seed in folders[0] if all(seed in own for own in folders)]
         if not common:
             raise ValueError(
                 f"{', '.join(map(str, runs))}: with `shots` each seed has validation rows of its own, and no seed is in all runs: no "
                 "paired test is possible. Train with the same `seeds`, or measure a test part."
             )
+        several = any(len(own) > 1 for own in folders)
         folders = [{common[0]: own[common[0]]} for own in folders]
-        if len(runs) > 1:
+        if several and len(runs) > 1:
             notes.append(
                 f"with `shots` each seed has validation rows of its own: the tests take only seed {common[0]} of each run"
             )

@@ -40,7 +40,7 @@ FIGURES = {
     ),
     "label_thresholds": (
         "Precision, recall and F1 of each label over its threshold",
-        "The dot is the threshold that was tuned thresholds; the line shows where it lies.",
+        "The dot is the tuned threshold; the line shows where it lies.",
     ),
     "label_correlation": (
         "Dendrogram and heat map of the correlations of the labels' probabilities",

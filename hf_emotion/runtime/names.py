@@ -45,13 +45,14 @@ def check_local(name: str | Path, argument: str) -> None:
 
 
 def _near_ready(name: str) -> str | None:
-    """The ready model whose name is nearly this one; None for the name itself, and for OWNER/NAME, which is a model of the Hub."""
-    if "/" in name:
-        return None
-    from .ready import ready_models
+    """
+    The ready model whose name is nearly this one; None for the name of a ready model, and for OWNER/NAME, which is a model of the Hub.
+    """
+    from .ready import find_ready, ready_models
 
-    names = [model.name for model in ready_models()]
-    near = [] if name in names else difflib.get_close_matches(name, names, n=1, cutoff=0.8)
+    if "/" in name or find_ready(name) is not None:
+        return None
+    near = difflib.get_close_matches(name, [model.name for model in ready_models()], n=1, cutoff=0.8)
     return near[0] if near else None
 
 

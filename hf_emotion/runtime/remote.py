@@ -18,6 +18,7 @@ from .unread import Unread
 
 AT_ONCE = 64  # inputs of a request
 CONNECTIONS = 4  # requests at the same time: the service reads them together
+BUSY = (429, 503)  # HTTP statuses of a service that shall be asked again
 PATIENCE = 60.0  # seconds during which a busy service is asked again
 
 
@@ -71,21 +72,25 @@ class Client:
         """The results of inputs; as many requests as the service's limits of size and time ask for."""
         given = {name: value for name, value in fields.items() if value is not None}
         if len(inputs) <= self._at_once:
+            body = {"model": self.about["name"], "inputs": inputs, **given}
+            # One text alone waits for a service that is still busy with what it did not answer in time.
+            busy = BUSY if len(inputs) > 1 else (*BUSY, 504)
             try:
-                return self._send(self.about["route"], {"model": self.about["name"], "inputs": inputs, **given})[
-                    "results"
-                ]
+                return self._send(self.about["route"], body, busy)["results"]
+            except _TooSlow:
+                if len(inputs) == 1:
+                    raise
             except _TooMuch as error:
                 if len(inputs) == 1:
                     raise ValueError(
                         f"{error}. It is one text: shorten it, or start the service with a larger limit."
                     ) from error
-                self._at_once = min(self._at_once, len(inputs) // 2)
+            self._at_once = min(self._at_once, len(inputs) // 2)
         middle = len(inputs) // 2
         return [*self._ask_part(inputs[:middle], fields), *self._ask_part(inputs[middle:], fields)]
 
-    def _send(self, route: str, body: Any) -> Any:
-        """The answer of a route, asked again while the service is busy."""
+    def _send(self, route: str, body: Any, busy: Sequence[int] = BUSY) -> Any:
+        """The answer of a route, asked again while the service is `busy`, which are HTTP statuses."""
         headers = {"Content-Type": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
@@ -97,7 +102,7 @@ class Client:
                 with urllib.request.urlopen(request, timeout=self.timeout) as answer:
                     return json.load(answer)
             except urllib.error.HTTPError as error:
-                if error.code not in (429, 503) or time.monotonic() > end:
+                if error.code not in busy or time.monotonic() > end:
                     raise _failure(self.url, error) from error
             except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
                 # One that answered before may be starting again; else nobody is there.
@@ -113,7 +118,11 @@ class Client:
 
 
 class _TooMuch(ValueError):
-    """More than the service takes or answers in time at once."""
+    """More than the service takes at once."""
+
+
+class _TooSlow(OSError):
+    """The service did not answer in time."""
 
 
 def _failure(url: str, error: urllib.error.HTTPError) -> Exception:
@@ -126,7 +135,11 @@ def _failure(url: str, error: urllib.error.HTTPError) -> Exception:
         return OSError(f"{url}: {message}. Set HF_EMOTION_API_KEY to the key of the service.")
     if error.code == 404:
         return OSError(f"{url} answers, but not as `hf-emotion serve` does: check --url.")
-    kinds = {413: _TooMuch, 422: ValueError, 504: _TooMuch}
+    if error.code == 504:
+        return _TooSlow(
+            f"{url}: {message}. It is too busy or too slow: ask later, or start it with a longer --timeout."
+        )
+    kinds = {413: _TooMuch, 422: ValueError}
     return kinds.get(error.code, OSError)(f"{url}: {message}")
 
 

@@ -27,11 +27,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from .. import __version__
 from ..inference import open_checkpoint
+from ..runtime.ready import with_weights
 from ..tasks import TASKS
 from ..tasks.service import Name, Score, Service, Text, Texts
 from .settings import Settings, names_of
 from .threads import BatchingPredictor
 from .web import PAGE, Counters, Guard, problem
+
+
+OF_EVERY_MODEL = {"device", "dtype"}  # arguments of `open_checkpoint`
 
 
 class Model:
@@ -40,9 +44,13 @@ class Model:
     def __init__(self, name: str, checkpoint: str, settings: Settings, counters: Counters):
         """Raises what `load_predictor` raises; ValueError for a model that is not served."""
         self.name = name
-        self.task, predictor_with = open_checkpoint(checkpoint, dtype=settings.loading.get("dtype"))
+        loading = settings.loading
+        self.task, predictor_with = open_checkpoint(
+            with_weights(checkpoint) if loading.get("add_labels") else checkpoint,
+            **{key: loading[key] for key in OF_EVERY_MODEL & loading.keys()},
+        )
         takes = {"max_length"} | self.task.predictor_options
-        self.predictor = predictor_with(**{key: value for key, value in settings.loading.items() if key in takes})
+        self.predictor = predictor_with(**{key: value for key, value in loading.items() if key in takes})
         if self.task.service is None or self.task.page is None:
             served = ", ".join(task.name for task in TASKS if task.service is not None and task.page is not None)
             raise ValueError(
@@ -144,7 +152,7 @@ def build(settings: Settings) -> FastAPI:
         name: Model(name, checkpoint, settings, counters)
         for name, checkpoint in zip(names_of(settings.checkpoints), settings.checkpoints, strict=True)
     }
-    for name in settings.loading.keys() - {"max_length", "dtype"}:
+    for name in settings.loading.keys() - OF_EVERY_MODEL - {"max_length"}:
         if not any(name in model.task.predictor_options for model in models.values()):
             tasks = ", ".join(dict.fromkeys(model.task.name for model in models.values()))
             raise ValueError(f"`{name}` does not go with models for {tasks}: leave it out.")

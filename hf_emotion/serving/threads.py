@@ -121,7 +121,13 @@ class BatchingPredictor:
 
     def _drop_cancelled(self) -> None:
         """Give the places of cancelled calls to others."""
-        self._waiting = deque(call for call in self._waiting if not call.future.cancelled())
+        kept: deque[_Call] = deque()
+        for call in self._waiting:
+            if call.future.cancelled():
+                call.future.set_running_or_notify_cancel()  # `concurrent.futures.wait` would wait for ever
+            else:
+                kept.append(call)
+        self._waiting = kept
         self._size = sum(len(call.inputs) for call in self._waiting)
 
     @property

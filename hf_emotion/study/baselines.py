@@ -33,7 +33,7 @@ STRENGTHS = (1.0, 10.0, 30.0, 100.0, 300.0)  # C, the inverse of the penalty
 def baseline(kind: str, recipe: Recipe, data_dir: str | None = None) -> dict[str, Any]:
     """
     Fit logistic regression on the corpus of a recipe. C is chosen on the validation part by macro-F1 (at the recipe's threshold, or of the most
-    probable class); thresholds are tuned thresholds. There is one model per label if rows have several labels, one per context (target
+    probable class); thresholds are tuned on the validation part. There is one model per label if rows have several labels, one per context (target
     and aspect) if rows have contexts. Utterances of dialogues are classified one by one.
 
     Args:

@@ -182,7 +182,8 @@ def run_plan(runs: list[PlannedRun], data_dir: str | Path | None = None) -> list
     for run in runs:
         if run.state == "on record":
             continue
-        for recipe, folder in (*run.first, (run.recipe, run.folder)):
+        finished = (run.folder / "metrics.json").is_file()  # what came `first` may be deleted then
+        for recipe, folder in () if finished else (*run.first, (run.recipe, run.folder)):
             if not (folder / "metrics.json").is_file():
                 logger.warning("%s over %s, seed %d -> %s", run.name, run.encoder, recipe.seeds[0], folder)
                 train(recipe, folder, data_dir=data_dir, resume=folder.exists())

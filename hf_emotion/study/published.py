@@ -23,14 +23,15 @@ class Table:
         recipes: names of the recipes, and of the baselines ("baseline/tfidf", "baseline/frozen"), in the order of the rows.
         columns: metrics to show, (thresholds, metric) as in `metrics.json`.
         published: row of the paper -> metric -> figure. A recipe's row is its `table_row`.
-        encoder: the encoder that the paper trained.
+        encoders: row of the paper -> the pretrained model that it trained, and what else makes its figures differ from ours. Rows that
+            trained none are left out.
     """
 
     title: str
     recipes: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
     published: Mapping[str, Mapping[str, Figure]] = field(default_factory=dict)
-    encoder: str = ""
+    encoders: Mapping[str, str] = field(default_factory=dict)
 
 
 def _with_baselines(corpus: str, recipes: tuple[str, ...]) -> tuple[str, ...]:
@@ -52,6 +53,14 @@ def _rows(names: tuple[str, ...], rows: dict[str, tuple]) -> dict[str, dict[str,
 _SENTIHOOD = ("strict_accuracy", "aspect_macro_f1", "aspect_auc", "sentiment_accuracy", "sentiment_auc")
 _SEMEVAL = ("precision", "recall", "f1", "accuracy_2way", "accuracy_3way", "accuracy_4way")
 _ASPECT_RECIPES = ("bert_single", "bert_pair", "cg", "cg_aux", "qacg", "qacg_aux", "cg_sigmoid", "qacg_neg_l1")
+_ASPECT_ENCODERS = {
+    **dict.fromkeys(("BERT-single (Sun et al. 2019)", "BERT-pair (Sun et al. 2019)"), "BERT-base uncased"),
+    **{
+        f"{name}{way}": "BERT-base uncased, 25 epochs"
+        for name in ("CG-BERT", "QACG-BERT")
+        for way in ("", " (auxiliary sentences)")
+    },
+}
 _DIALOGUE_RECIPES = ("utterance", "bilstm", "bilstm_attention", "bilstm_attention_pe")
 _DIALOGUE_COLUMNS = tuple(
     ("argmax", name) for name in ("accuracy", "macro_f1", "weighted_f1", "micro_f1_without_neutral")
@@ -75,7 +84,10 @@ TABLES = {
             "LAA + CE": {"macro_f1": (0.51, 0.01)},
             "LEAM + CE": {"macro_f1": (0.50, 0.01)},
         },
-        "BERT-base cased, 10 seeds",
+        {
+            "Baseline (Demszky et al. 2020)": "BERT-base cased",
+            **dict.fromkeys(("LAA + CB", "LAA + CE", "LEAM + CE"), "BERT-base cased, 10 seeds"),
+        },
     ),
     "esa": Table(
         "RoBERTa with emotion-specific attention and TF-IDF gating (Alqarni et al. 2025), ablation: six emotions, official split",
@@ -85,7 +97,9 @@ TABLES = {
             "RoBERTa + ESA": {"accuracy": 0.9835},
             "RoBERTa + ESA + TF-IDF gating": {"accuracy": 0.9677, "weighted_f1": 0.97},
         },
-        "RoBERTa-base, split after oversampling",
+        dict.fromkeys(
+            ("RoBERTa + ESA", "RoBERTa + ESA + TF-IDF gating"), "RoBERTa-base, presumably split after oversampling"
+        ),
     ),
     "meld": Table(
         "Emotion in dialogue, MELD (no published figures)",
@@ -113,7 +127,7 @@ TABLES = {
                 "weighted_f1": 0.72,
             }
         },
-        "random split of utterances",
+        {"Classification report, 554 utterances of an unnamed corpus": "random split of utterances"},
     ),
     "mod-ln": Table(
         "Modulating language models with emotions (Liu et al. 2021), Tables 1-3: MojiTalk (the paper: 597,000 pairs, DeepMoji as judge). Chance at Hits@1 is 0.016",
@@ -131,7 +145,10 @@ TABLES = {
             ("teacher_forcing", "perplexity"),
         ),
         MOJITALK_PUBLISHED,
-        "GPT-2 or BERT-large",
+        {
+            **dict.fromkeys(("Mod-LN BERT, 10 %", "Mod-LN BERT, 100 %"), "BERT-large uncased"),
+            **dict.fromkeys(("Mod-LN GPT-2, 10 %", "Mod-LN GPT-2, 100 %"), "GPT-2 medium"),
+        },
     ),
     "sentihood": Table(
         "Context-guided and quasi-attention BERT (Wu and Ong 2021), Table 1: SentiHood",
@@ -153,7 +170,7 @@ TABLES = {
                 "QACG-BERT (auxiliary sentences)": ((80.9, 0.3), (89.7, 0.2), (97.8, 0.2), (93.7, 0.3), (97.1, 0.2)),
             },
         ),
-        "BERT-base uncased, 25 epochs",
+        _ASPECT_ENCODERS,
     ),
     "semeval2014": Table(
         "Context-guided and quasi-attention BERT (Wu and Ong 2021), Table 2: SemEval-2014 Task 4, restaurants",
@@ -178,7 +195,7 @@ TABLES = {
                 ),
             },
         ),
-        "BERT-base uncased, 25 epochs",
+        _ASPECT_ENCODERS,
     ),
 }
 

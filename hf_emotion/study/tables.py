@@ -36,7 +36,7 @@ def table_rows(table: str, records: str | Path) -> tuple[list[str], list[list[st
     rows = []
     for row, figures in content.published.items():
         cells = [_published(content, column, figures) for column in content.columns]
-        rows.append([f"*published: {row}*", content.encoder, "", "", "", *cells])
+        rows.append([f"*published: {row}*", content.encoders.get(row, "-"), "", "", "", *cells])
     all_records = read_records(table, records)
     for name in content.recipes:
         groups = _groups(record for record in all_records if record["recipe"] == name)
@@ -111,14 +111,19 @@ def markdown(table: str, records: str | Path) -> str:
     """The table for a document, with what differs from the packaged recipes below it."""
     header, rows = table_rows(table, records)
     lines = [f"{TABLES[table].title}.", "", _markdown_table(header, rows)]
-    notes: dict[str, list[str]] = {}
+    notes: dict[str, dict[str, dict[str, None]]] = {}  # settings -> encoder -> recipes, each once
     for record in read_records(table, records):
         changes = _short(record["changed"])
         if changes:
-            notes.setdefault(changes, []).append(record["recipe"])
+            notes.setdefault(changes, {}).setdefault(record["encoder"], {})[record["recipe"]] = None
     if notes:
         lines += ["", "Settings that differ from the recipes, which have the published ones:", ""]
-        lines += [f"- {', '.join(dict.fromkeys(names))}: {changes}" for changes, names in notes.items()]
+        for changes, encoders in notes.items():
+            runs = [
+                ", ".join(recipes) + ("" if encoder == "-" else f" over {encoder}")
+                for encoder, recipes in encoders.items()
+            ]
+            lines.append(f"- {'; '.join(runs)}: {changes}")
     if table == "goemotions":
         lines += _label_table(read_records(table, records))
     return "\n".join(lines)

@@ -10,9 +10,9 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
+import numpy as np
 from tqdm.auto import tqdm
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
 from transformers.integrations import TensorBoardCallback, WandbCallback
@@ -159,9 +159,10 @@ def rose_again(losses: Sequence[float]) -> bool:
     size = max(3, len(losses) // 16)
     if len(losses) < 4 * size:
         return False
-    means = [fmean(losses[start : start + size]) for start in range(len(losses) - size + 1)]
-    first, lowest, last = means[0], min(means), means[-1]
-    return lowest <= 0.8 * first and last > (first + lowest) / 2
+    sums = np.cumsum([0.0, *losses])
+    means = (sums[size:] - sums[:-size]) / size
+    first, lowest, last = means[0], means.min(), means[-1]
+    return bool(lowest <= 0.8 * first and last > (first + lowest) / 2)
 
 
 def _figure(value: float) -> str:

@@ -753,10 +753,25 @@ def test_options_of_files_without_a_file(argv, single_run, option):
 
 def test_options_that_a_file_does_not_heed(argv, single_run, tmp_path):
     files = ("--input", write_csv(tmp_path / "in.csv", ["text"], [[HAPPY]]), "--output", tmp_path / "out.csv")
-    for options in (("--json",), ("--engine", "ray", "--dialogue-column", "thread")):
+    for options in (
+        ("--json",),
+        ("--engine", "ray", "--dialogue-column", "thread"),
+        ("--dialogue-column", "thread"),
+        ("--speaker-column", "who"),
+    ):
         done = argv("predict", single_run, *files, *options)
         assert done.code == 2 and options[-2 % len(options)] in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+def test_a_separator_of_a_file_without_columns(argv, single_run, tmp_path):
+    (tmp_path / "in.jsonl").write_text(json.dumps({"text": HAPPY}) + "\n")
+    done = argv(
+        *("predict", single_run, "--separator", ";"),
+        *("--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl"),
+    )
+    assert done.code == 1 and "separator" in done.err and "in.jsonl" in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 
 
 def test_a_closed_stdin(argv, single_run, monkeypatch):

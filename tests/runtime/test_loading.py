@@ -75,6 +75,16 @@ def test_nearly_the_name_of_a_ready_model(workplace, name, ready):
     check_local(name, "the checkpoint")
 
 
+def test_a_ready_model_of_ones_own_may_resemble_another(workplace, monkeypatch):
+    built = workplace / "cache" / "ready" / "goemotions_2"
+    built.mkdir(parents=True)
+    monkeypatch.setenv("HF_EMOTION_CACHE", str(workplace / "cache"))
+    with pytest.raises(FileNotFoundError, match="'goemotions'"):
+        check_local("goemotions_2", "the checkpoint")
+    (built / "metrics.json").touch()
+    check_local("goemotions_2", "the checkpoint")
+
+
 def test_a_run_that_has_not_ended_says_how_to_go_on(workplace):
     with pytest.raises(OSError, match=r"train runs/half/recipe.yaml --output runs/half --resume.*\['seed-1'\]"):
         check_local("runs/half", "the checkpoint")

@@ -569,13 +569,31 @@ class TestPredictUrl:
         assert [one["labels"][0]["label"] for one in found] == expected
         assert max(sizes) > 5 > sizes[-1]
 
-    def test_one_text_that_takes_too_long(self, folders):
+    def test_one_text_that_takes_too_long(self, folders, monkeypatch):
+        monkeypatch.setattr("hf_emotion.runtime.remote.PATIENCE", 0.3)
         with running([folders["text"]], timeout=0.2) as (address, app):
             held = Held(app)
             client = Client(address)
-            with pytest.raises(ValueError, match="0.2 s"):
+            with pytest.raises(OSError, match="0.2 s.*--timeout"):
                 client.ask(TEXTS[:1])
             held.go.set()
+
+    def test_a_text_waits_for_what_was_not_answered_in_time(self, folders):
+        """Many texts are too much, and a single one is answered as soon as the model is done with them."""
+        with running([folders["text"]], timeout=0.2) as (address, app), ThreadPoolExecutor(1) as pool:
+            held = Held(app)
+            asked = pool.submit(Client(address).ask, TEXTS)
+            assert held.started.wait(60)
+            time.sleep(1.5)  # all of them, two of them and one of them got no answer
+            held.go.set()
+            assert len(asked.result(60)) == len(TEXTS)
+
+    def test_the_device_and_labels_of_ready_models_are_arguments_of_loading(self, folders, monkeypatch):
+        model, asked = folders["text"], []
+        monkeypatch.setattr("hf_emotion.serving.service.with_weights", lambda name: asked.append(name) or str(model))
+        app = build(Settings(checkpoints=["some"], loading={"device": "cpu", "add_labels": ["calm"]}))
+        (served,) = app.state.models.values()
+        assert asked == ["some"] and "calm" in served.predictor.labels
 
     def test_windows_go_to_the_models_that_have_them(self, folders):
         with running([folders["text"], folders["aspects"]], loading={"max_windows": 1}) as (address, _):

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 
 import numpy as np
 import pytest
@@ -121,6 +121,7 @@ class TestBatches:
         with pytest.raises(queue.Full):
             batching.submit([1])
         assert all(future.cancel() for future in gone) and batching.waiting == 0
+        assert wait(gone, timeout=0).done == set(gone)
         assert batching.submit([1, 2, 3, 4, 5, 6]) is not None
 
     def test_all_calls_cancelled_while_it_waits_for_more(self, recorder):

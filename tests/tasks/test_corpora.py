@@ -10,13 +10,14 @@ from unittest.mock import Mock
 import aiohttp
 import numpy as np
 import pytest
-from datasets import Dataset
+from datasets import Dataset, load_from_disk
 from fuzzing import CORPORA as FOLDERS
 from fuzzing import write_corpora
 
 import hf_emotion.tasks.dialogue_emotion.loading as dialogue
 import hf_emotion.tasks.targeted_sentiment.loading as aspect
 from hf_emotion import load_dataset_for, metrics
+from hf_emotion.data.splits import map_rows
 from hf_emotion.tasks import corpora, corpus_of, labelled_corpora, options_of, task_of_rows
 from hf_emotion.tasks.corpus_metrics import single_label
 from hf_emotion.tasks.rows import duplicates_between_splits
@@ -47,6 +48,14 @@ def test_the_selection_metric_is_one_that_is_measured():
 def test_unknown_names_get_the_nearest():
     with pytest.raises(ValueError, match="'goemotion'.*'goemotions'"):
         corpus_of("goemotion")
+
+
+def test_rows_on_disk_get_no_file_beside_them(tmp_path):
+    Dataset.from_dict({"text": ["a day", "home"]}).save_to_disk(tmp_path / "rows")
+    before = sorted(path.name for path in (tmp_path / "rows").iterdir())
+    rows = map_rows(load_from_disk(tmp_path / "rows"), lambda row: {"length": len(row["text"])})
+    assert rows["length"][:] == [5, 4]
+    assert sorted(path.name for path in (tmp_path / "rows").iterdir()) == before
 
 
 def test_rows_of_no_task_are_named_by_their_columns():

@@ -396,6 +396,16 @@ class TestOverrides:
         recipe = load_recipe("quickstart", overrides)
         assert recipe.training_arguments["eval_strategy"] == recipe.dataset_options["label_column"] == "no"
 
+    def test_no_in_a_file(self, tmp_path):
+        """YAML reads the word as False."""
+        (tmp_path / "mine.yaml").write_text(
+            "name: mine\nbase_model: x\ndataset: quickstart\ntraining_arguments: {eval_strategy: no}\n"
+        )
+        assert load_recipe(tmp_path / "mine.yaml").training_arguments["eval_strategy"] == "no"
+        (tmp_path / "mine.yaml").write_text((tmp_path / "mine.yaml").read_text() + "early_stopping_patience: 2\n")
+        with pytest.raises(ValueError, match="`eval_strategy` is no"):
+            load_recipe(tmp_path / "mine.yaml")
+
     def test_nothing_stays_for_the_next_call(self):
         before = load_recipe("quickstart")
         load_recipe("quickstart", ["learning_rate=1e-4", "dataset_options.dedupe=true"])

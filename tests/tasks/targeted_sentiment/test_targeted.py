@@ -252,7 +252,7 @@ class TestRunFolder:
         for split in ("validation", "test"):
             groups = Counter(row["id"].rpartition("/")[0] for row in rows_of(tmp_path / "run", split))
             assert set(groups.values()) == {4}
-        assert "texts" not in analyze(tmp_path / "run", data_dir=corpora)["left_out"]
+        assert "texts of the errors" not in analyze(tmp_path / "run", data_dir=corpora)["left_out"]
 
     def test_own_files_have_the_plain_metrics(self, places_run):
         figures = report_of(places_run)["runs"][0]["test"]["argmax"]
