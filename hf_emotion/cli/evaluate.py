@@ -55,7 +55,9 @@ def evaluate(
         list[str] | None,
         typer.Option(help="Generators: a classifier of replies that tells their emotion; may be given several times."),
     ] = None,
-    contexts: Annotated[int, typer.Option(min=1, help="Generators: size of the fixed sample of contexts.")] = 1000,
+    contexts: Annotated[
+        int | None, typer.Option(min=1, help="Generators: size of the fixed sample of contexts; default: 1000.")
+    ] = None,
     bertscore_model: Annotated[
         str | None, typer.Option(help="Generators: encoder for BERTScore, a Hub id, folder or minilm.")
     ] = None,
@@ -92,6 +94,7 @@ def evaluate(
         "judges": judge,
         "bertscore_model": bertscore_model,
         "intensity": intensity,
+        "contexts": contexts,
     }
     if replies is not None and predictor.task.selects_labels:
         raise typer.BadParameter(f"--replies does not go with a model for {predictor.task.name}: leave it out.")
@@ -102,8 +105,6 @@ def evaluate(
             raise typer.BadParameter(
                 f"{option_name} does not go with a model for {predictor.task.name}: leave it out."
             )
-    if "contexts" in takes:
-        settings["contexts"] = contexts
     result = run(predictor, dataset, split, data_dir, read_options(option), **settings)
     if replies is not None:
         rows = result["replies"]

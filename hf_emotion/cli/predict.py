@@ -132,7 +132,10 @@ def predict(
     }
     loading = {name: value for name, value in options.items() if value is not None}
     if url is None:
-        predictor = _loaded(checkpoint, taxonomy=taxonomy, device=_device_of(state), **loading)
+        # Ray sends the model to its workers, maybe on other machines: an exported one is a file of this machine.
+        predictor = _loaded(
+            checkpoint, weights=engine == "ray", taxonomy=taxonomy, device=_device_of(state), **loading
+        )
     else:
         given = [OPTIONS.get(name, f"--{name.replace('_', '-')}") for name in loading]
         if workers is not None:
@@ -157,6 +160,8 @@ def predict(
     if target is not None and input_ is not None:
         raise typer.BadParameter("--target goes with texts, not with a file.")
     if input_ is not None and output is not None:
+        from ..io.paths import shown
+
         if engine == "ray":
             from ..serving.ray_engine import predict_with_ray
 
@@ -167,7 +172,7 @@ def predict(
             done = predict_file(predictor, input_, output, top_k=top_k, state=state, **of_files)
         if state is None or state.is_main_process:
             print(
-                f"{done['rows']} rows written to {output}"
+                f"{done['rows']} rows written to {shown(output)}"
                 + (f", {done['skipped']} without a prediction" if done["skipped"] else "")
             )
         return
@@ -194,20 +199,23 @@ def _behind(url: str, model: str, taxonomy: str | None) -> Any:
     return task.remote(client) if taxonomy is None else task.remote(client, taxonomy=taxonomy)
 
 
-def _loaded(checkpoint: str, **options: Any) -> Any:
-    """The predictor of a checkpoint; options of `load_predictor`."""
+def _loaded(checkpoint: str, weights: bool, device: str | None, **options: Any) -> Any:
+    """The predictor of a checkpoint, of a ready model with its weights if they are asked for; options of `load_predictor`."""
     from ..runtime.exported import is_light
+    from ..runtime.onnx import is_exported
     from ..runtime.ready import for_prediction, with_weights
 
     checked(checkpoint)
-    if "add_labels" in options:
+    if weights or "add_labels" in options:
         checkpoint = with_weights(checkpoint)
     else:
         checkpoint = for_prediction(checkpoint, dtype=options.get("dtype"))
+    if is_exported(checkpoint):
+        device = None  # it runs on the processor
     quiet(needs_transformers=not is_light(Path(checkpoint)))
     from ..inference import load_predictor
 
-    return load_predictor(checkpoint, **options)
+    return load_predictor(checkpoint, device=device, **options)
 
 
 def _print(answer: "Answer", as_json: bool) -> None:

@@ -84,6 +84,15 @@ def export_onnx(
         raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
     if is_exported(checkpoint) or (Path(checkpoint) / DECODER).is_file():
         raise ValueError(f"{checkpoint} is exported already: export the checkpoint that it was made from.")
+    if texts is not None and dataset is not None and quantize is None:
+        raise ValueError(
+            f"`dataset` {dataset!r} would not be read: `texts` are compared, and only `quantize` measures on a corpus. Leave one of the "
+            "two out."
+        )
+    if data_dir is not None and dataset is None:
+        raise ValueError(
+            f"`data_dir` {str(data_dir)!r} is where `dataset` lies: name the corpus, or leave `data_dir` out."
+        )
     if texts is not None and not texts:
         raise ValueError("`texts` is empty: give at least one text to compare the exported model with.")
     task = task_of(read_config(checkpoint))

@@ -3,6 +3,7 @@
 
 import json
 import logging
+import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -82,6 +83,10 @@ def push(
     """
     if create_pr and (revision is not None or tag is not None):
         raise ValueError("`create_pr` opens a pull request against main: leave out `revision` and `tag`.")
+    if tag is not None and not is_tag(tag):
+        raise ValueError(
+            f"`tag` must begin with a letter or digit, hold only letters, digits and . _ - + /, and be a name that git takes, got {tag!r}."
+        )
     validate_repo_id(repo_id)
     api = api or HfApi(library_name="hf-emotion", library_version=__version__)
     if not dry_run:
@@ -196,8 +201,20 @@ def _upload(
         _undo(api, repo_id, revision, before, undo)
         raise
     if tag is not None:
-        call(api.create_tag, repo_id, tag=tag, revision=done.oid, exist_ok=True)
+        try:
+            call(api.create_tag, repo_id, tag=tag, revision=done.oid, exist_ok=True)
+        except OSError as error:
+            raise type(error)(f"{repo_id} is published as {done.oid}, but without the tag {tag!r}: {error}") from error
     return {"url": done.pr_url or done.commit_url, "commit": done.oid, "changed": done.oid != before}
+
+
+def is_tag(name: str) -> bool:
+    """Whether git takes a name as that of a tag (a part of what `git check-ref-format` takes)."""
+    return (
+        re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/+-]*", name) is not None
+        and not any(part in name for part in ("..", "//", "/.", ".lock/"))
+        and not name.endswith((".", "/", ".lock"))
+    )
 
 
 def _create(api: HfApi, repo_id: str, private: bool) -> bool:

@@ -25,7 +25,12 @@ class ExportedConfig(SimpleNamespace):
     """The fields of a model's configuration, nested ones too, as attributes."""
 
     def to_json_string(self) -> str:
-        return json.dumps(self, default=vars, sort_keys=True)
+        """As in transformers, without the place it was read from."""
+        return json.dumps(
+            self,
+            default=lambda own: {name: value for name, value in vars(own).items() if name != "_name_or_path"},
+            sort_keys=True,
+        )
 
 
 def read_exported_config(folder: Path) -> Any:

@@ -125,9 +125,9 @@ class OnnxClassifier:
     device = SimpleNamespace(type="cpu")
 
     def __init__(self, folder: str | Path):
-        self.files = [Path(folder) / MODEL]
-        self.config = read_exported_config(Path(folder))
-        self.session = Session(self.files[0])
+        self.folder = Path(folder)
+        self.config = read_exported_config(self.folder)
+        self.session = Session(self.folder / MODEL)
         self.reads = [value.name for value in self.session.inputs()]
         self.gives = self.session.outputs()
 

@@ -20,6 +20,7 @@ AT_ONCE = 64  # inputs of a request
 CONNECTIONS = 4  # requests at the same time: the service reads them together
 BUSY = (429, 503)  # HTTP statuses of a service that shall be asked again
 PATIENCE = 60.0  # seconds during which a busy service is asked again
+SPARE = 10.0  # seconds for the way to the service and back
 
 
 class Client:
@@ -31,13 +32,12 @@ class Client:
         about: what the service says of the model: `name`, `task`, `route`, `max_length` and what its task adds.
     """
 
-    def __init__(self, url: str, model: str | None = None, key: str | None = None, timeout: float = 60.0):
+    def __init__(self, url: str, model: str | None = None, key: str | None = None):
         """
         Args:
             url: "http://HOST:PORT".
             model: name of a model there; None: the first one.
             key: what the service asks for, if it asks for one.
-            timeout: seconds to wait for an answer.
 
         Raises:
             OSError: there is no such service, or it wants another key.
@@ -45,14 +45,15 @@ class Client:
         """
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"`url` must begin with http:// or https://, got {url!r}.")
-        self.url, self.timeout, self._key = url.rstrip("/"), timeout, key
-        self._at_once = AT_ONCE
+        self.url, self._key = url.rstrip("/"), key
+        self._at_once, self._timeout = AT_ONCE, PATIENCE
         models = {entry["name"]: entry for entry in self._send("/v1/models", None)["models"]}
         if model is None:
             model = next(iter(models))
         if model not in models:
             raise ValueError(f"{self.url} has no model {model!r}: it has {', '.join(models)}.")
         self.about: dict[str, Any] = models[model]
+        self._timeout = self.about["timeout"] + SPARE  # it says itself when it gives up
 
     def ask(self, inputs: Sequence[Any], progress: bool = False, **fields: Any) -> list[dict[str, Any]]:
         """The result of each input; `fields` are the other fields of the request. Raises OSError, and ValueError for what it refuses."""
@@ -95,11 +96,14 @@ class Client:
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         data = None if body is None else json.dumps(body).encode()
+        if data is not None and len(data) > (most := self.about["max_body_bytes"]):
+            # The service would close the connection before it has read all, and its refusal could be lost.
+            raise _TooMuch(f"{self.url}: a request may have {most:,} bytes at most, and this one has {len(data):,}")
         end, pause = time.monotonic() + PATIENCE, 0.05
         while True:
             try:
                 request = urllib.request.Request(self.url + route, data, headers)
-                with urllib.request.urlopen(request, timeout=self.timeout) as answer:
+                with urllib.request.urlopen(request, timeout=self._timeout) as answer:
                     return json.load(answer)
             except urllib.error.HTTPError as error:
                 if error.code not in busy or time.monotonic() > end:

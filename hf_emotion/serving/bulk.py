@@ -340,9 +340,10 @@ def _fingerprint(predictor: AnyPredictor) -> str:
     if gate is not None:
         digest.update(gate.to_json().encode())
     if getattr(predictor.model, "takes_arrays", False):  # exported
-        for path in predictor.model.files:
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+        for path in sorted(predictor.model.folder.iterdir()):
+            if path.suffix in (".onnx", ".data", ".bin"):  # graphs, and weights that lie beside them
+                with path.open("rb") as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
         return digest.hexdigest()
     for parameter in predictor.model.parameters():
         digest.update(str(parameter.detach().double().sum().item()).encode())

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..runtime.ready import find_ready
 from .settings import Settings
 from .web import listen, url_of
 
@@ -87,8 +88,11 @@ def run(
 
 def _builder(settings: Settings) -> Any:
     """What a replica calls for its application: a function, which Ray tells from an application."""
-    # Another process, maybe in another folder.
-    found = [str(Path(name).resolve()) if Path(name).exists() else name for name in settings.checkpoints]
+    # Another process, maybe in another folder. A folder with data may have the name of a ready model.
+    found = [
+        str(Path(name).resolve()) if find_ready(name) is None and Path(name).exists() else name
+        for name in settings.checkpoints
+    ]
     settings = replace(settings, checkpoints=found)
 
     def application() -> Any:

@@ -59,7 +59,7 @@ class Model:
         self.route = f"/v1/{self.task.name}"
         self.service: Service = self.task.service(self.predictor)
         self.page = self.task.page(self.predictor)
-        self.max_inputs = settings.max_inputs
+        self.settings = settings
         self.exported = bool(getattr(self.predictor.model, "takes_arrays", False))
         self.batching = BatchingPredictor(
             counters.batches(name, self._run),
@@ -81,7 +81,9 @@ class Model:
             "route": self.route,
             "engine": "onnxruntime" if self.exported else "torch",
             "max_length": self.predictor.max_length,
-            "max_inputs": self.max_inputs,
+            "max_inputs": self.settings.max_inputs,
+            "max_body_bytes": self.settings.max_body_bytes,
+            "timeout": self.settings.timeout,
             **self.service.about,
             "page": {
                 "box": self.page.box,

@@ -764,6 +764,22 @@ def test_options_that_a_file_does_not_heed(argv, single_run, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
 
+def test_a_password_in_the_name_of_the_output_is_not_printed(argv, single_run, tmp_path):
+    files = (
+        "--input",
+        write_csv(tmp_path / "in.csv", ["text"], [[HAPPY]]),
+        "--output",
+        "memory://me:secret@host/o.csv",
+    )
+    done = argv("predict", single_run, *files)
+    assert done.code == 0 and "o.csv" in done.out and "secret" not in done.out + done.err
+
+
+def test_contexts_are_for_generators(argv, single_run):
+    done = argv("evaluate", single_run, "--dataset", "quickstart", "--contexts", "5")
+    assert done.code == 2 and "--contexts" in done.err
+
+
 def test_a_separator_of_a_file_without_columns(argv, single_run, tmp_path):
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": HAPPY}) + "\n")
     done = argv(

@@ -329,6 +329,21 @@ class TestFolder:
         assert report["metrics"]["tuned/macro_f1"]["uint8"] == pytest.approx(measured["tuned"]["macro_f1"])
         assert _fingerprint(load_predictor(output)) != _fingerprint(load_predictor(label_aware_onnx))
 
+    def test_a_copy_is_the_same_model_and_other_weights_are_another(self, label_aware_onnx, tmp_path):
+        copy = tmp_path / "copy"
+        shutil.copytree(label_aware_onnx, copy)
+        own = _fingerprint(load_predictor(label_aware_onnx))
+        assert _fingerprint(load_predictor(copy)) == own
+        (copy / "weights.bin").write_bytes(b"beside the graph")
+        assert _fingerprint(load_predictor(copy)) != own
+
+    def test_a_corpus_that_would_not_be_read(self, label_aware, root):
+        with pytest.raises(ValueError, match="`dataset` 'quickstart'.*`texts`"):
+            export_onnx(label_aware, root / "new", texts=["joy"], dataset="quickstart")
+        with pytest.raises(ValueError, match="`data_dir`.*`dataset`"):
+            export_onnx(label_aware, root / "new", data_dir="nowhere")
+        assert not (root / "new").exists()
+
     def test_nothing_is_left_where_logits_differ(self, label_aware, root, monkeypatch, argv, own_verbosity):
         monkeypatch.setattr(export_module, "TOLERANCE", -1.0)
         before = sorted(root.rglob("*"))

@@ -292,6 +292,19 @@ def test_a_commit_of_somebody_else_meanwhile(hub, api, run, monkeypatch):
     assert hub.repository(NAME).files()["model.safetensors"] == b"weights"
 
 
+@pytest.mark.parametrize("tag", ["v1 final", "-v1", "v1..2", "v1.lock", "v1/", "v1~2", ""])
+def test_what_is_no_tag_is_refused_before_anything_is_done(hub, api, run, tag):
+    assert f"got {tag!r}" in refused(run, api, NAME, tag=tag)
+    assert hub.repositories == {}
+
+
+def test_a_tag_that_is_refused_after_the_commit(hub, api, run):
+    hub.fail("POST", "/tag/", 400)
+    said = refused(run, api, NAME, tag="v1")
+    commit = hub.repository(NAME).branches["main"]
+    assert "is published as " + commit in said and "'v1'" in said and hub.repository(NAME).tags == {}
+
+
 def test_what_would_change_others_is_refused(hub, api, run):
     done = push(run, NAME, tag="v1", api=api)
     (run / "model.safetensors").write_bytes(b"other weights")

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import fsspec
 import pyarrow
@@ -298,6 +299,17 @@ class TestRay:
         from hf_emotion.serving.ray_engine import predict_with_ray
 
         return predict_with_ray(*arguments, workers=2, **options)
+
+    @pytest.mark.parametrize(
+        "predictor", [SimpleNamespace(model=SimpleNamespace(takes_arrays=True)), SimpleNamespace()]
+    )
+    def test_only_torch_models_go_to_the_gpu(self, monkeypatch, predictor):
+        """An exported model, and one behind a service."""
+        from hf_emotion.serving.ray_engine import _Worker
+
+        monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get=lambda reference: reference))
+        monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+        assert _Worker([predictor], None, None, "error", "in.csv").predictor is predictor
 
     @pytest.mark.slow
     @pytest.mark.timeout(600)

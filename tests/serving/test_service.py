@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
@@ -550,6 +551,29 @@ class TestPredictUrl:
             found = client.ask(TEXTS * 20, top_k=1)
         expected = [own[0]["label"] for own in Predictor(folders["text"])(TEXTS, top_k=1)] * 20
         assert [one["labels"][0]["label"] for one in found] == expected
+
+    def test_no_request_is_larger_than_the_service_takes(self, folders, monkeypatch):
+        """The refusal of a body that is still being sent may be lost."""
+        sizes, original = [], urllib.request.urlopen
+        monkeypatch.setattr(
+            "urllib.request.urlopen",
+            lambda request, timeout: sizes.append(len(request.data or b"")) or original(request, timeout=timeout),
+        )
+        with running([folders["text"]], max_body_bytes=2000) as (address, _):
+            client = Client(address)
+            assert len(client.ask([f"{text} {'so ' * 100}" for text in TEXTS * 5], top_k=1)) == 20
+            with pytest.raises(ValueError, match="2,000 bytes.*one text"):
+                client.ask(["so " * 1000])
+        assert 1000 < max(sizes) <= 2000
+
+    def test_a_client_waits_as_long_as_the_service(self, folders, monkeypatch):
+        monkeypatch.setattr("hf_emotion.runtime.remote.PATIENCE", 0.5)
+        with running([folders["text"]]) as (address, app), ThreadPoolExecutor(1) as pool:
+            held = Held(app)
+            asked = pool.submit(Client(address).ask, TEXTS[:1])
+            time.sleep(1)
+            held.go.set()
+            assert len(asked.result(60)) == 1
 
     def test_a_slow_service_gets_fewer_texts_at_once(self, folders):
         """A batch of more than five texts takes longer than the service's timeout."""

@@ -16,6 +16,7 @@ import pytest
 
 from hf_emotion.inference import load_predictor
 from hf_emotion.runtime.ready import for_prediction
+from hf_emotion.serving.settings import Settings
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -38,6 +39,18 @@ def wait_until(true, seconds=60):
         assert time.monotonic() - begin < seconds
         time.sleep(0.1)
     return time.monotonic() - begin
+
+
+def test_a_folder_with_data_may_have_the_name_of_a_ready_model(tmp_path, monkeypatch):
+    from hf_emotion.serving.ray_service import _builder
+
+    for name in ("goemotions", "run"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    asked = []
+    monkeypatch.setattr("hf_emotion.serving.service.build", lambda settings: asked.extend(settings.checkpoints))
+    _builder(Settings(checkpoints=["goemotions", "run", "someone/model"]))()
+    assert asked == ["goemotions", str(tmp_path / "run"), "someone/model"]
 
 
 @pytest.fixture(scope="module")

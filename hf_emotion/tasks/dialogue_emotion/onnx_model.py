@@ -13,8 +13,7 @@ class OnnxDialogueClassifier(OnnxClassifier):
 
     def __init__(self, folder: str | Path):
         super().__init__(folder)
-        self.files.append(Path(folder) / ENCODER)
-        self.encoder = Session(self.files[1])
+        self.encoder = Session(self.folder / ENCODER)
 
     def encode_utterances(self, input_ids: np.ndarray, attention_mask: np.ndarray) -> np.ndarray:
         """Token ids and mask, (N, L) int64 each -> vectors (N, D) float32."""
