@@ -111,11 +111,11 @@ class _Worker:
         import ray
 
         predictor = ray.get(model[0])
-        model = getattr(predictor, "model", None)
+        own = getattr(predictor, "model", None)
         if torch.cuda.is_available() and isinstance(
-            model, torch.nn.Module
+            own, torch.nn.Module
         ):  # not an exported one, nor one behind a service
-            model.to("cuda")
+            own.to("cuda")
         self.predictor, self.columns, self.top_k = predictor, columns, top_k
         self.on_bad_rows, self.source = on_bad_rows, source
 
