@@ -158,11 +158,11 @@ class Recipe:
                 f"`early_stopping_patience` {self.early_stopping_patience} counts evaluations, and `eval_strategy` is no: set "
                 "`eval_strategy` to epoch or steps, or leave `early_stopping_patience` out."
             )
-        if self.training_arguments.get("label_smoothing_factor") and self.model_config.get("class_balanced_beta"):
-            raise ValueError(
-                "`label_smoothing_factor` replaces the model's loss, the one that uses `class_balanced_beta`: leave one of "
-                "the two out."
-            )
+        for name in ("class_balanced_beta", "class_weights"):
+            if self.training_arguments.get("label_smoothing_factor") and self.model_config.get(name):
+                raise ValueError(
+                    f"`label_smoothing_factor` replaces the model's loss, the one that uses `{name}`: leave one of the two out."
+                )
         for name in WEIGHTS:
             check_weights(name, getattr(self, name))
         own_loss = [name for name in (*WEIGHTS, "soft_labels") if getattr(self, name)]

@@ -62,9 +62,14 @@ class ModulatedNorm:
         modulation = self.running.get(_thread())
         if modulation is None:
             return states
+        scale = modulation[self.scale_slot]
+        if flat := states.dim() == 2:  # OPT's layers put the tokens of all rows into one dimension
+            states = states.unflatten(0, (len(scale), -1))
         # Not states · (1 + Δγ): in bfloat16 1 + Δγ loses a small Δγ.
-        states = torch.addcmul(states, states, modulation[self.scale_slot].to(states))
-        return states if self.shift_slot is None else states + modulation[self.shift_slot].to(states)
+        states = torch.addcmul(states, states, scale.to(states))
+        if self.shift_slot is not None:
+            states = states + modulation[self.shift_slot].to(states)
+        return states.flatten(0, 1) if flat else states
 
 
 class ModulatedLayer:

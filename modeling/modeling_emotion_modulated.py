@@ -285,6 +285,10 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
         for layer in _layers(plain):
             for name in self.config.modulated_norms or ():
                 norm, scale = getattr(layer, name), 1 + next(slots)
+                if getattr(norm, "weight", None) is None:
+                    raise ValueError(
+                        f"the emotion cannot be folded: the norm {name!r} of the language model has no weight."
+                    )
                 centre = _centre(norm)
                 norm.weight.copy_((norm.weight + centre) * scale - centre)
                 if getattr(norm, "bias", None) is not None:

@@ -117,7 +117,7 @@ class OverAnyEncoder(_Model):
 
         Args:
             encoder (`str` or `os.PathLike`): a Hub id or folder that `AutoModel` loads.
-            dtype: dtype of all weights.
+            dtype: dtype of all weights; "auto": that of the checkpoint.
             arguments: fields of the model's configuration, for a classifier `num_labels` or `id2label` and `label2id`;
                 `attn_implementation`; and what else the `from_pretrained` of the encoder takes (`revision`, `token`,
                 `use_safetensors`, ...).
@@ -137,7 +137,8 @@ class OverAnyEncoder(_Model):
             )
         if saved.get("model_type") in CONFIG_MAPPING:
             saved = AutoConfig.from_pretrained(encoder, **arguments)
-        model = cls._from_config(cls.config_over_encoder(saved, **fields), dtype=dtype, **attention)
+        first = torch.float32 if dtype == "auto" else dtype
+        model = cls._from_config(cls.config_over_encoder(saved, **fields), dtype=first, **attention)
         own = model.own_encoder
         loaded, found = type(own).from_pretrained(
             encoder, dtype=dtype, output_loading_info=True, **without_pooler(own.config), **arguments
@@ -146,6 +147,8 @@ class OverAnyEncoder(_Model):
             raise ValueError(
                 f"{str(encoder)!r} lacks weights of its {own.config.model_type!r} model: {sorted(found['missing_keys'])[:3]}."
             )
+        if dtype == "auto":
+            model.to(loaded.dtype)
         own.load_state_dict(loaded.state_dict())
         return model
 

@@ -55,7 +55,8 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         self._check_arguments(threshold, top_k, kwargs)
         preprocess, forward, postprocess = super()._sanitize_parameters(top_k=top_k, **kwargs)
         if threshold is not None:
-            postprocess["threshold"] = threshold
+            # A call with a threshold goes before a pipeline that was made with `top_k`.
+            postprocess |= {"threshold": threshold, "_legacy": True}
         windows = {"stride": stride, "max_windows": max_windows}
         preprocess |= {name: value for name, value in windows.items() if value is not None}
         if aggregation_strategy is not None:

@@ -5,6 +5,7 @@ from transformers import Pipeline
 
 from .checked_input import check_finite, check_text
 from .target_texts import entry, model_inputs, targets_in
+from .usable_positions import usable_positions
 
 
 class TargetedSentimentPipeline(Pipeline):
@@ -54,7 +55,7 @@ class TargetedSentimentPipeline(Pipeline):
             list(texts),
             list(auxiliaries) if config.auxiliary_sentence else None,
             truncation="only_first",
-            max_length=min(self.tokenizer.model_max_length, config.max_position_embeddings),
+            max_length=min(self.tokenizer.model_max_length, usable_positions(config)),
             padding=True,
             return_tensors="pt",
         )

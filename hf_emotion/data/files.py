@@ -38,7 +38,7 @@ def columns_of(path: str | Path, separator: str | None = None) -> list[str]:
             import pyarrow.parquet
 
             with open_file(path) as file:
-                return pyarrow.parquet.read_schema(file).names
+                return _named_columns(pyarrow.parquet.read_schema(file).names, shown(path))
     return []
 
 
@@ -241,6 +241,7 @@ def _read_rows(
 
         number = 0
         with open_file(source) as opened, pyarrow.parquet.ParquetFile(opened) as file:
+            _named_columns(file.schema_arrow.names, path)
             for batch in file.iter_batches(batch_size=4096):
                 for row in batch.to_pylist():
                     number += 1

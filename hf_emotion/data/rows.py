@@ -100,12 +100,21 @@ def read_json(content: bytes, source: Path | str) -> Any:
 def parse_json(text: str, half_characters: bool = False) -> Any:
     """The value of a JSON text; BadRow if it is no JSON, or has halves of characters and `half_characters` is not set."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_with_each_key_once)
         if not half_characters and "\\ud" in text.lower():
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise BadRow(f"no valid JSON: {error}") from error
     return value
+
+
+def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; ValueError for a key that it has twice, of which Python would take the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} is there more than once")
+    return found
 
 
 def packaged_rows(corpus: str, split: str) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -118,13 +118,16 @@ def write_collection_card(folder: Path, names: list[str], namespace: str | None)
         licences.add(data.license)
         terms[corpus] = known[corpus].terms if corpus in known and not known[corpus].own_files else "see the cards"
         results = ", ".join(f"{result.metric_name} {result.metric_value}" for result in data.eval_results)
+        results += (
+            "" if data.eval_results[0].dataset_split == "test" else f" ({data.eval_results[0].dataset_split} part)"
+        )
         link = f"[{name}](https://huggingface.co/{namespace}/{name})" if namespace else name
         rows.append([link, corpus, results])
     sources = "\n".join(f"- {corpus}: {text}" for corpus, text in terms.items())
     licence = "The models are under the Apache License 2.0."
     if licences != {"apache-2.0"}:
         licence = "Each card names the licence of its model."
-    models = table(["model", "corpus", "results on its test part"], rows, names=3)
+    models = table(["model", "corpus", "results on the test part"], rows, names=3)
     text = f"# Models of hf-emotion\n\n{models}\n\n## Training data\n\n{sources}\n\n"
     write_text(
         folder / "README.md",

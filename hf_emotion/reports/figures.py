@@ -56,7 +56,7 @@ def write_plots(folder: Path, report: dict[str, Any], run: dict[str, Any]) -> No
     left.plot(
         [step for step, _, _ in dev], [loss for _, loss, _ in dev], "o-", label="validation loss", color="tab:blue"
     )
-    left.set(xlabel="step", ylabel="loss", title=f"{report['name']}, seed {run['seed']}")
+    left.set(xlabel="step", ylabel="loss", title=f"{drawn(report['name'])}, seed {run['seed']}")
     right = left.twinx()
     right.plot(
         [step for step, *_ in dev], [value for *_, value in dev], "s-", color="tab:orange", label=f"validation {name}"

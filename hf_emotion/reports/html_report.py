@@ -99,6 +99,7 @@ def write_report(
         task=task_of_run(dict(report)),
         headline=_headline(report, splits[0]),
         examples=examples,
+        examples_of=analysis["split"] if analysis else splits[0],
         best=best_run(report["runs"]),
         metrics=[(split, *_metrics(report, split)) for split in splits],
         labels=_labels(report, splits[0]),

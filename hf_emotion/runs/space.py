@@ -24,6 +24,7 @@ FIXED = (
     "metric_for_best_model",
     "one_model_per_context",
 )
+WHOLE = ("adapter.r", "adapter.lora_alpha")  # fields of PEFT that only take whole numbers
 RANGE = re.compile(r"(?P<low>[^,]+?)\.\.(?P<high>[^,:]+)(?P<log>:log)?")
 
 
@@ -87,7 +88,9 @@ def _range(key: str, text: str, match: re.Match[str], recipe: Recipe) -> Dimensi
         raise ValueError(f"the space {text!r}: the first number must be less than the second one.")
     if log and low <= 0:
         raise ValueError(f"the space {text!r}: a range with :log must begin above 0.")
-    whole = low.is_integer() and high.is_integer() and not _takes(recipe, key, low + 0.5)
+    # Recipes do not check the types of fields that belong to PEFT or to a stock configuration.
+    ints = key in WHOLE or type(_own(dataclasses.asdict(recipe), key)) is int
+    whole = low.is_integer() and high.is_integer() and (ints or not _takes(recipe, key, low + 0.5))
     dimension = Dimension(key, low, high, whole, log)
     for end in (low, high):
         with_values(recipe, {key: int(end) if whole else end})
@@ -131,13 +134,20 @@ def with_values(recipe: Recipe, values: dict[str, Any], **fields: Any) -> Recipe
     return check_parts(make_recipe(given))
 
 
+def _own(fields: dict[str, Any], key: str) -> Any:
+    """What a recipe has for a key; None for nothing."""
+    head, _, rest = key.partition(".")
+    if not rest:
+        return {**fields["training_arguments"], **fields}.get(key)
+    return fields[head].get(rest) if isinstance(fields[head], dict) else None
+
+
 def own_values(recipe: Recipe, space: list[Dimension]) -> dict[str, Any] | None:
     """The values that the recipe itself has, if it sets every field of the space to a value in it; else None."""
     fields = dataclasses.asdict(recipe)
     own = {}
     for dimension in space:
-        head, _, rest = dimension.key.partition(".")
-        value = fields[head].get(rest) if rest else {**fields["training_arguments"], **fields}.get(dimension.key)
+        value = _own(fields, dimension.key)
         if dimension.choices:
             same = [
                 one for one in dimension.choices if one == value and isinstance(one, bool) == isinstance(value, bool)

@@ -229,7 +229,9 @@ def _run_trial(
         state = optuna.trial.TrialState.PRUNED
         trial.set_user_attr("dev", watch.last)
         trial.set_user_attr("metric", watch.metric)
-    except (FloatingPointError, MemoryError) as error:  # these values do not work; others may
+    except (FloatingPointError, MemoryError, ValueError) as error:  # these values do not work; others may
+        if isinstance(error, ValueError) and not any(one.state.name in ("COMPLETE", "PRUNED") for one in study.trials):
+            raise  # it may not come from the values
         state = optuna.trial.TrialState.FAIL
         trial.set_user_attr("error", str(error) or type(error).__name__)
         logger.warning("trial %d failed: %s", number + 1, error)

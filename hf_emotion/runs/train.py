@@ -250,7 +250,7 @@ def _report(recipe: Recipe, splits: DatasetDict, runs: list[dict]) -> dict[str, 
         "published": recipe.published,
         "summary": summarize(runs),
         "runs": runs,
-        "environment": environment(),
+        "environment": environment(bool(recipe.training_arguments.get("use_cpu"))),
     }
 
 
@@ -270,13 +270,13 @@ def summarize(runs: list[dict]) -> dict[str, dict[str, dict[str, dict[str, float
     return summary
 
 
-def environment() -> dict[str, Any]:
+def environment(use_cpu: bool) -> dict[str, Any]:
     """Versions and hardware of a run."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() and not use_cpu else "CPU",
         "threads": torch.get_num_threads(),
     }
 

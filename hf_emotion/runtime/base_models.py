@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import (
@@ -98,10 +99,11 @@ def base_to_build_on(
     model_type: str | None = None,
     names: Mapping[int, str] | None = None,
     contexts: Mapping[str, list[str] | None] | None = None,
+    head: Mapping[str, Any] | None = None,
 ) -> Iterator[str]:
     """
-    The folder or Hub id to load `base_model` from. For a classifier of other labels, aspects or model type it is a temporary
-    folder with its encoder alone, because a head trained on other labels does not fit.
+    The folder or Hub id to load `base_model` from. For a classifier of other labels, aspects or model type, or with other fields
+    of its head than in `head`, it is a temporary folder with its encoder alone, because the trained head does not fit.
     """
     path = resolve_base_model(base_model)
     base = read_config(path)
@@ -110,6 +112,7 @@ def base_to_build_on(
         and base.id2label == names
         and (contexts is not None or getattr(base, "aspects", None) is None)
         and (model_type is None or all(getattr(base, name) == value for name, value in (contexts or {}).items()))
+        and all(getattr(base, name, value) == value for name, value in (head or {}).items())
     )
     if same or not any("Classification" in name for name in base.architectures or []):
         yield path

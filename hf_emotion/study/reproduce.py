@@ -260,7 +260,7 @@ def _run_baseline(name: str, first: str, recipe: Recipe, folder: Path, data_dir)
         "rows": result["rows"],
         "minutes": result["minutes"],
         "metrics": _shown_metrics(result),
-        "environment": environment(),
+        "environment": environment(use_cpu=True),
     }
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, record)

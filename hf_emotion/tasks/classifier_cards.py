@@ -161,9 +161,8 @@ def _results(recipe: Recipe, report: dict[str, Any]) -> list[str]:
     blocks = [table(["split", "decision", *shown], rows, names=2)]
     if report["published"]:
         printed = ", ".join(f"{name} {value}" for name, value in report["published"].items())
-        blocks.append(
-            f"The paper printed for its row “{recipe.table_row}”, with its own encoder and split: {printed}."
-        )
+        row = f" for its row “{recipe.table_row}”" if recipe.table_row else ""
+        blocks.append(f"The paper printed{row}, with its own encoder and split: {printed}.")
     return [*blocks, spread(report)]
 
 

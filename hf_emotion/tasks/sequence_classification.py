@@ -42,6 +42,14 @@ from .rows import class_counts, label_matrix
 logger = logging.getLogger(__name__)
 
 
+HEAD = (
+    "label_attention",
+    "label_embedding_size",
+    "tie_head",
+    "head_hidden_size",
+)  # fields that decide what weights a head has
+
+
 def build_classifier(
     base_model: str,
     model_type: str | None,
@@ -82,7 +90,8 @@ def build_classifier(
         if name in model_config:
             raise ValueError(f"`model_config.{name}` comes from the corpus: leave it out.")
     try:
-        with base_to_build_on(base_model, model_type, names, contexts) as path:
+        head = {name: model_config[name] for name in HEAD if name in model_config}
+        with base_to_build_on(base_model, model_type, names, contexts, head) as path:
             if model_type is None:
                 model = _stock_classifier(path, fields, model_config, contexts)
                 if base_model == "minilm" and contexts is None:
@@ -99,10 +108,10 @@ def build_classifier(
                     f"`base_model` {base_model!r} does not fit `model_type` {model_type!r}: {error}"
                 ) from error
             fields |= {"class_counts": class_counts} if contexts is None else contexts
-            if hasattr(
-                config_class(), "tfidf_gating"
-            ):  # the gate of a trained base model was fitted to another corpus
-                fields.setdefault("tfidf_gating", "none")
+            # What a trained base model has for its own corpus and its own training.
+            plain = {"tfidf_gating": "none", "class_balanced_beta": None, "class_balanced_normalize": False}
+            defaults = config_class()
+            fields = {name: value for name, value in plain.items() if hasattr(defaults, name)} | fields
             if any_encoder:
                 model = read_model(
                     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[config_class],
@@ -301,6 +310,9 @@ def prepare_classifier(
         contexts,
         gold.mean(axis=0).tolist() if several else None,
     )
+    text_config = model.config.get_text_config()
+    if getattr(text_config, "pad_token_id", None) is None:  # decoder-only models read it to find a row's last token
+        text_config.pad_token_id = tokenizer.pad_token_id
     check_length(recipe, usable_positions(model.config))
     check(tokenizer, model.config, recipe.max_length)
     dev_votes = votes_of(splits["validation"])

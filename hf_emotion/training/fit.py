@@ -46,6 +46,7 @@ def training_arguments(
     Raises:
         ValueError: `greater_is_better` that contradicts the metric.
     """
+    cuda = torch.cuda.is_available() and not recipe.training_arguments.get("use_cpu")
     values = {
         "eval_strategy": "epoch",
         "save_strategy": "epoch",
@@ -59,8 +60,8 @@ def training_arguments(
         "report_to": "none",
         "run_name": f"{recipe.name}-seed-{seed}",  # the name of the run in wandb and MLflow
         "disable_tqdm": not sys.stderr.isatty(),
-        "dataloader_pin_memory": torch.cuda.is_available(),
-        "bf16": torch.cuda.is_available() and torch.cuda.is_bf16_supported(),
+        "dataloader_pin_memory": cuda,
+        "bf16": cuda and torch.cuda.is_bf16_supported(),
         **own,
         **recipe.training_arguments,
     }

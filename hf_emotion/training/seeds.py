@@ -63,6 +63,14 @@ class EmotionTrainer(ExactTrainer):
         finally:
             self.compute_loss_func = loss
 
+    def get_eval_dataloader(self, eval_dataset=None):
+        """With all rows, also if `dataloader_drop_last` says that a training takes whole batches alone."""
+        drop_last, self.args.dataloader_drop_last = self.args.dataloader_drop_last, False
+        try:
+            return super().get_eval_dataloader(eval_dataset)
+        finally:
+            self.args.dataloader_drop_last = drop_last
+
     def _get_eval_sampler(self, eval_dataset):
         return SequentialSampler(eval_dataset)
 
@@ -146,6 +154,7 @@ def fit_model(
     model = prepared.model
     if recipe.adapter:
         model = with_adapter(model, recipe.adapter, auto_class_of(model.config, task.auto_class))
+    data = fingerprint(splits)  # takes time: the Trainer makes the folder, and soon after that the recipe lies in it
     trainer = EmotionTrainer(
         model=model,
         args=arguments,
@@ -160,7 +169,7 @@ def fit_model(
     )
     trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
     say_less(trainer, checkpoints.parent if method is None else checkpoints.parent.parent, method)
-    data, before = fingerprint(splits), (time.perf_counter() - start) / 60
+    before = (time.perf_counter() - start) / 60
     if any(parameter.requires_grad for parameter in model.parameters()):
         run = fit(trainer, whole, seed, checkpoints, resume, recipe_file, data)
     else:

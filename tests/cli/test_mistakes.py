@@ -314,6 +314,21 @@ def test_unknown_arguments_of_the_pipeline(emotions):
 # Recipes and training arguments.
 
 
+@pytest.mark.parametrize("use_cpu", [True, False])
+def test_a_training_on_the_processor_is_none_of_the_gpu(tmp_path, monkeypatch, use_cpu):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda: "a GPU")
+    recipe = make_recipe({"name": "tiny", "training_arguments": {"use_cpu": use_cpu}})
+
+    def arguments(**values):
+        return SimpleNamespace(**{**vars(TrainingArguments(tmp_path, use_cpu=True)), **values})
+
+    found = training_arguments(arguments, recipe, tmp_path, 1)
+    assert found.bf16 is found.dataloader_pin_memory is not use_cpu
+    assert train_module.environment(use_cpu)["device"] == ("CPU" if use_cpu else "a GPU")
+
+
 def arguments_of(tmp_path, **changes):
     """The arguments of a training whose own metric is macro-F1."""
     recipe = make_recipe({"name": "tiny", "training_arguments": {"use_cpu": True, "bf16": False, **changes}})

@@ -569,6 +569,13 @@ def test_emotion_pipeline_compares_strictly(tokenizer):
         assert set(as_pairs(classify([TEXTS[0]])[0])) == set(LABELS)
 
 
+def test_a_threshold_of_a_call_goes_before_top_k_of_the_pipeline(tokenizer):
+    classify = pipeline("emotion-classification", model=build(), tokenizer=tokenizer, device="cpu", top_k=None)
+    assert len(classify([TEXTS[0]])[0]) == 5 and classify([TEXTS[0]], threshold=1.0) == [[]]
+    least = min(as_pairs(classify([TEXTS[0]])[0]).values())
+    assert len(classify([TEXTS[0]], threshold=least)[0]) == 4
+
+
 def test_emotion_pipeline_without_stored_thresholds_uses_a_half(tokenizer):
     model = build()
     logits = [math.log(s / (1 - s)) for s in scores_of(model, tokenizer, TEXTS[0]).values()]

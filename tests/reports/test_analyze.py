@@ -699,6 +699,16 @@ class TestCompareOverSeeds:
         (note,) = result["notes"]
         assert str(pair[1]) in note and "seed-2" in note and "best" in note
 
+    def test_one_label_beside_several(self, tmp_path):
+        rows = [("1", ["joy"], [0.6, 0.2, 0.1, 0.1]), ("2", ["anger"], [0.7, 0.1, 0.1, 0.1])]
+        for kind in (True, False):
+            write_run(tmp_path / str(kind), {"validation": rows, "test": rows}, multi_label=kind)
+        runs = [tmp_path / "True", tmp_path / "False"]
+        for test in (compare, lambda pair: analyze_pair(*pair)):
+            for two in (runs, runs[::-1]):
+                with pytest.raises(ValueError, match=r"False gives one label.*True any number.*label_separator"):
+                    test(two)
+
     def test_a_run_without_a_test_part(self, pair, tmp_path, argv):
         dev_only = seeded_run(tmp_path / "c", self.SHARES[1], parts=("validation",))
         result = compare([pair[0], dev_only])

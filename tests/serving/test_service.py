@@ -119,6 +119,9 @@ class TestAnswers:
         )
         assert [item["label"] for item in one[0]["labels"]] == [LABELS[0]]
         assert "scores" not in one[0]
+        for body in (ask | {"thresholds": 0.5, "top_k": 1}, {"model": "single", "inputs": "sad", "thresholds": 0.5}):
+            status, answer, _ = send(service, "/v1/emotion-classification", body)
+            assert status == 422 and "`thresholds`" in answer["error"]
 
     def test_long_texts_are_read_whole_unless_truncate(self, service, folders):
         predictor = Predictor(folders["text"])

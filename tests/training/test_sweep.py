@@ -84,6 +84,18 @@ class TestSpace:
         space = read_space([RATE, BATCH], recipe)
         assert own_values(recipe, space) == {"learning_rate": 3e-4, "per_device_train_batch_size": 8}
         assert own_values(recipe, read_space([RATE, "weight_decay=0.1,0.2"], recipe)) is None
+        for weights in (None, "balanced", {"joy": 2}):
+            weighted = dataclasses.replace(recipe, class_weights=weights)
+            own = own_values(weighted, read_space(["class_weights.joy=0.5..3"], weighted))
+            assert own == ({"class_weights.joy": 2} if isinstance(weights, dict) else None)
+
+    def test_whole_numbers_of_fields_that_recipes_do_not_check(self, recipe):
+        adapted = dataclasses.replace(recipe, adapter={"lora_alpha": 16, "lora_dropout": 0.1})
+        for key, whole in (("r", True), ("lora_alpha", True), ("lora_dropout", False)):
+            (found,) = read_space(
+                [f"adapter.{key}=0..1" if key == "lora_dropout" else f"adapter.{key}=4..16"], adapted
+            )
+            assert found.whole is whole, key
 
 
 class Stop(BaseException):
@@ -93,7 +105,7 @@ class Stop(BaseException):
 @pytest.fixture
 def trainings(monkeypatch):
     """Trainings of three evaluations that take no time; each entry is (recipe, folder). `die_at` interrupts one of them."""
-    made = SimpleNamespace(recipes=[], die_at=None, lower=False)
+    made = SimpleNamespace(recipes=[], die_at=None, lower=False, refused=())
 
     def train(recipe, output, data_dir=None, test=True):
         assert test is False
@@ -103,6 +115,8 @@ def trainings(monkeypatch):
         (output / "model").touch()
         if recipe.training_arguments["learning_rate"] > 8e-4:
             raise FloatingPointError("the training diverged")
+        if number in made.refused:
+            raise ValueError("too long for the encoder")
         args = SimpleNamespace(metric_for_best_model="loss" if made.lower else "macro_f1")
         for step in (1, 2, 3):
             if number == made.die_at:
@@ -138,6 +152,15 @@ class TestTrials:
         with (tmp_path / "sweep" / "trials.csv").open(encoding="utf-8-sig") as file:
             assert len(list(csv.DictReader(file))) == 14
         assert json.loads((tmp_path / "sweep" / "trials.json").read_text("utf-8")) == result
+
+    def test_values_that_a_training_refuses(self, recipe, trainings, tmp_path):
+        trainings.refused = (2,)
+        result = module.sweep(recipe, [RATE], 5, tmp_path / "sweep")
+        assert [trial["number"] for trial in result["trials"] if trial["error"] == "too long for the encoder"] == [2]
+        assert len(result["trials"]) == 5
+        trainings.refused = (5,)  # the first trial of a sweep: the values may not be the reason
+        with pytest.raises(ValueError, match="too long"):
+            module.sweep(recipe, [RATE], 5, tmp_path / "other")
 
     def test_a_loss_is_minimised(self, recipe, trainings, tmp_path):
         trainings.lower = True

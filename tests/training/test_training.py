@@ -247,6 +247,28 @@ class TestRunFolder:
         assert "after the last step of its training, the best seed on the validation part" in card
         assert "epoch that was best" not in card
 
+    def test_whole_batches_are_for_the_training_alone(self, base_bert, feelings, tmp_path, no_plots):
+        found = []
+        for drop_last in (False, True):
+            arguments = {"dataloader_drop_last": drop_last, "per_device_eval_batch_size": 3, "max_steps": 1}
+            run = train(feelings_recipe(base_bert, arguments, seeds=[3]), tmp_path / str(drop_last), data_dir=feelings)
+            assert run["rows"]["validation"] % 3
+            found.append(run["runs"][0]["best_dev_metric"])
+        assert found[0] == found[1] > 0
+
+    def test_a_folder_holds_its_recipe_as_soon_as_it_is_there(
+        self, base_bert, feelings, tmp_path, no_plots, monkeypatch
+    ):
+        """What takes time comes before: an interruption in between would leave a folder that cannot be resumed."""
+
+        def fingerprint(splits):
+            assert not (tmp_path / "run").exists() or not any((tmp_path / "run").iterdir())
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("hf_emotion.training.seeds.fingerprint", fingerprint)
+        with pytest.raises(KeyboardInterrupt):
+            train(feelings_recipe(base_bert, {"max_steps": 1}), tmp_path / "run", data_dir=feelings)
+
     @pytest.mark.parametrize("last", [True, False])
     def test_the_metric_is_that_of_the_weights(self, last, base_bert, feelings, tmp_path, no_plots, monkeypatch):
         """Neither an earlier epoch, when the last weights are kept, nor an evaluation without a checkpoint."""
@@ -265,7 +287,7 @@ class TestRunFolder:
         assert ("the epoch that was best on the validation part" in card) is not last
 
     def test_plots(self, tiny_run, tmp_path):
-        report = report_of(tiny_run)
+        report = report_of(tiny_run) | {"name": "top_$5_vs_$10"}  # no formula
         with drawn_pictures():
             write_plots(tmp_path, report, report["runs"][0])
         for name in ("training_curve.png", "per_label_f1.png"):
@@ -900,6 +922,30 @@ class TestInputs:
         state = build_classifier(*arguments).state_dict()
         assert "its encoder is kept" not in caplog.text
         assert all(torch.equal(state[key], value) for key, value in trained.items())
+
+    def test_a_trained_head_of_another_shape_stays_behind(self, tied_run, caplog):
+        """The methods for few rows have a head for each label."""
+        tokenizer, names = AutoTokenizer.from_pretrained(tied_run), list(GOEMOTIONS)
+        trained = AutoModelForSequenceClassification.from_pretrained(tied_run).state_dict()
+        fields = {"tie_head": False}
+        model = build_classifier(str(tied_run), "label-aware-bert", fields, tokenizer, names, True, [1] * 28)
+        assert "its encoder is kept" in caplog.text and model.config.tie_head is False
+        own = model.state_dict()
+        assert all(torch.equal(own[name], value) for name, value in trained.items() if ".encoder." in name)
+
+    @pytest.mark.parametrize(("model_type", "case"), [("label-aware-bert", "label-aware"), ("roberta-esa", "esa")])
+    def test_the_loss_of_a_trained_classifier_stays_behind(self, tmp_path, model_type, case):
+        counts = [3] * BY_ID[case].build().config.num_labels
+        base = BY_ID[case].build(class_balanced_beta=0.9, class_balanced_normalize=True, class_counts=counts)
+        base.save_pretrained(tmp_path)
+        names, several = list(base.config.id2label.values()), base.config.problem_type != "single_label_classification"
+        tokenizer = make_tokenizer(tmp_path / "tokenizer")
+        plain, own = (
+            build_classifier(str(tmp_path), model_type, fields, tokenizer, names, several, [1] * len(names)).config
+            for fields in ({}, {"class_balanced_beta": 0.5})
+        )
+        assert plain.class_balanced_beta is None and plain.class_balanced_normalize is False
+        assert own.class_balanced_beta == 0.5
 
     def test_aspects_of_a_trained_classifier_stay_behind(self, stock_run, tmp_path):
         """Plain texts with the same labels: the model would ask each of them for its aspect."""

@@ -42,6 +42,7 @@ def build_dialogue_model(
         OSError: no such base model.
     """
     fields = {
+        "class_weights": None,  # a trained base model may have those of its own training
         **model_config,
         "id2label": dict(enumerate(names)),
         "label2id": {name: i for i, name in enumerate(names)},
@@ -71,7 +72,13 @@ def _trained_on(path: str, fields: dict[str, Any]) -> DialogueBiLSTMForEmotionRe
     if trained.config.id2label != model.config.id2label:
         weights = {name: weight for name, weight in weights.items() if name.startswith("dialogue.")}
     try:
-        model.load_state_dict(weights, strict=False)
+        lost = model.load_state_dict(weights, strict=False)
+        differing = [
+            *lost.unexpected_keys,
+            *(name for name in lost.missing_keys if not name.startswith("classifier.")),
+        ]
+        if differing:
+            raise RuntimeError(f"weights that one of the two lacks: {', '.join(differing[:3])}")
     except RuntimeError as error:
         raise ValueError(
             f"`model_config` asks for other sizes than the trained dialogue model {path!r} has "

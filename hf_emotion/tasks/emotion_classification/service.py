@@ -112,6 +112,12 @@ def _as_asked(predictor: Predictor, request: EmotionRequest) -> Predictor:
     """The predictor with the taxonomy and the thresholds of a request."""
     if request.taxonomy is None and request.thresholds is None:
         return predictor
+    if request.thresholds is not None and not predictor.multi_label:
+        raise ValueError(
+            "`thresholds` are for models that give any number of labels: this one gives one, the most probable."
+        )
+    if request.thresholds is not None and request.top_k is not None:
+        raise ValueError("`thresholds` and `top_k` exclude each other: leave one out.")
     view = copy.copy(predictor)  # the model is shared
     if isinstance(request.thresholds, dict):
         own = dict(zip(predictor.labels, predictor.thresholds.tolist(), strict=True))

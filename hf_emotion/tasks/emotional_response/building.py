@@ -125,8 +125,10 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
         replies = [[*ids, end] for ids in replies]
         texts = tokenizer(batch["context"], add_special_tokens=False)
         cut = [
-            len(text) + special > len(context) or len(reply) > max_length
-            for text, context, reply in zip(texts["input_ids"], contexts, replies, strict=True)
+            len(text) + special[emotion] > len(context) or len(reply) > max_length
+            for text, context, reply, emotion in zip(
+                texts["input_ids"], contexts, replies, batch["labels"], strict=True
+            )
         ]
         return {
             "input_ids": contexts,
@@ -140,7 +142,10 @@ def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config,
         }
 
     end = config.eos_token_id
-    special = sum(map(len, around_context(tokenizer, config, 0 if reads_emotion(config) else None)))
+    special = [  # tokens around a context of each emotion
+        sum(map(len, around_context(tokenizer, config, emotion if reads_emotion(config) else None)))
+        for emotion in range(config.num_emotions)
+    ]
     if not 3 <= max_length <= text_positions(config):
         raise ValueError(
             f"`max_length` must lie between 3 and the model's {text_positions(config)} positions, got {max_length}."

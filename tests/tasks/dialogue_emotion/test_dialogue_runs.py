@@ -488,11 +488,13 @@ class TestOtherForms:
         """With other labels all of it but the classifier; its words are not taken for an utterance encoder."""
         trained, tokenizer = tiny_model(base, utterance_encoder="model")
         trained.config.calibration_temperature = 2.0
+        trained.config.class_weights = [1.0] * trained.config.num_labels
         trained.save_pretrained(tmp_path)
         weights = trained.state_dict()
         for names, kept in ((["a", "b", "c"], True), (["c", "b", "a"], False), (["x", "y"], False)):
             torch.manual_seed(5)
             model = build_dialogue_model(str(tmp_path), {}, tokenizer, names)
+            assert model.config.class_weights is None  # those of the first training are not of this one
             assert list(model.config.id2label.values()) == names
             assert type(model.dialogue.utterance_encoder) is type(trained.dialogue.utterance_encoder)
             same = {
@@ -502,8 +504,11 @@ class TestOtherForms:
             }
             assert all(same[name] for name in same if name.startswith("dialogue."))
             assert same.get("classifier.weight", False) is kept
-        with pytest.raises(ValueError, match="`model_config` asks for other sizes than the trained dialogue model"):
-            build_dialogue_model(str(tmp_path), {"hidden_size": WIDE["hidden_size"] * 2}, tokenizer, ["x", "y"])
+        for other in ({"hidden_size": WIDE["hidden_size"] * 2}, {"num_hidden_layers": 3}, {"num_attention_heads": 0}):
+            with pytest.raises(
+                ValueError, match="`model_config` asks for other sizes than the trained dialogue model"
+            ):
+                build_dialogue_model(str(tmp_path), other, tokenizer, ["x", "y"])
 
     def test_a_trained_classifier_gives_its_encoder(self, base, tmp_path):
         config = LabelAwareBertConfig.from_pretrained(base, num_labels=4, thresholds=[0.1] * 4)

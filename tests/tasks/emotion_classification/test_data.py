@@ -301,6 +301,12 @@ class TestFormats:
     @pytest.mark.parametrize("read", [columns_of, lambda path: list(read_rows(path))])
     def test_a_repeated_column(self, tmp_path, read):
         path = write_csv(tmp_path / "a.csv", ["text", "note", "note"], [["a", "b", "c"]])
+        twice = pyarrow.table([["a day"], ["joy"], ["anger"]], names=["text", "label", "label"])
+        pyarrow.parquet.write_table(twice, tmp_path / "b.parquet")
+        (tmp_path / "b.jsonl").write_text('{"text": "a day", "label": "joy", "label": "anger"}\n')
+        for name in ("b.parquet", "b.jsonl"):
+            with pytest.raises(ValueError, match=rf"{name}.*'label'.*(2 times|more than once)"):
+                list(read_rows(tmp_path / name))
         with pytest.raises(ValueError, match="a.csv: the header names the column 'note' 2 times: rename one"):
             read(path)
 
