@@ -137,15 +137,15 @@ def run_names(runs: Sequence[str | Path], reports: Sequence[dict[str, Any]]) -> 
 
 def check_same_rows(first_run: str | Path, first: Predictions, second_run: str | Path, second: Predictions) -> None:
     """ValueError unless two runs were measured on the same rows with the same gold labels."""
+    if any(getattr(first, part) != getattr(second, part) for part in ("ids", "names", "gold_names")):
+        raise ValueError(
+            f"{first_run} and {second_run} were not measured on the same rows and labels: no paired test is possible."
+        )
     if first.multi_label != second.multi_label:
         one, other = (first_run, second_run) if second.multi_label else (second_run, first_run)
         raise ValueError(
             f"{one} gives one label to each row, {other} any number of labels: no paired test is possible. Train both with or both "
             "without `dataset_options.label_separator`."
-        )
-    if any(getattr(first, part) != getattr(second, part) for part in ("ids", "names", "gold_names")):
-        raise ValueError(
-            f"{first_run} and {second_run} were not measured on the same rows and labels: no paired test is possible."
         )
 
 
