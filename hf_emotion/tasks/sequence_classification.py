@@ -42,12 +42,8 @@ from .rows import class_counts, label_matrix
 logger = logging.getLogger(__name__)
 
 
-HEAD = (
-    "label_attention",
-    "label_embedding_size",
-    "tie_head",
-    "head_hidden_size",
-)  # fields that decide what weights a head has
+# Fields that decide what weights a head has.
+HEAD = ("label_attention", "label_embedding_size", "tie_head", "head_hidden_size")
 
 
 def build_classifier(
