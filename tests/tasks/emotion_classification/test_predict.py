@@ -17,12 +17,13 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import torch
-from toolkit_helpers import files_in, one_thread, write_csv, write_jsonl
+from model_cases import asymmetric_
+from toolkit_helpers import files_in, one_thread, recipe_for, write_csv, write_jsonl
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
 import hf_emotion.runtime.classifying as predictor_module
 import hf_emotion.serving.bulk as bulk
-from hf_emotion import Predictor, load_dataset_for
+from hf_emotion import Predictor, load_dataset_for, train
 from hf_emotion.io.paths import open_file
 from hf_emotion.runtime.batching import token_budget_batches
 from hf_emotion.serving.bulk import predict_file
@@ -170,6 +171,23 @@ class TestProbabilities:
         assert model.config.architectures == ["GPT2LMHeadModel"]
         assert Predictor(model, tokenizer).probabilities(texts).shape == (40, 3)
         assert model.config.architectures == ["GPT2LMHeadModel"]
+
+    def test_a_language_model_without_a_padding_id_is_trained(self, tiny_run, tmp_path, texts, no_plots):
+        """Its classifier reads a row's last token, which it finds by the padding."""
+        base, run = tmp_path / "base", tmp_path / "run"
+        tokenizer = AutoTokenizer.from_pretrained(tiny_run)
+        tokenizer.save_pretrained(base)
+        sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 40}
+        model = asymmetric_(GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), **sizes)), seed=6)
+        assert model.config.pad_token_id is None
+        model.save_pretrained(base)
+        train(recipe_for(base, {"max_steps": 2}, model_type=None, model_config={}), run)
+        predictor = Predictor(run)
+        assert predictor.model.config.pad_token_id == tokenizer.pad_token_id
+        together = predictor.probabilities(texts[:8])
+        alone = np.concatenate([predictor.probabilities([text]) for text in texts[:8]])
+        np.testing.assert_allclose(together, alone, atol=1e-5)
+        assert np.std(alone, axis=0).mean() > 1e-4
 
     def test_no_texts(self, predictor):
         assert predictor([]) == []
