@@ -50,7 +50,7 @@ def check_labels(
     if pairs:
         print_table([f"{dataset} {split}: given", "suggested", "rows"], pairs)
     print(
-        f"{result['flagged']} of {result['rows']} rows are probably wrong; {folds} folds, encoder {result['encoder']} and TF-IDF, "
-        f"whose most probable label is given in {result['accuracy']:.1%} of the rows"
+        f"{result['flagged']} of {result['rows']} rows are probably wrong; {folds} folds, encoder {result['encoder']} and TF-IDF; "
+        f"their most probable label is among the given ones in {result['accuracy']:.1%} of the rows"
     )
     print(f"\nrows: {output / CSV}\npage: {output / PAGE}")

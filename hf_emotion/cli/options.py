@@ -16,7 +16,7 @@ def checked(checkpoint: str) -> str:
     return checkpoint
 
 
-Checkpoint = Annotated[str, typer.Argument(help="Run folder, local folder or Hub id.", callback=checked)]
+Checkpoint = Annotated[str, typer.Argument(help="Run folder, local folder, Hub id or ready model.", callback=checked)]
 DataDir = Annotated[
     Path | None, typer.Option(help="Folder with the corpora; default: $HF_EMOTION_DATA, else the Hub.")
 ]

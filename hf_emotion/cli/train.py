@@ -18,7 +18,7 @@ def train(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Run folder; default: runs/NAME.")] = None,
     base_model: Annotated[
         str | None,
-        typer.Option(help="Encoder or trained model: Hub id, local folder, or minilm (extra `offline`)."),
+        typer.Option(help="Encoder or trained model: Hub id, local folder, ready model, or minilm (extra `offline`)."),
     ] = None,
     data_dir: DataDir = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds, counted from the recipe's first.")] = None,
