@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How well `check-labels` finds wrong labels: 5 % of a training part get one, and each ranking of the rows is asked how many of its first k
+How well `check-labels` finds wrong labels: 5 % of the rows of a corpus get one, and each ranking of the rows is asked how many of its first k
 (k/2) rows are among them, k being their number. Single-label rows get another label at random. Multi-label rows lose a label and get
 another one, get one more, or lose one, a third each.
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from datasets import DatasetDict
+from datasets import DatasetDict, concatenate_datasets
 from measuring import machine, recorded
 
 from hf_emotion import Predictor, load_dataset_for, load_recipe, train
@@ -80,11 +80,11 @@ def fine_tuned(recipe: str, overrides: list[str], rows: Any, validation: Any, as
 
 def measure(corpus: str, encoder: str, arguments: argparse.Namespace) -> dict[str, Any]:
     splits = load_dataset_for(corpus, arguments.data_dir)
-    rows = splits["train"]
+    rows = concatenate_datasets([splits[part] for part in arguments.parts])
     if arguments.rows:
         rows = rows.select(np.sort(np.random.default_rng(0).permutation(len(rows))[: arguments.rows]))
     names, texts, gold = label_names(rows), list(rows["text"]), label_matrix(rows)
-    cache = arguments.cache / f"{encoder}-{corpus}-{len(rows)}.npy"
+    cache = arguments.cache / f"{encoder}-{corpus}-{'-'.join(arguments.parts)}-{len(rows)}.npy"
     if cache.is_file():
         vectors = np.load(cache)
     else:
@@ -155,7 +155,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--encoder", action="append", default=[])
     parser.add_argument("--data-dir")
     parser.add_argument("--draws", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--rows", type=int, help="size of a random sample of the training part; default: all")
+    parser.add_argument(
+        "--parts",
+        nargs="+",
+        default=["train"],
+        choices=["train", "validation", "test"],
+        help="parts of the corpora; an encoder that was trained on one of them knows its labels",
+    )
+    parser.add_argument("--rows", type=int, help="size of a random sample of the rows; default: all")
     parser.add_argument("--recipe", help="also the loss of a model that this recipe trained on the same rows")
     parser.add_argument("--set", action="append", default=[], help="of the recipe")
     parser.add_argument(
@@ -174,6 +181,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 [
                     corpus,
                     encoder,
+                    *(arguments.parts if arguments.parts != ["train"] else []),
                     *([f"{found['rows']}-rows"] if arguments.rows else []),
                     *(["fine-tuned"] if arguments.recipe else []),
                 ]

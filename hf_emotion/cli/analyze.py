@@ -128,7 +128,8 @@ def _print_background(runs: list[tuple[str, dict[str, Any]]]) -> None:
     for run, background in runs:
         for name, kinds in background.items():
             parts = (
-                f"{label}: {kinds[kind]['rows']} of {kinds[kind]['of']} ({figure_or_dash(100 * kinds[kind]['share']['mean'], '.1f')} %)"
+                f"{label}: {kinds[kind]['rows']} of {kinds[kind]['of']} ({'' if kinds[kind]['share']['std'] is None else 'best seed; mean of all '}"
+                f"{figure_or_dash(100 * kinds[kind]['share']['mean'], '.1f')} %)"
                 for kind, label in (("to_other", f"{name} → other"), ("from_other", f"other → {name}"))
             )
             print(f"{run}{', '.join(parts)}")

@@ -94,7 +94,7 @@ def check_labels(
         options.setdefault("validation_fraction", 0.0)
     ids, texts, gold, names = _units(load_split(dataset, split, data_dir, **options), dataset)
     parts = fold_numbers(texts, gold, names, folds)
-    limit = min(MAX_LENGTH, usable_positions.usable_positions(model.config), tokenizer.model_max_length)
+    limit = min(MAX_LENGTH, usable_positions.usable_positions(model.config))
     vectors = mean_vectors(texts, tokenizer, model, limit, progress)
     probabilities = out_of_fold([vectors, tfidf(texts)], gold, parts, progress)
     scores, confidence, suggested = rank(gold, probabilities)
@@ -124,22 +124,32 @@ def check_labels(
 
 def honest_encoder(checkpoint: str, dataset: str) -> str:
     """
-    The checkpoint itself, or, if it was trained on the corpus, what its training started from. Any two corpora of one's own files
-    count as the same one, because they may share rows.
+    The checkpoint itself, or, if it or a model that it was trained from was trained on the corpus, what that training started from.
+    Any two corpora of one's own files count as the same one, because they may share rows.
     """
-    seen = {checkpoint}
-    while True:
-        ready = find_ready(checkpoint)
-        folder = ready.folder if isinstance(ready, ReadyModel) else ready or Path(checkpoint)
-        if not (folder / METRICS).is_file():
-            return checkpoint
-        report = json.loads((folder / METRICS).read_text(encoding="utf-8"))
-        if report.get("dataset") != dataset or not isinstance(report.get("base_model"), str):
-            return checkpoint
-        checkpoint = report["base_model"]
-        if checkpoint in seen:
-            raise ValueError(f"the base models of {checkpoint!r} form a circle: name an encoder, such as minilm.")
-        seen.add(checkpoint)
+    chain, honest = [checkpoint], checkpoint
+    while (report := _report_of(chain[-1])) is not None and isinstance(report.get("base_model"), str):
+        if report["base_model"] in chain:
+            raise ValueError(f"the base models of {chain[-1]!r} form a circle: name an encoder, such as minilm.")
+        chain.append(report["base_model"])
+        if dataset in _trained_on(report):
+            honest = chain[-1]
+    return honest
+
+
+def _report_of(checkpoint: str) -> dict[str, Any] | None:
+    """The report of the training of a run or a ready model; None for any other checkpoint."""
+    ready = find_ready(checkpoint)
+    folder = ready.folder if isinstance(ready, ReadyModel) else ready or Path(checkpoint)
+    if not (folder / METRICS).is_file():
+        return None
+    return json.loads((folder / METRICS).read_text(encoding="utf-8"))
+
+
+def _trained_on(report: dict[str, Any]) -> set[str | None]:
+    """The corpora of a training: its own, and the packaged ones that `everyday_copies` of GoEmotions adds."""
+    added = {"quickstart", "everyday"} if (report.get("dataset_options") or {}).get("everyday_copies") else set()
+    return {report.get("dataset"), *added}
 
 
 def load_encoder(name: str) -> tuple[Any, Any]:

@@ -9,6 +9,7 @@ import pytest
 from toolkit_helpers import FEELINGS, cells, feelings_rows, invoke, one_thread, write_csv, write_dialogues
 
 import hf_emotion
+from hf_emotion.io.files import write_json
 from hf_emotion.study import label_errors
 from hf_emotion.study.label_errors import check_labels, fold_numbers, honest_encoder, out_of_fold
 
@@ -72,7 +73,16 @@ def test_a_row_is_judged_without_its_own_label():
 def test_a_model_does_not_judge_what_it_was_trained_on(tiny_run, base_bert):
     assert honest_encoder(str(tiny_run), "quickstart") == str(base_bert)
     assert honest_encoder(str(tiny_run), "files") == str(tiny_run)
-    assert honest_encoder("goemotions", "goemotions") == "minilm"
+    for corpus in ("goemotions", "everyday", "quickstart"):  # its recipe adds the two packaged corpora
+        assert honest_encoder("goemotions", corpus) == "minilm"
+    assert honest_encoder("goemotions", "emotion6") == "goemotions"
+
+
+def test_a_model_does_not_judge_what_its_base_model_was_trained_on(tmp_path):
+    write_json(tmp_path / "metrics.json", {"dataset": "emotion6", "base_model": "goemotions"})
+    assert honest_encoder(str(tmp_path), "goemotions") == "minilm"
+    assert honest_encoder(str(tmp_path), "emotion6") == "goemotions"
+    assert honest_encoder(str(tmp_path), "meld") == str(tmp_path)
 
 
 def test_turns_of_dialogues(tmp_path, base_bert):
