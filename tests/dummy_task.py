@@ -26,7 +26,7 @@ from hf_emotion.tasks.corpus_metrics import single_label
 from hf_emotion.tasks.exporting import Exporter, classifier_exporter, write_classifier
 from hf_emotion.tasks.held_out import finish_classifier
 from hf_emotion.tasks.sequence_classification import base_tokenizer, build_classifier, make_collator
-from hf_emotion.tasks.text_explaining import Question, first_token_map, read_texts
+from hf_emotion.tasks.text_explaining import Question, read_texts, read_token_map
 
 
 NAMES = ["no", "yes"]
@@ -160,7 +160,7 @@ def answer(predictor: PairPredictor, lines: list[str], top_k: int | None = None,
 def explain(predictor: PairPredictor, text, merge="sum", method=METHODS[0]) -> Explained:
     first, _, second = one_text(text).partition(BETWEEN)
     questions = [Question(first, auxiliary=second)]
-    maps, notes = first_token_map(predictor, questions, read_texts(predictor, questions, merge), merge)
+    maps, notes = read_token_map(predictor, questions, read_texts(predictor, questions, merge), merge)
     return Explained(text, method, maps, notes)
 
 

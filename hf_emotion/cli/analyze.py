@@ -93,8 +93,16 @@ def _print_analysis(result: dict[str, Any]) -> None:
     from ..metrics.significance import mean_std
 
     of = f"{result['dataset']} {result['split']}"
-    pairs = [[pair["gold"], pair["predicted"], str(pair["rows"])] for pair in result["confusions"][:10]]
-    print_table([f"{of}: gold", "predicted", "rows"], pairs)
+    found = result["confusions"][:10]
+    several = any(pair["std"] is not None for pair in found)  # rows of the best seed, in the order of the mean
+    header = [f"{of}: gold", "predicted", "rows", *(["mean ± std over the seeds"] if several else [])]
+    print_table(
+        header,
+        [
+            [pair["gold"], pair["predicted"], str(pair["rows"]), *([mean_std(pair, 1)] if several else [])]
+            for pair in found
+        ],
+    )
     print(f"rows with one label right (top 1): {mean_std(result['top1_accuracy'])}")
     if result["rows"]["with several gold labels"]:
         print(f"rows with several labels right (all in the top 3): {mean_std(result['top3_accuracy'])}")

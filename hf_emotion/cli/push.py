@@ -20,7 +20,10 @@ def push(
     ] = False,
     tag: Annotated[str | None, typer.Option(help="New tag for the commit.")] = None,
     space: Annotated[
-        Path | None, typer.Option(help="Also write the files of a Gradio Space for the model into this folder, which is new or holds them.")
+        Path | None,
+        typer.Option(
+            help="Also write the files of a Gradio Space for the model into this folder, which is new or holds them."
+        ),
     ] = None,
     handler: Annotated[
         bool, typer.Option("--handler", help="Also publish handler.py, with which Inference Endpoints answer.")

@@ -16,7 +16,9 @@ def reproduce(
         str,
         typer.Argument(help=f"{', '.join(list(TABLES)[:-1])} or {list(TABLES)[-1]}."),
     ],
-    base_model: Annotated[str | None, typer.Option(help="Hub id, local folder, ready model, or minilm (extra `offline`).")] = None,
+    base_model: Annotated[
+        str | None, typer.Option(help="Hub id, local folder, ready model, or minilm (extra `offline`).")
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds of each recipe, counted from its first.")] = 3,
     data_dir: DataDir = None,
     recipe: Annotated[

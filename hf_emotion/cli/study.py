@@ -40,7 +40,9 @@ def ensemble(
 def leakage(
     recipe: Annotated[str, typer.Argument(help="A recipe for single-label texts.")] = "emotion6/esa",
     output: Annotated[Path, typer.Option("--output", "-o", help="Run folder.")] = Path("runs/leakage"),
-    base_model: Annotated[str | None, typer.Option(help="Hub id, local folder, ready model, or minilm (extra `offline`).")] = None,
+    base_model: Annotated[
+        str | None, typer.Option(help="Hub id, local folder, ready model, or minilm (extra `offline`).")
+    ] = None,
     data_dir: DataDir = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, counted from the recipe's first.")] = 1,
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, as in `hf-emotion train`.")] = None,

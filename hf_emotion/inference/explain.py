@@ -58,8 +58,8 @@ def explain(
         merge: how to combine the scores of a word's pieces: "sum" or "max" (the piece of the largest magnitude); "none" shows each
             piece.
         layer, head: for CG-BERT and QACG-BERT, counted from 0, which is the default.
-        max_length: tokens that are read at once, at most the model's positions; default: as many as in training. The
-            attention of a label-aware model spans longer texts, in windows; for all else they are cut, with a warning.
+        max_length: tokens that are read at once, at most the model's positions; default: as many as in training; a loaded predictor
+            has its own. The attention of a label-aware model spans longer texts, in windows; for all else they are cut, with a warning.
 
     Raises:
         OSError: no such checkpoint.
@@ -67,6 +67,10 @@ def explain(
         ValueError: an unknown name (with the nearest ones); an argument or method that does not fit the model.
     """
     predictor: Any = checkpoint
+    if not isinstance(checkpoint, str | Path) and max_length is not None:
+        raise ValueError(
+            f"`max_length` is {max_length}, but a loaded predictor has its own: give it to the predictor."
+        )
     if isinstance(checkpoint, str | Path):
         predictor = load_predictor(with_weights(checkpoint), max_length=max_length)
     task, model = predictor.task, predictor.model

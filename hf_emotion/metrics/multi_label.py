@@ -87,7 +87,12 @@ def goemotions(
 
 def _precision_recall_f1(hits, found, support) -> tuple:
     """Precision, recall and F1 from counts; 0 where a denominator is 0, as scikit-learn's `zero_division=0`."""
-    return hits / np.maximum(found, 1), hits / np.maximum(support, 1), 2 * hits / np.maximum(found + support, 1)
+    hits, found, support = (np.asarray(count, dtype=np.float64) for count in (hits, found, support))
+    return tuple(_share(part, whole) for part, whole in ((hits, found), (hits, support), (2 * hits, found + support)))
+
+
+def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    return np.divide(part, whole, out=np.zeros(np.broadcast_shapes(part.shape, whole.shape)), where=whole > 0)
 
 
 def _error_analysis(labels: np.ndarray, probabilities: np.ndarray, names: Sequence[str], most: int = 10) -> dict:

@@ -93,6 +93,10 @@ def export_onnx(
         raise ValueError(
             f"`data_dir` {str(data_dir)!r} is where `dataset` lies: name the corpus, or leave `data_dir` out."
         )
+    if options and texts is not None and dataset is None:
+        raise ValueError(
+            f"`options` {options} are of a corpus, but `texts` are compared: name `dataset`, or leave them out."
+        )
     if texts is not None and not texts:
         raise ValueError("`texts` is empty: give at least one text to compare the exported model with.")
     task = task_of(read_config(checkpoint))

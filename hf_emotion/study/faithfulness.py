@@ -67,7 +67,12 @@ def faithfulness(
     if task.word_scores is None:
         others = " and ".join(other.name for other in TASKS if other.word_scores is not None)
         raise ValueError(f"faithfulness is measured for models for {others}, not for {task.name}.")
+    if getattr(predictor.model, "takes_arrays", False):
+        raise ValueError(
+            "an exported model shows neither attention nor gradients: measure the checkpoint that it was exported from."
+        )
     check_names("methods", methods, METHODS)
+    methods = list(dict.fromkeys(methods))
     for name, value in (("rows", rows), ("random_rankings", random_rankings)):
         if value < 1:
             raise ValueError(f"`{name}` must be at least 1, got {value}.")

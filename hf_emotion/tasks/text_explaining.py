@@ -144,15 +144,20 @@ def refuse_labels(model: PreTrainedModel, labels: Sequence[str] | None) -> None:
         )
 
 
-def first_token_attention(model: PreTrainedModel, reading: Reading, *names: str) -> np.ndarray:
-    """(heads, L): the attention of the first token in the last layer, from the first of the outputs `names` that the model has."""
+def read_token_attention(model: PreTrainedModel, reading: Reading, *names: str) -> tuple[str, np.ndarray]:
+    """
+    The attention of the token that a classifier reads, in the last layer, from the first of the outputs `names` that the model has:
+    ("first", or "last" for decoder-only models, whose first token sees nothing but itself; (heads, L)).
+    """
     outputs = outputs_with_attention(model, reading)
     layers = next((outputs[name] for name in names if outputs.get(name)), None)
     if not layers:
         raise ValueError(
             f"attention does not fit a {model.config.model_type!r} model, which returns none: use {either(METHODS[1:])}."
         )
-    return to_numpy(layers[-1][0, :, 0])
+    attention = to_numpy(layers[-1][0])
+    which, row = ("first", 0) if attention[:, 0, 1:].any() else ("last", -1)
+    return which, attention[:, row]
 
 
 def head_map(
@@ -184,12 +189,14 @@ def attention_note(questions: Sequence[Question], rows: Sequence[str], elsewhere
     return f"{left_out(questions)}, which hold this share of the attention: {held}"
 
 
-def first_token_map(
+def read_token_map(
     predictor: Any, questions: Sequence[Question], readings: Sequence[Reading], merge: Merge
 ) -> tuple[list[HeatMap], list[str]]:
     """Heat map and notes for the classifiers of transformers."""
-    found = [first_token_attention(predictor.model, reading, "attentions") for reading in readings]
-    heat, note = head_map("attention of the first token in the last layer", questions, readings, found, merge)
+    which, found = zip(
+        *(read_token_attention(predictor.model, reading, "attentions") for reading in readings), strict=True
+    )
+    heat, note = head_map(f"attention of the {which[0]} token in the last layer", questions, readings, found, merge)
     return [heat], [merge_note(merge, METHODS[0]), note]
 
 

@@ -268,6 +268,12 @@ class TestTuning:
             gains, trusting = [*gains, f1[0] - f1[1]], [*trusting, f1[0] - f1[2]]
         assert np.mean(gains) > 0.01 and np.mean(trusting) > 0.05
 
+    def test_expected_counts_below_one(self):
+        found = metrics.threshold_curve([0.3, 0.2], [0.8, 0.4], [0.6, 0.1, 0.9])
+        np.testing.assert_allclose(found["precision"], [0.3, 0.25, 0])
+        np.testing.assert_allclose(found["recall"], [0.6, 1, 0])
+        np.testing.assert_allclose(found["f1"], [0.6 / 1.5, 1 / 2.5, 0])
+
     def test_single_precision_probabilities(self):
         # Neighbours in float32: the threshold between them has to separate them again. Of the second label, which has no rows, it
         # is that of all labels together.

@@ -342,6 +342,8 @@ class TestFolder:
             export_onnx(label_aware, root / "new", texts=["joy"], dataset="quickstart")
         with pytest.raises(ValueError, match="`data_dir`.*`dataset`"):
             export_onnx(label_aware, root / "new", data_dir="nowhere")
+        with pytest.raises(ValueError, match="`options`.*`dataset`"):
+            export_onnx(label_aware, root / "new", texts=["joy"], options={"labels": "x"})
         assert not (root / "new").exists()
 
     def test_nothing_is_left_where_logits_differ(self, label_aware, root, monkeypatch, argv, own_verbosity):

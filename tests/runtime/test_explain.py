@@ -17,7 +17,13 @@ from model_cases import BY_ID, TINY_BERT, WORDS, asymmetric_, label_names
 from rich.console import Console
 from toolkit_helpers import drawn_pictures, one_thread, write_csv
 from torch import nn
-from transformers import BertConfig, BertForSequenceClassification, BertPreTrainedModel
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    BertPreTrainedModel,
+    GPT2Config,
+    GPT2ForSequenceClassification,
+)
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 import hf_emotion
@@ -148,6 +154,8 @@ class TestAttention:
     def test_leam_has_one_for_all_labels(self, predictor):
         heat = only_map(explain(predictor("leam"), TEXT))
         assert heat.rows == ["all labels"] and heat.values.shape == (1, 7)
+        with pytest.raises(ValueError, match="`labels` cannot be used"):
+            explain(predictor("leam"), TEXT, labels=["joy"])
 
     @pytest.mark.parametrize("pooling", ["mean", "cls", "cls_mean"])
     def test_esa(self, predictor, tokenizer, pooling):
@@ -171,6 +179,17 @@ class TestAttention:
         eager.load_state_dict(stock.model.state_dict())
         with torch.no_grad():
             last = eager(**tokenizer(TEXT, return_tensors="pt"), output_attentions=True).attentions[-1][0, :, 0]
+        np.testing.assert_allclose(heat.values[0], by_word(last.mean(0).double().numpy()), rtol=1e-5)
+
+    def test_stock_decoder(self, tokenizer):
+        """Its classifier reads the last token; the first one sees nothing but itself."""
+        sizes = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 40, "pad_token_id": tokenizer.pad_token_id}
+        config = GPT2Config(vocab_size=len(tokenizer), **sizes, **label_names(LABELS), attn_implementation="eager")
+        model = asymmetric_(GPT2ForSequenceClassification(config), seed=4).eval()
+        heat = only_map(explain(Predictor(model, tokenizer), TEXT))
+        with torch.no_grad():
+            inputs = tokenizer(TEXT, return_tensors="pt", return_token_type_ids=False)
+            last = model(**inputs, output_attentions=True).attentions[-1][0, :, -1]
         np.testing.assert_allclose(heat.values[0], by_word(last.mean(0).double().numpy()), rtol=1e-5)
 
     def test_figure_5(self, predictor, tokenizer):
@@ -421,6 +440,10 @@ class TestErrors:
         with pytest.raises(ValueError, match="one text at a time, got 2"):
             explain(predictor("label-aware"), [TEXT, TEXT])
 
+    def test_the_length_of_a_loaded_predictor(self, predictor):
+        with pytest.raises(ValueError, match="`max_length`"):
+            explain(predictor("label-aware"), TEXT, max_length=8)
+
     def test_cut_with_a_warning(self, predictor, caplog):
         with caplog.at_level(logging.WARNING):
             heat = only_map(explain(predictor("label-aware"), "so happy " * 30, method="occlusion", labels=["joy"]))
@@ -602,6 +625,10 @@ class TestFaithfulness:
         )
         assert first == again != other
 
+    def test_a_method_that_is_named_twice_counts_once(self, cues, corpus):
+        once, twice = (faithfulness(cues, "files", corpus, rows=4, methods=["occlusion"] * times) for times in (1, 2))
+        assert once == twice
+
     def test_targeted(self, predictor, tmp_path):
         header = ["text", "target", "aspect", "label"]
         rows = [
@@ -623,6 +650,10 @@ class TestFaithfulness:
             faithfulness(predictor("label-aware"), "files", corpus, methods=["oclusion"])
         with pytest.raises(ValueError, match="of another task"):
             faithfulness(predictor("qacg"), "files", corpus)
+        made = predictor("label-aware")
+        made.model.takes_arrays = True  # what an exported model says of itself
+        with pytest.raises(ValueError, match="exported"):
+            faithfulness(made, "files", corpus)
 
     def test_command(self, argv, tmp_path, tokenizer, corpus, predictor):
         folder = tmp_path / "model"

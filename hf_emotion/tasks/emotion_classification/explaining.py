@@ -30,11 +30,11 @@ from ..text_explaining import (
     Question,
     attention_note,
     chosen_labels,
-    first_token_attention,
-    first_token_map,
     head_map,
     probabilities_of,
     read_texts,
+    read_token_attention,
+    read_token_map,
     refuse_labels,
     score_map,
 )
@@ -66,7 +66,7 @@ def explain(
         if hasattr(config, "esa_pooling"):
             maps, notes = _esa_maps(predictor, questions, readings, merge)
         else:
-            maps, notes = first_token_map(predictor, questions, readings, merge)
+            maps, notes = read_token_map(predictor, questions, readings, merge)
     return Explained(text, method, maps, notes)
 
 
@@ -76,10 +76,13 @@ def _label_map(
     """Heat map of the attention of label-aware BERT."""
     config = predictor.model.config
     found = _label_attention(predictor.model, reading)
+    each = len(found) > 1 or config.label_attention != "leam"
+    if not each:
+        refuse_labels(predictor.model, labels)
     probabilities = probabilities_of(predictor, reading)
     chosen = chosen_labels(predictor, probabilities, labels, LABELS_SHOWN)
     title, rows, scores = "attention, one for all labels", ["all labels"], None
-    if len(found) > 1 or config.label_attention != "leam":
+    if each:
         names = label_names(config)
         title, rows, found = "attention of each label", [names[label] for label in chosen], found[chosen]
         scores = [float(probabilities[label]) for label in chosen]
@@ -141,7 +144,7 @@ def row_questions(predictor: Predictor, rows: Dataset) -> list[Question]:
 def word_scores(predictor: Predictor, reading: Reading, label: int, method: str) -> np.ndarray:
     """
     (words,) float64. "attention" means the label's attention for label-aware BERT, the pooled attention for ESA, and for other
-    models the attention of the first token in the last layer, mean over heads.
+    models the attention of the token that the classifier reads, in the last layer, mean over heads.
     """
     model = predictor.model
     if method != METHODS[0]:
@@ -151,4 +154,4 @@ def word_scores(predictor: Predictor, reading: Reading, label: int, method: str)
         return reading.merged(found[label if len(found) == model.config.num_labels else 0], "sum")
     if hasattr(model.config, "esa_pooling"):
         return reading.merged(_esa_attention(model, reading).mean(axis=0), "sum")
-    return reading.merged(first_token_attention(model, reading, "attentions").mean(axis=0), "sum")
+    return reading.merged(read_token_attention(model, reading, "attentions")[1].mean(axis=0), "sum")

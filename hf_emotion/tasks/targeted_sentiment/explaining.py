@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Shows what a model of targeted sentiment looked at. CG-BERT and QACG-BERT: attention and gates of a layer and a head. Other models:
-the attention of the first token.
+the attention of the token that the classifier reads.
 """
 
 from collections.abc import Sequence
@@ -28,11 +28,11 @@ from ...runtime.attribution import (
 from ..base import METHODS
 from ..text_explaining import (
     Question,
-    first_token_attention,
-    first_token_map,
     left_out,
     probabilities_of,
     read_texts,
+    read_token_attention,
+    read_token_map,
     refuse_labels,
     row_axis,
     score_map,
@@ -74,7 +74,7 @@ def explain(
                     "they can be compared; colours are relative to the largest value of each map"
                 )
         else:
-            maps, notes = first_token_map(predictor, questions, readings, merge)
+            maps, notes = read_token_map(predictor, questions, readings, merge)
     return Explained(text, method, maps, notes)
 
 
@@ -181,11 +181,11 @@ def row_questions(predictor: TargetedPredictor, rows: Dataset) -> list[Question]
 
 def word_scores(predictor: TargetedPredictor, reading: Reading, label: int, method: str) -> np.ndarray:
     """
-    (words,) float64. "attention" means the attention of the first token in the last layer, mean over heads; for QACG-BERT the
-    combined one.
+    (words,) float64. "attention" means the attention of the token that the classifier reads, in the last layer, mean over heads;
+    for QACG-BERT the combined one.
     """
     model = predictor.model
     if method != METHODS[0]:
         return attribute_words(model, predictor.tokenizer, reading, label, method)[0]
-    found = first_token_attention(model, reading, "combined_attentions", "attentions")
+    _, found = read_token_attention(model, reading, "combined_attentions", "attentions")
     return reading.merged(found.mean(axis=0), "sum")
