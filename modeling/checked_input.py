@@ -40,7 +40,7 @@ def check_input(
         given.shape[1],
         max(usable, getattr(config, "max_position_embeddings", None) or 0) if inputs_embeds is None else usable,
     )
-    check_ids("the input ids", input_ids, config.vocab_size)
+    check_ids("the input ids", input_ids, getattr(config, "vocab_size", None))
     return given.shape[:2]
 
 
@@ -86,9 +86,9 @@ def check_labels(labels: torch.Tensor, num_labels: int, multi_label: bool = Fals
         raise ValueError(f"`labels` must {rule}; got {wrong[:5].tolist()}.")
 
 
-def check_ids(name: str, ids: torch.Tensor | None, size: int) -> None:
-    """ValueError unless all ids lie in [0, size)."""
-    if ids is None or not can_look(ids):
+def check_ids(name: str, ids: torch.Tensor | None, size: int | None) -> None:
+    """ValueError unless all ids lie in [0, size). `size` None: any ids, for encoders without a vocabulary (CANINE)."""
+    if ids is None or size is None or not can_look(ids):
         return
     if ids.is_floating_point():
         raise ValueError(f"{name} must be whole numbers, got {ids.dtype}.")

@@ -8,7 +8,7 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from .classifier_fields import ClassifierFields
 from .fitting_checkpoints import refuse_other_checkpoints
-from .nested_encoder import check_nested_config, nested_config
+from .nested_encoder import nested_config
 
 
 @strict
@@ -117,9 +117,6 @@ class DialogueBiLSTMConfig(ClassifierFields, PreTrainedConfig):
         return self if self.encoder_config is None else self.encoder_config
 
     def validate_encoder(self):
-        encoder = self.encoder_config
-        if encoder is not None:
-            check_nested_config(encoder)
         if (self.utterance_encoder == "model") != (self.encoder_config is not None):
             raise ValueError(
                 "`encoder_config` and `utterance_encoder='model'` go together: got utterance_encoder="

@@ -7,10 +7,10 @@ from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
 from .fitting_checkpoints import refuse_other_checkpoints
-from .nested_encoder import NestedSizes, check_nested_config, nested_config
+from .nested_encoder import NestedSizes, nested_config
 
 
-_PART = ("text_config", "a language model")  # what the messages about it say
+_PART = ("text_config", "a language model", "a decoder-only model")  # what the messages about it say
 
 
 @strict
@@ -107,11 +107,19 @@ class EmotionModulatedConfig(NestedSizes, PreTrainedConfig):
         end = self.get_text_config().eos_token_id
         return end[0] if isinstance(end, list) else end
 
+    @eos_token_id.setter
+    def eos_token_id(self, value: int | list[int] | None) -> None:
+        self.get_text_config().eos_token_id = value
+
     @property
     def pad_token_id(self) -> int | None:
         """The language model's; if it has none, the token that ends a text."""
         pad = self.get_text_config().pad_token_id
         return self.eos_token_id if pad is None else pad
+
+    @pad_token_id.setter
+    def pad_token_id(self, value: int | None) -> None:
+        self.get_text_config().pad_token_id = value
 
     def forget_base_model(self) -> None:
         """From now on the weights of the language model are saved with the modulators."""
@@ -139,12 +147,10 @@ class EmotionModulatedConfig(NestedSizes, PreTrainedConfig):
             )
         if self.base_model_name_or_path is not None and not self.freeze_language_model:
             raise ValueError(
-                f"`base_model_name_or_path` {self.base_model_name_or_path!r} names weights that do not change: leave it out if "
-                "`freeze_language_model` is False."
+                "`base_model_name_or_path` must be None if `freeze_language_model` is False, because it names weights that do not "
+                f"change; got {self.base_model_name_or_path!r}: leave it out in a new model. To train the language model of a saved one, "
+                "load it as it is, and then call `model.language_model.requires_grad_(True)`."
             )
-
-    def validate_text_config(self):
-        check_nested_config(self.text_config, *_PART, "a decoder-only model")
 
 
 __all__ = ["EmotionModulatedConfig"]

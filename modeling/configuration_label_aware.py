@@ -8,7 +8,7 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from .fitting_checkpoints import refuse_other_checkpoints
 from .label_aware_fields import LabelAwareFields
-from .nested_encoder import NestedSizes, check_nested_config, nested_config
+from .nested_encoder import NestedSizes, nested_config
 
 
 @strict
@@ -66,9 +66,6 @@ class LabelAwareConfig(LabelAwareFields, NestedSizes, PreTrainedConfig):
     def get_text_config(self, decoder=None, encoder=None) -> PreTrainedConfig:
         """The configuration that holds the vocabulary: the encoder's."""
         return self.encoder_config
-
-    def validate_encoder(self):
-        check_nested_config(self.encoder_config)
 
 
 __all__ = ["LabelAwareConfig"]

@@ -101,8 +101,11 @@ def in_every_emotion(model, input_ids: torch.Tensor, attention_mask: torch.Tenso
     """
     emotions = model.config.num_emotions
     ids = torch.atleast_2d(input_ids)
-    if attention_mask is not None:
-        kwargs["attention_mask"] = torch.atleast_2d(attention_mask).repeat_interleave(emotions, dim=0)
+    rows = {"attention_mask": attention_mask}
+    rows |= {name: kwargs.get(name) for name in ("decoder_input_ids", "decoder_attention_mask")}
+    for name, value in rows.items():
+        if value is not None:
+            kwargs[name] = torch.atleast_2d(value).repeat_interleave(emotions, dim=0)
     outputs = model.generate(
         input_ids=ids.repeat_interleave(emotions, dim=0),
         emotion_ids=torch.arange(emotions, device=ids.device).repeat(len(ids)),

@@ -4,6 +4,7 @@
 Shapes: B batch, L tokens of the context, T tokens of the reply, d hidden size, M modulated norms of a side, V vocabulary.
 """
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -304,7 +305,9 @@ class BertModLNForConditionalGeneration(EmotionalGenerationMixin, BertModLNPreTr
 
     def set_output_embeddings(self, new_embeddings):
         self.cls.predictions.decoder = new_embeddings
-        self.cls.predictions.bias = new_embeddings.bias
+        # Tied biases are one parameter. Untied ones are two: a checkpoint saves one parameter under one name, and lacks the other.
+        tied = self.config.tie_word_embeddings
+        self.cls.predictions.bias = new_embeddings.bias if tied else copy.deepcopy(new_embeddings.bias)
 
     def _logits(self, hidden_states: torch.Tensor) -> torch.Tensor:
         return self.cls(hidden_states)

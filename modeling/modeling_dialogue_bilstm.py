@@ -340,7 +340,7 @@ class DialogueBiLSTMModel(DialogueBiLSTMPreTrainedModel):
         if not torch.compiler.is_compiling() and not len(input_ids):
             raise ValueError("there must be at least one dialogue and one utterance, got none.")
         check_length(length, usable_positions(config) if hasattr(config, "max_position_embeddings") else length)
-        check_ids("`input_ids`", input_ids, config.vocab_size)
+        check_ids("`input_ids`", input_ids, getattr(config, "vocab_size", None))
         # Padding moves behind the tokens, where it changes no encoder's positions.
         order = inverse_order(places_before_padding(attention_mask))
         input_ids, attention_mask = input_ids.gather(1, order), attention_mask.gather(1, order)

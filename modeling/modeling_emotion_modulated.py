@@ -52,7 +52,10 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
     def __init__(self, config: EmotionModulatedConfig, with_language_model: bool = True):
         """`with_language_model=False`: `adopt` gives it later; the configuration must name the norms."""
         super().__init__(config)
-        language_model = AutoModelForCausalLM.from_config(config.text_config) if with_language_model else None
+        language_model = None
+        if with_language_model:
+            # The dtype of the whole model, not the one that the configuration of the language model's checkpoint records.
+            language_model = AutoModelForCausalLM.from_config(config.text_config, dtype=torch.get_default_dtype())
         if config.modulated_norms is None and language_model is not None:
             config.modulated_norms = norms_of(_layers(language_model)[0])
         norms = len(config.modulated_norms or ()) * config.num_hidden_layers
@@ -177,6 +180,9 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
         for name in ("output_attentions", "output_hidden_states"):
             if getattr(self.config, name):
                 kwargs.setdefault(name, True)
+        # Noted here, because the language model may be frozen again before it is saved.
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            self._note_training()
         outputs = self.language_model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -194,6 +200,12 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
                 )
             self._reached = True
         return outputs
+
+    def _note_training(self) -> None:
+        """From now on the weights of the language model are saved, if some are trained."""
+        if self.config.base_model_name_or_path is not None:
+            if any(parameter.requires_grad for parameter in self.language_model.parameters()):
+                self.config.forget_base_model()
 
     def modulation(
         self,
@@ -213,7 +225,8 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
         an emotion on the same prompt, or on `negative_prompt_ids`.
 
         Raises:
-            ValueError: emotions as in `forward`; guidance with beams, which transformers computes for the wrong beams.
+            ValueError: emotions as in `forward`; guidance with beams, which transformers computes for the wrong beams; guidance
+                of a prompt of embeddings without `negative_prompt_ids`.
         """
         ids = kwargs.get("input_ids", inputs)
         rows = kwargs.get("inputs_embeds") if ids is None else ids
@@ -223,17 +236,29 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
             kwargs["emotion_modulation"] = self.modulation(*emotions, None if rows is None else len(rows))
             del kwargs["emotion_ids" if emotions[1] is None else "emotion_weights"]
         configs = [config for config in (generation_config, self.generation_config) if config is not None]
+
+        def setting(name: str) -> Any:
+            found = (kwargs.get(name), *(getattr(config, name, None) for config in configs))
+            return next((value for value in found if value is not None), None)
+
         scale, beams, replies = (
-            next(filter(None, (kwargs.get(name), *(getattr(config, name, None) for config in configs))), 1)
-            for name in ("guidance_scale", "num_beams", "num_return_sequences")
+            setting(name) or 1 for name in ("guidance_scale", "num_beams", "num_return_sequences")
         )
         if scale != 1 and beams > 1:
             raise ValueError(
                 f"`num_beams` must be 1 with `guidance_scale`, got {beams}: transformers would guide each beam by another one's text."
             )
-        if scale != 1 and kwargs.get("negative_prompt_ids") is None and ids is not None:
+        if scale != 1 and kwargs.get("negative_prompt_ids") is None and rows is not None:
+            if ids is None:
+                raise ValueError(
+                    "`negative_prompt_ids` must be given with `guidance_scale` and `inputs_embeds`, got None: pass the token ids of the "
+                    "prompt, or the prompt itself as `input_ids`."
+                )
             mask = kwargs.get("attention_mask")
-            mask = torch.ones_like(ids) if mask is None else mask
+            if mask is None:  # as `generate` makes that of the prompt
+                pad, end = setting("pad_token_id"), setting("eos_token_id")
+                ends = end if isinstance(end, list) else [end]
+                mask = torch.ones_like(ids) if pad is None or pad in ends else ids.ne(pad).long()
             kwargs["negative_prompt_ids"] = ids.repeat_interleave(replies, dim=0)
             kwargs["negative_prompt_attention_mask"] = mask.repeat_interleave(replies, dim=0)
         return super().generate(inputs, generation_config, *args, **kwargs)
@@ -279,7 +304,8 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
             raise ValueError(f"the emotion cannot be folded: {what}. Train a model with `shift=False`.")
         modulation = self.modulation(emotion_weights=emotion_weights[None])
         assert modulation is not None  # the model is modulated
-        plain = AutoModelForCausalLM.from_config(self.config.text_config, dtype=self.dtype)
+        # Of a configuration of its own: what is changed in the folded model is not changed here.
+        plain = AutoModelForCausalLM.from_config(copy.deepcopy(self.config.text_config), dtype=self.dtype)
         plain.load_state_dict(self.language_model.state_dict())
         slots = iter(modulation[0, :, 0])  # (M, d)
         for layer in _layers(plain):
@@ -319,7 +345,8 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
         loaded = AutoModelForCausalLM.from_pretrained(
             language_model, dtype=dtype, trust_remote_code=False, **arguments
         )
-        if fields.get("freeze_language_model", True):
+        # No field names a folder in a repository; without a name the weights are saved.
+        if fields.get("freeze_language_model", True) and not arguments.get("subfolder"):
             local = os.path.isdir(language_model)
             fields.setdefault(
                 "base_model_name_or_path", os.path.abspath(language_model) if local else str(language_model)
@@ -328,7 +355,10 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
                 "base_model_revision", arguments.get("revision") or getattr(loaded.config, "_commit_hash", None)
             )
         config = cls.config_class(text_config=loaded.config, **fields)
-        model = cls._over(config, loaded).to(loaded.dtype)
+        model = cls._over(config, loaded)
+        # Alone: for the whole model `to` would also round the rotary frequencies, which stay in float32.
+        if model.emotion_modulation is not None:
+            model.emotion_modulation.to(loaded.dtype)
         model.generation_config.update(do_sample=True, top_k=10)  # the paper's decoding
         return model
 
@@ -346,7 +376,13 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
         """
         As in every model of transformers. If the checkpoint holds the modulators alone, the language model is loaded from the
         checkpoint that its configuration names.
+
+        Raises:
+            OSError: the checkpoint of the language model is not found.
+            ValueError: the weights of the language model are nowhere, or its sizes are not those of the modulators.
         """
+        if "torch_dtype" in kwargs:  # the old name
+            kwargs.setdefault("dtype", kwargs.pop("torch_dtype"))
         if config is None and pretrained_model_name_or_path is not None:
             fields = {
                 name: kwargs.pop(name)
@@ -355,12 +391,22 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
             }
             hub = {name: kwargs[name] for name in (*_HUB, "revision", "subfolder") if name in kwargs}
             config = cls.config_class.from_pretrained(pretrained_model_name_or_path, **hub, **fields)
+        report = kwargs.pop("output_loading_info", False)
         if config is None or config.base_model_name_or_path is None or kwargs.get("state_dict") is not None:
-            return super().from_pretrained(pretrained_model_name_or_path, *args, config=config, **kwargs)
+            model, info = super().from_pretrained(
+                pretrained_model_name_or_path, *args, config=config, output_loading_info=True, **kwargs
+            )
+            if any(name.startswith("language_model.") for name in info["missing_keys"]):
+                raise ValueError(
+                    "`base_model_name_or_path` must name the checkpoint of the language model, whose weights are not all in "
+                    f"{str(pretrained_model_name_or_path)!r}, got {model.config.base_model_name_or_path!r}: pass a Hub id or a folder, or "
+                    "leave the argument out if the modulators' checkpoint names it."
+                )
+            return (model, info) if report else model
         shared = {name: kwargs.pop(name) for name in _PLACES if name in kwargs}
         shared |= {name: kwargs[name] for name in _SHARED if name in kwargs}
-        if config.dtype is not None:
-            shared.setdefault("dtype", config.dtype)  # that of the training, which may be finer than the checkpoint's
+        if config.dtype is not None and shared.get("dtype", "auto") == "auto":
+            shared["dtype"] = config.dtype  # that of the training, which may be finer than the checkpoint's
         try:
             language_model = AutoModelForCausalLM.from_pretrained(
                 config.base_model_name_or_path, revision=config.base_model_revision, trust_remote_code=False, **shared
@@ -370,7 +416,14 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
                 f"{str(pretrained_model_name_or_path)!r} holds modulators for the language model {config.base_model_name_or_path!r}, "
                 f"which cannot be loaded ({error}). Pass `base_model_name_or_path`, a Hub id or a folder that holds it."
             ) from error
-        report = kwargs.pop("output_loading_info", False)
+        for name in ("hidden_size", "num_hidden_layers"):
+            saved, found = getattr(config, name), getattr(language_model.config, name)
+            if found != saved:
+                raise ValueError(
+                    f"`base_model_name_or_path` must be a language model with `{name}` {saved}, that of the modulators in "
+                    f"{str(pretrained_model_name_or_path)!r}; {config.base_model_name_or_path!r} has {found}: pass the one that they were "
+                    "trained over."
+                )
         model, info = super().from_pretrained(
             pretrained_model_name_or_path,
             *args,
@@ -389,8 +442,8 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
 
     def save_pretrained(self, *args, **kwargs):
         """As in every model of transformers; the language model's weights are left out if the configuration names their checkpoint."""
-        changed = any(parameter.requires_grad for parameter in self.language_model.parameters())
-        if changed or not self.is_modulated:  # a checkpoint must hold weights
+        self._note_training()
+        if not self.is_modulated:  # a checkpoint must hold weights
             self.config.forget_base_model()
         own = self.config.base_model_name_or_path is not None
         self._keys_to_ignore_on_save = (

@@ -28,7 +28,7 @@ from .checked_input import check_ids, check_input, check_length, warn_of_padding
 from .class_balanced_loss import classification_loss
 from .configuration_roberta_esa import RobertaESAConfig
 from .fitting_checkpoints import OverEncoder
-from .padding import first_real, real_positions
+from .padding import first_real, masked_mean, real_positions
 from .renamed_weights import RenamedWeights
 from .sinusoidal_encoding import sinusoidal_encoding
 from .usable_positions import usable_positions
@@ -263,11 +263,7 @@ class RobertaWithESA(RobertaESAPreTrainedModel):
         """(B, L, d), (B, L) or None -> (B, d) or (B, 2d)."""
         if self.config.esa_pooling == "cls":
             return first_real(states, attention_mask)
-        if attention_mask is None:
-            mean = states.mean(dim=1)
-        else:
-            weights = attention_mask.to(states.dtype)[:, None]  # (B, 1, L)
-            mean = (weights @ states).squeeze(1) / weights.sum(dim=-1).clamp(min=1)  # 0 where no token is real
+        mean = states.mean(dim=1) if attention_mask is None else masked_mean(states, attention_mask)
         return (
             mean
             if self.config.esa_pooling == "mean"

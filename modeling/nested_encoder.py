@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A text encoder of AutoModel inside one of our models: its configuration, how it is built, and how its weights are loaded."""
 
+import copy
 import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,13 +17,17 @@ else:
 
 
 def nested_config(
-    config: Mapping[str, Any] | PreTrainedConfig, field: str = "encoder_config", what: str = "an encoder"
+    config: Mapping[str, Any] | PreTrainedConfig,
+    field: str = "encoder_config",
+    what: str = "an encoder",
+    wanted: str = "an encoder only",
 ) -> PreTrainedConfig:
     """
-    The configuration of a model as a part of another configuration, in its field `field`. `what`: the model, for the message.
+    The configuration of a model as a part of another configuration, in its field `field`. `what`, `wanted`: the model, for the
+    messages.
 
     Raises:
-        ValueError: transformers itself does not have the model type.
+        ValueError: transformers itself does not have the model type, or it is an encoder-decoder or reads more than text.
     """
     # A copy, because a running model's configuration would lose its attention implementation here. It does not name the source of
     # the weights, which may be a local folder.
@@ -33,23 +38,21 @@ def nested_config(
             f"`{field}` has the model type {values.get('model_type')!r}, which this version of transformers does "
             f"not have; {what} with its own code cannot be a part of the model: take one that transformers has."
         )
-    return AutoConfig.for_model(**values)
-
-
-def check_nested_config(
-    config: PreTrainedConfig,
-    field: str = "encoder_config",
-    what: str = "an encoder",
-    wanted: str = "an encoder only",
-) -> None:
-    """ValueError unless transformers has the model and it is no encoder-decoder."""
-    if not type(config).__module__.startswith("transformers."):
+    nested = AutoConfig.for_model(**values)
+    if not type(nested).__module__.startswith("transformers."):
         raise ValueError(
-            f"`{field}` is of a {config.model_type!r} model; {what} with its own code cannot be a part of the "
+            f"`{field}` is of a {nested.model_type!r} model; {what} with its own code cannot be a part of the "
             "model: take one that transformers has."
         )
-    if config.is_encoder_decoder:
-        raise ValueError(f"`{field}` is of a {config.model_type!r} model, an encoder-decoder: take {wanted}.")
+    if nested.is_encoder_decoder:
+        raise ValueError(f"`{field}` is of a {nested.model_type!r} model, an encoder-decoder: take {wanted}.")
+    text = nested.get_text_config()
+    if text is not nested:
+        raise ValueError(
+            f"`{field}` is of a {nested.model_type!r} model, which reads more than text: take {wanted} that reads text alone, such as "
+            f"one of the type {text.model_type!r}."
+        )
+    return nested
 
 
 class NestedSizes:
@@ -86,7 +89,8 @@ def build_encoder(config: PreTrainedConfig, reads: str) -> PreTrainedModel:
     Raises:
         ValueError: the model reads no token ids.
     """
-    encoder = AutoModel.from_config(config, **without_pooler(config))
+    # The dtype of the whole model, not the one that the configuration of the encoder's checkpoint records.
+    encoder = AutoModel.from_config(config, dtype=torch.get_default_dtype(), **without_pooler(config))
     if encoder.main_input_name != "input_ids":
         raise ValueError(
             f"`encoder_config` is of a {encoder.config.model_type!r} model, which reads `{encoder.main_input_name}`: {reads} need a "
@@ -137,18 +141,20 @@ class OverAnyEncoder(_Model):
             )
         if saved.get("model_type") in CONFIG_MAPPING:
             saved = AutoConfig.from_pretrained(encoder, **arguments)
-        first = torch.float32 if dtype == "auto" else dtype
-        model = cls._from_config(cls.config_over_encoder(saved, **fields), dtype=first, **attention)
-        own = model.own_encoder
-        loaded, found = type(own).from_pretrained(
-            encoder, dtype=dtype, output_loading_info=True, **without_pooler(own.config), **arguments
+        config = cls.config_over_encoder(saved, **fields)
+        # Without weights, so that an encoder that does not fit is refused before its weights are loaded.
+        with torch.device("meta"):
+            empty = cls(copy.deepcopy(config)).own_encoder
+        # Loaded before the model is made, which gets its dtype: `to` would also round rotary frequencies, which stay in float32.
+        loaded, found = type(empty).from_pretrained(
+            encoder, dtype=dtype, output_loading_info=True, **without_pooler(empty.config), **arguments
         )
+        model = cls._from_config(config, dtype=loaded.dtype, **attention)
+        own = model.own_encoder
         if found["missing_keys"]:
             raise ValueError(
                 f"{str(encoder)!r} lacks weights of its {own.config.model_type!r} model: {sorted(found['missing_keys'])[:3]}."
             )
-        if dtype == "auto":
-            model.to(loaded.dtype)
         own.load_state_dict(loaded.state_dict())
         return model
 
@@ -162,7 +168,6 @@ __all__ = [
     "NestedSizes",
     "OverAnyEncoder",
     "build_encoder",
-    "check_nested_config",
     "nested_config",
     "without_pooler",
 ]

@@ -16,6 +16,9 @@ from pathlib import Path
 
 GATE_FILE = "tfidf_gate.json"
 
+# Marks behind a character that choose its picture. By their category they would be parts of words.
+_PICTURE_MARKS = {*map(chr, range(0xFE00, 0xFE10)), "\u20e3"}
+
 
 def find_words(text: str) -> list[tuple[int, int, str]]:
     """
@@ -25,7 +28,7 @@ def find_words(text: str) -> list[tuple[int, int, str]]:
     found = []
     for match in re.finditer(r"\S+", text):
         word = unicodedata.normalize("NFC", match.group().lower())
-        inner = [i for i, character in enumerate(word) if unicodedata.category(character)[0] in "LMN"]
+        inner = [i for i, c in enumerate(word) if unicodedata.category(c)[0] in "LMN" and c not in _PICTURE_MARKS]
         found.append((*match.span(), word[inner[0] : inner[-1] + 1] if inner else word))
     return found
 

@@ -936,6 +936,7 @@ BAD_ANY_ENCODER_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"sentence_representation": "cls"}, "'sentence_representation'"),
     ({"encoder_config": {"model_type": "nobert"}}, "`encoder_config` .* 'nobert', which"),
     ({"encoder_config": {"model_type": "t5"}}, "`encoder_config` .* an encoder-decoder"),
+    ({"encoder_config": {"model_type": "gemma3"}}, "`encoder_config` .* 'gemma3' .* more than text.* 'gemma3_text'"),
     ({"encoder_config": {"model_type": "cg-bert"}}, "`encoder_config` .* own code"),
 )
 BAD_CG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
@@ -986,6 +987,7 @@ BAD_DIALOGUE_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ),
     ({"utterance_encoder": "model", "encoder_config": {}}, "`encoder_config` .* None, which"),
     ({"utterance_encoder": "model", "encoder_config": {"model_type": "t5"}}, "`encoder_config` .* an encoder-decoder"),
+    ({"utterance_encoder": "model", "encoder_config": {"model_type": "clip"}}, "`encoder_config` .* more than text"),
     (
         {"utterance_encoder": "model", "encoder_config": {"model_type": "cg-bert"}},
         "`encoder_config` .* own code",
@@ -1024,10 +1026,11 @@ BAD_MODULATED_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"emotion_prompt": "You feel joy."}, "`emotion_prompt` must hold {emotion}.* got 'You feel joy.'"),
     (
         {"base_model_name_or_path": "a/b", "freeze_language_model": False},
-        "`base_model_name_or_path` 'a/b' .* leave it",
+        "`base_model_name_or_path` must be None .* got 'a/b': leave it",
     ),
     ({"text_config": {"model_type": "nolm"}}, "`text_config` .* 'nolm', which"),
     ({"text_config": {"model_type": "t5"}}, "`text_config` .* an encoder-decoder"),
+    ({"text_config": {"model_type": "gemma3"}}, "`text_config` .* 'gemma3' .* more than text.* 'gemma3_text'"),
     ({"text_config": {"model_type": "emotion-modulated"}}, "`text_config` .* own code"),
 )
 BAD_CONFIGS: tuple[tuple[type[PreTrainedConfig], dict[str, Any], str], ...] = tuple(

@@ -38,7 +38,9 @@ def load_weights(
     try:
         config = read_config(checkpoint)
         auto_class = getattr(transformers, auto_class_of(config, kind_of(config).auto_class))
-        model, loading = read_model(auto_class, checkpoint, config=config, output_loading_info=True)
+        # Given here and not to `to`, which would also round what models keep in float32, such as rotary frequencies.
+        given = {} if dtype is None else {"dtype": getattr(torch, dtype)}
+        model, loading = read_model(auto_class, checkpoint, config=config, output_loading_info=True, **given)
     except OSError as error:
         raise OSError(
             f"the checkpoint {str(checkpoint)!r} cannot be loaded, neither from a local folder nor from the Hub: "
@@ -58,7 +60,7 @@ def load_weights(
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if place.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"`device` is {str(place)!r}, but torch finds no GPU: leave it out, or write 'cpu'.")
-    return model.to(place, None if dtype is None else getattr(torch, dtype)), tokenizer
+    return model.to(place), tokenizer
 
 
 @torch.inference_mode()

@@ -35,6 +35,7 @@ from transformers import (
     AutoModelForTokenClassification,
     BertConfig,
     BertModel,
+    CanineConfig,
     DistilBertConfig,
     ElectraConfig,
     GPT2Config,
@@ -491,6 +492,16 @@ def test_model_over_a_pretrained_encoder_takes_its_number_of_labels_and_precisio
     AutoModel.from_pretrained(encoders / "bert").half().save_pretrained(encoders / "half")
     model = DialogueBiLSTMForEmotionRecognition.from_encoder_pretrained(encoders / "half", num_labels=7)
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
+def test_an_encoder_without_a_vocabulary_reads_any_character():
+    sizes = {name: value for name, value in TINY_BERT.items() if name != "vocab_size"}
+    encoder = CanineConfig(**{**sizes, "max_position_embeddings": 64}, num_hash_buckets=64)
+    model = DialogueBiLSTMForEmotionRecognition(make_config(**MODEL, encoder_config=encoder)).eval()
+    ids = torch.tensor([[[ord(character) for character in text] for text in ("so happy today !", "\N{SNOWMAN}" * 16)]])
+    found = model.dialogue(input_ids=ids, attention_mask=torch.ones_like(ids)).utterance_embeds
+    states = model.own_encoder(ids[0], attention_mask=torch.ones_like(ids[0])).last_hidden_state
+    assert_close(found[0], states.mean(dim=1))
 
 
 def save_config(folder, **values) -> str:

@@ -18,6 +18,7 @@ from hf_emotion.modeling.pipeline_emotional_response import (
     pad_contexts,
     written,
 )
+from huggingface_hub.errors import StrictDataclassError
 from model_cases import EMOTIONS, TINY_BERT, TINY_DECODER, TINY_GPT2, VOCABULARY, asymmetric_
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
@@ -230,6 +231,28 @@ def test_guidance_by_hand(name, bases):
         model.generate(**inputs, emotion_weights=weights, guidance_scale=scale, num_beams=3)
 
 
+@pytest.mark.parametrize("pad_token_id", [None, 0, 7, 3])  # that of the model, the same, another, that of the end
+def test_guidance_without_a_mask_leaves_out_the_padding_that_generate_leaves_out(pad_token_id, bases):
+    model, (inputs, weights) = build(bases["llama"]), make_inputs()
+    real = inputs["attention_mask"].bool()
+    settings = {**GREEDY, "emotion_weights": weights, "guidance_scale": 2.5, "eos_token_id": [3, 4]}
+    if pad_token_id is not None:
+        settings["pad_token_id"] = pad_token_id
+    ids = inputs["input_ids"].masked_fill(~real, pad_token_id or 0)
+    mask = torch.ones_like(ids) if pad_token_id == 3 else ids.ne(pad_token_id or 0).long()
+    assert torch.equal(model.generate(ids, **settings), model.generate(ids, attention_mask=mask, **settings))
+
+
+def test_guidance_of_embeddings_needs_the_ids_of_the_other_prompt(bases):
+    model, (inputs, weights) = build(bases["llama"]), make_inputs(1)
+    settings = {**GREEDY, "emotion_weights": weights, "guidance_scale": 2.5}
+    embeddings = model.get_input_embeddings()(inputs["input_ids"])
+    with pytest.raises(ValueError, match="`negative_prompt_ids`"):
+        model.generate(inputs_embeds=embeddings, **settings)
+    found = model.generate(inputs_embeds=embeddings, negative_prompt_ids=inputs["input_ids"], **settings)
+    assert torch.equal(found, model.generate(**inputs, **settings)[:, 9:])
+
+
 def test_all_emotions_in_one_batch(bases):
     model, (inputs, _) = build(bases["gemma3"]), make_inputs()
     found = model.generate_all_emotions(**inputs, **GREEDY)
@@ -284,6 +307,7 @@ def test_frozen_language_model_gets_no_gradient(name, bases):
     assert set(expected) == own and all((value != 0).any(dim=(1, 2)).all() for value in expected.values())
     model.gradient_checkpointing_enable()
     assert_close(gradients(), expected, rtol=1e-6, atol=1e-7)
+    assert model.config.base_model_name_or_path == str(bases[name])
     with pytest.raises(ValueError, match="`use_reentrant` must be False"):
         model.gradient_checkpointing_enable({"use_reentrant": True})
 
@@ -311,7 +335,9 @@ def test_modulators_are_saved_alone_and_find_their_language_model(name, bases, t
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma3"])  # the second ties its embeddings
-@pytest.mark.parametrize("change", ["trained", "unfrozen later", "no base named", "resized", "no modulators"])
+@pytest.mark.parametrize(
+    "change", ["trained", "unfrozen later", "frozen again", "no base named", "resized", "no modulators"]
+)
 def test_language_model_that_may_have_changed_is_saved_too(name, change, bases, tmp_path):
     fields = {"freeze_language_model": False} if change == "trained" else {}
     if change == "no modulators":
@@ -320,6 +346,10 @@ def test_language_model_that_may_have_changed_is_saved_too(name, change, bases, 
     asymmetric_(model.language_model, seed=5)
     if change == "unfrozen later":
         model.language_model.requires_grad_(True)
+    elif change == "frozen again":
+        model.language_model.get_decoder().layers[-1].requires_grad_(True)
+        model(**inputs, emotion_weights=weights, labels=inputs["input_ids"]).loss.backward()
+        model.requires_grad_(False)
     elif change == "no base named":
         model.config.base_model_name_or_path = None
     elif change == "resized":
@@ -349,6 +379,78 @@ def test_moved_language_model_is_named_and_can_be_given(bases, tmp_path):
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "run", base_model_name_or_path=str(tmp_path / "moved"))
     expected = model(**inputs, emotion_weights=weights).logits
     assert torch.equal(loaded(**inputs, emotion_weights=weights).logits, expected)
+
+
+def test_modulators_go_over_no_other_language_model(bases, tmp_path):
+    build(bases["llama"]).save_pretrained(tmp_path / "run")
+    for name, value in (("num_hidden_layers", 1), ("num_hidden_layers", 3), ("hidden_size", 24)):
+        other = LlamaConfig(**{**WITHOUT_HEAD_SIZE, name: value})
+        AutoModelForCausalLM.from_config(other).save_pretrained(tmp_path / "other")
+        with pytest.raises(ValueError, match=f"`base_model_name_or_path` must .*`{name}`.* has {value}"):
+            EmotionModulatedForCausalLM.from_pretrained(
+                tmp_path / "run", base_model_name_or_path=str(tmp_path / "other")
+            )
+    for fields in ({}, {"freeze_language_model": False}):
+        with pytest.raises(ValueError, match="`base_model_name_or_path` must .* got None"):
+            EmotionModulatedForCausalLM.from_pretrained(tmp_path / "run", base_model_name_or_path=None, **fields)
+    with pytest.raises(StrictDataclassError, match=r"`model.language_model.requires_grad_\(True\)`"):
+        EmotionModulatedForCausalLM.from_pretrained(tmp_path / "run", freeze_language_model=False)
+
+
+def test_language_model_from_a_folder_in_a_repository_is_saved_too(bases, tmp_path):
+    shutil.copytree(bases["llama"], tmp_path / "base" / "inner")
+    other = asymmetric_(AutoModelForCausalLM.from_config(LANGUAGE_MODELS["llama"]), seed=5)
+    other.save_pretrained(tmp_path / "base")
+    model, (inputs, weights) = build(tmp_path / "base", subfolder="inner"), make_inputs()
+    model.save_pretrained(tmp_path / "run")
+    loaded = EmotionModulatedForCausalLM.from_pretrained(tmp_path / "run")
+    assert_close(loaded(**inputs, emotion_weights=weights).logits, model(**inputs, emotion_weights=weights).logits)
+
+
+def test_half_precision_computes_what_the_language_model_computes_at_far_positions(tmp_path):
+    config = LlamaConfig(**{**WITHOUT_HEAD_SIZE, "max_position_embeddings": 512})
+    AutoModelForCausalLM.from_config(config).bfloat16().save_pretrained(tmp_path / "base")
+    stock = AutoModelForCausalLM.from_pretrained(tmp_path / "base", dtype=torch.bfloat16).eval()
+    model = build(tmp_path / "base", trained=False, dtype=torch.bfloat16)
+    model.save_pretrained(tmp_path / "run")
+    ids = torch.randint(5, len(VOCABULARY), (1, 400), generator=torch.Generator().manual_seed(3))
+    for found in (model, EmotionModulatedForCausalLM.from_pretrained(tmp_path / "run")):
+        assert {parameter.dtype for parameter in found.parameters()} == {torch.bfloat16}
+        assert found.get_decoder().rotary_emb.inv_freq.dtype == torch.float32
+        assert torch.equal(found(ids).logits, stock(ids).logits)
+
+
+def test_all_weights_have_one_precision(tmp_path):
+    config = LlamaConfig(**WITHOUT_HEAD_SIZE)
+    AutoModelForCausalLM.from_config(config).bfloat16().save_pretrained(tmp_path / "base")
+    recorded = LlamaConfig.from_pretrained(tmp_path / "base")
+    made = EmotionModulatedForCausalLM(EmotionModulatedConfig(text_config=recorded, num_emotions=3))
+    build(tmp_path / "base").save_pretrained(tmp_path / "run")
+
+    def load(**arguments):
+        return EmotionModulatedForCausalLM.from_pretrained(tmp_path / "run", **arguments)
+
+    for model, dtype in (
+        (made, torch.float32),
+        (load(dtype="auto"), torch.float32),  # that of the training
+        (load(dtype=torch.bfloat16), torch.bfloat16),
+        (load(torch_dtype=torch.bfloat16), torch.bfloat16),
+    ):
+        assert {parameter.dtype for parameter in model.parameters()} == {dtype}
+        assert model(torch.tensor([[5, 6]]), emotion_ids=torch.tensor([0])).logits.dtype == dtype
+
+
+def test_ids_of_special_tokens_are_those_of_the_language_model(tmp_path):
+    fields = {"text_config": LANGUAGE_MODELS["llama"], "num_emotions": 3}
+    given = EmotionModulatedConfig(**fields, pad_token_id=7, eos_token_id=[8, 9])
+    assigned = EmotionModulatedConfig(**fields)
+    assigned.pad_token_id, assigned.eos_token_id = 7, [8, 9]
+    EmotionModulatedConfig(**fields).save_pretrained(tmp_path)
+    loaded = EmotionModulatedConfig.from_pretrained(tmp_path, pad_token_id=7, eos_token_id=[8, 9])
+    assigned.save_pretrained(tmp_path)
+    for config in (given, assigned, loaded, EmotionModulatedConfig.from_pretrained(tmp_path)):
+        assert (config.pad_token_id, config.eos_token_id) == (7, 8)
+        assert (config.text_config.pad_token_id, config.text_config.eos_token_id) == (7, [8, 9])
 
 
 def test_remote_code_finds_the_language_model_of_saved_modulators(bases, tmp_path):
@@ -416,6 +518,16 @@ def test_folded_emotion_is_an_ordinary_checkpoint(name, bases, tmp_path):
             build(bases[name], trained=False, **fields).fold(weights[0])
 
 
+def test_what_is_changed_in_a_folded_model_is_not_changed_in_its_source(bases):
+    model, (inputs, weights) = build(bases["llama"], shift=False), make_inputs()
+    before, expected = model.config.to_dict(), model(**inputs, emotion_weights=weights).logits
+    plain = model.fold(weights[0])
+    plain.resize_token_embeddings(len(VOCABULARY) + 8)
+    plain.set_attn_implementation("eager")
+    assert model.config.to_dict() == before and model.config.text_config._attn_implementation == "sdpa"
+    assert torch.equal(model(**inputs, emotion_weights=weights).logits, expected)
+
+
 # What does not fit
 
 
@@ -470,7 +582,7 @@ def test_context_in_a_chat_template(chat_tokenizer, tokenizer):
         before, after = around_context(chat_tokenizer, told, emotion)
         assert (before, after) == (ids_of(f"today this is {name} ! a"), ids_of(". feel"))
     for limit in (None, 12):  # a cut context keeps what stands around it
-        (cut,) = encode_contexts(chat_tokenizer, ["sun " * 100], told, limit, [0])
+        (cut,) = encode_contexts(chat_tokenizer, ["rain " * 100 + "sun " * 8], told, limit, [0])
         assert len(cut) == (limit or 16)  # the other half of the positions is the reply's
         assert cut == [*ids_of("today this is joy ! a"), *ids_of("sun") * (len(cut) - 8), *ids_of(". feel")]
     with pytest.raises(ValueError, match="`emotion_prompt` needs a tokenizer with a chat template"):

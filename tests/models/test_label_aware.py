@@ -11,7 +11,18 @@ from hf_emotion.modeling import LabelAwareConfig, LabelAwareForSequenceClassific
 from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_, make_tokenizer
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch.testing import assert_close
-from transformers import AutoModel, BertConfig, BertModel, MPNetConfig, MPNetModel, TrainingArguments
+from transformers import (
+    AutoModel,
+    BertConfig,
+    BertModel,
+    CanineConfig,
+    MPNetConfig,
+    MPNetModel,
+    Qwen3Config,
+    TrainingArguments,
+)
+
+from hf_emotion import Predictor
 
 
 def softmax(scores: np.ndarray, axis: int) -> np.ndarray:
@@ -119,6 +130,40 @@ def test_from_encoder_pretrained_refuses_what_is_no_encoder(checkpoints, tmp_pat
         LabelAwareForSequenceClassification.from_encoder_pretrained(tmp_path, num_labels=3)
     with pytest.raises(ValueError, match='one of "label-aware", got one of "bert": .*from_encoder_pretrained'):
         LabelAwareForSequenceClassification.from_pretrained(checkpoints / "bert")
+
+
+def test_an_encoder_in_half_precision_computes_what_it_computes_alone_at_far_positions(tmp_path):
+    config = Qwen3Config(**{**TINY_BERT, "max_position_embeddings": 512, "head_dim": 8, "num_key_value_heads": 2})
+    AutoModel.from_config(config).bfloat16().save_pretrained(tmp_path)
+    stock = AutoModel.from_pretrained(tmp_path, dtype=torch.bfloat16).eval()
+    ids = torch.randint(5, 30, (1, 400), generator=torch.Generator().manual_seed(1))
+    for dtype in ("auto", torch.bfloat16):
+        model = LabelAwareForSequenceClassification.from_encoder_pretrained(tmp_path, dtype=dtype, **LABEL_NAMES)
+        assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+        assert model.own_encoder.rotary_emb.inv_freq.dtype == torch.float32
+        assert torch.equal(model.eval().base_model(ids).last_hidden_state, stock(ids).last_hidden_state)
+    # A predictor of the model in float32, too.
+    model.float().save_pretrained(tmp_path / "run")
+    make_tokenizer(tmp_path / "tokenizer").save_pretrained(tmp_path / "run")
+    model = Predictor(tmp_path / "run", device="cpu", dtype="bfloat16").model
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+    assert torch.equal(model.base_model(ids).last_hidden_state, stock(ids).last_hidden_state)
+
+
+def test_the_precision_that_an_encoders_config_records_is_not_that_of_a_new_model():
+    config = LabelAwareConfig(encoder_config=BertConfig(**TINY_BERT, dtype="bfloat16"), num_labels=3)
+    model = LabelAwareForSequenceClassification(config)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert model(torch.tensor([[5, 6, 7]])).logits.dtype == torch.float32
+
+
+def test_an_encoder_without_a_vocabulary_reads_any_character():
+    sizes = {name: value for name, value in TINY_BERT.items() if name != "vocab_size"}
+    config = CanineConfig(**{**sizes, "max_position_embeddings": 64}, num_hash_buckets=64)
+    model = asymmetric_(LabelAwareForSequenceClassification(LabelAwareConfig(encoder_config=config, num_labels=3)))
+    ids = torch.tensor([[ord(character) for character in "so happy today \N{FACE WITH TEARS OF JOY}!"]])
+    states = model.eval().own_encoder(ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+    assert torch.equal(model.base_model(ids, attention_mask=torch.ones_like(ids)).last_hidden_state, states)
 
 
 class Tokenizer:

@@ -526,6 +526,21 @@ def test_all_emotions_at_once_equal_one_after_the_other(family, modulate_encoder
 
 
 @EACH_FAMILY
+@pytest.mark.parametrize("modulate_encoder", [True, False])
+def test_begun_replies_go_on_in_all_emotions(family, modulate_encoder):
+    model, ids, begun = build(family, modulate_encoder=modulate_encoder), tokens(2, 7), tokens(2, 4, seed=1)
+    mask = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])
+    begin = {"decoder_input_ids": begun, "decoder_attention_mask": mask}
+    settings = {"do_sample": False, "min_new_tokens": 5, "max_new_tokens": 5}
+    together = model.generate_all_emotions(ids, **begin, **settings)
+    for emotion in range(E):
+        alone = model.generate(ids, emotion_ids=torch.tensor([emotion, emotion]), **begin, **settings)
+        assert torch.equal(together[:, emotion], alone)
+    one = model.generate_all_emotions(ids[1], decoder_input_ids=begun[1], decoder_attention_mask=mask[1], **settings)
+    assert torch.equal(one, together[1])
+
+
+@EACH_FAMILY
 @pytest.mark.parametrize(
     "config", [{}, {"layers": 3}, {"modulate_decoder": False}], ids=["same", "more-layers", "other-norms"]
 )
@@ -859,6 +874,18 @@ def test_seq2seq_trainer_smooths_labels_and_generates(family, tmp_path, tokenize
     assert (predictions[:, width:] == model.config.pad_token_id).all()
 
 
+@EACH_FAMILY
+@pytest.mark.parametrize("tie_word_embeddings", [True, False])
+def test_resized_model_is_saved_with_its_head(family, tie_word_embeddings, tmp_path):
+    model, inputs = build(family, tie_word_embeddings=tie_word_embeddings), two_lengths()
+    model.resize_token_embeddings(len(VOCABULARY) + 3)
+    expected = model(**inputs).logits
+    model.save_pretrained(tmp_path)
+    loaded, report = type(model).from_pretrained(tmp_path, output_loading_info=True)
+    assert not report["missing_keys"] and expected.shape[-1] == len(VOCABULARY) + 3
+    assert_close(loaded(**inputs).logits, expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.filterwarnings("ignore:Input and output embeddings are no longer tied")
 @EACH_FAMILY
 @pytest.mark.parametrize("tie_word_embeddings", [True, False])
@@ -1028,13 +1055,20 @@ def test_context_ends_with_the_separator(family, tokenizer):
     words = [[VOCABULARY.index(word) for word in text.lower().split()] for text in texts]
     start, separator = ([VOCABULARY.index("[CLS]")] if family == "bert" else []), VOCABULARY.index("[SEP]")
     assert encode_contexts(tokenizer, texts, config) == [[*start, *ids, separator] for ids in words]
-    long = encode_contexts(tokenizer, ["sun " * 100], config)[0]
-    assert (
-        len(long) == config.max_position_embeddings and long[-1] == separator and long[-2] == VOCABULARY.index("sun")
-    )
+    long = encode_contexts(tokenizer, ["rain " * 100 + "sun"], config)[0]  # the end is what the reply answers
+    assert len(long) == config.max_position_embeddings
+    assert long[: len(start)] == start and long[-2:] == [VOCABULARY.index("sun"), separator]
     assert encode_contexts(tokenizer, ["sun rain sun"], config, max_length=3)[0][-1] == separator
     with pytest.raises(ValueError, match="`max_length` must leave room"):
         encode_contexts(tokenizer, texts, config, max_length=1)
+
+
+@EACH_FAMILY
+def test_contexts_are_read_in_the_form_that_they_have_in_training(family):
+    config = build(family).config
+    letters = lambda texts, **_: {"input_ids": [list(map(ord, text)) for text in texts]}  # noqa: E731
+    own, plain = encode_contexts(letters, [" cafe\u0301\n", "caf\xe9"], config)
+    assert own == plain
 
 
 # As if they were added for the emotions.

@@ -185,6 +185,13 @@ def test_a_row_of_padding_leaves_the_others_alone(pooling, dtype, implementation
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
+@pytest.mark.parametrize("pooling", ["mean", "cls_mean"])
+def test_the_mean_of_a_long_text_is_finite_in_half_precision(pooling):
+    model = build(esa_pooling=pooling).roberta
+    states, mask = torch.full((1, 512, 16), 130.0, dtype=torch.float16), torch.ones(1, 512, dtype=torch.long)
+    assert (model.pool(states, mask) == 130).all()
+
+
 @EACH_IMPLEMENTATION
 def test_hidden_states_and_attentions_are_those_of_roberta(implementation):
     model, inputs = build(implementation), masked_inputs()

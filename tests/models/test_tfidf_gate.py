@@ -52,6 +52,9 @@ class TestWords:
             ("don't 'don't' well-known", ["don't", "don't", "well-known"]),
             ("so \N{CRYING FACE} sad\N{CRYING FACE}", ["so", "\N{CRYING FACE}", "sad"]),
             (":) ... hello", [":)", "...", "hello"]),
+            # A heart and a sad face with the mark that chooses their picture; a key, of a digit and two marks.
+            ("\u2764\ufe0f \u2639\ufe0f \U0001f602", ["\u2764\ufe0f", "\u2639\ufe0f", "\U0001f602"]),
+            ("happy!!\u2764\ufe0f sad\u2639\ufe0f 1\ufe0f\u20e3", ["happy", "sad", "1"]),
             ("\u00c9T\u00c9, \u0130stanbul.", ["\u00e9t\u00e9", "i\u0307stanbul"]),
             ("4ever 2", ["4ever", "2"]),
             (" two\t\nlines\u00a0here ", ["two", "lines", "here"]),
