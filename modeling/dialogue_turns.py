@@ -3,6 +3,7 @@
 
 import logging
 import sys
+import unicodedata
 from collections.abc import Sequence
 
 from .readable import is_readable
@@ -14,8 +15,13 @@ logger = logging.getLogger(__name__)
 
 def number_speakers(speakers: Sequence[str | None], limit: int) -> list[int]:
     """Number speakers by their first turn; speakers beyond the model's limit share the last number."""
-    numbers: dict[str | None, int] = {}
-    return [min(numbers.setdefault(speaker, len(numbers)), limit - 1) for speaker in speakers]
+    numbers: dict[str, int] = {}
+    return [min(numbers.setdefault(_name(speaker), len(numbers)), limit - 1) for speaker in speakers]
+
+
+def _name(speaker) -> str:
+    """A speaker's name in the form that the training data has: composed characters, no white space around; "" for none."""
+    return unicodedata.normalize("NFC", "" if speaker is None else str(speaker)).strip()
 
 
 def encoder_positions(config) -> int:
@@ -40,7 +46,7 @@ def read_turn(turn, number: int) -> tuple[str | None, str]:
 
 def warn_of_speakers(speakers: Sequence[str | None], limit: int) -> bool:
     """Whether some turns name no speaker; then also warn, for a model that tells speakers apart."""
-    unnamed = sum(not speaker for speaker in speakers)
+    unnamed = sum(not _name(speaker) for speaker in speakers)
     if unnamed and len(speakers) > 1:
         logger.warning(
             "%d of %d turns name no speaker and count as one person's, and the model tells %d speakers apart (`num_speakers`): write "

@@ -3,6 +3,7 @@
 
 import logging
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -62,6 +63,11 @@ def reads_emotion(config) -> bool:
     return told is not None
 
 
+def normalized(context: str) -> str:
+    """A context in the form that training gives it: composed characters, and no white space around."""
+    return unicodedata.normalize("NFC", context).strip()
+
+
 def encode_contexts(
     tokenizer,
     contexts: Sequence[str],
@@ -70,8 +76,9 @@ def encode_contexts(
     emotion_ids: Sequence[int] | None = None,
 ) -> list[list[int]]:
     """
-    The model's input for each context, see `around_context`. The end of a context is cut if the whole would be longer than
-    `max_length`, by default and at most `text_positions`. Only a model that reads the emotion needs `emotion_ids`, one for each context.
+    The model's input for each context, see `normalized` and `around_context`. The beginning of a context is cut if the whole would
+    be longer than `max_length`, by default and at most `text_positions`: the turn to answer ends a context. Only a model that reads
+    the emotion needs `emotion_ids`, one for each context.
     """
     limit = min(max_length or text_positions(config), text_positions(config))
     emotions: Sequence[int | None] = [None] * len(contexts) if emotion_ids is None else emotion_ids
@@ -85,8 +92,11 @@ def encode_contexts(
     room = limit - max(len(before) + len(after) for before, after in around.values())
     if room < 1:
         raise ValueError(f"`max_length` must leave room for the text, got {max_length}: at least {limit - room + 1}.")
-    encoded = tokenizer(list(contexts), add_special_tokens=False, truncation=True, max_length=room)["input_ids"]
-    return [[*around[emotion][0], *ids, *around[emotion][1]] for emotion, ids in zip(emotions, encoded, strict=True)]
+    encoded = tokenizer(list(map(normalized, contexts)), add_special_tokens=False, verbose=False)["input_ids"]
+    return [
+        [*around[emotion][0], *ids[-room:], *around[emotion][1]]
+        for emotion, ids in zip(emotions, encoded, strict=True)
+    ]
 
 
 def pad_contexts(rows: Sequence[Sequence[int]], config) -> dict[str, torch.Tensor]:
@@ -235,6 +245,7 @@ __all__ = [
     "emotion_vector",
     "encode_contexts",
     "limit_length",
+    "normalized",
     "pad_contexts",
     "reads_emotion",
     "text_positions",

@@ -57,6 +57,8 @@ class TargetedSentimentPipeline(Pipeline):
             truncation="only_first",
             max_length=min(self.tokenizer.model_max_length, usable_positions(config)),
             padding=True,
+            # As in training: a model that takes them reads other numbers without them, and some tokenizers leave them out.
+            return_token_type_ids=bool(config.auxiliary_sentence),
             return_tensors="pt",
         )
         if hasattr(config, "num_contexts"):

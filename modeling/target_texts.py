@@ -2,6 +2,8 @@
 """Writes targets and aspects as a model of targeted sentiment reads them. Needs neither torch nor transformers."""
 
 import re
+import unicodedata
+from collections.abc import Iterable
 
 
 def targets_in(config, text: str) -> list[str]:
@@ -10,19 +12,34 @@ def targets_in(config, text: str) -> list[str]:
     the model reads another text, is found anywhere; any other name only as a word ("bar", "bars", not "barn").
     """
     texts = _target_texts(config)
-    names = {words: name for name, words in texts.items()} | {name: name for name in texts}
-    found = {
-        names[match[0]]
-        for match in _forms(texts).finditer(text)
-        if texts.get(match[0], match[0]) != match[0] or _is_word(text, *match.span())
-    }
+    text = _nfc(text)
+    names = {_nfc(words): name for name, words in texts.items()} | {_nfc(name): name for name in texts}
+    placeholders = {_nfc(name) for name, words in texts.items() if words != name}
+    forms = _longest_first(names)
+    found, free = set(), 0  # where the last match ends
+    for place in re.finditer(f"(?={'|'.join(map(re.escape, forms))})", text):
+        start = place.start()
+        # A name that is no word here leaves its place to a shorter one: in "iPhone 11" stands no "iPhone 1", but an "iPhone".
+        for form in forms if start >= free else ():
+            end = start + len(form)
+            if text.startswith(form, start) and (form in placeholders or _is_word(text, start, end)):
+                found.add(names[form])
+                free = end
+                break
     return [name for name in config.targets if name in found]
 
 
+def _nfc(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
 def _is_word(text: str, start: int, end: int) -> bool:
-    """Whether no letter or digit touches the match, except a plural ending; always True in scripts written without blanks."""
-    around = (text[:start][-1:], re.sub(r"^e?s(?!\w)", "", text[end:])[:1])
-    return not any(letter.isalnum() and letter < "\u0e00" for letter in around)
+    """
+    Whether no letter, digit or mark on a letter touches the match, except a plural ending; always True in scripts written without
+    blanks.
+    """
+    around = (text[:start][-1:], re.sub(r"^e?s(?!\w)", "", text[end : end + 3])[:1])
+    return not any((c.isalnum() or unicodedata.category(c) in ("Mn", "Mc")) and c < "\u0e00" for c in around if c)
 
 
 def _target_texts(config) -> dict[str, str]:
@@ -32,7 +49,11 @@ def _target_texts(config) -> dict[str, str]:
 
 def _forms(texts: dict[str, str]) -> re.Pattern:
     """A pattern that finds names and the texts for them; if two begin alike, the longer one."""
-    return re.compile("|".join(re.escape(form) for form in sorted({*texts, *texts.values()}, key=len, reverse=True)))
+    return re.compile("|".join(map(re.escape, _longest_first({*texts, *texts.values()}))))
+
+
+def _longest_first(forms: Iterable[str]) -> list[str]:
+    return sorted(forms, key=len, reverse=True)
 
 
 def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[str, str | None, int]:

@@ -218,12 +218,20 @@ def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int,
 
 
 def name_of(value: Any) -> str:
-    """A cell as a name, "" for an empty one (also NaN). 1 and 1.0 are the same name: a column with gaps holds 1.0 for 1."""
+    """
+    A cell as a name, in composed characters as the texts are; "" for an empty one (also NaN). 1 and 1.0 are the same name: a column
+    with gaps holds 1.0 for 1.
+    """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return str(value).strip()
+    return unicodedata.normalize("NFC", str(value)).strip()
+
+
+def names_of(values: Sequence[Any] | None) -> list[str] | None:
+    """Names that an option lists, each as `name_of` has the cells that they are compared with; None for None."""
+    return None if values is None else [name_of(value) for value in values]
 
 
 def read_name(value: Any, column: str) -> str:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Finds what a model cannot read of a text: the end that is cut, and words that its tokenizer does not know. Needs neither torch
+Finds what a model cannot read of a text: the part that is cut, and words that its tokenizer does not know. Needs neither torch
 nor transformers.
 """
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 # With MiniLM's tokenizer fewer than 0.5 % of GoEmotions' validation comments have a larger share of unknown letters.
 MUCH = 0.3
-FRAGMENT = 3  # characters
+FRAGMENT = 3  # letters
 
 
 class Unread(NamedTuple):
@@ -26,7 +26,7 @@ class Unread(NamedTuple):
     What a model cannot read of N texts.
 
     Attributes:
-        truncated: (N,) bool, whether the end is cut.
+        truncated: (N,) bool, whether a part is cut: the end, or of a context that a reply answers the beginning.
         unknown: (N,) float64, the share in [0, 1] that `unknown_shares` gives.
     """
 
@@ -49,7 +49,8 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
     For each text the share of its letters that are in words which the tokenizer does not know. Such a word
     - becomes the unknown token,
     - or has more pieces than characters, as bytes of emoji and of other scripts do,
-    - or falls into fragments: several pieces with letters, of at most `FRAGMENT` letters on average. The longest fragmented
+    - or falls into fragments: several pieces with letters, of at most `FRAGMENT` letters on average. A Han, kana or Hangul
+      character carries as much as that many letters, so only pieces of one character are fragments. The longest fragmented
       word does not count: a name or a typing error is not another language.
 
     U+FFFD, which a text read in the wrong encoding is full of, and characters for private use count as unknown where the tokenizer
@@ -88,9 +89,11 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
     spans = np.array(of_all("offsets"))[own] + start[rows, None]
     kept = np.bincount(rows, damaged_before[spans[:, 1]] - damaged_before[spans[:, 0]], count)
     damaged = np.maximum(damaged - kept, 0)  # bytes of one character share its span
-    letters_before = np.cumsum(
-        np.r_[0, (codes > 127) | (codes >= 65) & (codes <= 90) | (codes >= 97) & (codes <= 122)]
-    )
+    is_letter = (codes > 127) | (codes >= 65) & (codes <= 90) | (codes >= 97) & (codes <= 122)
+    letters_before = np.cumsum(np.r_[0, is_letter])
+    dense = (codes >= 0x3040) & (codes <= 0x9FFF)  # kana and Han
+    dense |= (codes >= 0xAC00) & (codes <= 0xD7FF) | (codes >= 0x20000) & (codes <= 0x3FFFF)  # Hangul, rare Han
+    size_before = np.cumsum(np.r_[0, is_letter + (FRAGMENT - 1) * dense])
     # One entry for each word.
     first = np.flatnonzero(np.r_[True, (np.diff(rows) != 0) | (np.diff(words) != 0)])
     pieces = np.diff(np.r_[first, len(rows)])
@@ -100,7 +103,7 @@ def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.nda
     lost = np.logical_or.reduceat(unknown, first) | (pieces > end - begin)
     # SentencePiece gives a word the punctuation that follows it: only pieces with letters are fragments.
     fragments = np.add.reduceat(letters_before[spans[:, 1]] > letters_before[spans[:, 0]], first)
-    broken = ~lost & (fragments > 1) & (letters <= FRAGMENT * fragments)
+    broken = ~lost & (fragments > 1) & (size_before[end] - size_before[begin] <= FRAGMENT * fragments)
     free = np.zeros(count)
     np.maximum.at(free, row, letters * broken)
     total = np.bincount(row, letters, count) + damaged

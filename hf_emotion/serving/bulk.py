@@ -91,8 +91,8 @@ def predict_file(
             differ. `output` must not exist.
         text_column: the column with the texts or utterances; default: "text" ("utterance" for dialogues).
         top_k: the k most probable labels instead of those above their thresholds.
-        on_bad_rows: what to do with malformed rows and rows without a valid text. "error": stop before anything is predicted.
-            "skip": the row stays in the output, without a prediction (and without values if the line is no JSON), and is
+        on_bad_rows: what to do with malformed rows, rows without a valid text, and rows that name no dialogue. "error": stop before
+            anything is predicted. "skip": the row stays in the output, without a prediction (and without values if the line is no JSON), and is
             counted and listed in the log.
         dialogue_column, speaker_column: for dialogues, the column that tells them apart, and the column of the speakers, if
             there is one.

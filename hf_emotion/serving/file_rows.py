@@ -17,8 +17,8 @@ import pyarrow
 import pyarrow.parquet
 from pyarrow import compute
 
+from ..data import own_files
 from ..data.files import FORMATS, MalformedRow, all_rows, columns_of, default_separator, separator_hint
-from ..data.own_files import is_number
 from ..io.files import finite_or_none, replacing
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
 from ..runtime.plain import readable
@@ -53,15 +53,18 @@ class Columns:
         return [TURNS] if self.nested else [name for name in (self.text, self.dialogue) if name is not None]
 
     def dialogue_of(self, row: dict) -> Any:
-        """A value that is the same for two rows only if they belong to one dialogue."""
-        return object() if self.dialogue is None or self.nested else str(row[self.dialogue])
+        """
+        A value that is the same for two rows only if they belong to one dialogue; None for a row that names none, which
+        interrupts no other.
+        """
+        return object() if self.dialogue is None or self.nested else own_files.name_of(row[self.dialogue]) or None
 
     def usable(self, row: dict) -> bool:
         """Whether there is something to predict."""
         if isinstance(row, MalformedRow):
             return False
         if not self.nested:
-            return _usable(row[self.text])
+            return _usable(row[self.text]) and self.dialogue_of(row) is not None
         turns = row[TURNS]
         return (
             isinstance(turns, list)
@@ -73,11 +76,15 @@ class Columns:
 def split_rows(rows: Iterator[dict], columns: Columns, rows_per_part: int) -> Iterator[list[dict]]:
     """Split rows into parts of at least `rows_per_part` rows; a dialogue stays in one part."""
     part: list[dict] = []
-    for _, dialogue in itertools.groupby(rows, key=columns.dialogue_of):
-        part += dialogue
-        if len(part) >= rows_per_part:
-            yield part
-            part = []
+    last = None
+    for row in rows:
+        dialogue = columns.dialogue_of(row)
+        if dialogue is not None and dialogue != last:
+            last = dialogue
+            if len(part) >= rows_per_part:
+                yield part
+                part = []
+        part.append(row)
     if part:
         yield part
 
@@ -138,14 +145,15 @@ def check_rows(
         for line, row in chunk:
             check_columns(row, columns, f"{name}, line {line}", source)
             usable = columns.usable(row)
-            numbers = numbers and (not usable or is_number(row[columns.text]))
+            numbers = numbers and (not usable or own_files.is_number(row[columns.text]))
             if not usable:
                 if on_bad_rows == "error":
                     raise bad_row(row, columns, f"{name}, line {line}")
                 skipped += 1
                 if len(lines) < LINES_SHOWN:
                     lines.append(line)
-            if columns.dialogue is not None and not columns.nested and (dialogue := columns.dialogue_of(row)) != last:
+            dialogue = None if columns.dialogue is None or columns.nested else columns.dialogue_of(row)
+            if dialogue is not None and dialogue != last:
                 if hash(dialogue) in finished:
                     raise ValueError(
                         f"{name}, line {line}: the dialogue {dialogue!r} is interrupted by another one: sort the rows by the "
@@ -233,6 +241,8 @@ def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
         rule = "`turns` must be a list of {'speaker', 'utterance'}, at least one, without empty utterances"
     elif isinstance(text, str) and not is_unicode(text):
         rule = "the text holds half a surrogate pair, which is not Unicode text"
+    elif _usable(text):
+        text, rule = row[columns.dialogue], f"the column {columns.dialogue!r} must name the row's dialogue"
     return ValueError(f"{where}: {rule}: {text!r} {remedy}")
 
 

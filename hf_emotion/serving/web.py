@@ -70,7 +70,7 @@ class Counters:
             "batch_inputs", "Inputs that the model read together", ["model"], buckets=[2**n for n in range(11)], **kept
         )
         self.batch_seconds = Histogram("batch_seconds", "Seconds per batch", ["model"], buckets=SECONDS, **kept)
-        self.truncated = Counter("truncated_texts", "Texts whose end was cut", ["model"], **kept)
+        self.truncated = Counter("truncated_texts", "Texts that were cut", ["model"], **kept)
 
     def batches(self, model: str, run: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
         """`run`, with its calls counted."""

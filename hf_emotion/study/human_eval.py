@@ -106,7 +106,8 @@ def export_sheets(
         paths of the CSV sheets.
 
     Raises:
-        ValueError: fewer than two sources, one rater or one context; numbers of rows that differ; a source without a name.
+        ValueError: fewer than two sources, one rater or one context; numbers of rows that differ; a source without a name; a text
+            that is too long for a cell.
         FileExistsError: the folder is not empty.
     """
     folder = Path(folder)
@@ -123,6 +124,14 @@ def export_sheets(
     for name, values in {"emotions": emotions, **replies_by_source}.items():
         if len(values) != len(contexts):
             raise ValueError(f"there must be one row per context, {len(contexts)}, got {len(values)} for {name!r}.")
+    limit = csv.field_size_limit() - 1  # `as_text` may add a character
+    for name, values in {"contexts": contexts, "emotions": emotions, **replies_by_source}.items():
+        for row, text in enumerate(values, start=1):
+            if len(text) > limit:
+                raise ValueError(
+                    f"a text in {name!r} may have at most {limit} characters, the most that a CSV cell can be read with; row {row} "
+                    f"has {len(text)}: shorten it, or leave the row out."
+                )
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise FileExistsError(f"{folder} must be a new or an empty folder: its key would not fit the new sheets.")
 

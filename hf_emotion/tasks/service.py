@@ -54,12 +54,12 @@ class Score(BaseModel):
 class Answer(BaseModel):
     """What all results have."""
 
-    truncated: bool = Field(description="Whether the end was cut: the model has not read all of it.")
+    truncated: bool = Field(description="Whether the text was cut: the model has not read all of it.")
     unknown: float = Field(description="Share of the text that the tokenizer does not know, in [0, 1].")
 
 
 def cut(results: Sequence[dict[str, Any]]) -> int:
-    """How many results, as `Answer` has them, tell of a text whose end was cut."""
+    """How many results, as `Answer` has them, tell of a text that was cut."""
     return sum(result["truncated"] for result in results)
 
 

@@ -592,6 +592,37 @@ def test_placeholders_and_scripts_without_blanks_may_be_glued():
     assert targets_in(targets_config(["酒店", "水"]), "这家酒店很好") == ["酒店"]
 
 
+@pytest.mark.parametrize(
+    ("targets", "text", "found"),
+    [
+        (["iPhone", "iPhone 1"], "The iPhone 11 is great", ["iPhone"]),
+        (["hotel", "hotel bar"], "The hotel barman was rude", ["hotel"]),
+        (["hotel", "hotel bar"], "The hotel bars were loud", ["hotel bar"]),
+        (["hotel", "hotel bar", "bar"], "The hotel bar", ["hotel bar"]),
+    ],
+)
+def test_a_longer_target_that_only_begins_to_match_hides_no_other(targets, text, found):
+    assert targets_in(targets_config(targets), text) == found
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "found"),
+    [
+        ("राम", "रामायण अच्छी है", False),
+        ("यण", "रामायण अच्छी है", False),
+        ("राम", "राम अच्छा है", True),
+        ("cafe", "the cafe\u0301 is nice", False),
+        ("q", "q\u0301", False),  # no composed character
+        ("caf\xe9", "the cafe\u0301s are nice", True),
+        ("cafe\u0301", "the caf\xe9 is nice", True),
+        ("ห้อง", "ห้องน้ำสะอาด", True),
+        ("\u2764", "\u2764\ufe0f you", True),  # the mark chooses the picture
+    ],
+)
+def test_marks_belong_to_the_letters_before_them(target, text, found):
+    assert targets_in(targets_config([target]), text) == [target] * found
+
+
 PAIRS = [["Ann", "I am so happy"], ["Bo", "this is anger"], ["Ann", "fear"]]  # as JSON has turns
 
 

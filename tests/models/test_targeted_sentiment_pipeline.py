@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pipeline `targeted-sentiment` against the model's own numbers on inputs that are written down by hand."""
 
+import copy
+
 import pytest
 import torch
 from hf_emotion.modeling import CGBertConfig, TargetedSentimentPipeline
@@ -267,6 +269,14 @@ def test_long_texts_are_cut_and_auxiliary_sentences_are_not(tokenizer, tmp_path)
                 second = auxiliaries(["home of joy"])[a] if auxiliary_sentence else None
                 expected.append(("PLACE1", aspect, scores_of(model, " ".join(words[:room]), second, a)))
             assert_entries(sentiment_pipeline(model, reader)(long), expected)
+
+
+def test_segments_are_told_though_the_tokenizer_leaves_them_out_by_itself(tokenizer):
+    """As GPT-2's does; in training they are asked for."""
+    model, own = build("stock", aspects=list(ASPECTS), auxiliary_sentence=True), copy.deepcopy(tokenizer)
+    own.model_input_names = ["input_ids", "attention_mask"]
+    expected = [(None, aspect, scores_of(model, PLAIN, aspect, None)) for aspect in ASPECTS]
+    assert_entries(sentiment_pipeline(model, own)(TEXT), expected)
 
 
 def test_only_the_text_is_cut_where_the_auxiliary_sentence_is_longer(tokenizer):

@@ -39,6 +39,7 @@ FOREIGN = {
         "Esta comida no sabe a nada y está fría.",
     ),
     "Chinese": ("你今天能来我真的太高兴了!", "我很害怕明天的面试。", "非常感谢你的帮助,你人真好。", "会议九点在二楼开始。"),
+    "Japanese": ("今日はとても楽しかった。ありがとう！", "どうして嘘をついたの？ 腹が立つ！", "試験に落ちて悲しい。"),
     "Russian": (
         "Я так рада, что ты сегодня пришёл!",
         "Почему никто не сказал мне, что экзамен перенесли?",
@@ -107,7 +108,7 @@ def shares(tokenizer, texts, *pairs) -> list[float]:
 
 
 def share_by_hand(tokenizer, text: str) -> float:
-    """One text, word by word."""
+    """One text, word by word; a Han character counts as three letters."""
     is_letter = lambda character: character in string.ascii_letters or not character.isascii()  # noqa: E731
     encoded = tokenizer(text, return_offsets_mapping=True)
     words: dict[int, list[int]] = {}
@@ -123,7 +124,7 @@ def share_by_hand(tokenizer, text: str) -> float:
             unknown += letters
             continue
         pieces = sum(any(map(is_letter, text[slice(*encoded["offset_mapping"][place])])) for place in places)
-        if pieces > 1 and letters / pieces <= 3:
+        if pieces > 1 and (letters + 2 * sum("\u4e00" <= c <= "\u9fff" for c in text[start:end])) / pieces <= 3:
             unknown += letters
             fragments.append(letters)
     return (unknown - max(fragments)) / total if total else 0.0
@@ -163,6 +164,26 @@ class TestShares:
     def test_punctuation_is_no_fragment(self, sentence_pieces):
         """Of "xyz, xyz" one is free; "well," and "done!" have one piece with letters each."""
         assert shares(sentence_pieces, ["well, done!", "well, done! xyz, xyz", "日, done!"]) == [0, 0.2143, 0.2]
+
+    @pytest.mark.parametrize(
+        "pieces",
+        [
+            ("▁오늘", "▁날", "씨가", "▁정말", "▁좋아", "서", "▁기분", "이", "▁좋아", "요"),
+            ("▁今日", "は", "とても", "▁腹", "が", "立つ", "▁うれ", "しい"),
+            ("▁我", "很开心", "▁今天", "天气", "真好"),
+        ],
+        ids=["Korean", "Japanese", "Chinese"],
+    )
+    def test_pieces_of_scripts_whose_characters_carry_much(self, pieces):
+        """Short pieces are no fragments there, unless each is a single character."""
+        characters = sorted(set("".join(pieces)) - {"▁"})
+        text = "".join(pieces).replace("▁", " ").strip()
+        found = []
+        for known in (dict.fromkeys(pieces), characters):
+            tokenizer = Tokenizer(models.Unigram([(piece, -1.0) for piece in ("<unk>", *known, "▁")], unk_id=0))
+            tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+            found += shares(PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>"), [text])
+        assert found[0] == 0 and found[1] > MUCH
 
     def test_the_second_segment_does_not_count(self, word_pieces):
         texts, auxiliaries = ["the sun", "日本", "sun 日"], ["日本語", "sun", "日 日"]

@@ -179,6 +179,17 @@ class TestAnswers:
         assert [reply["emotion"] for reply in found[0]["replies"]] == ask["emotions"]
         assert len(results(service, "emotional-response", inputs=TEXTS[0])[0]["replies"]) == len(EMOTIONS)
 
+    def test_beams_draw_only_if_they_are_told_to(self, service, folders):
+        ask = {"emotions": EMOTIONS[:1], "num_beams": 2, "max_new_tokens": 8}
+        generator = ReplyGenerator(folders["replies"])
+        assert generator.model.generation_config.do_sample
+        replies = lambda **more: [  # noqa: E731
+            one["replies"][0]["reply"] for one in results(service, "emotional-response", inputs=TEXTS, **ask, **more)
+        ]
+        settings = {"num_beams": 2, "max_new_tokens": 8}
+        assert replies() == generator(TEXTS, EMOTIONS[0], do_sample=False, **settings)
+        assert replies(do_sample=True, seed=3) == generator(TEXTS, EMOTIONS[0], do_sample=True, seed=3, **settings)
+
     def test_more_replies_than_fit_are_refused_before_they_are_listed(self, service):
         """4,000 contexts in 4,000 emotions would be a gigabyte of pairs."""
         many = ["a"] * 4000

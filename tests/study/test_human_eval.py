@@ -101,6 +101,21 @@ class TestExport:
                 assert reply == ("'" if SOURCES[source][row][0] in "-@" else "") + SOURCES[source][row]
         assert len({tuple(order) for order in orders}) == 3
 
+    def test_breaks_of_lines_stay_in_their_cells(self, tmp_path):
+        texts = ["one\rtwo", "one\r\ntwo", "one\ntwo", "\r"]
+        export_sheets({"a": texts, "b": texts}, texts, EMOTIONS, tmp_path, 1, 0)
+        rows = read_csv(tmp_path / "sheets" / "rater-01.csv")
+        assert {len(row) for row in rows} == {len(COLUMNS)}
+        shown = [text if text != "\r" else "'\r" for text in texts]
+        assert sorted(row[1] for row in rows[1:]) == sorted(row[3] for row in rows[1:]) == sorted(shown * 2)
+        rate(tmp_path, lambda rater, source, row: [4] * 6)
+        assert analyze_ratings(tmp_path)["replies"] == 8
+
+    def test_the_longest_cell_can_be_read(self, tmp_path):
+        longest = "=" + "a" * (csv.field_size_limit() - 2)
+        export_sheets({"a": [longest], "b": ["b"]}, ["c"], ["joy"], tmp_path, 1, 0)
+        assert {row[3] for row in read_csv(tmp_path / "sheets" / "rater-01.csv")[1:]} == {f"'{longest}", "b"}
+
     def test_items_are_the_paper_s(self):
         assert list(ITEMS) == ["emotion_control", "well_written", "concise", "comprehensive", "coherent", "clear"]
 
@@ -148,6 +163,11 @@ class TestExport:
             ({"emotions": ["joy"]}, "got 1 for 'emotions'"),
             ({"contexts": []}, "at least one context"),
             ({"raters": 0}, "`raters` must be at least 1, got 0"),
+            ({"contexts": ["a", "b" * 2**17, "c", "d"]}, "'contexts' may have at most .* row 2 has 131072"),
+            (
+                {"replies_by_source": SOURCES | {"xenon": ["a"] * 3 + ["b" * 2**17]}},
+                "'xenon' may have at most .* row 4 has 131072",
+            ),
         ],
     )
     def test_errors_leave_nothing_behind(self, tmp_path, changes, message):

@@ -12,6 +12,7 @@ from ...data.lazily import datasets
 from ...data.own_files import (
     check_columns,
     name_of,
+    names_of,
     own_files,
     read_name,
     training_names,
@@ -60,8 +61,10 @@ def load_dialogue_files(
     if speaker_column != "speaker":  # a name that was given must be there
         wanted.append(speaker_column)
     parsed: dict[str, Rows] = {}
+    files = own_files(data_dir, labels=labels)
+    labels = names_of(labels)
     names = list(labels or [])
-    for split, path in own_files(data_dir, labels=labels).items():
+    for split, path in files.items():
         parsed[split] = rows = Rows(path, on_bad_rows)
         whole_dialogues = None
         seen: set[str] = set()

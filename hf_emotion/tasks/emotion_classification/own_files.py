@@ -19,6 +19,7 @@ from ...data.own_files import (
     draw_units,
     known_names,
     name_of,
+    names_of,
     own_files,
     read_name,
     unknown_name,
@@ -97,6 +98,9 @@ def load_files(
     files = own_files(
         data_dir, labels=labels, label_columns=label_columns, votes=votes, aspects=aspects, targets=targets
     )
+    aspects, targets = names_of(aspects), names_of(targets)
+    if label_columns is None and votes is None:  # else the labels are names of columns
+        labels = names_of(labels)
     if label_separator == "":
         raise ValueError(
             "`label_separator` must not be empty: name what stands between the labels, e.g. '|', or leave it out for one "

@@ -116,7 +116,8 @@ def build_generator(recipe: Recipe, emotions: Sequence[str]) -> tuple[PreTrained
 def encode_replies(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, config, max_length: int) -> Dataset:
     """
     Columns `input_ids` (the context as the model reads it), `labels` (the reply and the token that ends it), `emotion_ids` and
-    `length`. Contexts and replies are cut to `max_length` tokens, with one warning that counts them; a cut reply has no end token.
+    `length`. Contexts lose their beginning, and replies their end, beyond `max_length` tokens, with one warning that counts them; a
+    cut reply has no end token.
     """
 
     def encode(batch: dict) -> dict:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...data.files import valid_rows
 from ...data.lazily import datasets
-from ...data.own_files import check_columns, known_names, own_files, read_name, with_validation
+from ...data.own_files import check_columns, known_names, names_of, own_files, read_name, with_validation
 from ...data.rows import BadRow, OnBadRows, Rows
 from ...data.splits import split_by_text
 from .rows import add_reply, to_dataset
@@ -60,7 +60,7 @@ def load_reply_files(
                 continue
             seen.add(row_id)
             add_reply(rows, line, row[context_column], row[reply_column], label, row_id)
-    names = known_names(parsed, "labels", labels)
+    names = known_names(parsed, "labels", names_of(labels))
     ids = {name: number for number, name in enumerate(names)}
     splits = {}
     for split, rows in parsed.items():

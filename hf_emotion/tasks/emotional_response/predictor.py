@@ -21,6 +21,7 @@ from ...modeling.pipeline_emotional_response import (
     emotion_vector,
     encode_contexts,
     limit_length,
+    normalized,
     pad_contexts,
     reads_emotion,
     text_positions,
@@ -76,8 +77,8 @@ class ReplyGenerator:
             checkpoint: a local folder, a Hub id, or a model (then with its tokenizer).
             tokenizer: default: the one saved with the checkpoint.
             device: default: the GPU if there is one, else the CPU.
-            max_length: tokens per context; default and upper bound: the model's positions; half of them if it is
-                decoder-only and writes behind the context.
+            max_length: tokens per context, of which a longer one keeps the last; default and upper bound: the model's positions;
+                half of them if it is decoder-only and writes behind the context.
             dtype: as `Predictor` has it.
 
         Raises:
@@ -172,11 +173,12 @@ class ReplyGenerator:
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
                 inputs = self._padded([ids[row] for row in rows])
-                sequences = self.model.generate(
+                output = self.model.generate(
                     **inputs,
                     emotion_weights=torch.tensor([weights[row] for row in rows], device=self.model.device),
                     **generate_kwargs,
                 )
+                sequences = output if isinstance(output, torch.Tensor) else output.sequences
                 replied = written(sequences, inputs, self.model.config)
                 texts = [text.strip() for text in self.tokenizer.batch_decode(replied, skip_special_tokens=True)]
                 each = len(texts) // len(rows)
@@ -276,6 +278,7 @@ def unread_contexts(
     """What a model cannot read of each context; warnings count a context once, however many replies it gets."""
     if not contexts:  # tokenizers fail on an empty list
         return Unread.nothing(0)
+    contexts = list(map(normalized, contexts))
     distinct = list(dict.fromkeys(contexts))
     special = sum(map(len, around_context(tokenizer, config, 0 if reads_emotion(config) else None)))
     encoded = tokenizer(distinct, add_special_tokens=False, verbose=False)

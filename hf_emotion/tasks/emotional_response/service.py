@@ -33,7 +33,9 @@ class ReplyRequest(Request):
     top_p: Annotated[float, Field(gt=0, le=1)] | None = Field(
         None, description="Draw from the most probable tokens that together have this probability."
     )
-    num_beams: Annotated[int, Field(ge=1, le=16)] | None = Field(None, description="Beams of beam search.")
+    num_beams: Annotated[int, Field(ge=1, le=16)] | None = Field(
+        None, description="Beams of beam search, which draws only with `do_sample`."
+    )
     max_new_tokens: Small | None = Field(None, description="Tokens of a reply at most.")
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = Field(
         None, description="Seed for the sampling; such a request is computed alone."
@@ -74,6 +76,8 @@ def read(predictor: ReplyGenerator, request: ReplyRequest) -> tuple[Iterable[tup
     }
     if "top_p" in options:
         options.setdefault("top_k", 0)  # else the checkpoint's would cut first
+    if options.get("num_beams", 1) > 1:
+        options.setdefault("do_sample", False)  # else the beams would draw, as the checkpoint does
     if "seed" in options:
         options["alone"] = next(_alone)
     emotions = request.emotions or predictor.emotions

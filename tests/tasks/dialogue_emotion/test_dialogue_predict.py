@@ -177,6 +177,27 @@ class TestPredictor:
         )
         assert np.abs(scores_of(one) - scores_of(two)).max() > 1e-3
 
+    @pytest.mark.parametrize(
+        ("speakers", "same"),
+        [
+            (("Ana", "Bo", "Ana "), ("Ana", "Bo", "Ana")),
+            (("Zo\xeb", "Bo", "Zoe\u0308"), ("Ana", "Bo", "Ana")),
+            ((None, "Bo", ""), (None, "Bo", None)),
+            ((1, 2, "1"), ("Ana", "Bo", "Ana")),
+        ],
+    )
+    def test_speakers_have_the_names_of_training(self, predictor, speakers, same):
+        texts = ["a day", "so happy", "the rain"]
+        found, expected = (predictor([list(zip(names, texts, strict=True))]) for names in (speakers, same))
+        np.testing.assert_array_equal(scores_of(found), scores_of(expected))
+
+    def test_which_turns_name_no_speaker(self, folder, caplog):
+        talk = lambda *speakers: [(speaker, "a day") for speaker in speakers]  # noqa: E731
+        DialoguePredictor(folder, device="cpu")([talk(0, 1, 0)])
+        assert "no speaker" not in caplog.text
+        DialoguePredictor(folder, device="cpu")([talk(0, None, "", " ")])
+        assert "3 of 4 turns name no speaker" in caplog.text
+
     def test_of_a_model_object(self, folder, plain):
         model = AutoModelForTokenClassification.from_pretrained(folder).train()
         found = DialoguePredictor(model, AutoTokenizer.from_pretrained(folder))(TALKS)
@@ -640,6 +661,25 @@ class TestBadFiles:
         source = write_csv(tmp_path / "in.csv", HEADER, [*FLAT[:3], ["t0", "Ann", text, "3"], *FLAT[4:]])
         message = f"in.csv, line 5: the text is empty or no string: '{text}' .*on_bad_rows='skip'"
         self.check_untouched(predictor, monkeypatch, source, message)
+
+    @pytest.mark.parametrize("name", [None, "", " "])
+    def test_a_row_of_no_dialogue(self, predictor, tmp_path, monkeypatch, name):
+        rows = [dict(zip(HEADER, row, strict=True)) for row in FLAT[:5]]
+        source = write_jsonl(tmp_path / "in.jsonl", [*rows[:3], rows[3] | {"dialogue": name}, rows[4]])
+        message = f"in.jsonl, line 4: the column 'dialogue' must name .*: {name!r} .*on_bad_rows='skip'"
+        self.check_untouched(predictor, monkeypatch, source, message)
+
+    @pytest.mark.parametrize("rows_per_part", [1, 4, 100])
+    def test_skipped_rows_of_no_dialogue_interrupt_none(self, predictor, folder, tmp_path, rows_per_part):
+        rows = [list(row) for row in FLAT[:7]]  # two dialogues, of 5 and 2 turns
+        bad = ["", "Ann", "so happy", ""]
+        source = write_csv(tmp_path / "in.csv", HEADER, [bad, *rows[:2], bad, bad, *rows[2:], bad])
+        counts = run_file(predictor, source, tmp_path / "out.jsonl", rows_per_part, on_bad_rows="skip")
+        assert counts == {"rows": 11, "skipped": 4}
+        found = [row["predicted_scores"] for row in read_rows(tmp_path / "out.jsonl")]
+        assert [number for number, scores in enumerate(found) if scores is None] == [0, 3, 4, 10]
+        expected = plain_probabilities(folder, TALKS[:2]).max(axis=1)
+        assert [scores[0] for scores in found if scores] == pytest.approx(expected, abs=1e-5)
 
     @pytest.mark.parametrize(
         "turns",

@@ -237,7 +237,7 @@ def written_by_hand(
     token = f"<emotion {emotion}>"
     before += [tokenizer.convert_tokens_to_ids(token)] if token in tokenizer.get_vocab() else []
     ids, reply_ids = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (context, reply))
-    return [*before, *ids[: length - len(before) - 1], separator], [*reply_ids, end], start
+    return [*before, *ids[-(length - len(before) - 1) :], separator], [*reply_ids, end], start
 
 
 def losses_by_hand(folder: Path, rows: list[tuple[str, str, str]], length: int, cut: bool = True) -> list[np.ndarray]:
@@ -873,6 +873,15 @@ class TestReplyGenerator:
             alone(sharp, context, one_hot("fear"), generation_config=settings) for context in CONTEXTS[:2]
         ]
 
+    def test_replies_in_a_dictionary(self, sharp):
+        assert sharp(CONTEXTS, "joy", **GREEDY, return_dict_in_generate=True) == sharp(CONTEXTS, "joy", **GREEDY)
+
+    def test_contexts_in_another_form(self, sharp):
+        """What is not read is told of the form that is read."""
+        short = ReplyGenerator(sharp.model, sharp.tokenizer, max_length=6)
+        replies, unread = short.predict(["caf\xe9", " \ncafe\u0301 \n\n"], "joy", **GREEDY)
+        assert replies[0] == replies[1] and unread.truncated[0] == unread.truncated[1]
+
     def test_mixtures(self, sharp):
         mixtures = [{"joy": 0.75, "fear": 0.25}, {"😭": 3}, {"anger": 1.0}]
         weights = [[0, 0.25, 0.75, 0, 0], [0, 0, 0, 0, 3.0], [1.0, 0, 0, 0, 0]]
@@ -960,8 +969,8 @@ class TestReplyGenerator:
     def test_contexts_are_cut(self, sharp):
         short = ReplyGenerator(sharp.model, sharp.tokenizer, max_length=4)
         ids = sharp.tokenizer("the sun the rain the sun")["input_ids"]
-        expected = sharp.model.generate(
-            torch.tensor([[*ids[:3], 0]]), emotion_weights=torch.tensor([one_hot("joy")]), **GREEDY
+        expected = sharp.model.generate(  # from the end, which the reply answers
+            torch.tensor([[*ids[-3:], 0]]), emotion_weights=torch.tensor([one_hot("joy")]), **GREEDY
         )
         found = short("the sun the rain the sun", "joy", **GREEDY)
         assert found == [sharp.tokenizer.decode(expected[0], skip_special_tokens=True).strip()]

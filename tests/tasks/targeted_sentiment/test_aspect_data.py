@@ -8,10 +8,12 @@ import os
 import re
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Value
+from hf_emotion.modeling.target_texts import targets_in
 from toolkit_helpers import check_bad_rows, lines_from, write_csv, write_jsonl
 
 from hf_emotion import load_dataset_for
@@ -462,6 +464,16 @@ class TestOwnFiles:
             write_csv(tmp_path / f"{split}.csv", HEADER, rows)
         train = load(tmp_path, **COLUMNS)["train"]
         assert context_names(train) == (["phone"], ["screen"]) and train["context_id"][:] == [0, 0]
+
+    @pytest.mark.parametrize("given", [{}, {"targets": ["cafe\u0301"], "aspects": ["prix\u0301"]}])
+    def test_targets_are_found_in_their_own_texts(self, tmp_path, given):
+        rows = [["the cafe\u0301 is nice", "cafe\u0301", "prix\u0301", label] for label in ("good", "bad")]
+        for split in ("train", "dev"):
+            write_csv(tmp_path / f"{split}.csv", HEADER, rows)
+        train = load(tmp_path, **COLUMNS, **given)["train"]
+        (target,), _ = context_names(train)
+        for text in (train["text"][0], rows[0][0], "le caf\xe9"):
+            assert targets_in(SimpleNamespace(targets=[target], target_texts=None), text) == [target]
 
     def test_an_aspect_of_one_text_stays_in_training(self, tmp_path):
         rows = [[f"text {i}", "phone", "screen", ("good", "bad")[i % 2]] for i in range(40)]
