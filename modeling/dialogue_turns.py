@@ -3,10 +3,9 @@
 
 import logging
 import sys
-import unicodedata
 from collections.abc import Sequence
 
-from .readable import is_readable
+from .readable import is_readable, normalized
 from .usable_positions import usable_positions
 
 
@@ -20,8 +19,8 @@ def number_speakers(speakers: Sequence[str | None], limit: int) -> list[int]:
 
 
 def _name(speaker) -> str:
-    """A speaker's name in the form that the training data has: composed characters, no white space around; "" for none."""
-    return unicodedata.normalize("NFC", "" if speaker is None else str(speaker)).strip()
+    """A speaker's name in the form that the training data has; "" for none."""
+    return normalized("" if speaker is None else str(speaker))
 
 
 def encoder_positions(config) -> int:

@@ -3,7 +3,6 @@
 
 import logging
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import torch
 from transformers import Pipeline
 
-from .checked_input import is_readable
+from .readable import is_readable, normalized
 
 
 logger = logging.getLogger(__name__)
@@ -61,11 +60,6 @@ def reads_emotion(config) -> bool:
     """Whether a model is told the emotion as a token or in words."""
     told = config.emotion_token_ids if config.is_encoder_decoder else config.emotion_prompt
     return told is not None
-
-
-def normalized(context: str) -> str:
-    """A context in the form that training gives it: composed characters, and no white space around."""
-    return unicodedata.normalize("NFC", context).strip()
 
 
 def encode_contexts(
@@ -245,7 +239,6 @@ __all__ = [
     "emotion_vector",
     "encode_contexts",
     "limit_length",
-    "normalized",
     "pad_contexts",
     "reads_emotion",
     "text_positions",

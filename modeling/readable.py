@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides what counts as a text. Needs neither torch nor transformers."""
+"""Decides what counts as a text, and in which form it is read. Needs neither torch nor transformers."""
 
 import unicodedata
 from typing import TypeGuard
@@ -25,4 +25,9 @@ def check_text(text) -> None:
         )
 
 
-__all__ = ["check_text", "is_readable"]
+def normalized(text: str) -> str:
+    """A text in the form that it has in training: composed characters (NFC), and no white space around."""
+    return unicodedata.normalize("NFC", text).strip()
+
+
+__all__ = ["check_text", "is_readable", "normalized"]

@@ -135,11 +135,12 @@ def _print_selective(result: dict[str, Any]) -> None:
 def _print_background(runs: list[tuple[str, dict[str, Any]]]) -> None:
     for run, background in runs:
         for name, kinds in background.items():
-            parts = (
-                f"{label}: {kinds[kind]['rows']} of {kinds[kind]['of']} ({'' if kinds[kind]['share']['std'] is None else 'best seed; mean of all '}"
-                f"{figure_or_dash(100 * kinds[kind]['share']['mean'], '.1f')} %)"
-                for kind, label in (("to_other", f"{name} → other"), ("from_other", f"other → {name}"))
-            )
+            parts = []
+            for kind, label in (("to_other", f"{name} → other"), ("from_other", f"other → {name}")):
+                found, share = kinds[kind], kinds[kind]["share"]
+                whose = "" if share["std"] is None else "best seed; mean of all "
+                percent = figure_or_dash(100 * share["mean"], ".1f")
+                parts.append(f"{label}: {found['rows']} of {found['of']} ({whose}{percent} %)")
             print(f"{run}{', '.join(parts)}")
 
 

@@ -17,6 +17,7 @@ def checked(checkpoint: str) -> str:
 
 
 Checkpoint = Annotated[str, typer.Argument(help="Run folder, local folder, Hub id or ready model.", callback=checked)]
+BaseModel = Annotated[str | None, typer.Option(help="Hub id, local folder, ready model, or minilm (extra `offline`).")]
 DataDir = Annotated[
     Path | None, typer.Option(help="Folder with the corpora; default: $HF_EMOTION_DATA, else the Hub.")
 ]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..study.published import TABLES
-from .options import DataDir, TrainFraction
+from .options import BaseModel, DataDir, TrainFraction
 from .printing import print_table, quiet
 
 
@@ -16,9 +16,7 @@ def reproduce(
         str,
         typer.Argument(help=f"{', '.join(list(TABLES)[:-1])} or {list(TABLES)[-1]}."),
     ],
-    base_model: Annotated[
-        str | None, typer.Option(help="Hub id, local folder, ready model, or minilm (extra `offline`).")
-    ] = None,
+    base_model: BaseModel = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds of each recipe, counted from its first.")] = 3,
     data_dir: DataDir = None,
     recipe: Annotated[

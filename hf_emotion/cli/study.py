@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import DataDir
+from .options import BaseModel, DataDir
 from .printing import quiet, show
 from .reading import refuse_existing
 
@@ -40,9 +40,7 @@ def ensemble(
 def leakage(
     recipe: Annotated[str, typer.Argument(help="A recipe for single-label texts.")] = "emotion6/esa",
     output: Annotated[Path, typer.Option("--output", "-o", help="Run folder.")] = Path("runs/leakage"),
-    base_model: Annotated[
-        str | None, typer.Option(help="Hub id, local folder, ready model, or minilm (extra `offline`).")
-    ] = None,
+    base_model: BaseModel = None,
     data_dir: DataDir = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, counted from the recipe's first.")] = 1,
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value, as in `hf-emotion train`.")] = None,

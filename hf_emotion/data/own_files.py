@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..runtime.plain import readable
 from .files import SPLIT_STEMS, separator_hint, split_files
 from .lazily import datasets
 from .rows import BadRow, Rows
@@ -226,7 +227,7 @@ def name_of(value: Any) -> str:
         return ""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return unicodedata.normalize("NFC", str(value)).strip()
+    return readable.normalized(str(value))
 
 
 def names_of(values: Sequence[Any] | None) -> list[str] | None:

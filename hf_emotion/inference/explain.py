@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..runtime.attribution import Explanation, Merge, captum_attr
+from ..runtime.attribution import Explanation, Merge, captum_attr, refuse_exported
 from ..runtime.ready import with_weights
 from ..tasks import TASKS
 from ..tasks.base import METHODS
@@ -67,20 +67,17 @@ def explain(
         ValueError: an unknown name (with the nearest ones); an argument or method that does not fit the model.
     """
     predictor: Any = checkpoint
-    if not isinstance(checkpoint, str | Path) and max_length is not None:
+    if isinstance(checkpoint, str | Path):
+        predictor = load_predictor(with_weights(checkpoint), max_length=max_length)
+    elif max_length is not None:
         raise ValueError(
             f"`max_length` is {max_length}, but a loaded predictor has its own: give it to the predictor."
         )
-    if isinstance(checkpoint, str | Path):
-        predictor = load_predictor(with_weights(checkpoint), max_length=max_length)
     task, model = predictor.task, predictor.model
     if task.explain is None:
         others = ", ".join(other.name for other in TASKS if other.explain is not None)
         raise ValueError(f"a model for {task.name} cannot be explained: give a checkpoint for one of {others}.")
-    if getattr(model, "takes_arrays", False):
-        raise ValueError(
-            "an exported model shows neither attention nor gradients: explain the checkpoint that it was exported from."
-        )
+    refuse_exported(model)
     if merge not in ("sum", "max", "none"):
         raise ValueError(f"`merge` must be 'sum', 'max' or 'none', got {merge!r}.")
     if method is not None and method not in METHODS:

@@ -143,6 +143,14 @@ def one_text(text: str | Sequence[str]) -> str:
     return texts[0]
 
 
+def refuse_exported(model: Any) -> None:
+    """ValueError for an exported model."""
+    if getattr(model, "takes_arrays", False):
+        raise ValueError(
+            "an exported model shows neither attention nor gradients: take the checkpoint that it was exported from."
+        )
+
+
 def check_names(argument: str, names: Sequence[str], known: Sequence[str]) -> list[int]:
     """The index of each name; ValueError for an unknown one, with the nearest names."""
     if isinstance(names, str) or not names:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..inference import load_predictor
 from ..io.progress import progress_bar
-from ..runtime.attribution import Reading, check_names
+from ..runtime.attribution import Reading, check_names, refuse_exported
 from ..runtime.classifying import Encoded, encoded_probabilities
 from ..runtime.ready import with_weights
 from ..runtime.unread import Unread
@@ -67,10 +67,7 @@ def faithfulness(
     if task.word_scores is None:
         others = " and ".join(other.name for other in TASKS if other.word_scores is not None)
         raise ValueError(f"faithfulness is measured for models for {others}, not for {task.name}.")
-    if getattr(predictor.model, "takes_arrays", False):
-        raise ValueError(
-            "an exported model shows neither attention nor gradients: measure the checkpoint that it was exported from."
-        )
+    refuse_exported(predictor.model)
     check_names("methods", methods, METHODS)
     methods = list(dict.fromkeys(methods))
     for name, value in (("rows", rows), ("random_rankings", random_rankings)):

@@ -21,13 +21,13 @@ from ...modeling.pipeline_emotional_response import (
     emotion_vector,
     encode_contexts,
     limit_length,
-    normalized,
     pad_contexts,
     reads_emotion,
     text_positions,
     written,
 )
 from ...runtime.batching import as_texts, check_max_length
+from ...runtime.plain import readable
 from ...runtime.torch_models import use_one_thread_after_fork
 from ...runtime.unread import Unread, unknown_shares, warn_unknown
 from ..checkpoints import load_for
@@ -278,7 +278,7 @@ def unread_contexts(
     """What a model cannot read of each context; warnings count a context once, however many replies it gets."""
     if not contexts:  # tokenizers fail on an empty list
         return Unread.nothing(0)
-    contexts = list(map(normalized, contexts))
+    contexts = list(map(readable.normalized, contexts))
     distinct = list(dict.fromkeys(contexts))
     special = sum(map(len, around_context(tokenizer, config, 0 if reads_emotion(config) else None)))
     encoded = tokenizer(distinct, add_special_tokens=False, verbose=False)

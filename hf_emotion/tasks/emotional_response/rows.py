@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ def add_reply(rows: Rows, line: int, context: Any, reply: Any, label: Any, row_i
         if not readable.is_readable(text):
             rows.reject(line, f"the {name} is empty or no string: {text!r}")
             return
-    context, reply = (unicodedata.normalize("NFC", text).strip() for text in (context, reply))
+    context, reply = (readable.normalized(text) for text in (context, reply))
     rows.rows.append({"id": row_id, "context": context, "reply": reply, "labels": label, "line": line})
 
 

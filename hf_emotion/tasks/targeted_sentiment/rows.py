@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 
 from ...data.lazily import datasets
 from ...data.rows import Rows
-from ...runtime.plain import target_texts
+from ...runtime.plain import readable, target_texts
 
 
 logger = logging.getLogger(__name__)
@@ -77,7 +76,7 @@ def none_label(labels: Iterable[str]) -> str | None:
 
 def question(text: str, target: str | None, aspect: str) -> tuple[str, str | None, str]:
     """What a row asks, the same for all forms of a text."""
-    return unicodedata.normalize("NFC", text).strip(), target, aspect
+    return readable.normalized(text), target, aspect
 
 
 def add_none_rows(rows: Rows, aspects: Sequence[str], label: str, asked: Set[tuple]) -> None:
