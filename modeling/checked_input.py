@@ -4,7 +4,6 @@
 import torch
 from transformers.utils import logging
 
-from .readable import check_text, is_readable
 from .usable_positions import usable_positions
 
 
@@ -115,7 +114,5 @@ __all__ = [
     "check_input",
     "check_labels",
     "check_length",
-    "check_text",
-    "is_readable",
     "warn_of_padding",
 ]

@@ -1,82 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration of the BERT encoder-decoder with modulated layer norms."""
 
-from typing import Literal
-
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig
 
-from .emotion_fields import set_emotion_defaults, validate_emotion_fields
-from .fitting_checkpoints import refuse_other_checkpoints
+from .emotion_fields import EmotionFields
 
 
 @strict
-class BertModLNConfig(BertConfig):
+class BertModLNConfig(EmotionFields, BertConfig):
     r"""
-    Everything of [`BertConfig`], for both sides, and:
+    Everything of [`BertConfig`], for both sides, and of [`EmotionFields`], and:
 
     Args:
-        num_emotions (`int`, defaults to 64):
-            Number E of emotions.
-        emotions (`list[str]`, *optional*):
-            Their names, or emojis.
-        modulation (`"residual"` or `"replace"`, defaults to `"residual"`):
-            Scale and shift of a norm: its own plus the emotion's, or (eq. 1) only the emotion's.
-        modulate_encoder, modulate_decoder (`bool`, default to `True`):
-            The sides whose norms follow the emotion.
         modulated_norms (`list[str]`, *optional*, defaults to `["attention", "crossattention", "output"]`):
-            The sub-layers whose norms follow the emotion; default: all. The norm of the embeddings is never modulated.
-        modulation_initializer_range (`float`, defaults to 0.2):
-            Standard deviation of the matrices W₁ at the start.
+            The sub-layers whose norms follow the emotion; default: all. The norms of the embeddings and of the head are never
+            modulated.
         decoder_start_token_id (`int`, *optional*, defaults to 101, the [CLS] of BERT's vocabularies):
             The token that every reply starts with.
         context_separator_token_id, eos_token_id (`int`, *optional*, default to 102, [SEP]):
             The tokens that every context and every reply end with.
         context_start_token_id (`int`, *optional*, defaults to 101, [CLS]):
             The token that every context starts with, if any.
-        emotion_token_ids (`list[int]`, *optional*):
-            A token for each emotion, put in front of the context: so a model without modulated norms learns the emotion.
-
-    | what the paper leaves open, and where ours differs | ours |
-    |---|---|
-    | what has its own pair of MLPs (the index of eqs. 1-3 is the layer) | each norm |
-    | divisor (σ + ε in eq. 1) | √(var + ε), so that pretrained weights mean the same |
-    | where the bias b stands (β in eq. 3, γ in the text) | in β; there is no other bias |
-    | starts | W₁ N(0, `modulation_initializer_range`²), W₂ and b 0; in `"replace"` one hidden unit gives the start of γ and β |
-    | norms that are modulated | those after the sub-layers of both sides; not the embeddings', not the head's |
-    | what cross-attention reads | all states of the encoder; its weights are new, N(0, `initializer_range`²) |
-    | head | tied to the decoder's word embeddings |
     """
 
     model_type = "bert-mod-ln"
     base_model_type = "bert"  # the model type of checkpoints that can be wrapped
     norm_names = ("attention", "crossattention", "output")
-    keys_to_ignore_at_inference = [
-        "past_key_values",
-        "decoder_hidden_states",
-        "decoder_attentions",
-        "cross_attentions",
-        "encoder_last_hidden_state",
-        "encoder_hidden_states",
-        "encoder_attentions",
-    ]
 
-    num_emotions: int = 64
-    emotions: list[str] | None = None
-    modulation: Literal["residual", "replace"] = "residual"
-    modulate_encoder: bool = True
-    modulate_decoder: bool = True
-    modulated_norms: list[str] | None = None
-    modulation_initializer_range: float | int = 0.2
     decoder_start_token_id: int | None = 101
     eos_token_id: int | list[int] | None = 102
-    context_separator_token_id: int | None = None
     context_start_token_id: int | None = 101
-    emotion_token_ids: list[int] | None = None
-    is_encoder_decoder: bool = True
 
     def __post_init__(self, **kwargs):
-        set_emotion_defaults(self)
         super().__post_init__(**kwargs)
         # The code lies beside the weights. Set here and not read from a loaded config, whose entries carry the name of
         # the repository they came from and would tie a fine-tuned copy to it.
@@ -85,24 +41,6 @@ class BertModLNConfig(BertConfig):
             "AutoModel": "modeling_bert_mod_ln.BertModLNModel",
             "AutoModelForSeq2SeqLM": "modeling_bert_mod_ln.BertModLNForConditionalGeneration",
         }
-        self.custom_pipelines = {
-            "emotional-response": {
-                "impl": "pipeline_emotional_response.EmotionalResponsePipeline",
-                "pt": ["AutoModelForSeq2SeqLM"],
-            }
-        }
-
-    @classmethod
-    def from_dict(cls, config_dict, **kwargs):
-        remedy = ""
-        if config_dict.get("model_type") == cls.base_model_type:
-            remedy = (
-                "wrap it with `from_encoder_decoder_pretrained`, a method of the ...ForConditionalGeneration class"
-            )
-        refuse_other_checkpoints(config_dict, [cls.model_type], remedy)
-        # Merged here, so that the checks see the arguments of `from_pretrained` and not only the saved fields.
-        given = {name: kwargs.pop(name) for name in list(kwargs) if name in cls.__dataclass_fields__}
-        return super().from_dict({**config_dict, **given}, **kwargs)
 
     @staticmethod
     def token_ids(tokenizer) -> dict[str, int | None]:
@@ -114,9 +52,6 @@ class BertModLNConfig(BertConfig):
             "context_separator_token_id": tokenizer.sep_token_id,
             "context_start_token_id": tokenizer.cls_token_id,
         }
-
-    def validate_emotions(self):
-        validate_emotion_fields(self)
 
 
 __all__ = ["BertModLNConfig"]

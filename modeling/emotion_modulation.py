@@ -99,7 +99,7 @@ def _thread() -> int:
 
 
 def modulate(module: nn.Module, over: type) -> None:
-    """Give a module's class `over` in front; the name stays, because transformers and accelerate look for it."""
+    """Put `over` in front of the bases of a module's class, which keeps its name: transformers and accelerate look for it."""
     own = type(module)
     module.__class__ = type(own.__name__, (over, own), {"__module__": own.__module__, "__doc__": own.__doc__})
 

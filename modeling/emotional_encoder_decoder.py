@@ -17,6 +17,7 @@ from transformers.utils.generic import can_return_tuple
 from .adapter_checks import ChecksAdapters, refuse_without, saved_modules
 from .checked_input import check_input, warn_of_padding
 from .emotion_fields import check_emotions, in_every_emotion
+from .fitting_checkpoints import HUB_ARGUMENTS
 from .modulated_layer_norm import ModulatedLayerNorm, Modulators, carrying
 
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 else:
     _Model = object
 
-HUB_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token")
 # Fields of a plain configuration that say nothing about its encoder.
 NOT_INHERITED = ("is_decoder", "add_cross_attention", "tie_word_embeddings", *PreTrainedConfig.__dataclass_fields__)
 

@@ -7,7 +7,8 @@ from typing import Any
 from transformers import PreTrainedConfig
 
 
-_HUB_ARGUMENTS = ("cache_dir", "local_files_only", "proxies", "revision", "subfolder", "token")
+# Arguments of `from_pretrained` that say where a file comes from.
+HUB_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token")
 
 # Model types whose checkpoints have an encoder with the architecture and weight names of BERT, or of RoBERTa.
 BERT_TYPES = ("bert", "label-aware-bert", "cg-bert", "qacg-bert")
@@ -49,7 +50,7 @@ class OverEncoder:
             ValueError: the checkpoint has another architecture.
         """
         if isinstance(config, PreTrainedConfig) and pretrained_model_name_or_path is not None:
-            hub = {name: kwargs[name] for name in _HUB_ARGUMENTS if name in kwargs}
+            hub = {name: kwargs[name] for name in HUB_ARGUMENTS if name in kwargs}
             try:
                 config_dict, _ = cls.config_class.get_config_dict(pretrained_model_name_or_path, **hub)
             except OSError:  # weights without a config.json
@@ -58,4 +59,11 @@ class OverEncoder:
         return super().from_pretrained(pretrained_model_name_or_path, *args, config=config, **kwargs)
 
 
-__all__ = ["BERT_TYPES", "ROBERTA_TYPES", "OverEncoder", "refuse_other_checkpoints", "refuse_other_encoders"]
+__all__ = [
+    "BERT_TYPES",
+    "HUB_ARGUMENTS",
+    "ROBERTA_TYPES",
+    "OverEncoder",
+    "refuse_other_checkpoints",
+    "refuse_other_encoders",
+]

@@ -28,7 +28,7 @@ from transformers.utils import ModelOutput, TransformersKwargs
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .checked_input import check_ids, check_input, check_labels, warn_of_padding
+from .checked_input import can_look, check_ids, check_input, check_labels, warn_of_padding
 from .configuration_cg_bert import CGBertConfig
 from .fitting_checkpoints import OverEncoder
 from .padding import additive_mask, first_real, may_begin_with_padding, positions_from_first_real, real_tokens
@@ -345,8 +345,7 @@ class CGBertModel(CGBertPreTrainedModel):
             )
         if tuple(context_ids.shape) != (batch_size,):
             raise ValueError(f"`context_ids` must have shape ({batch_size},), got {tuple(context_ids.shape)}.")
-        # Otherwise reading the values would wait for the device, or break the graph.
-        if context_ids.device.type == "cpu" and not torch.compiler.is_compiling():
+        if can_look(context_ids):
             outside = (context_ids < 0) | (context_ids >= self.config.num_contexts)
             if outside.any():
                 raise ValueError(

@@ -19,15 +19,20 @@ from .checked_input import check_input, warn_of_padding
 from .configuration_emotion_modulated import EmotionModulatedConfig
 from .emotion_fields import check_emotions, in_every_emotion
 from .emotion_modulation import EmotionModulation, norms_of, place_modulation
+from .fitting_checkpoints import HUB_ARGUMENTS
 from .padding import real_positions
 
 
 if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
     from .pipeline_emotional_response import EmotionalResponsePipeline  # noqa: F401
 
-_HUB = ("cache_dir", "force_download", "local_files_only", "proxies", "token")
 # Arguments of `from_pretrained` that are for the checkpoint of the language model, too; and those that are for it alone.
-_SHARED = (*_HUB, "attn_implementation", "dtype", "use_safetensors")
+_SHARED = (
+    *(name for name in HUB_ARGUMENTS if name not in ("revision", "subfolder")),
+    "attn_implementation",
+    "dtype",
+    "use_safetensors",
+)
 _PLACES = ("device_map", "max_memory", "offload_folder", "quantization_config")
 
 
@@ -389,7 +394,7 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
                 for name in list(kwargs)
                 if name in cls.config_class.__dataclass_fields__ and name != "dtype"
             }
-            hub = {name: kwargs[name] for name in (*_HUB, "revision", "subfolder") if name in kwargs}
+            hub = {name: kwargs[name] for name in HUB_ARGUMENTS if name in kwargs}
             config = cls.config_class.from_pretrained(pretrained_model_name_or_path, **hub, **fields)
         report = kwargs.pop("output_loading_info", False)
         if config is None or config.base_model_name_or_path is None or kwargs.get("state_dict") is not None:

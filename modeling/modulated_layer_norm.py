@@ -67,7 +67,7 @@ class Modulators(nn.Module):
 
     @classmethod
     def old_names(cls, names: Iterable[str]) -> dict[str, str]:
-        """The weights of these norms as they are named in checkpoints, inside the norms -> in a module `modulation`."""
+        """The old names of these norms' weights, inside each norm -> the new ones, in the module `modulation`."""
         return {
             f"{name}.{part}": f"modulation.{name.replace('.', '_')}_{part}" for name in names for part in cls.parts
         }

@@ -8,7 +8,8 @@ import torch
 from transformers import TextClassificationPipeline
 from transformers.pipelines.base import ChunkPipeline
 
-from .checked_input import check_finite, check_text
+from .checked_input import check_finite
+from .readable import check_text
 from .selective_answers import ABSTAINED, RULES, threshold_of
 from .text_windows import special_borders, split_row, window_overlap
 from .tfidf_gate import TfidfGate, load_gate

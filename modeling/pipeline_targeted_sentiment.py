@@ -3,7 +3,8 @@
 
 from transformers import Pipeline
 
-from .checked_input import check_finite, check_text
+from .checked_input import check_finite
+from .readable import check_text
 from .target_texts import entry, model_inputs, targets_in
 from .usable_positions import usable_positions
 

@@ -5,13 +5,18 @@ import unicodedata
 from typing import TypeGuard
 
 
-def is_readable(text) -> TypeGuard[str]:
-    """Whether `text` is a string with at least one visible character and without halves of characters."""
-    if not isinstance(text, str):
-        return False
+def is_unicode(text: str) -> bool:
+    """Whether a text is valid Unicode: JSON may hold halves of surrogate pairs, which no tokenizer takes."""
     try:
         text.encode()
     except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_readable(text) -> TypeGuard[str]:
+    """Whether `text` is a string with at least one visible character and without halves of characters."""
+    if not isinstance(text, str) or not is_unicode(text):
         return False
     return any(not c.isspace() and unicodedata.category(c) not in ("Cc", "Cf") for c in text)
 
@@ -30,4 +35,4 @@ def normalized(text: str) -> str:
     return unicodedata.normalize("NFC", text).strip()
 
 
-__all__ = ["check_text", "is_readable", "normalized"]
+__all__ = ["check_text", "is_readable", "is_unicode", "normalized"]

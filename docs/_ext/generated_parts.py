@@ -142,6 +142,7 @@ def public_names(kind: str) -> str:
     if kind == "configurations":
         shared = [".. autoclass:: hf_emotion.modeling.label_aware_fields.LabelAwareFields"]
         shared.append(".. autoclass:: hf_emotion.modeling.classifier_fields.ClassifierFields")
+        shared.append(".. autoclass:: hf_emotion.modeling.emotion_fields.EmotionFields")
         groups["configurations"] += shared
     return "\n".join(["```{eval-rst}", "\n\n".join(groups[kind]), "```"])
 

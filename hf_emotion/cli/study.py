@@ -176,9 +176,9 @@ def context_guidance(
 ) -> None:
     """Measure the distributions of the gates (for QACG-BERT also of the attentions) over a sample of rows with an opinion."""
     from ..io.files import write_json
-    from ..study.context_guidance import context_guidance as measure
+    from ..tasks.targeted_sentiment.guidance import collect, describe
 
-    result = measure(checkpoint, dataset, data_dir, split, rows, seed)
+    result = describe(*collect(checkpoint, dataset, data_dir, split, rows, seed))
     print(f"{result['rows']} rows\n{'':20}{'mean':>9}{'std':>9}{'< 0':>9}{'25 %':>9}{'50 %':>9}{'75 %':>9}")
     for name, row in result.items():
         if isinstance(row, dict) and "mean" in row:

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import BertTokenizerFast, PreTrainedConfig, PreTrainedTokenizerBase
 
-from ..io.files import filling, is_taken
+from ..io.files import filling, refuse_taken
 from .roberta import bert_to_roberta
 from .state_dicts import (
     label_aware_attention,
@@ -71,8 +71,7 @@ def convert_checkpoint(
             not fit the configuration; the tokenizer has more words than the model.
     """
     reference, output = Path(reference), Path(output)
-    if is_taken(output):
-        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
+    refuse_taken(output)
     state_dict = without_prefix(_load(reference))
     settings = {**_read_config(reference, config), **overrides}
     if "label_embds" in state_dict:

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModel, BertModel, RobertaConfig, RobertaModel
 
-from ..io.files import filling, is_taken
+from ..io.files import filling, refuse_taken
 from ..runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
 from ..runtime.loading import read_model
 
@@ -42,8 +42,8 @@ def bert_to_roberta(checkpoint: str | Path, output: str | Path | None = None) ->
         ValueError: another architecture, or a BERT without padding token.
         OSError: no such checkpoint; `output` is not empty.
     """
-    if output is not None and is_taken(Path(output)):
-        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
+    if output is not None:
+        refuse_taken(Path(output))
     path = resolve_base_model(str(checkpoint))
     try:
         bert = read_model(AutoModel, path, dtype=torch.float32)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads rows of CSV, TSV, JSONL and Parquet files."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import zlib

@@ -118,6 +118,3 @@ def _number(value: Any) -> float:
     except (TypeError, ValueError):
         return math.nan
     return number if math.isfinite(number) else math.nan
-
-
-__all__ = ["COLUMN", "read_votes", "settle_votes", "vote_features", "votes_of"]

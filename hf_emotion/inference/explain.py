@@ -97,6 +97,3 @@ def explain(
     seconds = time.perf_counter() - begin
     name = str(checkpoint) if isinstance(checkpoint, str | Path) else model.config._name_or_path
     return Explanation(name, model.config.model_type, **vars(explained), seconds=seconds)
-
-
-__all__ = ["explain"]

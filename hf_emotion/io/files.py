@@ -62,6 +62,12 @@ def is_taken(folder: Path) -> bool:
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
+def refuse_taken(folder: Path) -> None:
+    """FileExistsError unless `folder` is new or empty."""
+    if is_taken(folder):
+        raise FileExistsError(f"{folder} exists and is not an empty folder: give another one.")
+
+
 @contextmanager
 def creating(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder; it becomes `folder`, new or empty so far, when the block ends without an error."""

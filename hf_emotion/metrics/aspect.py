@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from .numbers import mean
+
 
 SENTIHOOD_ASPECTS, SEMEVAL2014_ASPECTS = 4, 5  # rows of a group
 NONE, POSITIVE, NEGATIVE = 0, 1, 2  # SentiHood
@@ -45,7 +47,7 @@ def sentihood(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]
     gold, found = (ids.reshape(-1, SENTIHOOD_ASPECTS) != NONE for ids in (labels, predicted))
     gold, found = gold[gold.any(axis=1)], found[gold.any(axis=1)]
     hits = (gold & found).sum(axis=1)
-    precision, recall = _mean(hits / np.maximum(found.sum(axis=1), 1)), _mean(hits / gold.sum(axis=1))
+    precision, recall = mean(hits / np.maximum(found.sum(axis=1), 1)), mean(hits / gold.sum(axis=1))
 
     aspect = np.arange(len(labels)) % SENTIHOOD_ASPECTS
     opinion = labels != NONE
@@ -53,10 +55,10 @@ def sentihood(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]
     both = positive + negative
     r = np.divide(negative, both, out=np.full(len(both), 0.5), where=both > 0)
     return {
-        "strict_accuracy": _mean(right.all(axis=1)),
+        "strict_accuracy": mean(right.all(axis=1)),
         "aspect_macro_f1": 0.0 if precision + recall == 0 else 2 * precision * recall / (precision + recall),
         "aspect_auc": _mean_auc(~opinion, probabilities[:, NONE], aspect),
-        "sentiment_accuracy": _mean((r > 0.5)[opinion] == (labels == NEGATIVE)[opinion]),
+        "sentiment_accuracy": mean((r > 0.5)[opinion] == (labels == NEGATIVE)[opinion]),
         "sentiment_auc": _mean_auc((labels == NEGATIVE)[opinion], r[opinion], aspect[opinion]),
     }
 
@@ -86,14 +88,14 @@ def semeval2014(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, floa
     )
     gold, found = gold[gold.any(axis=1)], found[gold.any(axis=1)]  # (sentences, aspects)
     result = {
-        "precision": _mean(gold[found]),
-        "recall": _mean(found[gold]),
+        "precision": mean(gold[found]),
+        "recall": mean(found[gold]),
         "f1": 2 * float((gold & found).sum()) / count if (count := int(gold.sum() + found.sum())) else float("nan"),
     }
     for name, subset in SEMEVAL2014_SUBSETS.items():
         rows = np.isin(labels, subset)
         chosen = np.array(subset)[probabilities[np.ix_(rows, subset)].argmax(axis=1)]
-        result[name] = _mean(labels[rows] == chosen)
+        result[name] = mean(labels[rows] == chosen)
     return result
 
 
@@ -106,10 +108,6 @@ def _mean_auc(labels: np.ndarray, scores: np.ndarray, aspect: np.ndarray) -> flo
             return float("nan")
         values.append(roc_auc_score(gold, scores[aspect == number]))
     return float(np.mean(values))
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else float("nan")
 
 
 def _check(

@@ -15,6 +15,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from ..io.progress import progress_bar
 from .ngram_perplexity import NgramPerplexity
+from .numbers import mean
 from .words import ENDINGS, words
 
 
@@ -92,9 +93,9 @@ def hits_at_k(
     per_emotion: dict[str, dict[str, float]] = {name: {} for name in names}
     for k in ks:
         hit = rank < k
-        shares = [_mean(hit[labels == number]) for number in range(classes)]
-        result[f"hits@{k}"] = _mean(hit)
-        result[f"macro_hits@{k}"] = _mean([share for share in shares if not math.isnan(share)])
+        shares = [mean(hit[labels == number]) for number in range(classes)]
+        result[f"hits@{k}"] = mean(hit)
+        result[f"macro_hits@{k}"] = mean([share for share in shares if not math.isnan(share)])
         for name, share in zip(names, shares, strict=True):
             per_emotion[name][f"hits@{k}"] = share
     support = np.bincount(labels, minlength=classes) if count else np.zeros(classes, dtype=int)
@@ -115,12 +116,12 @@ def type_token_ratio(texts: Iterable[str], n: int) -> float:
 
 def average_length(texts: Sequence[str]) -> float:
     """Mean number of `words` per text, not a fraction (paper, Table 2); NaN without texts."""
-    return _mean([len(words(text)) for text in _list_of(texts)])
+    return mean([len(words(text)) for text in _list_of(texts)])
 
 
 def stop_word_share(texts: Iterable[str]) -> float:
     """Share of `STOP_WORDS` in all `words` of the set (paper, Table 2, "%stop"); NaN without words."""
-    return _mean([word in STOP_WORDS for text in _list_of(texts) for word in words(text)])
+    return mean([word in STOP_WORDS for text in _list_of(texts) for word in words(text)])
 
 
 def repetition_rate(texts: Iterable[str]) -> float:
@@ -129,7 +130,7 @@ def repetition_rate(texts: Iterable[str]) -> float:
 
     One of its words must have a letter or a digit: "! !" is no loop. NaN without texts.
     """
-    return _mean([_repeats(words(text)) for text in _list_of(texts)])
+    return mean([_repeats(words(text)) for text in _list_of(texts)])
 
 
 def identical_share(replies: Iterable[Sequence[str]]) -> float:
@@ -153,8 +154,8 @@ def identical_share(replies: Iterable[Sequence[str]]) -> float:
                 f"`replies` must hold for each context a list of at least two replies, one per emotion, got {row!r} for "
                 f"context {number}."
             )
-        shares.append(_mean([first == second for first, second in combinations(map(words, row), 2)]))
-    return _mean(shares)
+        shares.append(mean([first == second for first, second in combinations(map(words, row), 2)]))
+    return mean(shares)
 
 
 def bertscore(
@@ -221,7 +222,7 @@ def bertscore(
                 bar.update(len(rows))
     finally:
         model.train(was_training)
-    return {name: _mean(scores[:, column]) for column, name in enumerate(("precision", "recall", "f1"))}
+    return {name: mean(scores[:, column]) for column, name in enumerate(("precision", "recall", "f1"))}
 
 
 def _token_ids(texts: Sequence[str], tokenizer: "PreTrainedTokenizerBase", limit: int) -> list[list[int]]:
@@ -355,7 +356,3 @@ def _repeats(tokens: Sequence[str]) -> bool:
         for n in range(1, LONGEST_REPEAT + 1)
         for i in range(len(tokens) - 2 * n + 1)
     )
-
-
-def _mean(values: Sequence[float] | np.ndarray) -> float:
-    return float(np.mean(values)) if len(values) else float("nan")

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
 from ..taxonomies import GOEMOTIONS
+from .numbers import mean
 
 
 PUBLISHED_THRESHOLD = 0.3  # Demszky et al. 2020 and the label-aware attention paper
@@ -101,8 +102,8 @@ def _error_analysis(labels: np.ndarray, probabilities: np.ndarray, names: Sequen
     right, predicted = paper_errors(labels, probabilities)
     gold, first = labels[single].argmax(axis=1), predicted[single]
     result = {
-        "top1_accuracy": _mean(right[single]),
-        "top3_accuracy": _mean(right[several]),
+        "top1_accuracy": mean(right[single]),
+        "top3_accuracy": mean(right[several]),
         "confusions": [
             {"gold": names[g], "predicted": names[p], "rows": rows}
             for (g, p), rows in confusions(gold, first).most_common(most)
@@ -110,8 +111,8 @@ def _error_analysis(labels: np.ndarray, probabilities: np.ndarray, names: Sequen
     }
     if "neutral" in names:
         neutral = list(names).index("neutral")
-        result["neutral_to_other"] = _mean(first[gold == neutral] != neutral)
-        result["other_to_neutral"] = _mean(first[gold != neutral] == neutral)
+        result["neutral_to_other"] = mean(first[gold == neutral] != neutral)
+        result["other_to_neutral"] = mean(first[gold != neutral] == neutral)
     return result
 
 
@@ -180,7 +181,7 @@ def classification(labels: np.ndarray, probabilities: np.ndarray, label_names: S
         raise ValueError("`probabilities` must be finite, got NaN or infinity: did the training diverge?")
     ids = np.arange(len(label_names))
     predicted = probabilities.argmax(axis=1)
-    result: dict = {"accuracy": _mean(labels == predicted)}
+    result: dict = {"accuracy": mean(labels == predicted)}
     for average in ("macro", "weighted"):
         precision, recall, f1, _ = precision_recall_fscore_support(
             labels, predicted, labels=ids, average=average, zero_division=0
@@ -283,10 +284,6 @@ def _best_threshold(gold: np.ndarray, probabilities: np.ndarray) -> float:
     f1 = threshold_curve(gold, probabilities, thresholds)["f1"]
     best = np.flatnonzero(f1 >= f1.max() - 1e-12)
     return float(thresholds[best[np.argmax(gaps[best])]])
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else float("nan")
 
 
 def _check(labels, probabilities) -> tuple[np.ndarray, np.ndarray]:

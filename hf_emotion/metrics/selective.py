@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .multi_label import check_decisions, check_probabilities
+from .numbers import mean
 
 
 ROUNDING = 1e-9  # 0.9 · 10 shall be 9 rows
@@ -62,7 +63,7 @@ def risk_coverage(confidence: np.ndarray, losses: np.ndarray) -> dict[str, Any]:
     _, group, counts = np.unique(-confidence, return_inverse=True, return_counts=True)
     means = np.bincount(group, losses, minlength=len(counts)) / counts
     risk, best = (np.cumsum(each) / number for each in (means[np.sort(group)], np.sort(losses)))
-    aurc, least = (float(each.mean()) if len(each) else math.nan for each in (risk, best))
+    aurc, least = mean(risk), mean(best)
     return {
         "coverage": number / max(len(losses), 1),
         "risk": risk,
@@ -113,8 +114,8 @@ def answered(confidence: np.ndarray, losses: np.ndarray, threshold: float) -> di
     confidence, losses = _checked(confidence, losses)
     kept = confidence >= threshold
     return {
-        "coverage": float(kept.mean()) if len(kept) else math.nan,
-        "risk": float(losses[kept].mean()) if kept.any() else math.nan,
+        "coverage": mean(kept),
+        "risk": mean(losses[kept]),
     }
 
 
@@ -164,8 +165,12 @@ def prediction_sets(labels: np.ndarray, sets: np.ndarray, names: Sequence[str]) 
     with np.errstate(invalid="ignore"):
         found = (gold & sets).sum(axis=0) / rows
     whole, empty = (sets | ~gold).all(axis=1), sizes == 0
-    coverage, size, none = (float(each.mean()) if len(each) else math.nan for each in (whole, sizes, empty))
-    return {"coverage": coverage, "size": size, "empty": none, "labels": dict(zip(names, found.tolist(), strict=True))}
+    return {
+        "coverage": mean(whole),
+        "size": mean(sizes),
+        "empty": mean(empty),
+        "labels": dict(zip(names, found.tolist(), strict=True)),
+    }
 
 
 def _gold(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .multi_label import check_probabilities
+from .numbers import mean
 
 
 def against_votes(votes: np.ndarray, probabilities: np.ndarray, multi_label: bool) -> dict[str, float]:
@@ -46,10 +47,10 @@ def against_votes(votes: np.ndarray, probabilities: np.ndarray, multi_label: boo
     common, found, given = (part.sum(axis=0) for part in (np.minimum(votes, probabilities), probabilities, votes))
     total = found.sum() + given.sum()
     return {
-        "soft_macro_f1": _mean(2 * common / np.maximum(found + given, 1e-12)) if len(votes) else float("nan"),
+        "soft_macro_f1": mean(2 * common / np.maximum(found + given, 1e-12)) if len(votes) else float("nan"),
         "soft_micro_f1": float(2 * common.sum() / total) if total else float("nan"),
-        "cross_entropy": _mean(_cross_entropies(votes, probabilities, multi_label)),
-        "vote_entropy": _mean(_cross_entropies(votes, votes, multi_label)),
+        "cross_entropy": mean(_cross_entropies(votes, probabilities, multi_label)),
+        "vote_entropy": mean(_cross_entropies(votes, votes, multi_label)),
     }
 
 
@@ -110,7 +111,7 @@ def agreement(votes: np.ndarray, annotators: np.ndarray, label_names: Sequence[s
     dissent = (votes > 1e-6) & (votes < 1 - 1e-6)
     result: dict = {
         "annotators": float(annotators.mean()) if known else float("nan"),
-        "unanimous": _mean(~dissent.any(axis=1)),
+        "unanimous": mean(~dissent.any(axis=1)),
         "alpha": float("nan"),
     }
     counts = np.rint(votes * annotators[:, None])
@@ -120,9 +121,5 @@ def agreement(votes: np.ndarray, annotators: np.ndarray, label_names: Sequence[s
         krippendorff_alpha(np.stack([own, annotators - own], axis=1)) if known else float("nan") for own in counts.T
     ]
     defined = [alpha for alpha in per_label if alpha == alpha]
-    result["alpha"] = _mean(np.array(defined))
+    result["alpha"] = mean(np.array(defined))
     return result | {"per_label": dict(zip(label_names, per_label, strict=True))}
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else float("nan")

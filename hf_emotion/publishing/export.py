@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import torch
 
-from ..io.files import creating, is_taken, write_json
+from ..io.files import creating, refuse_taken, write_json
 from ..runs.evaluate import evaluate
 from ..runtime.exported import write_exported_config, write_tokenizer_facts
 from ..runtime.graphs import quantize_graph, saturates
@@ -80,8 +80,7 @@ def export_onnx(
     if quantize not in (None, "int8", "uint8"):
         raise ValueError(f"`quantize` must be None, 'int8' or 'uint8', got {quantize!r}.")
     output, checkpoint = Path(output), with_weights(checkpoint)
-    if is_taken(output):
-        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
+    refuse_taken(output)
     if is_exported(checkpoint) or (Path(checkpoint) / DECODER).is_file():
         raise ValueError(f"{checkpoint} is exported already: export the checkpoint that it was made from.")
     if texts is not None and dataset is not None and quantize is None:
@@ -225,6 +224,3 @@ def _seconds(work: Callable[[], Any]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
-
-
-__all__ = ["export_onnx", "read_texts"]

@@ -4,7 +4,7 @@
 import difflib
 from pathlib import Path
 
-from ..io.files import creating, is_taken
+from ..io.files import creating, refuse_taken
 from ..runtime.ready import PLACE, ReadyModel, ready_models
 from ..runtime.ready_checkpoint import write_checkpoint
 
@@ -25,10 +25,6 @@ def write_ready(name: str, output: str | Path) -> None:
             f"no ready model {name!r}{f': did you mean {near[0]!r}?' if near else f'; there are {known}.'}"
         )
     output = Path(output)
-    if is_taken(output):
-        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
+    refuse_taken(output)
     with creating(output) as folder:
         write_checkpoint(ReadyModel(PLACE / name), folder)
-
-
-__all__ = ["write_ready"]

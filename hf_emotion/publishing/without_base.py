@@ -138,6 +138,3 @@ def _tensors(folder: Path) -> Mapping[str, Path]:
 def _tensor(path: Path, name: str) -> torch.Tensor:
     with safe_open(path, "pt") as file:
         return file.get_tensor(name)
-
-
-__all__ = ["complete", "place_bases", "with_base"]

@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import metrics
 from ..io.files import filling, write_json, write_text
+from ..metrics.numbers import mean
 from ..metrics.significance import over_seeds
 from ..tasks import corpus_of, task_of_run
 from ..tasks.cards import best_run
@@ -234,10 +235,6 @@ def _one_label(found: Predictions) -> tuple[np.ndarray, np.ndarray]:
     return found.gold[one].argmax(axis=1), predicted[one]
 
 
-def _share(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else float("nan")
-
-
 def _counted(per_seed: list[Predictions], found: Predictions, right: np.ndarray) -> dict[str, Any]:
     counts = _label_counts(found)
     rights = [  # each seed may have rows of its own
@@ -253,8 +250,8 @@ def _counted(per_seed: list[Predictions], found: Predictions, right: np.ndarray)
             "with one gold label": int((~right & (counts == 1)).sum()),
             "with several gold labels": int((~right & (counts > 1)).sum()),
         },
-        "top1_accuracy": over_seeds([_share(own[labels == 1]) for labels, own in rights]),
-        "top3_accuracy": over_seeds([_share(own[labels > 1]) for labels, own in rights]),
+        "top1_accuracy": over_seeds([mean(own[labels == 1]) for labels, own in rights]),
+        "top3_accuracy": over_seeds([mean(own[labels > 1]) for labels, own in rights]),
     }
 
 
@@ -284,8 +281,8 @@ def _background(per_seed: list[Predictions], found: Predictions) -> dict[str, An
         shares: dict[str, list[float]] = {"to_other": [], "from_other": []}
         for each in per_seed:
             own_gold, own = _one_label(each)
-            shares["to_other"].append(_share(own[own_gold == label] != label))
-            shares["from_other"].append(_share(own[own_gold != label] == label))
+            shares["to_other"].append(mean(own[own_gold == label] != label))
+            shares["from_other"].append(mean(own[own_gold != label] == label))
         result[name] = {
             kind: {
                 "rows": sum(rows for pair, rows in pairs.items() if pair[side] == label),
@@ -326,7 +323,7 @@ def _no_corpus(report: dict[str, Any], data_dir: str | Path | None) -> str | Non
 def _texts(
     run: Path, report: dict[str, Any], split: str, found: Predictions, data_dir: str | Path | None, seed: int
 ) -> tuple[list[str] | None, str]:
-    """The text of each row that a seed was measured on; None, with a reason in `left_out`, if the texts are not there."""
+    """The text of each row that a seed was measured on; None and the reason, if the texts are not there."""
     why = _no_corpus(report, data_dir)
     if why is not None:
         return None, why

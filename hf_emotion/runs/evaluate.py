@@ -43,6 +43,3 @@ def evaluate(
     options = {**task.loader_options(predictor, dataset), **(options or {})}
     with said_once():
         return task.evaluate(predictor, dataset, split, data_dir, options, **settings)
-
-
-__all__ = ["evaluate"]

@@ -322,6 +322,3 @@ def _write(study: "Study", recipe: Recipe, space: list[Dimension], output: Path)
     if best is not None:
         write_text(output / BEST, with_values(recipe, best.user_attrs["values"]).to_yaml())
     return result
-
-
-__all__ = ["sweep"]

@@ -167,13 +167,3 @@ def to_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarray:
         return np.where(logits >= 0, 1, small) / (1 + small)
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
-
-
-__all__ = [
-    "DTYPES",
-    "load_checkpoint",
-    "model_logits",
-    "model_probabilities",
-    "to_probabilities",
-    "window_logits",
-]

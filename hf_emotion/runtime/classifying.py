@@ -174,15 +174,3 @@ def is_multi_label(config) -> bool:
             "probability of one label, the sigmoid, set `config.problem_type` to 'multi_label_classification'."
         )
     return several
-
-
-__all__ = [
-    "Encoded",
-    "TextRows",
-    "encode_rows",
-    "encoded_logits",
-    "encoded_probabilities",
-    "is_multi_label",
-    "label_names",
-    "row_probabilities",
-]

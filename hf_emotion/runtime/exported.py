@@ -156,13 +156,3 @@ def write_tokenizer_facts(tokenizer, folder: Path) -> None:
         return
     facts = {name: getattr(tokenizer, name) for name in FACTS}
     (folder / TOKENIZER_FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-
-
-__all__ = [
-    "ExportedConfig",
-    "ExportedTokenizer",
-    "is_light",
-    "read_exported_config",
-    "write_exported_config",
-    "write_tokenizer_facts",
-]

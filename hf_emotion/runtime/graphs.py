@@ -188,6 +188,3 @@ def quantize_graph(path: Path, quantize: Literal["int8", "uint8"]) -> None:
             weight_type={"int8": QuantType.QInt8, "uint8": QuantType.QUInt8}[quantize],
         )
     os.replace(temporary, path)
-
-
-__all__ = ["quantize_graph", "recording", "saturates", "write_graph"]

@@ -79,6 +79,3 @@ def _near(path: Path) -> list[str]:
     names = difflib.get_close_matches(path.name, folders, n=3)
     names = names or [name for name in folders if (parent / name / RECIPE).is_file()][:5]
     return [str(parent / name) for name in names]
-
-
-__all__ = ["check_local", "is_path"]

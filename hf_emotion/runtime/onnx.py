@@ -142,6 +142,3 @@ class OnnxClassifier:
         if "pooling_mask" in self.reads:
             inputs.setdefault("pooling_mask", inputs["attention_mask"])
         return SimpleNamespace(**dict(zip(self.gives, self.session(inputs), strict=True)))
-
-
-__all__ = ["DECODER", "ENCODER", "MODEL", "OnnxClassifier", "Session", "is_exported"]

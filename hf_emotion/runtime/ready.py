@@ -267,16 +267,3 @@ def _check_file(path: Path, expected: str, remedy: str) -> None:
         raise OSError(f"{path} cannot be read ({error.strerror}): {remedy}") from error
     if found != expected:
         raise ValueError(f"{path} is damaged or another file: its SHA-256 is {found}, expected {expected}: {remedy}")
-
-
-__all__ = [
-    "ReadyModel",
-    "built_models",
-    "cache_folder",
-    "encoder_file",
-    "find_ready",
-    "for_prediction",
-    "ready_models",
-    "with_weights",
-    "write_exported",
-]

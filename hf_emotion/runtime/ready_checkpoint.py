@@ -34,6 +34,3 @@ def write_checkpoint(model: ReadyModel, folder: Path) -> None:
         read_tokenizer(place).save_pretrained(folder)
     for name in (CARD, METRICS):
         shutil.copyfile(model.folder / name, folder / name)
-
-
-__all__ = ["write_checkpoint"]

@@ -109,7 +109,7 @@ class Client:
                 if error.code not in busy or time.monotonic() > end:
                     raise _failure(self.url, error) from error
             except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
-                # One that answered before may be starting again; else nobody is there.
+                # A service that has answered before may be starting again; otherwise there is none.
                 if not hasattr(self, "about") or time.monotonic() > end:
                     reason = getattr(error, "reason", None) or str(error) or type(error).__name__
                     raise OSError(
@@ -153,6 +153,3 @@ def unread_of(results: Sequence[dict[str, Any]]) -> Unread:
         np.array([result["truncated"] for result in results], bool),
         np.array([result["unknown"] for result in results], float),
     )
-
-
-__all__ = ["Client", "unread_of"]

@@ -115,14 +115,3 @@ def to_tensors(inputs: dict[str, np.ndarray], model: PreTrainedModel) -> dict[st
     if "utterance_embeds" in tensors:
         tensors["utterance_embeds"] = tensors["utterance_embeds"].to(model.dtype)
     return tensors
-
-
-__all__ = [
-    "load_weights",
-    "to_tensors",
-    "torch_logits",
-    "torch_probabilities",
-    "torch_utterance_encoder",
-    "torch_window_logits",
-    "use_one_thread_after_fork",
-]

@@ -96,6 +96,3 @@ def join_windows(
     weights = np.exp(lse - np.maximum.reduceat(lse, starts)[documents])
     total = np.add.reduceat(weights, starts)
     return (np.add.reduceat(weights * logits, starts) / total).astype(np.float32)
-
-
-__all__ = ["Windowing", "join_windows", "split_windows", "windowing"]

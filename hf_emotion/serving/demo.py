@@ -114,7 +114,7 @@ def build(checkpoints: Sequence[str | Path]) -> gr.Blocks:
 
 
 def serve(checkpoints: Sequence[str | Path], host: str = "127.0.0.1", port: int = 7860) -> None:
-    """Serve the page of `build` until interrupted. Raises what `build` and `start` raise."""
+    """Serve the page of `build` until interrupted. Its errors are those of `build` and `start`."""
     page = build(checkpoints)
     print(f"{start(page, host, port)} (Ctrl+C ends it)", flush=True)
     page.block_thread()

@@ -64,12 +64,12 @@ class Columns:
         if isinstance(row, MalformedRow):
             return False
         if not self.nested:
-            return _usable(row[self.text]) and self.dialogue_of(row) is not None
+            return readable.is_readable(row[self.text]) and self.dialogue_of(row) is not None
         turns = row[TURNS]
         return (
             isinstance(turns, list)
             and bool(turns)
-            and all(isinstance(turn, dict) and _usable(turn.get("utterance")) for turn in turns)
+            and all(isinstance(turn, dict) and readable.is_readable(turn.get("utterance")) for turn in turns)
         )
 
 
@@ -87,19 +87,6 @@ def split_rows(rows: Iterator[dict], columns: Columns, rows_per_part: int) -> It
         part.append(row)
     if part:
         yield part
-
-
-def _usable(text: Any) -> bool:
-    return readable.is_readable(text)
-
-
-def is_unicode(text: str) -> bool:
-    """Whether a text is valid Unicode: JSON may hold halves of surrogate pairs, which no tokenizer takes."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @dataclass
@@ -168,7 +155,7 @@ def check_rows(
                 raise ValueError(
                     f"{name}, line {line}: the rows have different columns, which CSV cannot hold ({differing}): write .jsonl."
                 )
-            if to == "csv" and of == "jsonl" and not is_unicode("".join(map(str, row.values()))):
+            if to == "csv" and of == "jsonl" and not readable.is_unicode("".join(map(str, row.values()))):
                 raise ValueError(f"{name}, line {line}: half a surrogate pair, which CSV cannot hold: write .jsonl.")
             layout.columns += new
             total += 1
@@ -239,9 +226,9 @@ def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
     rule = "the text is empty or no string"
     if columns.nested:
         rule = "`turns` must be a list of {'speaker', 'utterance'}, at least one, without empty utterances"
-    elif isinstance(text, str) and not is_unicode(text):
+    elif isinstance(text, str) and not readable.is_unicode(text):
         rule = "the text holds half a surrogate pair, which is not Unicode text"
-    elif _usable(text):
+    elif readable.is_readable(text):
         text, rule = row[columns.dialogue], f"the column {columns.dialogue!r} must name the row's dialogue"
     return ValueError(f"{where}: {rule}: {text!r} {remedy}")
 
@@ -271,7 +258,7 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
         with open_file(target, "w", encoding="utf-8", newline="\n") as file:
             for row in rows:
                 line = json.dumps(finite_or_none(row), ensure_ascii=False, default=str, allow_nan=False)
-                file.write((line if is_unicode(line) else json.dumps(json.loads(line))) + "\n")
+                file.write((line if readable.is_unicode(line) else json.dumps(json.loads(line))) + "\n")
     elif kind == "csv":
         # "\r\n" as in RFC 4180: with "\n" the csv module would leave a lone carriage return unquoted.
         with open_file(target, "w", encoding="utf-8", newline="") as file:
@@ -315,25 +302,3 @@ def writing(path: str | Path) -> Iterator[Path]:
         yield temporary
         fs.makedirs(inner.rpartition("/")[0], exist_ok=True)
         fs.put_file(str(temporary), inner)
-
-
-__all__ = [
-    "LABELS",
-    "LINES_SHOWN",
-    "PREDICTED",
-    "TRUNCATED",
-    "TURNS",
-    "UNKNOWN",
-    "Columns",
-    "Layout",
-    "any_rows",
-    "bad_row",
-    "check_columns",
-    "check_rows",
-    "prediction_schema",
-    "same_ending",
-    "split_rows",
-    "unread_counts",
-    "write_rows",
-    "writing",
-]

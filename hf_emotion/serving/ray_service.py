@@ -28,7 +28,7 @@ def run(
         settings: of each replica.
         host, port: where Ray's proxy listens.
         min_replicas, max_replicas: how many there are; Ray chooses by the load where they differ.
-        max_ongoing_requests: that a replica gets at once; then requests wait in the proxy, `settings.max_queue_size` of them, and others get 503.
+        max_ongoing_requests: how many requests a replica gets at once. `settings.max_queue_size` more wait in the proxy; others get 503.
 
     Raises:
         ModuleNotFoundError: Ray Serve is not installed.
@@ -87,7 +87,7 @@ def run(
 
 
 def _builder(settings: Settings) -> Any:
-    """What a replica calls for its application: a function, which Ray tells from an application."""
+    """Builds the application in the replica: a function, because Ray treats functions and applications differently."""
     # Another process, maybe in another folder. A folder with data may have the name of a ready model.
     found = [
         str(Path(name).resolve()) if find_ready(name) is None and Path(name).exists() else name
@@ -103,6 +103,3 @@ def _builder(settings: Settings) -> Any:
         return build(settings)
 
     return application
-
-
-__all__ = ["run"]

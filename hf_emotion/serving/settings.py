@@ -58,6 +58,3 @@ def read_key(path: Path | None = None) -> str | None:
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise ValueError(f"{source} must hold one key: printable ASCII characters without spaces.")
     return key
-
-
-__all__ = ["KEY", "Settings", "names_of", "read_key"]

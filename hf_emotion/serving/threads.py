@@ -224,6 +224,3 @@ def _close_all() -> None:
     """No thread may run torch while the interpreter ends."""
     for predictor in list(_predictors):
         predictor.close(cancel_futures=True)
-
-
-__all__ = ["BatchingPredictor"]

@@ -192,6 +192,3 @@ def run(app: Any, host: str, port: int, timeout: float) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     Server(config).run([listening])
-
-
-__all__ = ["PAGE", "Counters", "Guard", "Server", "listen", "problem", "run", "url_of"]

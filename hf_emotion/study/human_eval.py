@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..io.files import as_text, filling, write_csv
+from ..io.files import as_text, filling, is_taken, write_csv
 
 
 LOWEST, HIGHEST = 1, 7
@@ -132,7 +132,7 @@ def export_sheets(
                     f"a text in {name!r} may have at most {limit} characters, the most that a CSV cell can be read with; row {row} "
                     f"has {len(text)}: shorten it, or leave the row out."
                 )
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+    if is_taken(folder):
         raise FileExistsError(f"{folder} must be a new or an empty folder: its key would not fit the new sheets.")
 
     shuffle = random.Random(seed)

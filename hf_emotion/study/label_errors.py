@@ -4,8 +4,6 @@ Finds rows whose labels are probably wrong: each row is judged by a classifier t
 by what that classifier thinks of their labels (confident learning, Northcutt, Jiang and Chuang 2021).
 """
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import json
@@ -309,6 +307,3 @@ def _cells(row: dict[str, Any]) -> list[str]:
     numbers = [f"{row[name]:.6f}" for name in ("score", "self_confidence")]
     labels = ["|".join(row[name]) for name in ("given", "suggested")]
     return [as_text(cell) for cell in (row["id"], row["text"], *labels)] + [*numbers, str(int(row["flagged"]))]
-
-
-__all__ = ["check_labels", "honest_encoder"]

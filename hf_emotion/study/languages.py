@@ -64,6 +64,3 @@ def table(models: dict[str, dict[str, dict[str, Any]]]) -> Table:
     ]
     titles = ["macro-F1, own thresholds", "macro-F1 at 0.3", "average precision", "much unknown"]
     return Table(["model", "language", *titles], rows)
-
-
-__all__ = ["measure_languages", "table"]

@@ -120,6 +120,3 @@ def table(result: dict[str, Any]) -> Table:
         for way, found in result["ways"].items()
     ]
     return Table(header, rows)
-
-
-__all__ = ["documents", "measure_long_texts", "table"]

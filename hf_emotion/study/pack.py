@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from ..io.files import creating, is_taken, sha256_of, write_json, write_text
+from ..io.files import creating, refuse_taken, sha256_of, write_json, write_text
 from ..runtime.exported import write_exported_config, write_tokenizer_facts
 from ..runtime.loading import read_config, read_tokenizer
 from ..runtime.onnx import MODEL
@@ -39,7 +39,7 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
 
     Args:
         run: a run folder that a recipe with `adapter` wrote, over one of `PACKAGED_ENCODERS`.
-        output: a new or empty folder, named like the model.
+        output: a new or empty folder; its name becomes the model's.
         description, terms: one line each.
         notes: Markdown for the card, below what the run's card says.
 
@@ -49,8 +49,7 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
             adapter has some parameters.
     """
     run, output = Path(run), Path(output)
-    if is_taken(output):
-        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
+    refuse_taken(output)
     adapter = run / FOLDER
     if not (adapter / ADAPTER).is_file():
         raise OSError(f"{run} has no adapter: train it from a recipe with `adapter`.")
@@ -151,6 +150,3 @@ def _write_graph(task: Any, model: ReadyModel, run: Path) -> list[tuple[str, boo
     (model.folder / GRAPH).write_bytes(graph.SerializeToString())
     (model.folder / MODEL).unlink()
     return found
-
-
-__all__ = ["pack"]

@@ -193,6 +193,3 @@ def run_plan(runs: list[PlannedRun], data_dir: str | Path | None = None) -> list
 
 def _shown(minutes: float | None) -> str:
     return "not known" if minutes is None else f"{minutes:.0f}"
-
-
-__all__ = ["PlannedRun", "left", "read_plan", "run_plan", "table"]

@@ -124,6 +124,3 @@ def _card_of_emotions(figures: dict[str, Any]) -> str:
             *identity,
         ]
     )
-
-
-__all__ = ["measure_everywhere", "measure_ready"]

@@ -55,6 +55,11 @@ class later:
         return later, (package, f"{file}.{name}")
 
 
+def choices(run) -> dict[str, list[str]]:
+    """What a user of most Spaces chooses besides the text: nothing. It becomes part of their app.py."""
+    return {}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
     """
@@ -363,7 +368,7 @@ class Task:
             `predictor_options` has it. None: no command asks a service for it.
         service: predictor -> `hf_emotion.tasks.service.Service`; None: `serve` does not serve its models.
 
-    Publishing (`exporting.py`, `space.py`, `endpoint.py`):
+    Publishing (`exporting.py`, `hub_programs.py`):
         exporter: () -> the `Exporter` of its checkpoints; None: they are not exported.
         ask: (pipeline, text, what was chosen) -> dictionaries, what a Space shows of a text. The source of this function and of the next
             one becomes part of the Space's program. None: there is no Space for its models.
@@ -429,23 +434,5 @@ class Task:
     service: Callable[..., Service] | None = None
     exporter: Callable[[], Exporter] | None = None
     ask: Callable[..., list[dict[str, Any]]] | None = None
-    choices: Callable[..., dict[str, list[str]]] = later(__package__, "space.choices")
+    choices: Callable[..., dict[str, list[str]]] = choices
     respond: Callable[..., list[Any]] | None = None
-
-
-__all__ = [
-    "METHODS",
-    "OWN_TERMS",
-    "Answer",
-    "AnyPredictor",
-    "Corpus",
-    "FileColumns",
-    "HeldOut",
-    "LabelPredictor",
-    "Page",
-    "Part",
-    "Prepared",
-    "Table",
-    "Task",
-    "later",
-]

@@ -177,23 +177,3 @@ def _time_and_machine(report: dict[str, Any]) -> str:
         f"{minutes} ({machine['device']}, {machine['threads']} threads, Python {machine['python']}, torch {machine['torch']}, "
         f"transformers {machine['transformers']})"
     )
-
-
-__all__ = [
-    "MODEL",
-    "Card",
-    "Figure",
-    "base_names",
-    "best_run",
-    "chose_an_epoch",
-    "code",
-    "configuration",
-    "inline",
-    "languages_of",
-    "measured_split",
-    "plain",
-    "spread",
-    "table",
-    "terms_of",
-    "training",
-]

@@ -45,6 +45,3 @@ def load_for(
         )
     check_vocabulary(model.config, tokenizer)
     return model, tokenizer
-
-
-__all__ = ["load_any", "load_for"]

@@ -214,6 +214,3 @@ def answers(
             "keep it, and so does the pipeline `emotion-classification` after `import hf_emotion.modeling`."
         )
     return {UNSURE: paragraphs} if paragraphs else {}
-
-
-__all__ = ["CORPUS_SHOWN", "KINDS", "UNSURE", "answers", "classifier_card"]

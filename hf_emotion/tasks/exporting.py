@@ -152,6 +152,3 @@ def _decide(predictor: Any, logits: torch.Tensor) -> torch.Tensor:
     if predictor.multi_label:
         return logits.sigmoid() > torch.from_numpy(predictor.thresholds)
     return logits.argmax(dim=1, keepdim=True)
-
-
-__all__ = ["EXAMPLE", "Exporter", "classifier_exporter", "least_and_most", "write_classifier"]

@@ -155,6 +155,3 @@ def labelled_units(rows: Any, scores: np.ndarray | None = None) -> tuple[list[st
         [texts[i] for i in known],
         None if scores is None else scores[known],
     )
-
-
-__all__ = ["finish_classifier", "held_out", "labelled_units"]

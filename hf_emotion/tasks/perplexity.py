@@ -61,6 +61,3 @@ def finish(
         with filling(folder) as temporary:
             model.save_pretrained(temporary)
             prepared.tokenizer.save_pretrained(temporary)
-
-
-__all__ = ["finish", "padded", "perplexity", "shifted_token_losses", "token_losses"]

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gold labels, duplicates and samples of the rows of a corpus of any task."""
-
-from __future__ import annotations
+"""For any corpus: gold labels, duplicates, and samples of its rows."""
 
 from collections import Counter
 

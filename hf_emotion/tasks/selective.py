@@ -75,6 +75,3 @@ def measure_rules(
             figures = metrics.prediction_sets(gold, sets_of(probabilities, threshold, gold.ndim == 2), names)
         found[rule] = {"wanted": dict(fields), **figures}
     return found
-
-
-__all__ = ["LOSSES", "choose_rules", "losses", "measure_rules", "sets_of"]

@@ -112,6 +112,3 @@ class Service:
     from_page: Callable[[str, Sequence[str], int | None], dict[str, Any]]
     cut: Callable[[Sequence[dict[str, Any]]], int] = cut
     scoring: Scoring | None = None
-
-
-__all__ = ["Answer", "Name", "Request", "Score", "Scoring", "Service", "Text", "Texts", "cut", "without_scores"]

@@ -113,6 +113,3 @@ def save_adapter(model: Any, folder: Path, base_model: str) -> None:
         config = json.loads((temporary / "adapter_config.json").read_text(encoding="utf-8"))
         config["base_model_name_or_path"] = HUB_IDS.get(base_model, base_model)  # PEFT names a folder of this machine
         write_json(temporary / "adapter_config.json", config)
-
-
-__all__ = ["FOLDER", "is_adapted", "save_adapter", "with_adapter"]

@@ -128,6 +128,3 @@ def _check_names(field: str, weights: dict[str, float], names: Sequence[str]) ->
             raise ValueError(
                 f"`{field}` has a weight for {name!r}, which is no label of the corpus: {hint} labels are {list(names)}."
             )
-
-
-__all__ = ["balanced", "loss_of", "training_loss", "weights_of"]

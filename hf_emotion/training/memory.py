@@ -34,6 +34,3 @@ def freed_memory_kept() -> Iterator[None]:
         for parameter, value in AFTERWARDS.items():
             libc.mallopt(parameter, value)
         libc.malloc_trim(0)
-
-
-__all__ = ["freed_memory_kept"]

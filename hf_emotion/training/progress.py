@@ -29,7 +29,7 @@ LOG = "train.log"  # in the run folder: a JSON object for each entry of the Trai
 def say_less(trainer: Trainer, folder: Path, method: str | None = None) -> None:
     """
     Let `EvaluationLines` print instead of the Trainer's log, and `TrainingLines` instead of its bar if there is no terminal. Keep
-    TensorBoard's events in `folder`, the run folder (of the seed, or of the context); `method` marks what one method for few rows logs.
+    TensorBoard's events in `folder`, the run folder (of the seed, or of the context); with `few_shot`, `method` is written into each entry.
     """
     trainer.remove_callback(PrinterCallback)
     if trainer.pop_callback(ProgressCallback) is not None:
@@ -173,6 +173,3 @@ def _duration(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-
-
-__all__ = ["LOG", "say_less"]

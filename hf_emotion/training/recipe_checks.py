@@ -67,6 +67,3 @@ def _check_model(recipe: Recipe) -> None:
             type_validator(f"model_config.{key}", value, fields[key])
         except TypeError as error:
             raise ValueError(str(error)) from error
-
-
-__all__ = ["check_parts", "load_recipe"]

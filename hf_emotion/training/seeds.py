@@ -7,14 +7,12 @@ import json
 import logging
 import shutil
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
 from datasets import ClassLabel, DatasetDict
-from torch.utils.data import SequentialSampler, WeightedRandomSampler
 from transformers import CONFIG_MAPPING, EarlyStoppingCallback, TrainingArguments, set_seed
 
 from ..data.splits import fingerprint, label_names
@@ -30,56 +28,14 @@ from .adapters import FOLDER as ADAPTER
 from .adapters import save_adapter, with_adapter
 from .fit import fit, measured, training_arguments
 from .losses import loss_of, weights_of
-from .order import ExactTrainer
 from .progress import say_less
 from .survive import check_same_data
+from .trainer import EmotionTrainer
 
 
 logger = logging.getLogger(__name__)
 
 CHECKED_ROWS = 40  # whole groups of 4 (SentiHood) and of 5 rows (SemEval-2014), which the metrics need
-
-
-class EmotionTrainer(ExactTrainer):
-    """
-    Adds to the Trainer: no weight decay for parameters that the model names (the stock rule spares only norms and biases),
-    evaluation in the order of the rows, the votes of a batch for the loss, and, if asked for, sampling by inverse class frequency.
-    """
-
-    inverse_frequency_sampling = False
-
-    def get_decay_parameter_names(self, model) -> list[str]:
-        spared = getattr(model, "_no_weight_decay_parameters", ())
-        return [name for name in super().get_decay_parameter_names(model) if not any(part in name for part in spared)]
-
-    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        votes = inputs.pop(VOTES, None)
-        if votes is None:
-            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        loss = self.compute_loss_func
-        self.compute_loss_func = partial(loss, votes=votes)
-        try:
-            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        finally:
-            self.compute_loss_func = loss
-
-    def get_eval_dataloader(self, eval_dataset=None):
-        """With all rows, also if `dataloader_drop_last` says that a training takes whole batches alone."""
-        drop_last, self.args.dataloader_drop_last = self.args.dataloader_drop_last, False
-        try:
-            return super().get_eval_dataloader(eval_dataset)
-        finally:
-            self.args.dataloader_drop_last = drop_last
-
-    def _get_eval_sampler(self, eval_dataset):
-        return SequentialSampler(eval_dataset)
-
-    def _get_train_sampler(self, train_dataset=None):
-        if not self.inverse_frequency_sampling:
-            return super()._get_train_sampler(train_dataset)
-        labels = np.asarray((self.train_dataset if train_dataset is None else train_dataset)["labels"])
-        weights = 1 / np.bincount(labels)[labels]
-        return WeightedRandomSampler(torch.from_numpy(weights), len(labels))
 
 
 def train_seed(
@@ -116,7 +72,7 @@ def fit_model(
     recipe_file: Path,
     fields: dict[str, Any] | None = None,
     method: str | None = None,
-) -> tuple[ExactTrainer, Prepared, dict[str, Any]]:
+) -> tuple[EmotionTrainer, Prepared, dict[str, Any]]:
     """
     Train one model, by one of the recipe's methods for few rows if it has some. Returns its trainer (with the weights that were
     best on the validation part), what was prepared, and its entry in `runs`.
@@ -187,7 +143,7 @@ def _weighs_itself(recipe: Recipe) -> bool:
 
 def _fit_best(
     task: Task, recipe: Recipe, seed: int, checkpoints: Path, splits: DatasetDict, resume: bool, recipe_file: Path
-) -> tuple[ExactTrainer, Prepared, dict[str, Any]]:
+) -> tuple[EmotionTrainer, Prepared, dict[str, Any]]:
     """Train one model by each of the recipe's methods for few rows; returns what `fit_model` returns of the one best on the validation part."""
     best, tried = None, {}
     for method in recipe.few_shot:
@@ -302,6 +258,3 @@ def _train_parts(
         "contexts": entries,
     }
     return run, held_out(recipe, run, probabilities, splits, folder) if main_process else None
-
-
-__all__ = ["EmotionTrainer", "train_seed"]

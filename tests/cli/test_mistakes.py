@@ -12,13 +12,13 @@ import pytest
 import torch
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from hf_emotion.modeling import checked_input
-from hf_emotion.modeling.checked_input import check_text
 from hf_emotion.modeling.class_balanced_loss import class_balanced_weights
 from hf_emotion.modeling.dialogue_turns import read_turn
 from hf_emotion.modeling.pipeline_dialogue_emotion import DialogueEmotionPipeline
 from hf_emotion.modeling.pipeline_emotion_classification import EmotionClassificationPipeline
 from hf_emotion.modeling.pipeline_emotional_response import emotion_vector
 from hf_emotion.modeling.pipeline_targeted_sentiment import TargetedSentimentPipeline
+from hf_emotion.modeling.readable import check_text
 from hf_emotion.modeling.target_texts import targets_in
 from model_cases import BY_ID, LABEL_NAMES, LABELS, TINY_BERT, asymmetric_
 from toolkit_helpers import recipe_for, targeted_recipe, write_csv
@@ -44,12 +44,12 @@ from hf_emotion import (
 )
 from hf_emotion.data.rows import Rows
 from hf_emotion.data.splits import label_names
-from hf_emotion.data.tfidf import fit_tfidf_gate
 from hf_emotion.metrics import macro_f1, mcnemar, paired_bootstrap
 from hf_emotion.recipes import make_recipe
 from hf_emotion.serving.bulk import predict_file
 from hf_emotion.tasks.cards import best_run
 from hf_emotion.tasks.dialogue_emotion.building import encode_dialogues
+from hf_emotion.tasks.emotion_classification.building import fit_tfidf_gate
 from hf_emotion.tasks.loading import load_split
 from hf_emotion.training.fit import fit, training_arguments
 from hf_emotion.training.progress import EvaluationLines

@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import BertConfig, PreTrainedTokenizerFast
 
-from hf_emotion.data.tfidf import fit_tfidf_gate
+from hf_emotion.tasks.emotion_classification.building import fit_tfidf_gate
 
 
 TEXTS = [

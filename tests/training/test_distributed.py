@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from toolkit_helpers import feelings_rows, files_in, report_of, save_base_bert, write_csv
 from torch.utils.data import RandomSampler
 
-from hf_emotion.training.order import EpochOrder, SharedBatches
+from hf_emotion.training.trainer import EpochOrder, SharedBatches
 
 
 SIZES = {"train": (45, 0), "dev": (13, 45), "test": (9, 58)}  # 45 rows: a last batch of 5 for 8, one of 1 for 4

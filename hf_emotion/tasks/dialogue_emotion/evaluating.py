@@ -14,6 +14,3 @@ def loader_options(predictor: DialoguePredictor, dataset: str) -> dict[str, Any]
         return {"labels": predictor.labels}
     four = "four_classes" in options_of(dataset) and sorted(predictor.labels) == sorted(FOUR_CLASSES)
     return {"four_classes": True} if four else {}
-
-
-__all__ = ["loader_options"]

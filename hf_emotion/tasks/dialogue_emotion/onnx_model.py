@@ -18,6 +18,3 @@ class OnnxDialogueClassifier(OnnxClassifier):
     def encode_utterances(self, input_ids: np.ndarray, attention_mask: np.ndarray) -> np.ndarray:
         """Token ids and mask, (N, L) int64 each -> vectors (N, D) float32."""
         return self.encoder({"input_ids": input_ids, "attention_mask": attention_mask})[0]
-
-
-__all__ = ["OnnxDialogueClassifier"]

@@ -117,11 +117,7 @@ class DialoguePredictor:
 
     def encode(self, dialogues: Sequence[Sequence[Any]]) -> "EncodedDialogues":
         """Dialogues as the model reads them: the utterances become vectors of the utterance encoder."""
-        turns = read_dialogues(dialogues)
-        self._tell_of_speakers(turns)
-        texts = list(dict.fromkeys(utterance for dialogue in turns for _, utterance in dialogue))
-        vectors, unread = self.vectors_of(self.model, self.tokenizer, texts, self.max_length, False)
-        return self._encoded(turns, texts, vectors, unread)
+        return self._encode(read_dialogues(dialogues))
 
     def probabilities(
         self, dialogues: "Sequence[Sequence[Any]] | EncodedDialogues", progress: bool = False
@@ -177,13 +173,13 @@ class DialoguePredictor:
     def _probabilities(
         self, turns: Sequence[Sequence[tuple[str | None, str]]], progress: bool = False
     ) -> tuple[np.ndarray, Unread]:
+        encoded = self._encode(turns, progress)
+        return self._run(encoded, progress), encoded.unread
+
+    def _encode(self, turns: Sequence[Sequence[tuple[str | None, str]]], progress: bool = False) -> "EncodedDialogues":
         self._tell_of_speakers(turns)
         texts = list(dict.fromkeys(utterance for dialogue in turns for _, utterance in dialogue))
         vectors, unread = self.vectors_of(self.model, self.tokenizer, texts, self.max_length, progress)
-        encoded = self._encoded(turns, texts, vectors, unread)
-        return self._run(encoded, progress), encoded.unread
-
-    def _encoded(self, turns, texts: list[str], vectors: np.ndarray, unread: Unread) -> "EncodedDialogues":
         row_of = {text: row for row, text in enumerate(texts)}
         rows = [np.array([row_of[utterance] for _, utterance in dialogue]) for dialogue in turns]
         speaker_ids = None
@@ -208,14 +204,10 @@ class DialoguePredictor:
                 scores = model_probabilities(self.model, inputs, multi_label=False)
                 for i, dialogue in zip(batch, scores, strict=True):
                     output[starts[i] : starts[i + 1]] = dialogue[: len(rows[i])]
-                if bar is not None:
-                    bar.update(len(batch))
+                bar.update(len(batch))
         return output
 
-    @staticmethod
-    def check_top_k(top_k: int | None) -> None:
-        """ValueError unless None or positive."""
-        check_top_k(top_k)
+    check_top_k = staticmethod(check_top_k)
 
     def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
         """Warn of the utterances that were cut and of those that the tokenizer does not know, with these counts."""
@@ -309,6 +301,5 @@ def utterance_vectors(
                 # Older exported graphs can only take padding at the end.
                 inputs = pad_rows(tokenizer, batch, padding_side="right")
                 output[[start + row for row in rows]] = encode(inputs["input_ids"], inputs["attention_mask"])
-                if bar is not None:
-                    bar.update(len(rows))
+                bar.update(len(rows))
     return output, unread

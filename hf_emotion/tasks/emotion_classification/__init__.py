@@ -34,7 +34,6 @@ TASK = Task(
     texts=later(__name__, "rows.texts"),
     gold=later(__name__, "rows.gold"),
     units=later(__name__, "rows.units"),
-    as_texts=later(__name__, "rows.as_texts"),
     check_recipe=later(__name__, "building.check_recipe"),
     over_base_model=later(__name__, "building.over_base_model"),
     arguments=later(__name__, "few_shot.arguments"),
@@ -57,6 +56,6 @@ TASK = Task(
     service=later(__name__, "service.service"),
     remote=later(__name__, "remote.RemotePredictor"),
     exporter=later(__name__, "exporting.exporter"),
-    ask=later(__name__, "space.ask"),
-    respond=later(__name__, "endpoint.respond"),
+    ask=later(__name__, "hub_programs.ask"),
+    respond=later(__name__, "hub_programs.respond"),
 )

@@ -97,6 +97,3 @@ def threshold_by_rate(known: np.ndarray, thresholds: Sequence[float] | np.ndarra
     """
     rate = float(np.median((known > np.asarray(thresholds)).mean(axis=0)))
     return float(np.quantile(scores.astype(np.float64), 1 - max(rate, 1 / len(scores))))
-
-
-__all__ = ["check_takes_labels", "development_texts", "threshold_by_rate", "with_labels"]

@@ -3,17 +3,19 @@
 
 import dataclasses
 import logging
+import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from datasets import DatasetDict
 
-from ...data.tfidf import fit_tfidf_gate
 from ...modeling.fitting_checkpoints import BERT_TYPES
 from ...modeling.pipeline_emotion_classification import EmotionClassificationPipeline
 from ...recipes import Recipe
 from ...runtime.base_models import not_found, resolve_base_model
 from ...runtime.loading import read_config
+from ...runtime.plain import tfidf_gate
 from ...runtime.windows import windowing
 from ..base import HeldOut, Prepared
 from ..held_out import finish_classifier
@@ -93,3 +95,20 @@ def finish(
         gate.save_pretrained(temporary)
 
     return finish_classifier(predictor, recipe, run, splits, folder, None if gate is None else save)
+
+
+def fit_tfidf_gate(texts: Iterable[str]) -> tfidf_gate.TfidfGate:
+    """
+    The gate for the distinct texts of a split, so that copies (oversampling) do not count. Give the training split only.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    if isinstance(texts, str):  # a list of letters
+        raise ValueError(f"`texts` must be a list of texts, got the string {texts!r}: write [text].")
+    texts = list(dict.fromkeys(texts))
+    vectorizer = TfidfVectorizer(norm=None, analyzer=lambda text: [word for _, _, word in tfidf_gate.find_words(text)])
+    vectorizer.fit(texts)
+    idf = zip(vectorizer.get_feature_names_out(), vectorizer.idf_, strict=True)
+    return tfidf_gate.TfidfGate(
+        {str(word): round(float(value), 6) for word, value in idf}, math.log(1 + len(texts)) + 1
+    )

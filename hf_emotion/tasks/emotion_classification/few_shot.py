@@ -82,8 +82,8 @@ def for_method(recipe: Recipe) -> Recipe:
 
 def begin(method: str, prepared: Prepared, use_cpu: bool = False) -> None:
     """
-    Do what a method does before the Trainer starts. Weights that it does not train from then on require no gradients; if that are
-    all, the model is ready.
+    Do what a method does before the Trainer starts. Weights that it will not train get `requires_grad=False`; if those are all
+    weights, the model is finished.
     """
     model = prepared.model
     place = torch.device("cuda" if torch.cuda.is_available() and not use_cpu else "cpu")
@@ -189,6 +189,3 @@ def _solve_head(prepared: Prepared) -> None:
     head.weight.zero_()
     head.weight[:, model.config.hidden_size :] = torch.from_numpy(weights / length)
     head.bias.copy_(torch.from_numpy(biases))
-
-
-__all__ = ["METHODS", "arguments", "begin", "check_few_shot", "for_method"]

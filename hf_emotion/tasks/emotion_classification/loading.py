@@ -52,13 +52,8 @@ def load_goemotions(
         hub = datasets.load_dataset(GOEMOTIONS_HUB_ID, "simplified")
         files = {split: hub[split] for split in SPLIT_STEMS}
     else:
-        folder = Path(data_dir) / "goemotions"
-        if not folder.is_dir():
-            raise FileNotFoundError(
-                f"`data_dir` must hold the folder `goemotions` with train.tsv, dev.tsv and test.tsv: {folder} does not "
-                "exist. Without `data_dir` (and without HF_EMOTION_DATA) the corpus is loaded from the Hub."
-            )
-        files = {split: folder / f"{SPLIT_STEMS[split][-1]}.tsv" for split in SPLIT_STEMS}
+        paths = local_files(data_dir, "goemotions", ["train.tsv", "dev.tsv", "test.tsv"])
+        folder, files = paths[0].parent, dict(zip(SPLIT_STEMS, paths, strict=True))
 
     groups = group_index(taxonomy, GOEMOTIONS)
     group_of = {label: number for number, members in enumerate(groups.values()) for label in members}
@@ -168,14 +163,8 @@ def load_emotion6(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "
                 rows.add(line, row["text"], row["label"], f"{split}-{line}")
             splits[split] = rows.to_dataset(EMOTION6)
         return datasets.DatasetDict(splits)
-    folder = Path(data_dir) / "emotion6"
-    for split, name in (("train", "train.txt"), ("validation", "val.txt"), ("test", "test.txt")):
-        path = folder / name
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"`data_dir` must hold the folder `emotion6` with train.txt, val.txt and test.txt: {path} does not exist. "
-                "Without `data_dir` (and without HF_EMOTION_DATA) the corpus is loaded from the Hub."
-            )
+    paths = local_files(data_dir, "emotion6", ["train.txt", "val.txt", "test.txt"])
+    for split, path in zip(SPLIT_STEMS, paths, strict=True):
         rows = Rows(path, on_bad_rows)
         for line, content in enumerate(decode(path.read_bytes(), path).split("\n"), 1):
             if not content.strip():

@@ -234,10 +234,7 @@ class Predictor:
             return chosen
         return np.stack([chosen[:, members].any(axis=1) for members in self._groups], axis=1)
 
-    @staticmethod
-    def check_top_k(top_k: int | None) -> None:
-        """ValueError unless None or positive."""
-        check_top_k(top_k)
+    check_top_k = staticmethod(check_top_k)
 
     def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
         """Warn of the texts that were cut and of those that the tokenizer does not know, with these counts."""

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of texts with labels: `id`, `text` and `labels`, one `ClassLabel` or a list of them."""
 
-from __future__ import annotations
-
 import numpy as np
 from datasets import ClassLabel, Dataset
 
@@ -22,7 +20,3 @@ def gold(rows: Dataset) -> np.ndarray:
 
 def units(rows: Dataset) -> tuple[list[str], list[str]]:
     return list(rows["id"]), list(rows["text"])
-
-
-def as_texts(rows: Dataset) -> Dataset:
-    return rows

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emojis in texts."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable

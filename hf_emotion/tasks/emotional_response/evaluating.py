@@ -41,10 +41,10 @@ def evaluate_replies(
     dataset: str,
     split: str = "test",
     data_dir: str | Path | None = None,
+    options: dict[str, Any] | None = None,
     judges: Sequence[str | Path] = (),
     contexts: int = 1000,
     bertscore_model: str | None = None,
-    options: dict[str, Any] | None = None,
     seed: int = 0,
     intensity: float = 1.0,
 ) -> dict[str, Any]:
@@ -202,15 +202,3 @@ def _exp_mean(losses: np.ndarray) -> float:
 def loader_options(generator: ReplyGenerator, dataset: str) -> dict[str, Any]:
     """A file need not have every emotion of the model."""
     return {"labels": generator.emotions} if corpus_of(dataset).own_files else {}
-
-
-def evaluate(
-    generator: ReplyGenerator,
-    dataset: str,
-    split: str,
-    data_dir: str | Path | None,
-    options: dict[str, Any],
-    **settings: Any,
-) -> dict[str, Any]:
-    """`evaluate_replies`, with the arguments that `Task.evaluate` asks for."""
-    return evaluate_replies(generator, dataset, split, data_dir, options=options, **settings)

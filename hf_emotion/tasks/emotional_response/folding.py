@@ -11,7 +11,7 @@ import torch
 from huggingface_hub import ModelCard, ModelCardData
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from ...io.files import creating, is_taken, write_text
+from ...io.files import creating, refuse_taken, write_text
 from ...modeling import EmotionModulatedForCausalLM
 from ...modeling.pipeline_emotional_response import (
     emotion_ids_of,
@@ -53,8 +53,7 @@ def fold(checkpoint: str | Path, emotion: Emotion, output: str | Path, intensity
             logits are larger than 1, by more than 1e-4 of the largest. Nothing is written then.
     """
     output = Path(output)
-    if is_taken(output):
-        raise FileExistsError(f"{output} exists and is not an empty folder: give another one.")
+    refuse_taken(output)
     generator = ReplyGenerator(checkpoint, device="cpu", dtype="float32")
     model, tokenizer = generator.model, generator.tokenizer
     if not isinstance(model, EmotionModulatedForCausalLM):
@@ -159,6 +158,3 @@ def _own_card(checkpoint: str | Path) -> tuple[Mapping[str, Any] | None, dict[st
         return None, {}
     parts = re.split(r"^## (.+)\n", card.text, flags=re.M)
     return card.data.to_dict(), {title: text.strip() for title, text in zip(parts[1::2], parts[2::2], strict=True)}
-
-
-__all__ = ["fold"]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published figures of generated replies."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

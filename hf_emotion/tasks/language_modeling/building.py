@@ -110,10 +110,9 @@ def _collate_blocks(rows: list[dict]) -> dict[str, torch.Tensor]:
     Pad blocks to the longest; the last block of a batch of conversations may be shorter. Padding at the end is never attended
     to.
     """
-    longest = max(len(row["input_ids"]) for row in rows)
-    ids = padded([row["input_ids"] for row in rows], 0)
-    real = torch.arange(longest)[None] < torch.tensor([len(row["input_ids"]) for row in rows])[:, None]
-    return {"input_ids": ids, "attention_mask": real.long(), "labels": ids.masked_fill(~real, -100)}
+    ids = [row["input_ids"] for row in rows]
+    mask = [[1] * len(block) for block in ids]
+    return {"input_ids": padded(ids, 0), "attention_mask": padded(mask, 0), "labels": padded(ids, -100)}
 
 
 def arguments(recipe: Recipe) -> dict[str, Any]:

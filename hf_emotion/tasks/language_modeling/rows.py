@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows that hold a conversation without labels: `id` and `turns`."""
 
-from __future__ import annotations
-
 from datasets import Dataset
 
 

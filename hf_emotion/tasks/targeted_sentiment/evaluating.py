@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...metrics.numbers import mean
 from .. import corpus_of
 from .predictor import TargetedPredictor
 from .rows import none_label
@@ -42,12 +43,9 @@ def aspect_errors(
         labels, own = gold[rows], predicted[rows]
         result[aspect] = {
             "rows": len(labels),
-            "accuracy": float((labels == own).mean()) if len(labels) else float("nan"),
+            "accuracy": mean(labels == own),
             "missed": int(((labels != none) & (own == none)).sum()),
             "invented": int(((labels == none) & (own != none)).sum()),
             "wrong sentiment": int(((labels != none) & (own != none) & (labels != own)).sum()),
         }
     return result
-
-
-__all__ = ["aspect_errors", "loader_options"]

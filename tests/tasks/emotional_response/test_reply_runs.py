@@ -1320,7 +1320,9 @@ class TestEvaluateCommand:
         rows = cells(text)
         heads = [row[0] for row in rows]
         assert heads[0].startswith("Table 1, % by") and "Table 2" in heads and "Table 3" in heads
-        result = evaluate_replies(ReplyGenerator(mod_run), "reply_files", "test", pairs, [judges["a"]], 3, str(bert))
+        result = evaluate_replies(
+            ReplyGenerator(mod_run), "reply_files", "test", pairs, None, [judges["a"]], 3, str(bert)
+        )
         figures = result["rows"]["model"]["judges"][str(judges["a"])]
         by_name = {row[0]: row for row in rows[: heads.index("Table 2")]}
         for kind in ("gold", "all_emotions"):

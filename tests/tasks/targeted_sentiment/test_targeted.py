@@ -68,9 +68,9 @@ from hf_emotion.recipes import make_recipe
 from hf_emotion.reports.analyze import analyze
 from hf_emotion.reports.card import write_card
 from hf_emotion.serving.bulk import predict_file
-from hf_emotion.study.context_guidance import context_guidance
 from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.sequence_classification import make_collator, tokenize
+from hf_emotion.tasks.targeted_sentiment.guidance import collect, describe
 from hf_emotion.training.recipe_checks import check_parts
 from hf_emotion.training.seeds import EmotionTrainer
 
@@ -89,6 +89,10 @@ RUNS = ["qacg_run", "pair_run", "cg_run", "places_run"]
 FILES = {"dataset": "files", "dataset_options": {"aspect_column": "aspect", "target_column": "target"}}
 STOCK = {"model_type": None, "model_config": {"initializer_range": 1.0}}
 ONE_EPOCH = {"num_train_epochs": 1}
+
+
+def context_guidance(*arguments, **options):
+    return describe(*collect(*arguments, **options))
 
 
 @pytest.fixture(autouse=True)

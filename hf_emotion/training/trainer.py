@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of training rows: the same in every process, after every resume, and for every number of processes."""
+"""The Trainer of every task. The order of training rows is the same in every process, after every resume, and for every number of processes."""
 
 from collections.abc import Iterator
+from functools import partial
 
+import numpy as np
 import torch
 from accelerate.data_loader import DataLoaderShard
 from torch.distributed.fsdp import FSDPModule
-from torch.utils.data import BatchSampler, DataLoader, Sampler
+from torch.utils.data import BatchSampler, DataLoader, Sampler, SequentialSampler, WeightedRandomSampler
 from transformers import PreTrainedModel, Trainer
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
+from ..data.votes import COLUMN as VOTES
 from .adapters import is_adapted
 
 
@@ -51,13 +54,18 @@ class SharedBatches(BatchSampler):
             yield [batch[i % len(batch)] for i in range(start, end)]
 
 
-class ExactTrainer(Trainer):
+class EmotionTrainer(Trainer):
     """
     A Trainer whose steps depend only on the seed and the batch size. No argument of the stock Trainer gives that. Its
     LengthGroupedSampler draws from the global random state: a run that resumes within an epoch gets other batches, and processes
     under dropout get orders that do not fit together. It fills the last batch with rows of the first. And it averages the losses
     of processes and of accumulated batches over batches, not over rows.
+
+    It also spares parameters that the model names from weight decay (the stock rule spares only norms and biases), evaluates in
+    the order of the rows, hands the votes of a batch to the loss and, if asked for, samples by inverse class frequency.
     """
+
+    inverse_frequency_sampling = False
 
     def get_train_dataloader(self) -> DataLoader:
         args, processes = self.args, self.args.world_size
@@ -107,11 +115,38 @@ class ExactTrainer(Trainer):
         return batches, items
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        rows = len(inputs["labels"])
-        result = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        if self.model_accepts_loss_kwargs or self.compute_loss_func is not None or not model.training:
+        rows, votes, loss = len(inputs["labels"]), inputs.pop(VOTES, None), self.compute_loss_func
+        if votes is not None:
+            self.compute_loss_func = partial(loss, votes=votes)
+        try:
+            result = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        finally:
+            self.compute_loss_func = loss
+        if self.model_accepts_loss_kwargs or loss is not None or not model.training:
             return result
         # The loss is a mean over these rows, and will be averaged over accumulated batches and over processes.
         averaged = self.current_gradient_accumulation_steps * self.accelerator.num_processes
         share = rows * averaged / self._rows_of_step
         return (result[0] * share, result[1]) if return_outputs else result * share
+
+    def get_decay_parameter_names(self, model) -> list[str]:
+        spared = getattr(model, "_no_weight_decay_parameters", ())
+        return [name for name in super().get_decay_parameter_names(model) if not any(part in name for part in spared)]
+
+    def get_eval_dataloader(self, eval_dataset=None):
+        """With all rows, also if `dataloader_drop_last` says that a training takes whole batches alone."""
+        drop_last, self.args.dataloader_drop_last = self.args.dataloader_drop_last, False
+        try:
+            return super().get_eval_dataloader(eval_dataset)
+        finally:
+            self.args.dataloader_drop_last = drop_last
+
+    def _get_eval_sampler(self, eval_dataset):
+        return SequentialSampler(eval_dataset)
+
+    def _get_train_sampler(self, train_dataset=None):
+        if not self.inverse_frequency_sampling:
+            return super()._get_train_sampler(train_dataset)
+        labels = np.asarray((self.train_dataset if train_dataset is None else train_dataset)["labels"])
+        weights = 1 / np.bincount(labels)[labels]
+        return WeightedRandomSampler(torch.from_numpy(weights), len(labels))

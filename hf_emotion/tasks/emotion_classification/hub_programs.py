@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An Inference Endpoint with a model of texts: this function becomes part of its handler.py, and imports nothing."""
+"""What the published programs of a model do: these functions become part of a Space's app.py and of an endpoint's handler.py, and import nothing."""
+
+
+def ask(run, text: str) -> list[dict]:
+    """The ten most probable labels."""
+    return run(text, top_k=10, truncation=True)
 
 
 def respond(run, inputs, parameters: dict) -> list:
