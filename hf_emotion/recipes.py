@@ -223,6 +223,11 @@ RESERVED_ARGUMENTS = {
     "resume_from_checkpoint": "use --resume",
     "remove_unused_columns": "the columns are chosen by the run",
     "push_to_hub": "publish a finished run instead",
+    "bf16_full_eval": "the model would be saved in these numbers; use `evaluate --dtype bfloat16`",
+    "fp16_full_eval": "the model would be saved in these numbers; use `evaluate --dtype float16`",
+    "prediction_loss_only": "a run needs all its figures",
+    "batch_eval_metrics": "figures are computed over all rows",
+    "label_names": "the task names them",
 }
 
 

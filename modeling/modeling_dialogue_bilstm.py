@@ -498,8 +498,9 @@ class DialogueBiLSTMForEmotionRecognition(DialogueBiLSTMPreTrainedModel):
                 reduction="sum",
             )
             if num_items_in_batch is None:
-                num_items_in_batch = (labels != -100).sum().clamp(min=1)
-            loss = total / num_items_in_batch
+                num_items_in_batch = (labels != -100).sum()
+            # Batches of dialogues without a label have none to divide by.
+            loss = total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
         return DialogueEmotionOutput(loss=loss, logits=logits, attentions=outputs.attentions)
 
 

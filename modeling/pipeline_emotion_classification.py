@@ -9,7 +9,7 @@ from transformers import TextClassificationPipeline
 from transformers.pipelines.base import ChunkPipeline
 
 from .checked_input import check_finite
-from .readable import check_text
+from .readable import check_text, composed
 from .selective_answers import ABSTAINED, RULES, threshold_of
 from .text_windows import special_borders, split_row, window_overlap
 from .tfidf_gate import TfidfGate, load_gate
@@ -121,6 +121,8 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         shared = window_overlap(size, stride, max_windows, aggregation_strategy, self._multi_label)
         if not isinstance(inputs, (dict, list)):  # the stock class's inputs: a pair of texts
             check_text(inputs)
+        if isinstance(inputs, str):
+            inputs = composed(inputs)
         if self.gate is not None and not isinstance(inputs, str):
             raise ValueError(f"a model with TF-IDF gating takes texts as strings, got {inputs!r}.")
         tokenizer_kwargs.pop("padding", None)  # a single text needs no padding, and windows must not hold any

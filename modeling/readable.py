@@ -30,9 +30,14 @@ def check_text(text) -> None:
         )
 
 
+def composed(text: str) -> str:
+    """A text in composed characters (NFC), as models read it in training and in prediction."""
+    return unicodedata.normalize("NFC", text)
+
+
 def normalized(text: str) -> str:
-    """A text in the form that it has in training: composed characters (NFC), and no white space around."""
-    return unicodedata.normalize("NFC", text).strip()
+    """A name or a text of a file in the form that it has in training: composed characters, and no white space around."""
+    return composed(text).strip()
 
 
-__all__ = ["check_text", "is_readable", "is_unicode", "normalized"]
+__all__ = ["check_text", "composed", "is_readable", "is_unicode", "normalized"]

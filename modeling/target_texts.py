@@ -5,6 +5,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from .readable import composed
+
 
 def targets_in(config, text: str) -> list[str]:
     """
@@ -12,9 +14,9 @@ def targets_in(config, text: str) -> list[str]:
     the model reads another text, is found anywhere; any other name only as a word ("bar", "bars", not "barn").
     """
     texts = _target_texts(config)
-    text = _nfc(text)
-    names = {_nfc(words): name for name, words in texts.items()} | {_nfc(name): name for name in texts}
-    placeholders = {_nfc(name) for name, words in texts.items() if words != name}
+    text = composed(text)
+    names = {composed(words): name for name, words in texts.items()} | {composed(name): name for name in texts}
+    placeholders = {composed(name) for name, words in texts.items() if words != name}
     forms = _longest_first(names)
     found, free = set(), 0  # where the last match ends
     for place in re.finditer(f"(?={'|'.join(map(re.escape, forms))})", text):
@@ -27,10 +29,6 @@ def targets_in(config, text: str) -> list[str]:
                 free = end
                 break
     return [name for name in config.targets if name in found]
-
-
-def _nfc(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
 
 
 def _is_word(text: str, start: int, end: int) -> bool:
@@ -73,7 +71,7 @@ def model_inputs(config, text: str, target: str | None, aspect: str) -> tuple[st
     """
     if aspect not in config.aspects:
         raise ValueError(f"unknown aspect {aspect!r}: the model's aspects are {config.aspects}.")
-    context_id = config.aspects.index(aspect)
+    text, context_id = composed(text), config.aspects.index(aspect)
     auxiliary = auxiliary_sentence(None, aspect)
     check_target(config, target)
     if target is not None:

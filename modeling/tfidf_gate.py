@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The TF-IDF gate (Scientific Reports 15, s41598-025-99515-6): it chooses which words of a text a model reads, or how strongly.
 
-`hf_emotion.data.tfidf` fits it; it is stored as JSON beside the weights, where pipelines find it.
+`hf_emotion.tasks.emotion_classification.building` fits it; it is stored as JSON beside the weights, where pipelines find it.
 """
 
 import json

@@ -66,6 +66,12 @@ def generate(
         raise typer.BadParameter(
             "--num-beams takes the most probable replies and samples none: leave out --top-k and --top-p."
         )
+    if output is not None and as_json:
+        raise typer.BadParameter("--json is for contexts and stdin; with --output the file is written, as JSON Lines.")
+    if output is not None and output.suffix.lower() != ".jsonl":
+        raise typer.BadParameter(
+            f"--output must end in .jsonl, got {output.name!r}: replies are written as JSON Lines."
+        )
     refuse_files(contexts)
     refuse_existing(output)
     options: dict[str, Any] = {

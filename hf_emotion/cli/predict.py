@@ -209,7 +209,7 @@ def _loaded(checkpoint: str, weights: bool, device: str | None, **options: Any) 
     if weights or "add_labels" in options:
         checkpoint = with_weights(checkpoint)
     else:
-        checkpoint = for_prediction(checkpoint, dtype=options.get("dtype"))
+        checkpoint = for_prediction(checkpoint, device, options.get("dtype"))
     if is_exported(checkpoint):
         device = None  # it runs on the processor
     quiet(needs_transformers=not is_light(Path(checkpoint)))

@@ -190,7 +190,7 @@ def _shown(name: str) -> str:
 def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int, seed: int = 0) -> tuple[list, list]:
     """
     Draw what is set aside for validation, in units of rows (texts, contexts) that stay together. If only one unit has a label, or
-    a target and aspect, it stays in training and the next one of the draw is taken instead. If all units are like that, the draw
+    a target and aspect, it stays in training and the next one of the draw is taken instead; so does a dialogue without labels. If all units are like that, the draw
     is taken as it is.
 
     Args:
@@ -201,16 +201,19 @@ def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int,
         (the rest, what is drawn): distinct units, in the order of the draw.
     """
     names_of: dict[Hashable, set] = {}
+    empty: set[Hashable] = set()  # dialogues without a labelled turn, by which nothing can be chosen
     contexts = dataset["context_id"] if "context_id" in dataset.column_names else [None] * len(dataset)
     for unit, labels, context in zip(units, dataset["labels"], contexts, strict=True):
         names = {("label", label) for label in (labels if isinstance(labels, list) else [labels]) if label != -1}
         names_of.setdefault(unit, set()).update(names | {("context", context)})
+        if isinstance(labels, list) and labels and set(labels) == {-1}:
+            empty.add(unit)
     distinct = list(names_of)
     order = [distinct[i] for i in np.random.default_rng(seed).permutation(len(distinct))]
     left = Counter(name for names in names_of.values() for name in names)
     drawn: list = []
     for unit in order:
-        if len(drawn) < count and all(left[name] > 1 for name in names_of[unit]):
+        if unit not in empty and len(drawn) < count and all(left[name] > 1 for name in names_of[unit]):
             drawn.append(unit)
             left.subtract(names_of[unit])
     drawn = drawn or order[:count]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import logging
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -56,7 +55,7 @@ class Rows:
         if not readable.is_readable(text):
             self.reject(line, f"the text is empty or no string: {text!r}")
         else:
-            text = unicodedata.normalize("NFC", text)
+            text = readable.composed(text)
             self.rows.append({"id": row_id, "text": text, **columns, "labels": labels, "line": line})
 
     def log_bad(self) -> None:

@@ -45,10 +45,17 @@ def filling(folder: Path) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder))
     try:
         yield temporary
+        _readable(temporary)
         for path in sorted(temporary.iterdir()):
             os.replace(path, folder / path.name)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _readable(folder: Path) -> None:
+    """Give new files the rights of any other: safetensors writes its files for the owner alone."""
+    for path in folder.rglob("*.safetensors"):
+        path.chmod(0o666 & ~_umask())
 
 
 def sha256_of(path: Path) -> str:
@@ -80,6 +87,7 @@ def creating(folder: Path) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
     try:
         yield temporary
+        _readable(temporary)
         temporary.chmod(0o777 & ~_umask())
         os.replace(temporary, folder)
     finally:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files on this machine and, through fsspec, elsewhere: s3://, gs://, hf://, https://, memory://."""
 
+import os
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -50,7 +51,10 @@ def filesystem(path: str | Path) -> "tuple[fsspec.AbstractFileSystem, str]":
         ValueError: an unknown protocol.
     """
     from fsspec.core import url_to_fs
+    from fsspec.implementations.local import LocalFileSystem
 
+    if not is_remote(path):  # `url_to_fs` would read "~" and "::" in its name, which `Path` does not
+        return LocalFileSystem(), os.path.abspath(path)
     try:
         return url_to_fs(str(path))
     except ImportError as error:

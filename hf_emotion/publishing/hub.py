@@ -88,6 +88,11 @@ def push(
             f"`tag` must begin with a letter or digit, hold only letters, digits and . _ - + /, and be a name that git takes, got {tag!r}."
         )
     validate_repo_id(repo_id)
+    if dry_run and space is not None and "/" not in repo_id:
+        raise ValueError(
+            f"`space` names the repository of the model, and without a push nobody knows the namespace of {repo_id!r}: write "
+            "NAMESPACE/NAME."
+        )
     api = api or HfApi(library_name="hf-emotion", library_version=__version__)
     if not dry_run:
         if not (api.token or get_token()):

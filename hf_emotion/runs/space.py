@@ -23,6 +23,17 @@ FIXED = (
     "max_eval_rows",
     "metric_for_best_model",
     "one_model_per_context",
+    "threshold",
+)
+# By the loss, these are no search: the trial wins whose loss is the smallest by its definition.
+OF_THE_LOSS = (
+    "class_weights",
+    "positive_weights",
+    "soft_labels",
+    "label_smoothing_factor",
+    "model_config.class_balanced_beta",
+    "model_config.class_balanced_normalize",
+    "model_config.class_weights",
 )
 WHOLE = ("adapter.r", "adapter.lora_alpha")  # fields of PEFT that only take whole numbers
 RANGE = re.compile(r"(?P<low>[^,]+?)\.\.(?P<high>[^,:]+)(?P<log>:log)?")
@@ -69,6 +80,11 @@ def read_space(texts: Iterable[str], recipe: Recipe) -> list[Dimension]:
         if key.partition(".")[0] in FIXED or key.removeprefix("training_arguments.") in FIXED:
             raise ValueError(f"the space {text!r}: `{key}` must be the same in all trials: set it in the recipe.")
         key = key.removeprefix("training_arguments.")
+        by_loss = str(recipe.training_arguments.get("metric_for_best_model")).removeprefix("eval_") == "loss"
+        if by_loss and any(key == name or key.startswith(f"{name}.") for name in OF_THE_LOSS):
+            raise ValueError(
+                f"the space {text!r}: `{key}` changes the loss, and `metric_for_best_model` compares the trials by it: name another metric."
+            )
         if key in found:
             raise ValueError(f"the space names `{key}` twice: join both.")
         match = RANGE.fullmatch(values.strip())

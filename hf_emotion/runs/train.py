@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 import transformers
-from datasets import DatasetDict
+from datasets import ClassLabel, Dataset, DatasetDict
 
 from ..data.splits import fingerprint, share_of
 from ..io.files import filling, is_taken, locking, write_json
@@ -119,6 +119,8 @@ def _train(
         _check_output(output, recipe_file, recipe, resume)
     if splits is None:
         splits = load_dataset_for(recipe.dataset, data_dir, **recipe.dataset_options)
+    else:
+        _check_given(splits)
     if not test:
         splits.pop("test", None)
     missing = [part for part in ("train", "validation") if part not in splits]
@@ -172,6 +174,31 @@ def _train(
         _finish(recipe, output, folders, report, splits)
         remove_leftovers(output)  # only when all is written: --resume needs the checkpoints
     return report
+
+
+def _check_given(splits: DatasetDict) -> None:
+    """ValueError unless the parts are datasets whose labels have names, the same in the same order."""
+    names: dict[str, list[str]] = {}
+    for part, rows in splits.items():
+        if not isinstance(rows, Dataset):
+            raise ValueError(
+                f"`splits[{part!r}]` must be a `datasets.Dataset`, got {type(rows).__name__}: load it whole."
+            )
+        if (kind := rows.features.get("labels")) is None:
+            continue
+        kind = getattr(kind, "feature", kind)
+        if not isinstance(kind, ClassLabel):
+            raise ValueError(
+                f"`labels` of `splits[{part!r}]` must be `ClassLabel`, or a list of them, got {kind}: cast the column, so that labels have "
+                "names."
+            )
+        names[part] = kind.names
+        first = next(iter(names))
+        if kind.names != names[first]:
+            raise ValueError(
+                f"the labels of `splits[{part!r}]` are {kind.names}, and those of {first!r} {names[first]}: give all parts the same names "
+                "in the same order."
+            )
 
 
 def _few_splits(recipe: Recipe, splits: DatasetDict, seed: int) -> DatasetDict:

@@ -118,8 +118,11 @@ def base_to_build_on(
         yield path
         return
     logger.warning(
-        "the base model %s is a classifier of other labels or of another kind: its encoder is kept, the rest starts anew",
+        "the base model %s is a classifier of other labels or of another kind: its encoder is kept, the rest starts anew%s",
         base_model,
+        f". It has the same labels in another order: --set dataset_options.labels='{list(base.id2label.values())}' keeps its head"
+        if names and base.id2label != names and sorted(base.id2label.values()) == sorted(names.values())
+        else "",
     )
     with tempfile.TemporaryDirectory() as folder:
         _encoder_of(path, base).save_pretrained(folder)

@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..io.progress import progress_bar
-from .batching import CHUNK, INPUT_NAMES, TOKENS_PER_BATCH, encode_texts, pad_rows, token_budget_batches
+from .batching import INPUT_NAMES, TOKENS_PER_BATCH, chunks, encode_texts, pad_rows, token_budget_batches
 from .checkpoints import model_logits, model_probabilities, to_probabilities, window_logits
 from .unread import Unread
 from .windows import Windowing, join_windows
-
-
-CHARACTERS = 2_000_000  # of the texts that are tokenized at once
 
 
 @dataclass(frozen=True)
@@ -129,18 +126,6 @@ def _document_logits(predictor: Any, encoded: Encoded, documents: np.ndarray, ba
     return join_windows(logits, lse, documents, len(encoded), encoded.strategy)
 
 
-def _chunks(texts: Sequence[str]) -> Iterator[slice]:
-    """Rows to tokenize at once: what tokenizers say of the characters of a text takes a hundred times their memory."""
-    start = characters = 0
-    for end, text in enumerate(texts):
-        if end > start and (end - start == CHUNK or characters + len(text) > CHARACTERS):
-            yield slice(start, end)
-            start, characters = end, 0
-        characters += len(text)
-    if start < len(texts):
-        yield slice(start, len(texts))
-
-
 def row_probabilities(
     predictor: Any, rows: TextRows, progress: bool = False, windows: Windowing | None = None
 ) -> tuple[np.ndarray, Unread]:
@@ -148,7 +133,7 @@ def row_probabilities(
     unread = Unread.nothing(len(rows))
     output = np.empty((len(rows), predictor.model.config.num_labels), dtype=np.float32)
     with progress_bar(progress, total=len(rows), unit="texts") as bar:
-        for part in _chunks(rows.texts):
+        for part in chunks(rows.texts):
             encoded = encode_rows(predictor, rows[part], windows)
             unread.truncated[part], unread.unknown[part] = encoded.unread
             output[part] = encoded_probabilities(predictor, encoded, bar)

@@ -20,7 +20,19 @@ AT_ONCE = 64  # inputs of a request
 CONNECTIONS = 4  # requests at the same time: the service reads them together
 BUSY = (429, 503)  # HTTP statuses of a service that shall be asked again
 PATIENCE = 60.0  # seconds during which a busy service is asked again
+OF_THE_SERVICE = ("timeout", "max_inputs", "max_body_bytes", "page")
 SPARE = 10.0  # seconds for the way to the service and back
+NOT_OURS = "{} answers, but not as `hf-emotion serve` does: check --url."
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows none: the key of the service would go to another host."""
+
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+_opener = urllib.request.build_opener(_Redirects)
 
 
 class Client:
@@ -47,13 +59,20 @@ class Client:
             raise ValueError(f"`url` must begin with http:// or https://, got {url!r}.")
         self.url, self._key = url.rstrip("/"), key
         self._at_once, self._timeout = AT_ONCE, PATIENCE
-        models = {entry["name"]: entry for entry in self._send("/v1/models", None)["models"]}
-        if model is None:
-            model = next(iter(models))
+        try:
+            models = {entry["name"]: entry for entry in self._send("/v1/models", None)["models"]}
+            model = next(iter(models)) if model is None else model
+        except (KeyError, TypeError, StopIteration) as error:
+            raise OSError(NOT_OURS.format(self.url)) from error
         if model not in models:
             raise ValueError(f"{self.url} has no model {model!r}: it has {', '.join(models)}.")
         self.about: dict[str, Any] = models[model]
         self._timeout = self.about["timeout"] + SPARE  # it says itself when it gives up
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the service says of the model, but its limits and its page: they may change while a file is predicted."""
+        return {name: value for name, value in self.about.items() if name not in OF_THE_SERVICE}
 
     def ask(self, inputs: Sequence[Any], progress: bool = False, **fields: Any) -> list[dict[str, Any]]:
         """The result of each input; `fields` are the other fields of the request. Raises OSError, and ValueError for what it refuses."""
@@ -103,7 +122,7 @@ class Client:
         while True:
             try:
                 request = urllib.request.Request(self.url + route, data, headers)
-                with urllib.request.urlopen(request, timeout=self._timeout) as answer:
+                with _opener.open(request, timeout=self._timeout) as answer:
                     return json.load(answer)
             except urllib.error.HTTPError as error:
                 if error.code not in busy or time.monotonic() > end:
@@ -116,7 +135,7 @@ class Client:
                         f"no answer from {self.url} ({reason}): is the service running? hf-emotion serve MODEL starts one."
                     ) from error
             except ValueError as error:
-                raise OSError(f"{self.url} answers, but not as `hf-emotion serve` does: check --url.") from error
+                raise OSError(NOT_OURS.format(self.url)) from error
             time.sleep(pause)
             pause = min(2 * pause, 2.0)
 
@@ -138,7 +157,9 @@ def _failure(url: str, error: urllib.error.HTTPError) -> Exception:
     if error.code == 401:
         return OSError(f"{url}: {message}. Set HF_EMOTION_API_KEY to the key of the service.")
     if error.code == 404:
-        return OSError(f"{url} answers, but not as `hf-emotion serve` does: check --url.")
+        return OSError(NOT_OURS.format(url))
+    if 300 <= error.code < 400:
+        return OSError(f"{url} sends requests on to {error.headers.get('Location')}: give that address with --url.")
     if error.code == 504:
         return _TooSlow(
             f"{url}: {message}. It is too busy or too slow: ask later, or start it with a longer --timeout."

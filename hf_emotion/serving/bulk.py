@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicts files of any length, in bounded memory and with many processes; an interrupted job goes on where it stopped."""
 
-import hashlib
 import itertools
 import json
 import logging
@@ -47,6 +46,7 @@ from .file_rows import (
     write_rows,
     writing,
 )
+from .fingerprint import fingerprint
 
 
 if TYPE_CHECKING:
@@ -132,6 +132,11 @@ def predict_file(
         if of_task.grouped:
             rows = any_rows(source, separator=columns.separator)
             first = next((row for _, row in rows if not isinstance(row, MalformedRow)), {})
+            if speaker_column not in {"speaker", *first}:
+                raise ValueError(
+                    f"{shown(source)}: no column {speaker_column!r}; the columns are {sorted(first)}. Name yours with `speaker_column` "
+                    "(--speaker-column), or leave it out."
+                )
             columns.nested = layout.nested = TURNS in first and columns.text not in first
             if columns.nested and top_k is not None:
                 raise ValueError(
@@ -140,7 +145,7 @@ def predict_file(
         counts = check_rows(source, output, columns, on_bad_rows, layout)
         job = {
             "source": _identity(source),
-            "model": _fingerprint(predictor),
+            "model": fingerprint(predictor),
             "labels": predictor.labels,
             "columns": asdict(columns),
             "predicted": list(PREDICTED),
@@ -192,6 +197,7 @@ def predict_file(
     def finish() -> None:
         predictor.warn_unread(*parts.unread_counts(), plan["texts"])
         if not plan["complete"]:
+            parts.check_source(source)
             parts.join(source, output, columns, layout)
         parts.remove()
 
@@ -304,6 +310,14 @@ class _Parts:
         truncated, unknown = zip(*counts, strict=True)
         return sum(truncated), sum(unknown)
 
+    def check_source(self, source: str | Path) -> None:
+        """ValueError if the source is no longer the file that the job began with: its rows would get the predictions of others."""
+        if json.loads(self.fs.cat_file(self.manifest))["source"] != _identity(source):
+            raise ValueError(
+                f"{shown(source)} changed while it was predicted, so the predictions may not fit its rows: remove {shown(self.folder)} "
+                "and start again, with a file that nobody writes to."
+            )
+
     def join(self, source: str | Path, output: str | Path, columns: Columns, layout: Layout) -> None:
         """Join the parts and write the output."""
         if is_remote(output):
@@ -329,25 +343,6 @@ def _identity(source: str | Path) -> dict[str, Any]:
         return {"name": name_of(source), "bytes": fs.info(inner).get("size"), "modified": fs.ukey(inner)}
     found = Path(source).stat()
     return {"name": name_of(source), "bytes": found.st_size, "modified": found.st_mtime_ns}
-
-
-def _fingerprint(predictor: AnyPredictor) -> str:
-    """Tells models apart: configuration, TF-IDF gate, and the sum of every parameter or the files of an exported model."""
-    if hasattr(predictor, "identity"):  # behind a service
-        return hashlib.sha256(json.dumps(predictor.identity, sort_keys=True).encode()).hexdigest()
-    digest = hashlib.sha256(predictor.model.config.to_json_string().encode())
-    gate = getattr(predictor, "gate", None)
-    if gate is not None:
-        digest.update(gate.to_json().encode())
-    if getattr(predictor.model, "takes_arrays", False):  # exported
-        for path in sorted(predictor.model.folder.iterdir()):
-            if path.suffix in (".onnx", ".data", ".bin"):  # graphs, and weights that lie beside them
-                with path.open("rb") as file:
-                    digest.update(hashlib.file_digest(file, "sha256").digest())
-        return digest.hexdigest()
-    for parameter in predictor.model.parameters():
-        digest.update(str(parameter.detach().double().sum().item()).encode())
-    return digest.hexdigest()
 
 
 def predict_rows(

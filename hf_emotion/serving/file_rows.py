@@ -57,15 +57,15 @@ class Columns:
         A value that is the same for two rows only if they belong to one dialogue; None for a row that names none, which
         interrupts no other.
         """
-        return object() if self.dialogue is None or self.nested else own_files.name_of(row[self.dialogue]) or None
+        return object() if self.dialogue is None or self.nested else own_files.name_of(row.get(self.dialogue)) or None
 
     def usable(self, row: dict) -> bool:
         """Whether there is something to predict."""
         if isinstance(row, MalformedRow):
             return False
         if not self.nested:
-            return readable.is_readable(row[self.text]) and self.dialogue_of(row) is not None
-        turns = row[TURNS]
+            return readable.is_readable(row.get(self.text)) and self.dialogue_of(row) is not None
+        turns = row.get(TURNS)
         return (
             isinstance(turns, list)
             and bool(turns)
@@ -130,7 +130,9 @@ def check_rows(
     last, finished = None, set()  # dialogues seen so far
     while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
         for line, row in chunk:
-            check_columns(row, columns, f"{name}, line {line}", source)
+            # In JSON each row has its own keys. That the first one has them shows that the columns are named rightly.
+            may_lack = of == "jsonl" and total > 0 and on_bad_rows == "skip"
+            check_columns(row, columns, f"{name}, line {line}", source, may_lack)
             usable = columns.usable(row)
             numbers = numbers and (not usable or own_files.is_number(row[columns.text]))
             if not usable:
@@ -160,6 +162,14 @@ def check_rows(
             layout.columns += new
             total += 1
             texts += (len(row[TURNS]) if usable else 0) if columns.nested else 1
+        if layout.schema is not None and not infer and total == len(chunk):  # the first chunk, on trial
+            cells = {column: [row.get(column) for _, row in chunk] for column in layout.schema.names}
+            try:
+                pyarrow.parquet.write_table(pyarrow.table(cells, layout.schema), pyarrow.BufferOutputStream())
+            except (pyarrow.ArrowException, NotImplementedError, OverflowError) as error:
+                raise ValueError(
+                    f"{name}: a column cannot be written as it was read ({error}): leave it out, or write .jsonl."
+                ) from error
         if infer:
             values = {column: [row.get(column) for _, row in chunk] for column in layout.columns}
             try:
@@ -196,17 +206,17 @@ def _beyond_double(value: Any) -> bool:
     return isinstance(value, int) and abs(value) > 2**53
 
 
-def check_columns(row: dict, columns: Columns, where: str, source: str | Path) -> None:
+def check_columns(row: dict, columns: Columns, where: str, source: str | Path, may_lack: bool = False) -> None:
     """
-    ValueError if a row lacks the text, has a column with the name of a prediction, or is malformed and may belong to any
-    dialogue.
+    ValueError if a row lacks the text (unless it `may_lack` it), has a column with the name of a prediction, or is malformed and
+    may belong to any dialogue.
     """
     if isinstance(row, MalformedRow) and not row.lacks(columns.needed):
         if columns.dialogue is not None and not columns.nested:
             raise ValueError(f"{where}: {row.reason} (nothing tells which dialogue the row belongs to)")
         return
     for name in columns.needed:
-        if name not in row:
+        if name not in row and not may_lack:
             option = "dialogue" if name == columns.dialogue else "text"
             named = "" if columns.nested else f" Name yours with `{option}_column` (--{option}-column)."
             raise ValueError(

@@ -30,11 +30,13 @@ from ..inference import open_checkpoint
 from ..runtime.ready import with_weights
 from ..tasks import TASKS
 from ..tasks.service import Name, Score, Service, Text, Texts
+from .fingerprint import fingerprint
 from .settings import Settings, names_of
 from .threads import BatchingPredictor
 from .web import PAGE, Counters, Guard, problem
 
 
+MOST_SHOWN = 500  # characters of what a message quotes
 OF_EVERY_MODEL = {"device", "dtype"}  # arguments of `open_checkpoint`
 
 
@@ -61,6 +63,7 @@ class Model:
         self.page = self.task.page(self.predictor)
         self.settings = settings
         self.exported = bool(getattr(self.predictor.model, "takes_arrays", False))
+        self.fingerprint = fingerprint(self.predictor)
         self.batching = BatchingPredictor(
             counters.batches(name, self._run),
             settings.max_batch_size,
@@ -84,6 +87,7 @@ class Model:
             "max_inputs": self.settings.max_inputs,
             "max_body_bytes": self.settings.max_body_bytes,
             "timeout": self.settings.timeout,
+            "fingerprint": self.fingerprint,
             **self.service.about,
             "page": {
                 "box": self.page.box,
@@ -104,7 +108,7 @@ class PageRequest(BaseModel):
 
     model: Name
     text: Text
-    emotions: list[Name] = []
+    emotions: Annotated[list[Name], Field(fail_fast=True)] = []
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
     method: Name | None = Field(None, description="For `/page/heat-map`: how to find what the model looked at.")
 
@@ -112,9 +116,10 @@ class PageRequest(BaseModel):
 class TextEmbeddingsRequest(BaseModel):
     """A request as text-embeddings-inference takes it."""
 
-    inputs: Text | Annotated[list[Text | list[Text]], Field(min_length=1)] = Field(
-        description='A text, or a batch of texts: [["a text"], ["another one"]].'
-    )
+    inputs: (
+        Text
+        | Annotated[list[Text | Annotated[list[Text], Field(fail_fast=True)]], Field(min_length=1, fail_fast=True)]
+    ) = Field(description='A text, or a batch of texts: [["a text"], ["another one"]].')
     raw_scores: bool = Field(False, description="Logits instead of probabilities.")
     truncate: bool | None = Field(
         None, description="Cut long texts at the model's length. Default: they are read whole, in windows."
@@ -223,7 +228,10 @@ def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def wrong_field(request: Request, error: RequestValidationError) -> Response:
         # Without the input itself, which may be long and is known to who sent it.
-        detail = [{"loc": list(one["loc"]), "msg": one["msg"], "type": one["type"]} for one in error.errors()[:20]]
+        detail = [
+            {"loc": list(one["loc"]), "msg": one["msg"][:MOST_SHOWN], "type": one["type"]}
+            for one in error.errors()[:20]
+        ]
         first = detail[0]
         message = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         return problem(422, message, detail)
@@ -393,6 +401,8 @@ def _routes_of_the_page(app: FastAPI, models: dict[str, Model], settings: Settin
     async def of_page(request: Request, body: PageRequest, work: Callable[[Model], dict[str, Any]]) -> Response:
         if body.model not in models:
             return no_such_model(models, body.model)
+        if len(body.emotions) > settings.max_inputs:
+            return wrong("emotions", f"`emotions` may be {settings.max_inputs} at most, got {len(body.emotions)}.")
         model = models[body.model]
         return await _computed(
             request, model, settings, lambda: ([lambda: work(model)], {"call": True}), lambda found: found[0]

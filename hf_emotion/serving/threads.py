@@ -13,6 +13,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..runtime.batching import as_list
+
 
 @dataclass
 class _Call:
@@ -86,6 +88,7 @@ class BatchingPredictor:
             TimeoutError: no answer within `timeout`.
             queue.Full: too many inputs wait already; try again later (in HTTP: 429).
             RuntimeError: it is closed.
+            TypeError: a table, a dictionary, a set or bytes.
             ValueError: whatever the predictor refuses.
         """
         future = self.submit(inputs, timeout, **options)
@@ -100,7 +103,7 @@ class BatchingPredictor:
         if timeout is not None and not timeout > 0:
             raise ValueError(f"`timeout` must be greater than 0, got {timeout}.")
         deadline = None if timeout is None else time.monotonic() + timeout
-        call = _Call([inputs] if isinstance(inputs, str) else list(inputs), options, deadline)
+        call = _Call(as_list(inputs), options, deadline)
         with self._changed:
             if self._closed:
                 raise RuntimeError("the predictor is closed.")

@@ -47,10 +47,17 @@ def load_dataset_for(
         FileNotFoundError, OSError: no such folder or file; a download fails.
     """
     check_dataset(name, options)
+    given = data_dir is not None
     if data_dir is None and not corpus_of(name).own_files:
         data_dir = os.environ.get("HF_EMOTION_DATA") or None
     if data_dir is not None and not corpus_of(name).packaged and not Path(data_dir).exists():
         raise FileNotFoundError(f"`data_dir` does not exist: {data_dir}")
+    if given and corpus_of(name).packaged:
+        logger.warning(
+            "`data_dir` %s is not read: %s comes with hf-emotion. Files of your own are the dataset `files`",
+            data_dir,
+            name,
+        )
     splits = corpus_of(name).loader(data_dir=data_dir, **options)
     if dedupe or oversample:
         check_split(splits, "train", name)

@@ -28,7 +28,7 @@ Text = Annotated[str, AfterValidator(check_readable)]
 # A list in Python; in JSON a text alone will do.
 Texts = Annotated[
     list[Text],
-    Field(min_length=1),
+    Field(min_length=1, fail_fast=True),  # one error is told; a body may hold a hundred thousand
     BeforeValidator(_several, json_schema_input_type=str | Annotated[list[str], Field(min_length=1)]),
 ]
 Name = Annotated[str, Field(max_length=200)]

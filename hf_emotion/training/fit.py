@@ -72,6 +72,11 @@ def training_arguments(
             f"`greater_is_better` {str(not greater).lower()} would keep the worst epoch by `metric_for_best_model` {metric!r}: leave "
             "it out."
         )
+    if values.get("lr_scheduler_type") == "reduce_lr_on_plateau":  # which steps on the metric, and takes it for a loss
+        values["lr_scheduler_kwargs"] = {
+            "mode": "max" if greater else "min",
+            **(values.get("lr_scheduler_kwargs") or {}),
+        }
     # The collator drops the column `length`, which the sampler needs.
     arguments = arguments_class(output_dir=str(checkpoints), seed=seed, remove_unused_columns=False, **values)
     if not 0 < arguments.learning_rate <= 1:

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from ..data.splits import label_names
 from ..data.votes import votes_of
 from ..recipes import WEIGHTS, Recipe
+from ..runtime.plain import readable
 from ..runtime.unread import is_new
 from ..tasks import Task
 
@@ -45,7 +46,7 @@ def training_loss(
     """
     logits = outputs["logits"].float()
     if num_items_in_batch is None:
-        num_items_in_batch = (labels != -100).sum().clamp(min=1)
+        num_items_in_batch = (labels != -100).sum()
     weights = None if class_weights is None else logits.new_tensor(class_weights)
     if labels.is_floating_point():
         total = F.binary_cross_entropy_with_logits(
@@ -58,7 +59,8 @@ def training_loss(
     else:
         targets = labels.to(logits.device).flatten() if votes is None else votes.to(logits)
         total = F.cross_entropy(logits.flatten(0, -2), targets, weight=weights, reduction="sum")
-    return total / num_items_in_batch
+    # Batches of dialogues without a label have none to divide by.
+    return total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
 
 
 def weights_of(task: Task, recipe: Recipe, rows: Dataset) -> dict[str, list[float]]:
@@ -95,6 +97,7 @@ def weights_of(task: Task, recipe: Recipe, rows: Dataset) -> dict[str, list[floa
     found = {}
     for field, value in asked.items():
         if isinstance(value, dict):
+            value = {readable.normalized(name): weight for name, weight in value.items()}  # as the names of labels are
             _check_names(field, value, names)
             found[field] = [float(value.get(name, 1)) for name in names]
         elif field == "class_weights":

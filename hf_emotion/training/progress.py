@@ -8,9 +8,9 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -41,8 +41,6 @@ def say_less(trainer: Trainer, folder: Path, method: str | None = None) -> None:
         if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:
             # In `checkpoints` the events would be removed with it.
             callback.logging_dir = str(folder / "tensorboard" / (method or ""))
-        if isinstance(callback, WandbCallback) and callback._wandb.run is None:
-            trainer.add_callback(WandbEnd(callback._wandb))
 
 
 class Bar(ProgressCallback):
@@ -57,14 +55,21 @@ class Bar(ProgressCallback):
         super().on_train_end(args, state, control, **kwargs)
 
 
-class WandbEnd(TrainerCallback):
-    """Ends the wandb run with the training; otherwise the next seed would continue it."""
-
-    def __init__(self, wandb: Any):
-        self.wandb = wandb
-
-    def on_train_end(self, args, state, control, **kwargs):
-        self.wandb.finish()
+@contextmanager
+def run_of_its_own(trainer: Trainer) -> Iterator[None]:
+    """
+    End the wandb run that the trainer begins in this block, also after an error; otherwise the next seed or trial would go on in it.
+    What the trainer does later is not logged there.
+    """
+    found = [callback for callback in trainer.callback_handler.callbacks if isinstance(callback, WandbCallback)]
+    began = [callback._wandb.run is None for callback in found]
+    try:
+        yield
+    finally:
+        for callback, own in zip(found, began, strict=True):
+            trainer.remove_callback(callback)
+            if own and callback._wandb.run is not None:
+                callback._wandb.finish()
 
 
 class TrainingLines(TrainerCallback):

@@ -28,7 +28,7 @@ from .adapters import FOLDER as ADAPTER
 from .adapters import save_adapter, with_adapter
 from .fit import fit, measured, training_arguments
 from .losses import loss_of, weights_of
-from .progress import say_less
+from .progress import run_of_its_own, say_less
 from .survive import check_same_data
 from .trainer import EmotionTrainer
 
@@ -86,6 +86,15 @@ def fit_model(
         raise ValueError(
             "`inverse_frequency_sampling` is for classifiers and needs one label per row; the corpus has several, or none: leave it out."
         )
+    if (
+        recipe.training_arguments.get("label_smoothing_factor")
+        and task.labelled
+        and task.gold(splits["train"]).ndim == 2
+    ):
+        raise ValueError(
+            "`label_smoothing_factor` is for rows with one label, and those of this corpus have several: leave it out, or give "
+            "`soft_labels` where there are votes."
+        )
     arguments = training_arguments(TrainingArguments, recipe, checkpoints, seed, **task.arguments(recipe))
     weights = weights_of(task, recipe, splits["train"])
     own_loss, prepared_for = loss_of(recipe, weights), recipe
@@ -126,10 +135,11 @@ def fit_model(
     trainer.inverse_frequency_sampling = recipe.inverse_frequency_sampling
     say_less(trainer, checkpoints.parent if method is None else checkpoints.parent.parent, method)
     before = (time.perf_counter() - start) / 60
-    if any(parameter.requires_grad for parameter in model.parameters()):
-        run = fit(trainer, whole, seed, checkpoints, resume, recipe_file, data)
-    else:
-        run = measured(trainer, whole, seed, recipe_file, data)
+    with run_of_its_own(trainer):
+        if any(parameter.requires_grad for parameter in model.parameters()):
+            run = fit(trainer, whole, seed, checkpoints, resume, recipe_file, data)
+        else:
+            run = measured(trainer, whole, seed, recipe_file, data)
     if method is not None:
         run["train_minutes"] += before
     names = label_names(splits["train"]) if weights else ()

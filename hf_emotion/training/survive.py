@@ -302,5 +302,6 @@ def explained(output: Path) -> Iterator[None]:
 
 def _kept(output: Path) -> str:
     """Sentences that name the best checkpoints so far of the unfinished seeds (and contexts)."""
-    folders = [path for path in output.rglob("checkpoints") if path.is_dir()] if output.is_dir() else []
+    # With `few_shot` each method has a folder of its own in `checkpoints`.
+    folders = sorted({path.parent for path in output.rglob("checkpoint-*") if path.is_dir()})
     return " ".join(_best_so_far(folder) for folder in folders) or "There is no checkpoint yet."

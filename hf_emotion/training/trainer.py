@@ -2,6 +2,7 @@
 """The Trainer of every task. The order of training rows is the same in every process, after every resume, and for every number of processes."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -134,10 +135,19 @@ class EmotionTrainer(Trainer):
         return [name for name in super().get_decay_parameter_names(model) if not any(part in name for part in spared)]
 
     def get_eval_dataloader(self, eval_dataset=None):
-        """With all rows, also if `dataloader_drop_last` says that a training takes whole batches alone."""
+        with self._all_rows():
+            return super().get_eval_dataloader(eval_dataset)
+
+    def get_test_dataloader(self, test_dataset):
+        with self._all_rows():
+            return super().get_test_dataloader(test_dataset)
+
+    @contextmanager
+    def _all_rows(self) -> Iterator[None]:
+        """Also if `dataloader_drop_last` says that a training takes whole batches alone."""
         drop_last, self.args.dataloader_drop_last = self.args.dataloader_drop_last, False
         try:
-            return super().get_eval_dataloader(eval_dataset)
+            yield
         finally:
             self.args.dataloader_drop_last = drop_last
 

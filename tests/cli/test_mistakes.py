@@ -344,6 +344,8 @@ def test_the_best_epoch_is_not_the_one_with_the_largest_loss(tmp_path, metric):
     assert arguments_of(tmp_path, metric_for_best_model=metric, greater_is_better=greater).greater_is_better is greater
     with pytest.raises(ValueError, match=f"`greater_is_better`.*{metric}"):
         arguments_of(tmp_path, metric_for_best_model=metric, greater_is_better=not greater)
+    plateau = arguments_of(tmp_path, metric_for_best_model=metric, lr_scheduler_type="reduce_lr_on_plateau")
+    assert plateau.lr_scheduler_kwargs["mode"] == ("max" if greater else "min")
     runs = [{"seed": seed, "selected_by": metric, "best_dev_metric": seed / 10} for seed in (1, 2)]
     assert best_run(runs)["seed"] == (2 if greater else 1)
 

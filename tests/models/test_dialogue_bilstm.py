@@ -49,6 +49,8 @@ from transformers import (
 )
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from hf_emotion.training.losses import training_loss
+
 
 # The new names are not in transformers 5.17.
 OLD_CHECKPOINTING_NAMES = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*deprecated:FutureWarning")
@@ -314,6 +316,18 @@ def test_loss_by_hand(weights):
     assert outputs.loss.item() == pytest.approx(sum(terms) / len(terms), rel=1e-6)
     for count in (40, torch.tensor(40)):
         assert model(**inputs, num_items_in_batch=count).loss.item() == pytest.approx(sum(terms) / 40, rel=1e-6)
+
+
+def test_loss_of_a_batch_of_context_alone_is_zero():
+    """The Trainer counts the labels itself, and finds none: 0 / 0 would look like a training that diverged."""
+    model = build()
+    inputs = make_inputs(model, labels=True)
+    inputs["labels"].fill_(-100)
+    loss = model(**inputs, num_items_in_batch=torch.tensor(0)).loss
+    loss.backward()
+    assert loss.item() == 0 and all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    own = training_loss({"logits": torch.randn(2, 3, 5)}, inputs["labels"].new_full((2, 3), -100), torch.tensor(0))
+    assert own.item() == 0
 
 
 def test_loss_without_any_label_is_zero():

@@ -53,6 +53,14 @@ def scores_of(model, words: str, auxiliary: str | None, context_id: int | None) 
         return dict(zip(SENTIMENTS, model(**inputs).logits[0].softmax(-1).tolist(), strict=True))
 
 
+def test_targets_in_separate_characters():
+    """As macOS writes names; a model reads the text of the target instead."""
+    config = CGBertConfig(num_contexts=1, aspects=["price"], targets=["CAF\u00c91"], target_texts=["location - 1"])
+    for text in ("CAF\u00c91 is dear", "CAFE\u03011 is dear"):
+        assert targets_in(config, text) == config.targets
+        assert model_inputs(config, text, config.targets[0], "price")[0] == "location - 1 is dear"
+
+
 def sentiment_pipeline(model, tokenizer, **arguments) -> TargetedSentimentPipeline:
     classify = pipeline("targeted-sentiment", model=model, tokenizer=tokenizer, device="cpu", **arguments)
     assert type(classify) is TargetedSentimentPipeline

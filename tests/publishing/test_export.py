@@ -39,7 +39,7 @@ from hf_emotion.runs.evaluate import evaluate
 from hf_emotion.runtime import graphs
 from hf_emotion.runtime.batching import encode_texts, pad_rows
 from hf_emotion.runtime.exported import ExportedTokenizer, write_tokenizer_facts
-from hf_emotion.serving.bulk import _fingerprint
+from hf_emotion.serving.fingerprint import fingerprint
 from hf_emotion.tasks import emotion_classification
 
 
@@ -327,15 +327,15 @@ class TestFolder:
             "metrics"
         ]
         assert report["metrics"]["tuned/macro_f1"]["uint8"] == pytest.approx(measured["tuned"]["macro_f1"])
-        assert _fingerprint(load_predictor(output)) != _fingerprint(load_predictor(label_aware_onnx))
+        assert fingerprint(load_predictor(output)) != fingerprint(load_predictor(label_aware_onnx))
 
     def test_a_copy_is_the_same_model_and_other_weights_are_another(self, label_aware_onnx, tmp_path):
         copy = tmp_path / "copy"
         shutil.copytree(label_aware_onnx, copy)
-        own = _fingerprint(load_predictor(label_aware_onnx))
-        assert _fingerprint(load_predictor(copy)) == own
+        own = fingerprint(load_predictor(label_aware_onnx))
+        assert fingerprint(load_predictor(copy)) == own
         (copy / "weights.bin").write_bytes(b"beside the graph")
-        assert _fingerprint(load_predictor(copy)) != own
+        assert fingerprint(load_predictor(copy)) != own
 
     def test_a_corpus_that_would_not_be_read(self, label_aware, root):
         with pytest.raises(ValueError, match="`dataset` 'quickstart'.*`texts`"):
@@ -575,6 +575,34 @@ class TestReplies:
                 assert token in best[row] or token == replies.config.pad_token_id
         greedy = replies.generate(**batch, do_sample=False)
         assert replies.generate(**batch, do_sample=True, top_k=1).tolist() == greedy.tolist()
+
+    def test_settings_of_the_checkpoint(self, generator, root, caplog):
+        """Those that `generation_config.json` names are torch's; others are told."""
+        checkpoint, output = generator
+        settings = {"do_sample": False, "max_new_tokens": 6, "repetition_penalty": 5.0}
+        folder = shutil.copytree(output, root / f"{output.name}-settings")
+        model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint)
+        model.generation_config.update(**settings, num_beams=2)
+        model.generation_config.save_pretrained(folder)
+        replies = OnnxReplyGenerator(folder)
+        assert "num_beams" in caplog.text and "repetition_penalty" not in caplog.text
+        batch = {"input_ids": torch.tensor([[7, 9, 3]] * 5), "emotion_ids": torch.arange(5)}
+        expected = model.generate(**batch, num_beams=1)
+        found = replies.generate(**batch)
+        assert found.shape == expected.shape == (5, 7) and found.tolist() == expected.tolist()
+        sampled = {"do_sample": True, "top_k": 0, "temperature": 1e-4, "repetition_penalty": 1.0}
+        assert (
+            replies.generate(**batch, **sampled).tolist() == replies.generate(**batch, repetition_penalty=1.0).tolist()
+        )
+        nucleus = {**sampled, "temperature": 1.0, "top_p": 1e-6}
+        assert (
+            replies.generate(**batch, **nucleus).tolist() == replies.generate(**batch, repetition_penalty=1.0).tolist()
+        )
+
+    @pytest.mark.parametrize("context", ["", "\u200b", "\ud800", None])
+    def test_contexts_that_cannot_be_read(self, generator, context):
+        with pytest.raises(ValueError, match="text 2 of 2"):
+            OnnxReplyGenerator(generator[1])([("the day", "joy"), (context, "joy")])
 
     def test_int8(self, generator, root):
         """Every product with a weight is quantized, also that of the head, which shares its weight with the embeddings."""

@@ -258,7 +258,7 @@ def check_message(caplog, counts: str) -> None:
 
 class TestPredictors:
     def test_one_counted_warning(self, predictor, caplog, monkeypatch):
-        monkeypatch.setattr("hf_emotion.runtime.classifying.CHUNK", 3)
+        monkeypatch.setattr("hf_emotion.runtime.batching.CHUNK", 3)
         results, unread = predictor.predict(TEXTS * 2)
         check_message(caplog, "4 of 8 texts ")
         assert unread.unknown == pytest.approx(UNKNOWN * 2, abs=1e-4) and not unread.truncated.any()

@@ -248,6 +248,34 @@ class TestRemote:
         with pytest.raises(FileExistsError, match="parts of another job"):
             predict_file(predictor, "memory://in.csv", "memory://out.csv", progress=False)
 
+    @pytest.mark.parametrize("remote", [False, True])
+    def test_a_source_that_changes_during_the_job(self, predictor, memory, tmp_path, monkeypatch, remote):
+        """Its rows would get the predictions of others."""
+        source, output = (
+            ("memory://in.csv", "memory://out.csv") if remote else (tmp_path / "in.csv", tmp_path / "out.csv")
+        )
+        write = (lambda text: memory.pipe_file("/in.csv", text)) if remote else source.write_bytes
+        write(b"text\nsun\nday\n")
+        compute = predictor.of_items
+
+        def replaced(*arguments):
+            write(b"text\nday\nsun !\n")
+            return compute(*arguments)
+
+        monkeypatch.setattr(predictor, "of_items", replaced)
+        with pytest.raises(ValueError, match="in.csv changed while it was predicted"):
+            predict_file(predictor, source, output, progress=False)
+        assert not (memory.exists("/out.csv") if remote else output.exists())
+
+    @pytest.mark.parametrize("name", ["~/out.csv", "a::b.csv"])
+    def test_names_that_mean_something_elsewhere(self, predictor, tmp_path, monkeypatch, name):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        (tmp_path / "~").mkdir()
+        source = write_csv(tmp_path / "in.csv", ["text"], [["sun"]])
+        assert predict_file(predictor, source, name, progress=False)["rows"] == 1
+        assert Path(name).is_file() and not Path(f"{name}.parts").exists() and not (tmp_path / "home").exists()
+
     def test_errors(self, predictor, memory, tmp_path, monkeypatch):
         with pytest.raises(FileNotFoundError, match="no such file: memory://data/in.csv"):
             next(read_rows("memory://data/in.csv"))

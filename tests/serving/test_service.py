@@ -10,27 +10,32 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from model_cases import ASPECTS, BY_ID, EMOTIONS, LABELS
+from transformers import AutoTokenizer
 
 from hf_emotion import DialoguePredictor, Predictor, ReplyGenerator, TargetedPredictor
 from hf_emotion.publishing.export import export_onnx
+from hf_emotion.runtime import remote
 from hf_emotion.runtime.remote import Client
 from hf_emotion.tasks import TASKS, task_of_pipeline
+from hf_emotion.tasks.emotion_classification.remote import RemotePredictor as Remote
 
 
 pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'hf-emotion[serve]'")
 pytest.importorskip("prometheus_client", reason="prometheus-client is not installed: pip install 'hf-emotion[serve]'")
 from served import running
 
+from hf_emotion.serving.fingerprint import fingerprint
 from hf_emotion.serving.service import build
 from hf_emotion.serving.settings import Settings, read_key
 
@@ -197,6 +202,22 @@ class TestAnswers:
         status, answer, _ = send(service, "/v1/emotional-response", {"inputs": many, "emotions": [EMOTIONS[0]] * 4000})
         assert status == 422 and "256" in json.dumps(answer) and time.monotonic() - begin < 2
 
+    def test_the_page_asks_for_no_more_than_others_may(self, folders):
+        with running([folders["replies"]], max_inputs=3) as (address, _):
+            ask = {"model": "replies", "text": TEXTS[0]}
+            assert send(address, "/page/table", {**ask, "emotions": EMOTIONS[:1] * 3})[0] == 200
+            status, answer, _ = send(address, "/page/table", {**ask, "emotions": EMOTIONS[:1] * 4})
+            assert status == 422 and "emotions" in json.dumps(answer)
+
+    def test_replies_without_a_seed_do_not_follow_from_an_earlier_seed(self, service):
+        ask = {"inputs": TEXTS[:2], "emotions": EMOTIONS[:1], "do_sample": True, "max_new_tokens": 20}
+        drawn = []
+        for _ in range(2):
+            seeded = results(service, "emotional-response", **ask, seed=7)
+            drawn.append(results(service, "emotional-response", **ask))
+        assert drawn[0] != drawn[1]
+        assert seeded == results(service, "emotional-response", **ask, seed=7)
+
     def test_dialogues_have_a_largest_number_of_turns(self, service):
         assert len(results(service, "dialogue-emotion", inputs=[["a"] * 1024])[0]["turns"]) == 1024
         assert send(service, "/v1/dialogue-emotion", {"inputs": [["a"] * 1025]})[0] == 422
@@ -301,6 +322,20 @@ class TestRefusals:
         status, answer, _ = send(service, "/v1/emotion-classification", body)
         assert status == 422 and field in json.dumps(answer)
         assert answer["error"] and answer["detail"]
+
+    @pytest.mark.parametrize(
+        ("path", "body"),
+        [
+            ("/v1/emotion-classification", {"inputs": [1] * 100_000}),
+            ("/predict", {"inputs": [1] * 100_000}),
+            ("/v1/emotional-response", {"inputs": "so", "emotions": [1] * 100_000}),
+            ("/v1/emotion-classification", {"inputs": "\u200b" * 50_000}),
+        ],
+    )
+    def test_a_large_mistake_gets_a_short_answer(self, service, path, body):
+        begin = time.monotonic()
+        status, answer, _ = send(service, path, body)
+        assert status == 422 and len(json.dumps(answer)) < 5000 and time.monotonic() - begin < 5
 
     def test_of_other_tasks(self, service):
         assert send(service, "/v1/targeted-sentiment", {"model": "targeted", "inputs": "so happy"})[0] == 422
@@ -568,9 +603,10 @@ class TestPredictUrl:
 
     def test_no_request_is_larger_than_the_service_takes(self, folders, monkeypatch):
         """The refusal of a body that is still being sent may be lost."""
-        sizes, original = [], urllib.request.urlopen
+        sizes, original = [], remote._opener.open
         monkeypatch.setattr(
-            "urllib.request.urlopen",
+            remote._opener,
+            "open",
             lambda request, timeout: sizes.append(len(request.data or b"")) or original(request, timeout=timeout),
         )
         with running([folders["text"]], max_body_bytes=2000) as (address, _):
@@ -651,6 +687,33 @@ class TestPredictUrl:
         monkeypatch.delenv("HF_EMOTION_API_KEY")
         assert read_key() is None
 
+    def test_a_job_goes_on_with_the_same_model_alone(self, folders, tmp_path):
+        """The limits of a service and its address may change between two calls, the model may not."""
+        other = tmp_path / "text"
+        model = BY_ID[CHECKPOINTS["text"]].build(seed=3)
+        model.config.thresholds = [0.5] * len(LABELS)
+        model.save_pretrained(other)
+        AutoTokenizer.from_pretrained(folders["text"]).save_pretrained(other)
+        found = []
+        for folder, options in (
+            (folders["text"], {}),
+            (folders["text"], {"timeout": 500, "max_inputs": 7}),
+            (other, {}),
+        ):
+            with running([folder], **options) as (address, _):
+                found.append(fingerprint(Remote(Client(address))))
+        assert found[0] == found[1] != found[2]
+
+    @pytest.mark.parametrize("answer", [b'{"object": "list", "data": []}', b"[]", b'{"models": []}'])
+    def test_another_service(self, answer):
+        with answering(answer) as address, pytest.raises(OSError, match="not as `hf-emotion serve`"):
+            Client(address)
+
+    def test_the_key_goes_to_no_other_host(self):
+        with answering(b"{}") as elsewhere, answering(b"", location=elsewhere) as address:
+            with pytest.raises(OSError, match=elsewhere):
+                Client(address, key="s3cret")
+
     def test_mistakes(self, service, folders, argv, monkeypatch):
         for arguments, said in (
             (["nobody", "hm", "--url", service], "text"),
@@ -666,6 +729,28 @@ class TestPredictUrl:
             assert done.code == 1 and "HF_EMOTION_API_KEY" in done.err
             monkeypatch.setenv("HF_EMOTION_API_KEY", "s3cret")
             assert argv("predict", "text", TEXTS[0], "--url", address).code == 0
+
+
+@contextmanager
+def answering(body: bytes, location: str | None = None):
+    """Another service, which gives every request this answer, or sends it on."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(302 if location else 200)
+            if location:
+                self.send_header("Location", location + self.path)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 def rounded(value, digits: int = 5):

@@ -14,6 +14,7 @@ import time
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 
 import numpy as np
+import pyarrow
 import pytest
 import torch
 from endurance import soak
@@ -190,6 +191,13 @@ class TestErrors:
             BatchingPredictor(recorder, **{name: value})
         with BatchingPredictor(recorder) as batching, pytest.raises(ValueError, match="`timeout`"):
             batching([1], timeout=0)
+
+    @pytest.mark.parametrize("inputs", [{"text": "a"}, {"a", "b"}, b"ab", pyarrow.table({"text": ["a"]}), 7])
+    def test_what_is_no_list(self, recorder, inputs):
+        """Iterating over a table would predict the names of its columns."""
+        with BatchingPredictor(recorder) as batching, pytest.raises(TypeError, match="must be a string or a list"):
+            batching(inputs)
+        assert recorder.batches == []
 
 
 class TestThreads:

@@ -294,6 +294,11 @@ class TestMistakes:
         with pytest.raises(ValueError, match=f"`training_arguments.{key}` is set by the run itself: use {hint}"):
             make_recipe({"name": "x", "training_arguments": {key: "1"}})
 
+    @pytest.mark.parametrize("key", ["bf16_full_eval", "fp16_full_eval", "prediction_loss_only", "batch_eval_metrics"])
+    def test_arguments_that_spoil_what_is_measured_or_saved(self, key):
+        with pytest.raises(ValueError, match=f"`training_arguments.{key}` is set by the run itself"):
+            make_recipe({"name": "x", "training_arguments": {key: True}})
+
     def test_no_name(self):
         with pytest.raises(ValueError, match="here: .*'name'"):
             make_recipe({"description": "x"}, source="here")

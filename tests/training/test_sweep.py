@@ -68,12 +68,24 @@ class TestSpace:
             (["seeds=[1],[2]"], "same in all trials"),
             (["dataset_options.dedupe=true,false"], "same in all trials"),
             (["shots=4,8"], "`shots` must be the same in all trials"),  # each draws another validation part
+            (["threshold=0.2,0.4"], "`threshold` must be the same in all trials"),  # which moves the metric itself
             ([], "needs a space"),
         ],
     )
     def test_bad_spaces(self, recipe, texts, message):
         with pytest.raises(ValueError, match=message):
             read_space(texts, recipe)
+
+    @pytest.mark.parametrize(
+        "text", ["class_weights.joy=1,2", "model_config.class_balanced_beta=0.1..0.9", "label_smoothing_factor=0..0.5"]
+    )
+    def test_a_loss_does_not_compare_other_losses(self, recipe, text):
+        by_loss = dataclasses.replace(
+            recipe, training_arguments={**recipe.training_arguments, "metric_for_best_model": "loss"}
+        )
+        assert read_space([text], recipe)
+        with pytest.raises(ValueError, match="changes the loss"):
+            read_space([text], by_loss)
 
     def test_values_reach_the_recipe(self, recipe):
         changed = with_values(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole runs of a tiny model: what lies in the run folder, several seeds, interruptions, wrong inputs."""
 
+import contextlib
 import copy
 import dataclasses
 import itertools
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 import torch
-from datasets import DatasetDict
+from datasets import ClassLabel, DatasetDict, List, Value
 from huggingface_hub import ModelCard
 from huggingface_hub.errors import StrictDataclassError
 from model_cases import BY_ID, make_tokenizer
@@ -51,7 +52,7 @@ from transformers import (
     Trainer,
     TrainingArguments,
 )
-from transformers.integrations import TensorBoardCallback
+from transformers.integrations import TensorBoardCallback, WandbCallback
 
 import hf_emotion.runs.train as run_module
 import hf_emotion.runtime.base_models as models_module
@@ -64,6 +65,7 @@ from hf_emotion import (
     metrics,
     train,
 )
+from hf_emotion.data.splits import label_names
 from hf_emotion.io import progress
 from hf_emotion.io.files import creating, filling, replacing, write_json
 from hf_emotion.recipes import make_recipe
@@ -73,7 +75,7 @@ from hf_emotion.runs.train import summarize
 from hf_emotion.runtime.unread import said_once
 from hf_emotion.tasks.sequence_classification import build_classifier, tokenize
 from hf_emotion.taxonomies import EKMAN, GOEMOTIONS
-from hf_emotion.training.progress import say_less
+from hf_emotion.training.progress import run_of_its_own, say_less
 from hf_emotion.training.seeds import EmotionTrainer
 
 
@@ -255,6 +257,50 @@ class TestRunFolder:
             assert run["rows"]["validation"] % 3
             found.append(run["runs"][0]["best_dev_metric"])
         assert found[0] == found[1] > 0
+
+    def test_all_rows_are_predicted_after_the_training(self, base_bert, feelings, tmp_path, no_plots):
+        """Without an evaluation during the training the Trainer's `predict` measures, whose loader is another one."""
+        arguments = {"per_device_eval_batch_size": 4, "max_steps": 1, "eval_strategy": "no"}
+        runs = [
+            train(
+                feelings_recipe(base_bert, {**arguments, "dataloader_drop_last": drop_last}, seeds=[3]),
+                tmp_path / str(drop_last),
+                data_dir=feelings,
+            )
+            for drop_last in (False, True)
+        ]
+        assert runs[0]["rows"]["validation"] % 4
+        assert runs[0]["runs"][0]["best_dev_metric"] == runs[1]["runs"][0]["best_dev_metric"] is not None
+
+    @pytest.mark.parametrize("fails", [False, True])
+    def test_each_training_has_a_tracker_run_of_its_own(self, fails):
+        """Also if it diverges: the next trial of a sweep would go on in its run."""
+        wandb = SimpleNamespace(run=None, finish=lambda: setattr(wandb, "run", None))
+        callback = object.__new__(WandbCallback)
+        callback._wandb = wandb
+        kept = [callback]
+        trainer = SimpleNamespace(callback_handler=SimpleNamespace(callbacks=kept), remove_callback=kept.remove)
+        with contextlib.suppress(FloatingPointError), run_of_its_own(trainer):
+            wandb.run = "mine"
+            if fails:
+                raise FloatingPointError
+        assert wandb.run is None and kept == []
+        wandb.run, kept[:] = "the user's", [callback]
+        with run_of_its_own(trainer):
+            pass
+        assert wandb.run == "the user's"
+
+    def test_label_smoothing_is_for_one_label(self, base_bert, feelings, tmp_path):
+        """transformers would leave it out of the loss of several labels with a warning."""
+        with pytest.raises(ValueError, match="`label_smoothing_factor`"):
+            train(feelings_recipe(base_bert, {"label_smoothing_factor": 0.1}), tmp_path / "run", data_dir=feelings)
+        assert not (tmp_path / "run").exists()
+
+    def test_weights_can_be_read_by_others(self, base_bert, feelings, tmp_path, no_plots):
+        """A service may run as another user."""
+        train(feelings_recipe(base_bert, {"max_steps": 1}, seeds=[3]), tmp_path / "run", data_dir=feelings)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "run").iterdir() if path.is_file()}
+        assert modes["model.safetensors"] == modes["config.json"]
 
     def test_a_folder_holds_its_recipe_as_soon_as_it_is_there(
         self, base_bert, feelings, tmp_path, no_plots, monkeypatch
@@ -825,6 +871,21 @@ class TestInputs:
         recipe = dataclasses.replace(recipe, dataset_options={"validation_fraction": 0.0})
         with pytest.raises(ValueError, match="needs the part 'validation'"):
             train(recipe, tmp_path / "run", data_dir=single_label)
+        assert not (tmp_path / "run").exists()
+
+    def test_given_parts_with_other_labels(self, tmp_path, base_bert, feelings):
+        """Labels are numbers: in another order the figures would be of other labels."""
+        splits = load_dataset_for("files", feelings, label_separator="|")
+        names = label_names(splits["train"])
+        renamed = splits["validation"].cast_column("labels", List(ClassLabel(names=names[::-1])))
+        plain = splits["validation"].cast_column("labels", List(Value("int64")))
+        for part, message in (
+            (renamed, "same names in the same order"),
+            (plain, "must be `ClassLabel`"),
+            (list(plain), "Dataset"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                train(feelings_recipe(base_bert), tmp_path / "run", splits=DatasetDict({**splits, "validation": part}))
         assert not (tmp_path / "run").exists()
 
     def test_a_part_without_rows(self, tmp_path, base_bert, feelings):

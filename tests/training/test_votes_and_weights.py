@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 import torch
+from datasets import ClassLabel, Dataset, Features, Value
 from safetensors.torch import load_file
 from sklearn.utils.class_weight import compute_class_weight
 from toolkit_helpers import (
@@ -28,8 +29,9 @@ from torch.nn import functional as F
 
 from hf_emotion import load_dataset_for, train
 from hf_emotion.recipes import apply_override, make_recipe
+from hf_emotion.tasks import task_of_rows
 from hf_emotion.tasks.rows import label_matrix
-from hf_emotion.training.losses import balanced, training_loss
+from hf_emotion.training.losses import balanced, training_loss, weights_of
 
 
 pytest_plugins = ["toolkit_fixtures"]
@@ -219,6 +221,18 @@ def test_the_loss_by_hand(several, soft):
     assert found.item() == pytest.approx(total / (24 if several else 6), rel=1e-5)
     halved = training_loss({"logits": logits}, hard, 48 if several else 12, votes if soft else None, **options)
     assert halved.item() == pytest.approx(found.item() / 2, rel=1e-6)
+
+
+def test_names_of_weights_are_composed_as_labels_are():
+    """macOS writes the accent behind its letter."""
+    rows = Dataset.from_dict(
+        {"id": ["a", "b"], "text": ["x", "y"], "labels": [0, 1]},
+        features=Features(
+            {"id": Value("string"), "text": Value("string"), "labels": ClassLabel(names=["joie", "col\u00e8re"])}
+        ),
+    )
+    own = make_recipe({"name": "x", "class_weights": {"cole\u0300re": 3.0}})
+    assert weights_of(task_of_rows(rows), own, rows) == {"class_weights": [1.0, 3.0]}
 
 
 def test_turns_without_a_label_do_not_count():

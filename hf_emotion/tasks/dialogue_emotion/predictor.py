@@ -10,10 +10,10 @@ import numpy as np
 
 from ...io.progress import progress_bar
 from ...runtime.batching import (
-    CHUNK,
     TOKENS_PER_BATCH,
     check_max_length,
     check_top_k,
+    chunks,
     encode_texts,
     pad_rows,
     token_budget_batches,
@@ -292,14 +292,13 @@ def utterance_vectors(
     unread = Unread.nothing(len(texts))
     budget = TOKENS_PER_BATCH * (1 if model.device.type == "cpu" else 16)
     with progress_bar(progress, total=len(texts), unit="utterances") as bar:
-        for start in range(0, len(texts), CHUNK):
-            part = slice(start, start + CHUNK)
+        for part in chunks(texts):
             encoded, found = encode_texts(tokenizer, [list(texts[part])], max_length, None, model.config)
             unread.truncated[part], unread.unknown[part] = found
             for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], budget):
                 batch = {"input_ids": [encoded["input_ids"][row] for row in rows]}
                 # Older exported graphs can only take padding at the end.
                 inputs = pad_rows(tokenizer, batch, padding_side="right")
-                output[[start + row for row in rows]] = encode(inputs["input_ids"], inputs["attention_mask"])
+                output[[part.start + row for row in rows]] = encode(inputs["input_ids"], inputs["attention_mask"])
                 bar.update(len(rows))
     return output, unread

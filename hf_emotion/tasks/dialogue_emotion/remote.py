@@ -21,7 +21,7 @@ class RemotePredictor:
         self.client = client
         self.labels: list[str] = client.about["labels"]
         self.max_length: int = client.about["max_length"]
-        self.identity = {**client.about, "url": client.url}
+        self.identity = client.identity
 
     def predict(
         self, dialogues: Sequence[Sequence[Any]], progress: bool = False

@@ -45,7 +45,7 @@ Dialogue = Annotated[
 class DialogueRequest(Request):
     """Dialogues."""
 
-    inputs: Annotated[list[Dialogue], Field(min_length=1)] = Field(
+    inputs: Annotated[list[Dialogue], Field(min_length=1, fail_fast=True)] = Field(
         description="Dialogues; a turn has a speaker and an utterance, or is an utterance alone."
     )
     all_scores: bool = Field(False, description="Give the probability of every emotion, too.")

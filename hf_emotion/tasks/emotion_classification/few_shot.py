@@ -56,8 +56,12 @@ def check_few_shot(recipe: Recipe, model_types: tuple[str, ...]) -> None:
         *dict.fromkeys(
             ("class_weights", "positive_weights", "soft_labels"), "whose methods have losses of their own"
         ).items(),
+        ("inverse_frequency_sampling", "which has as many rows of each label"),
+        ("model_config.class_balanced_beta", "whose methods have losses of their own"),
+        ("training_arguments.label_smoothing_factor", "whose methods have losses of their own"),
     ):
-        if getattr(recipe, field):
+        part, _, name = field.rpartition(".")
+        if getattr(recipe, part).get(name) if part else getattr(recipe, name):
             raise ValueError(f"`{field}` does not go with `few_shot`, {why}: leave one of the two out.")
     for field, needed in (("label_attention", "bilinear"), ("head_hidden_size", None)):
         if recipe.model_config.get(field, needed) != needed:

@@ -21,7 +21,7 @@ class RemotePredictor:
         self.labels: list[str] = client.about["labels"]
         self.multi_label: bool = client.about["multi_label"]
         self.max_length: int = client.about["max_length"]
-        self.identity = {**client.about, "url": client.url, "taxonomy": taxonomy}
+        self.identity = {**client.identity, "taxonomy": taxonomy}
 
     def predict(
         self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False

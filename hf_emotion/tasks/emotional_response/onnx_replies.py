@@ -4,12 +4,21 @@
 Shapes: B batch, L tokens, E emotions, V vocabulary.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import GenerationConfig, PreTrainedTokenizerBase
+from transformers import (
+    GenerationConfig,
+    LogitsProcessorList,
+    PreTrainedTokenizerBase,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from ...modeling.emotion_fields import check_emotions
 from ...modeling.pipeline_emotional_response import (
@@ -19,9 +28,37 @@ from ...modeling.pipeline_emotional_response import (
     encode_contexts,
     pad_contexts,
 )
+from ...runtime.batching import as_texts
 from ...runtime.loading import read_config, read_tokenizer, reading
 from ...runtime.onnx import DECODER, ENCODER, Session
 from .predictor import unread_contexts
+
+
+logger = logging.getLogger(__name__)
+
+# Settings of `generate` that change replies, and that are not computed here.
+NOT_HERE = (
+    "num_beams",
+    "num_beam_groups",
+    "length_penalty",
+    "early_stopping",
+    "no_repeat_ngram_size",
+    "min_new_tokens",
+    "min_length",
+    "min_p",
+    "typical_p",
+    "epsilon_cutoff",
+    "eta_cutoff",
+    "bad_words_ids",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    "sequence_bias",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "exponential_decay_length_penalty",
+    "encoder_repetition_penalty",
+    "guidance_scale",
+)
 
 
 class OnnxReplyGenerator:
@@ -50,6 +87,11 @@ class OnnxReplyGenerator:
         self.config = read_config(folder)
         with reading(folder, "generation_config.json"):
             self.generation_config = GenerationConfig.from_pretrained(folder)
+        ignored = [name for name in self.generation_config.to_diff_dict() if name in NOT_HERE]
+        if ignored:
+            logger.warning(
+                "%s: an exported generator does not know %s of its generation_config.json", folder, ", ".join(ignored)
+            )
         self.tokenizer = tokenizer or read_tokenizer(folder)
 
     def __call__(
@@ -62,9 +104,12 @@ class OnnxReplyGenerator:
             inputs: the contexts with their emotions; an emotion is a name or an emoji of the model, or a mixture {name: weight}.
             max_length: maximum number of tokens per context; default: the model's positions.
             settings: arguments of `generate`.
+
+        Raises:
+            ValueError: an empty context, an unknown emotion; what `generate` refuses.
         """
         weights = [emotion_vector(emotion, self.config) for _, emotion in inputs]
-        contexts = [context for context, _ in inputs]
+        contexts = as_texts([context for context, _ in inputs])
         emotion_ids = emotion_ids_of(weights, self.config)
         unread_contexts(self.tokenizer, self.config, contexts, max_length or self.config.max_position_embeddings)
         rows = encode_contexts(self.tokenizer, contexts, self.config, max_length, emotion_ids)
@@ -81,18 +126,24 @@ class OnnxReplyGenerator:
         max_new_tokens: int | None = None,
         do_sample: bool | None = None,
         top_k: int | None = None,
-        temperature: float = 1.0,
+        top_p: float | None = None,
+        temperature: float | None = None,
+        repetition_penalty: float | None = None,
         generator: torch.Generator | None = None,
     ) -> torch.LongTensor:
         """
-        Greedy decoding, or sampling among the `top_k` most probable tokens.
+        Greedy decoding, or sampling among the most probable tokens. Each setting that is not given is the one of the model's
+        generation configuration.
 
         Args:
             input_ids, attention_mask: (B, L), the contexts.
             emotion_ids, emotion_weights: (B,) or (B, E), as the torch model takes them.
             max_new_tokens: at most the model's positions; default: 40, or the model's positions if they are fewer.
-            do_sample, top_k: default: the model's generation configuration; 0: all tokens.
-            temperature: divides the logits before sampling.
+            do_sample: False takes the most probable token; the next three are for sampling.
+            top_k: the number of most probable tokens to sample from; 0: all tokens.
+            top_p: the least probability that the tokens to sample from have together.
+            temperature: divides the logits.
+            repetition_penalty: divides the logits of tokens that the reply has already (multiplies negative ones).
             generator: the source of the random numbers.
 
         Returns:
@@ -101,31 +152,41 @@ class OnnxReplyGenerator:
         Raises:
             ValueError: emotions are missing or have another shape; a setting is out of its range.
         """
+        own = self.generation_config
         if max_new_tokens is None:
-            max_new_tokens = min(DEFAULT_NEW_TOKENS, self.config.max_position_embeddings)
+            most = own.max_new_tokens or DEFAULT_NEW_TOKENS
+            max_new_tokens = min(most, self.config.max_position_embeddings)
         if not 1 <= max_new_tokens <= self.config.max_position_embeddings:
             raise ValueError(
                 f"`max_new_tokens` must lie between 1 and the model's {self.config.max_position_embeddings} positions, got "
                 f"{max_new_tokens}."
             )
-        do_sample = self.generation_config.do_sample if do_sample is None else do_sample
-        top_k = self.generation_config.top_k if top_k is None else top_k
-        if do_sample and not temperature > 0:
-            raise ValueError(f"`temperature` must be greater than 0, got {temperature}.")
+        do_sample = own.do_sample if do_sample is None else do_sample
+        top_k = own.top_k if top_k is None else top_k
+        top_p = own.top_p if top_p is None else top_p
+        temperature = own.temperature if temperature is None else temperature
+        penalty = own.repetition_penalty if repetition_penalty is None else repetition_penalty
         if do_sample and top_k is not None and top_k < 0:
             raise ValueError(f"`top_k` must not be negative, got {top_k}.")
+        if do_sample and temperature is not None and not temperature > 0:
+            raise ValueError(f"`temperature` must be greater than 0, got {temperature}.")
+        processors = LogitsProcessorList()
+        if penalty not in (None, 1):
+            processors.append(RepetitionPenaltyLogitsProcessor(penalty))
+        if do_sample and temperature not in (None, 1):
+            processors.append(TemperatureLogitsWarper(float(temperature)))
+        if do_sample and top_k:
+            processors.append(TopKLogitsWarper(top_k))
+        if do_sample and top_p not in (None, 1):
+            processors.append(TopPLogitsWarper(top_p))
         end = self.config.eos_token_id
         ends = torch.tensor([] if end is None else [end] if isinstance(end, int) else end, dtype=torch.long)
         state = self.start(input_ids, attention_mask, emotion_ids, emotion_weights)
         tokens = torch.full((len(input_ids), 1), self.config.decoder_start_token_id)
         finished = torch.zeros(len(input_ids), dtype=torch.bool)
         for _ in range(max_new_tokens):
-            logits = self.step(tokens[:, -1:], state)
+            logits = processors(tokens, self.step(tokens[:, -1:], state))
             if do_sample:
-                logits = logits / temperature
-                if top_k:
-                    least = logits.topk(min(top_k, logits.shape[1])).values[:, -1:]
-                    logits = logits.masked_fill(logits < least, -torch.inf)
                 chosen = torch.multinomial(logits.softmax(dim=-1), 1, generator=generator)[:, 0]
             else:
                 chosen = logits.argmax(dim=-1)

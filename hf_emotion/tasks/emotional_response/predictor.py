@@ -135,6 +135,8 @@ class ReplyGenerator:
     ) -> tuple[list[Any], Unread]:
         """The results of a call, and what the model cannot read of each context."""
         contexts = as_texts(contexts)
+        if batch_size < 1:
+            raise ValueError(f"`batch_size` must be at least 1, got {batch_size}.")
         if isinstance(emotions, str | Mapping):
             emotions = [emotions] * len(contexts)
         if not isinstance(emotions, Sequence) or len(emotions) != len(contexts):
@@ -154,19 +156,22 @@ class ReplyGenerator:
         with _sampling:
             ids = encode_contexts(self.tokenizer, contexts, config, self.max_length, emotion_ids_of(weights, config))
             unread = unread_contexts(self.tokenizer, config, contexts, self.max_length)
-            return self._generate(ids, weights, batch_size, seed, progress, generate_kwargs), unread
+            device = self.model.device
+            # What is drawn without a seed, here and elsewhere in the process, must not follow from an earlier seed.
+            own = torch.random.fork_rng([device] if device.type == "cuda" else [], enabled=seed is not None)
+            with own:
+                if seed is not None:
+                    torch.manual_seed(seed)
+                return self._generate(ids, weights, batch_size, progress, generate_kwargs), unread
 
     def _generate(
         self,
         ids: list[list[int]],
         weights: list[list[float]],
         batch_size: int,
-        seed: int | None,
         progress: bool,
         generate_kwargs: dict[str, Any],
     ) -> list[Any]:
-        if seed is not None:
-            torch.manual_seed(seed)
         order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
         replies: list[Any] = [None] * len(ids)
         with progress_bar(progress, len(ids), "replies") as bar:

@@ -23,7 +23,7 @@ class ReplyRequest(Request):
     """Contexts, emotions to reply in, and how to generate."""
 
     inputs: Texts = Field(description="A context, or a list of contexts.")
-    emotions: Annotated[list[Name | Mixture], Field(min_length=1)] | None = Field(
+    emotions: Annotated[list[Name | Mixture], Field(min_length=1, fail_fast=True)] | None = Field(
         None, description="Emotions, or mixtures {name: weight}; a reply in each of them. Default: all of the model."
     )
     do_sample: bool | None = Field(None, description="Draw each token, or take the most probable one.")

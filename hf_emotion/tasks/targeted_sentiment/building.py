@@ -63,7 +63,8 @@ def parts(recipe: Recipe, splits: DatasetDict) -> list[Part] | None:
             own |= {name: known[name][target : target + 1] for name in ("targets", "target_texts")}
         # A name must not point to another folder, and no two contexts may share one.
         name = re.sub(r"[^\w.-]|^\.", "_", "-".join([*(own["targets"] or []), *own["aspects"]]))
-        if name in [part.name for part in found]:
+        # A run folder removes its `checkpoints` in the end.
+        if name in ["checkpoints", *(part.name for part in found)]:
             name = f"{name}-{context_id}"
         rows = {split: np.flatnonzero(own_ids == context_id) for split, own_ids in ids.items()}
         for split in ("train", "validation"):

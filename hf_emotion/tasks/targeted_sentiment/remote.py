@@ -23,7 +23,7 @@ class RemotePredictor:
         self.labels: list[str] = client.about["labels"]
         self.multi_label = False
         self.max_length: int = client.about["max_length"]
-        self.identity = {**client.about, "url": client.url}
+        self.identity = client.identity
 
     def predict(
         self, texts: Sequence[str] | str, targets: Sequence[str] | None = None, progress: bool = False

@@ -16,7 +16,7 @@ class SentimentRequest(Request):
     """Texts, and the targets to ask about."""
 
     inputs: Texts = Field(description="A text, or a list of texts.")
-    targets: Annotated[list[Name], Field(min_length=1)] | None = Field(
+    targets: Annotated[list[Name], Field(min_length=1, fail_fast=True)] | None = Field(
         None, description="Targets to ask about in every text. Default: those that each text names."
     )
     all_scores: bool = Field(False, description="Give the probability of every label, too.")

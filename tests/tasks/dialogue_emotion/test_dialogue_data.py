@@ -526,6 +526,14 @@ class TestOwnDialogues:
             ]
             assert turns_of(dataset, 1) == [("Cy", "other", "anger"), ("", "last", None)]
 
+    def test_a_dialogue_without_labels_is_not_set_aside(self, tmp_path):
+        """An epoch cannot be chosen by it."""
+        rows = [[f"d{i}", "Ann", f"turn {i}", "joy" if i < 2 else ""] for i in range(20)]
+        rows += [[f"d{i}", "Bo", "again", "calm" if i < 2 else ""] for i in range(20)]
+        write_csv(tmp_path / "a.csv", ["dialogue", "speaker", "utterance", "label"], sorted(rows))
+        splits = load_dialogue_files(tmp_path / "a.csv", validation_fraction=0.05)
+        assert set(splits["validation"]["id"]) <= {"a-d0", "a-d1"} and len(splits["validation"]) == 1
+
     def test_without_speakers(self, tmp_path):
         write_csv(tmp_path / "a.csv", ["dialogue", "utterance", "label"], [[row[0], *row[2:]] for row in OWN])
         splits = load_dialogue_files(tmp_path / "a.csv", validation_fraction=0.5)

@@ -30,6 +30,7 @@ from toolkit_helpers import (
 )
 from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer, pipeline
 
+import hf_emotion.runtime.batching as batching
 import hf_emotion.serving.bulk as bulk
 import hf_emotion.tasks.dialogue_emotion.predictor as dialogue_module
 from hf_emotion import (
@@ -141,7 +142,7 @@ class TestPredictor:
     )
     def test_whatever_the_batches(self, predictor, plain, monkeypatch, tokens, chunk, utterances):
         monkeypatch.setattr(dialogue_module, "TOKENS_PER_BATCH", tokens)
-        monkeypatch.setattr(dialogue_module, "CHUNK", chunk)
+        monkeypatch.setattr(batching, "CHUNK", chunk)
         monkeypatch.setattr(dialogue_module, "UTTERANCES_PER_BATCH", utterances)
         np.testing.assert_allclose(scores_of(predictor(TALKS)), plain, atol=1e-5)
 
@@ -265,7 +266,7 @@ class TestPredictor:
 
 class TestLongUtterances:
     def test_cut_with_one_counted_warning(self, predictor, caplog, monkeypatch):
-        monkeypatch.setattr(dialogue_module, "CHUNK", 2)
+        monkeypatch.setattr(batching, "CHUNK", 2)
         long, other = "sun " * 60, "rain " * 60
         predictor([["a day", long], [long, "so happy", other]])
         messages = [record.getMessage() for record in caplog.records if "cut" in record.getMessage()]
@@ -631,6 +632,11 @@ class TestInterruption:
 
 
 class TestBadFiles:
+    def test_a_speaker_column_that_is_not_there(self, predictor, monkeypatch, tmp_path):
+        """All turns would count as those of one speaker."""
+        source = write_csv(tmp_path / "in.csv", ["dialogue", "speaker", "utterance"], [row[:3] for row in FLAT])
+        self.check_untouched(predictor, monkeypatch, source, "no column 'speakr'", speaker_column="speakr")
+
     def check_untouched(self, predictor, monkeypatch, source: Path, message: str, **options) -> None:
         monkeypatch.setattr(bulk, "predict_rows", None)
         before = files_in(source.parent)

@@ -17,14 +17,25 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import torch
+from hf_emotion.modeling import EmotionClassificationPipeline
 from model_cases import asymmetric_
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 from toolkit_helpers import files_in, one_thread, recipe_for, write_csv, write_jsonl
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, GPT2Config, GPT2LMHeadModel
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedTokenizerFast,
+)
 
 import hf_emotion.runtime.classifying as predictor_module
 import hf_emotion.serving.bulk as bulk
 from hf_emotion import Predictor, load_dataset_for, train
 from hf_emotion.io.paths import open_file
+from hf_emotion.runtime import batching
 from hf_emotion.runtime.batching import token_budget_batches
 from hf_emotion.serving.bulk import predict_file
 from hf_emotion.serving.file_rows import PREDICTED
@@ -91,7 +102,7 @@ class TestProbabilities:
     @pytest.mark.parametrize(("tokens", "chunk"), [(1, 4096), (60, 4096), (60, 7), (4096, 1)])
     def test_whatever_the_batches(self, predictor, texts, plain, monkeypatch, tokens, chunk):
         monkeypatch.setattr(predictor_module, "TOKENS_PER_BATCH", tokens)
-        monkeypatch.setattr(predictor_module, "CHUNK", chunk)
+        monkeypatch.setattr(batching, "CHUNK", chunk)
         np.testing.assert_allclose(predictor.probabilities(texts), plain, atol=1e-5)
 
     def test_texts_are_tokenized_a_number_of_characters_at_once(self, predictor, texts, plain, monkeypatch):
@@ -103,10 +114,10 @@ class TestProbabilities:
             return encode(predictor, rows, windows)
 
         monkeypatch.setattr(predictor_module, "encode_rows", watched)
-        monkeypatch.setattr(predictor_module, "CHARACTERS", 2 * max(map(len, texts)))
+        monkeypatch.setattr(batching, "CHARACTERS", 2 * max(map(len, texts)))
         np.testing.assert_allclose(predictor.probabilities(texts), plain, atol=1e-5)
         assert sum(characters, []) == list(map(len, texts))
-        assert 1 < len(characters) < len(texts) and max(map(sum, characters)) <= predictor_module.CHARACTERS
+        assert 1 < len(characters) < len(texts) and max(map(sum, characters)) <= batching.CHARACTERS
 
     def test_batches_keep_the_budget(self, predictor, texts, monkeypatch):
         sizes = []
@@ -364,7 +375,7 @@ class TestAddedLabels:
 
 class TestLongTexts:
     def test_cut_with_one_counted_warning(self, predictor, caplog, monkeypatch):
-        monkeypatch.setattr(predictor_module, "CHUNK", 4)  # counted over all chunks
+        monkeypatch.setattr(batching, "CHUNK", 4)  # counted over all chunks
         texts = ["sun " * (60 if i % 3 == 0 else 5) for i in range(20)]
         predictor = Predictor(predictor.model, predictor.tokenizer, max_windows=1)
         predictor(texts)
@@ -490,6 +501,23 @@ def read_table(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter=delimiter, strict=True))
 
 
+def cased_tokenizer() -> PreTrainedTokenizerFast:
+    """One that tells an accent in a character from one behind it, as byte-level tokenizers do."""
+    words = Tokenizer(WordLevel({"[PAD]": 0, "[UNK]": 1, "caf\u00e9": 2, "is": 3}, unk_token="[UNK]"))
+    words.pre_tokenizer = WhitespaceSplit()
+    return PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]", pad_token="[PAD]")
+
+
+def test_composed_characters(predictor):
+    """A text is read as the loaders give it to the training, in NFC."""
+    plain = Predictor(predictor.model, cased_tokenizer(), device="cpu")
+    composed, separate = "caf\u00e9 is", "cafe\u0301 is"
+    assert plain.encode([separate]).inputs["input_ids"][0] == [2, 3]
+    np.testing.assert_array_equal(plain.probabilities([composed]), plain.probabilities([separate]))
+    own = EmotionClassificationPipeline(model=predictor.model, tokenizer=cased_tokenizer(), device="cpu")
+    assert own(separate, top_k=None) == own(composed, top_k=None)
+
+
 class TestFiles:
     def check_lists(self, rows: list[dict], expected: list[list[dict]]):
         assert len(rows) == len(expected) == 25
@@ -546,6 +574,29 @@ class TestFiles:
         run_file(predictor, tmp_path / "in.parquet", tmp_path / "out.parquet")
         found = pyarrow.parquet.read_table(tmp_path / "out.parquet")
         assert found.select(table.column_names).equals(table)
+
+    def test_a_type_that_parquet_cannot_write_again(self, predictor, tmp_path, monkeypatch):
+        """Told before anything is predicted."""
+        kind = pyarrow.fixed_shape_tensor(pyarrow.float32(), [2, 2])
+        vectors = pyarrow.ExtensionArray.from_storage(kind, pyarrow.array([[0.0, 1.0, 2.0, 3.0]], kind.storage_type))
+        pyarrow.parquet.write_table(pyarrow.table({"text": ["sun"], "vector": vectors}), tmp_path / "in.parquet")
+        monkeypatch.setattr(bulk, "predict_rows", None)
+        with pytest.raises(ValueError, match="in.parquet: a column cannot be written"):
+            run_file(predictor, tmp_path / "in.parquet", tmp_path / "out.parquet")
+        assert files_in(tmp_path) == {"in.parquet": (tmp_path / "in.parquet").read_bytes()}
+
+    def test_a_json_row_without_a_text(self, predictor, tmp_path):
+        rows = [{"text": "sun"}, {"id": 7}, {"text": "rain"}]
+        write_jsonl(tmp_path / "in.jsonl", rows)
+        with pytest.raises(ValueError, match="line 2: no column 'text'"):
+            run_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl")
+        done = run_file(predictor, tmp_path / "in.jsonl", tmp_path / "out.jsonl", on_bad_rows="skip")
+        found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        assert done == {"rows": 3, "skipped": 1} and [row["predicted_labels"] is None for row in found] == [0, 1, 0]
+        assert found[1]["id"] == 7
+        write_jsonl(tmp_path / "other.jsonl", [{"body": "sun"}, {"body": "rain"}])
+        with pytest.raises(ValueError, match="no column 'text'"):
+            run_file(predictor, tmp_path / "other.jsonl", tmp_path / "other-out.jsonl", on_bad_rows="skip")
 
     def test_json_values_stay(self, predictor, tmp_path):
         rows = [{"text": "sun", "n": 1, "deep": {"a": [None, 1.5]}}, {"text": "rain", "other": True}]

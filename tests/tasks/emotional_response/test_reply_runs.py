@@ -939,6 +939,18 @@ class TestReplyGenerator:
         with ThreadPoolExecutor(8) as pool:
             assert list(pool.map(ask, list(range(8)) * 4)) == alone * 4
 
+    def test_a_seed_leaves_the_random_numbers_of_others_alone(self, sharp):
+        torch.manual_seed(1)
+        expected = torch.rand(3)
+        torch.manual_seed(1)
+        sharp(CONTEXTS, "joy", seed=5, do_sample=True, max_new_tokens=8)
+        assert torch.rand(3).equal(expected)
+
+    @pytest.mark.parametrize("batch_size", [0, -1])
+    def test_batches_of_no_context(self, sharp, batch_size):
+        with pytest.raises(ValueError, match="`batch_size`"):
+            sharp(CONTEXTS, "joy", batch_size=batch_size)
+
     def test_nothing_to_do(self, sharp):
         assert sharp([], "joy") == sharp.all_emotions([]) == [] and sharp.token_losses([], [], []).shape == (0,)
 
@@ -1496,6 +1508,8 @@ class TestGenerateCommand:
             ("the sun", "-e", "joy", "--top-k", "0"),
             ("the sun", "-e", "joy", "--top-p", "1.5"),
             ("the sun", "-e", "joy", "--max-new-tokens", "0"),
+            ("--input", "x.csv", "--output", "y.csv"),
+            ("--input", "x.csv", "--output", "y.jsonl", "--json"),
         ],
     )
     def test_wrong_usage(self, argv, arguments):

@@ -52,6 +52,7 @@ from transformers import (
     pipeline,
 )
 
+import hf_emotion.runtime.batching as batching
 import hf_emotion.runtime.classifying as predictor_module
 import hf_emotion.training.seeds as seeds
 from hf_emotion import (
@@ -548,7 +549,7 @@ class TestTargetedPredictor:
         texts = list(self.PLAIN if predictor.model.config.targets is None else self.TEXTS)
         expected = predictor(texts)
         monkeypatch.setattr(predictor_module, "TOKENS_PER_BATCH", tokens)
-        monkeypatch.setattr(predictor_module, "CHUNK", chunk)
+        monkeypatch.setattr(batching, "CHUNK", chunk)
         for items, others in zip(predictor(texts), expected, strict=True):
             assert_same_entries(items, others)
 
