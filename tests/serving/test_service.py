@@ -209,15 +209,6 @@ class TestAnswers:
             status, answer, _ = send(address, "/page/table", {**ask, "emotions": EMOTIONS[:1] * 4})
             assert status == 422 and "emotions" in json.dumps(answer)
 
-    def test_replies_without_a_seed_do_not_follow_from_an_earlier_seed(self, service):
-        ask = {"inputs": TEXTS[:2], "emotions": EMOTIONS[:1], "do_sample": True, "max_new_tokens": 20}
-        drawn = []
-        for _ in range(2):
-            seeded = results(service, "emotional-response", **ask, seed=7)
-            drawn.append(results(service, "emotional-response", **ask))
-        assert drawn[0] != drawn[1]
-        assert seeded == results(service, "emotional-response", **ask, seed=7)
-
     def test_dialogues_have_a_largest_number_of_turns(self, service):
         assert len(results(service, "dialogue-emotion", inputs=[["a"] * 1024])[0]["turns"]) == 1024
         assert send(service, "/v1/dialogue-emotion", {"inputs": [["a"] * 1025]})[0] == 422
@@ -326,10 +317,10 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("path", "body"),
         [
-            ("/v1/emotion-classification", {"inputs": [1] * 100_000}),
-            ("/predict", {"inputs": [1] * 100_000}),
-            ("/v1/emotional-response", {"inputs": "so", "emotions": [1] * 100_000}),
-            ("/v1/emotion-classification", {"inputs": "\u200b" * 50_000}),
+            ("/v1/emotion-classification", {"inputs": [1] * 60_000}),
+            ("/predict", {"inputs": [1] * 60_000}),
+            ("/v1/emotional-response", {"inputs": "so", "emotions": [1] * 60_000}),
+            ("/v1/emotion-classification", {"inputs": "\u200b" * 30_000}),
         ],
     )
     def test_a_large_mistake_gets_a_short_answer(self, service, path, body):

@@ -532,7 +532,7 @@ class TestOwnDialogues:
         rows += [[f"d{i}", "Bo", "again", "calm" if i < 2 else ""] for i in range(20)]
         write_csv(tmp_path / "a.csv", ["dialogue", "speaker", "utterance", "label"], sorted(rows))
         splits = load_dialogue_files(tmp_path / "a.csv", validation_fraction=0.05)
-        assert set(splits["validation"]["id"]) <= {"a-d0", "a-d1"} and len(splits["validation"]) == 1
+        assert set(splits["validation"]["id"]) <= {"d0", "d1"} and len(splits["validation"]) == 1
 
     def test_without_speakers(self, tmp_path):
         write_csv(tmp_path / "a.csv", ["dialogue", "utterance", "label"], [[row[0], *row[2:]] for row in OWN])

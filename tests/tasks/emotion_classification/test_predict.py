@@ -577,8 +577,7 @@ class TestFiles:
 
     def test_a_type_that_parquet_cannot_write_again(self, predictor, tmp_path, monkeypatch):
         """Told before anything is predicted."""
-        kind = pyarrow.fixed_shape_tensor(pyarrow.float32(), [2, 2])
-        vectors = pyarrow.ExtensionArray.from_storage(kind, pyarrow.array([[0.0, 1.0, 2.0, 3.0]], kind.storage_type))
+        vectors = pyarrow.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((1, 2, 2), np.float32))
         pyarrow.parquet.write_table(pyarrow.table({"text": ["sun"], "vector": vectors}), tmp_path / "in.parquet")
         monkeypatch.setattr(bulk, "predict_rows", None)
         with pytest.raises(ValueError, match="in.parquet: a column cannot be written"):
