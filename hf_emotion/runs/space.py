@@ -25,7 +25,7 @@ FIXED = (
     "one_model_per_context",
     "threshold",
 )
-# By the loss, these are no search: the trial wins whose loss is the smallest by its definition.
+# If the loss compares the trials, another value of these changes what is compared.
 OF_THE_LOSS = (
     "class_weights",
     "positive_weights",
