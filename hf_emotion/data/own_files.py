@@ -190,8 +190,8 @@ def _shown(name: str) -> str:
 def draw_units(dataset: datasets.Dataset, units: Sequence[Hashable], count: int, seed: int = 0) -> tuple[list, list]:
     """
     Draw what is set aside for validation, in units of rows (texts, contexts) that stay together. If only one unit has a label, or
-    a target and aspect, it stays in training and the next one of the draw is taken instead; so does a dialogue without labels. If all units are like that, the draw
-    is taken as it is.
+    a target and aspect, it stays in training and the next one of the draw is taken instead; so does a dialogue without labels. If
+    all units are like that, the draw is taken as it is.
 
     Args:
         units: the unit of each row.

@@ -45,14 +45,14 @@ def filling(folder: Path) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder))
     try:
         yield temporary
-        _readable(temporary)
+        _open_to_others(temporary)
         for path in sorted(temporary.iterdir()):
             os.replace(path, folder / path.name)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _readable(folder: Path) -> None:
+def _open_to_others(folder: Path) -> None:
     """Give new files the rights of any other: safetensors writes its files for the owner alone."""
     for path in folder.rglob("*.safetensors"):
         path.chmod(0o666 & ~_umask())
@@ -87,7 +87,7 @@ def creating(folder: Path) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
     try:
         yield temporary
-        _readable(temporary)
+        _open_to_others(temporary)
         temporary.chmod(0o777 & ~_umask())
         os.replace(temporary, folder)
     finally:

@@ -163,9 +163,9 @@ def check_rows(
             total += 1
             texts += (len(row[TURNS]) if usable else 0) if columns.nested else 1
         if layout.schema is not None and not infer and total == len(chunk):  # the first chunk, on trial
-            cells = {column: [row.get(column) for _, row in chunk] for column in layout.schema.names}
             try:
-                pyarrow.parquet.write_table(pyarrow.table(cells, layout.schema), pyarrow.BufferOutputStream())
+                table = _as_table([row for _, row in chunk], layout.schema)
+                pyarrow.parquet.write_table(table, pyarrow.BufferOutputStream())
             except (pyarrow.ArrowException, NotImplementedError, OverflowError) as error:
                 raise ValueError(
                     f"{name}: a column cannot be written as it was read ({error}): leave it out, or write .jsonl."
@@ -284,8 +284,11 @@ def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:
             schema = schema.append(prediction)
         with pyarrow.parquet.ParquetWriter(target, schema) as writer:
             while chunk := list(itertools.islice(rows, ROWS_PER_CHUNK)):
-                columns = {name: [row.get(name) for row in chunk] for name in schema.names}
-                writer.write_table(pyarrow.table(columns, schema=schema))
+                writer.write_table(_as_table(chunk, schema))
+
+
+def _as_table(rows: list[dict], schema: pyarrow.Schema) -> pyarrow.Table:
+    return pyarrow.table({name: [row.get(name) for row in rows] for name in schema.names}, schema=schema)
 
 
 def _csv_cell(value: Any) -> str:

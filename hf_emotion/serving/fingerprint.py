@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells models apart. Needs neither torch nor transformers."""
+"""What tells one model from another. Needs neither torch nor transformers."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from ..tasks.base import AnyPredictor
 
 
 def fingerprint(predictor: AnyPredictor) -> str:
-    """Tells models apart: configuration, TF-IDF gate, and the sum of every parameter or the files of an exported model."""
+    """A hash of the configuration, the TF-IDF gate, and the sum of every parameter or the files of an exported model."""
     if hasattr(predictor, "identity"):  # behind a service
         return hashlib.sha256(json.dumps(predictor.identity, sort_keys=True).encode()).hexdigest()
     digest = hashlib.sha256(predictor.model.config.to_json_string().encode())

@@ -12,6 +12,7 @@ import queue
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
+from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -63,7 +64,6 @@ class Model:
         self.page = self.task.page(self.predictor)
         self.settings = settings
         self.exported = bool(getattr(self.predictor.model, "takes_arrays", False))
-        self.fingerprint = fingerprint(self.predictor)
         self.batching = BatchingPredictor(
             counters.batches(name, self._run),
             settings.max_batch_size,
@@ -75,6 +75,11 @@ class Model:
     def _run(self, inputs: list[Any], call: bool = False, **options: Any) -> Sequence[Any]:
         """What the thread does: the model's work for inputs, or functions that need the model for themselves."""
         return [function() for function in inputs] if call else self.service.compute(inputs, **options)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Computed when somebody asks for it, because it reads all weights."""
+        return fingerprint(self.predictor)
 
     def about(self) -> dict[str, Any]:
         """What `/v1/models` says."""
@@ -259,7 +264,7 @@ def _routes_of_the_process(app: FastAPI, models: dict[str, Model], counters: Cou
         return Response(counters.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/v1/models", tags=["models"], summary="The models and what they answer")
-    async def list_models() -> dict[str, list[dict[str, Any]]]:
+    def list_models() -> dict[str, list[dict[str, Any]]]:
         return {"models": [model.about() for model in models.values()]}
 
 

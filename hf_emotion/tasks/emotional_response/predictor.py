@@ -158,8 +158,7 @@ class ReplyGenerator:
             unread = unread_contexts(self.tokenizer, config, contexts, self.max_length)
             device = self.model.device
             # What is drawn without a seed, here and elsewhere in the process, must not follow from an earlier seed.
-            own = torch.random.fork_rng([device] if device.type == "cuda" else [], enabled=seed is not None)
-            with own:
+            with torch.random.fork_rng([device] if device.type == "cuda" else [], enabled=seed is not None):
                 if seed is not None:
                     torch.manual_seed(seed)
                 return self._generate(ids, weights, batch_size, progress, generate_kwargs), unread
