@@ -127,7 +127,7 @@ TABLES = {
                 "weighted_f1": 0.72,
             }
         },
-        {"Classification report, 554 utterances of an unnamed corpus": "random split of utterances"},
+        {"Classification report, 554 utterances of an unnamed corpus": "split not stated"},
     ),
     "mod-ln": Table(
         "Modulating language models with emotions (Liu et al. 2021), Tables 1-3: MojiTalk (the paper: 597,000 pairs, DeepMoji as judge). Chance at Hits@1 is 0.016",
