@@ -1064,6 +1064,8 @@ NO_GRADIENT_CHECKPOINTING: dict[str, str] = {
     },
     "any-mpnet": "MPNet of transformers has none",
 }
+# Their eager attention takes the softmax in float32, whatever the precision; more tokens change the order of its sum.
+FLOAT32_SOFTMAX = ("any-modernbert", "any-qwen3")
 NO_SDPA: dict[str, str] = dict.fromkeys(("any-deberta", "any-mpnet"), "the encoder has its own attention alone")
 NO_PEFT: dict[str, str] = {
     id: "no pretrained encoder to adapt: all of it is trained anyway"

@@ -22,6 +22,7 @@ from model_cases import (
     BAD_CONFIGS,
     BY_ID,
     CASES,
+    FLOAT32_SOFTMAX,
     FOUR_DIMENSIONAL_MASKS,
     HUB_CASES,
     NO_BASE_MODEL,
@@ -614,7 +615,8 @@ def test_padding_changes_nothing(case: ModelCase, implementation):
         padded[name] = torch.where(mask, padded[name], noise[name])
     padded, inputs = in_precision(case, padded), in_precision(case, inputs)
     expected = real(case, model(**inputs).logits, inputs)
-    assert_close(real(case, model(**padded).logits, padded), expected, rtol=case.exactness, atol=case.exactness)
+    exactness = 1e-5 if implementation == "eager" and case.id in FLOAT32_SOFTMAX else case.exactness
+    assert_close(real(case, model(**padded).logits, padded), expected, rtol=exactness, atol=exactness)
 
 
 def padding_in_front(case: ModelCase, inputs: dict) -> dict:
