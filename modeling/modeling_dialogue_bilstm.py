@@ -234,7 +234,7 @@ class DialogueBiLSTMPreTrainedModel(OverAnyEncoder, OverEncoder, RenamedWeights,
     config_class = DialogueBiLSTMConfig
     base_model_prefix = "dialogue"
     _encoder_name = "utterance_encoder"
-    main_input_name = "utterance_embeds"
+    main_input_name = "utterance_embeds"  # of models over vectors
     _no_split_modules = ["BiLSTM", "DialogueAttention"]
     _supports_sdpa = True
     _supports_attention_backend = True
@@ -248,6 +248,11 @@ class DialogueBiLSTMPreTrainedModel(OverAnyEncoder, OverEncoder, RenamedWeights,
         },
     }
     _keys_to_ignore_on_load_unexpected = [r"utterance_encoder\.pooler\."]  # not used; old checkpoints hold one
+
+    def __init__(self, config: DialogueBiLSTMConfig, *args, **kwargs):
+        super().__init__(config, *args, **kwargs)
+        if config.utterance_encoder != "vectors":
+            self.main_input_name = "input_ids"
 
     @torch.no_grad()
     def _init_weights(self, module):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, GenerationMixin, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreTrainedConfig, PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
@@ -26,6 +26,7 @@ from .padding import real_positions
 if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
     from .pipeline_emotional_response import EmotionalResponsePipeline  # noqa: F401
 
+_SIZES = ("hidden_size", "num_hidden_layers")  # those of the language model that the modulators share
 # Arguments of `from_pretrained` that are for the checkpoint of the language model, too; and those that are for it alone.
 _SHARED = (
     *(name for name in HUB_ARGUMENTS if name not in ("revision", "subfolder")),
@@ -412,16 +413,21 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
         shared |= {name: kwargs[name] for name in _SHARED if name in kwargs}
         if config.dtype is not None and shared.get("dtype", "auto") == "auto":
             shared["dtype"] = config.dtype  # that of the training, which may be finer than the checkpoint's
+        if config._attn_implementation is not None:  # where the Auto classes put the argument
+            shared.setdefault("attn_implementation", config._attn_implementation)
+        place = {"revision": config.base_model_revision, "trust_remote_code": False}
+        hub = {name: kwargs[name] for name in HUB_ARGUMENTS if name in shared}
         try:
+            base_config = AutoConfig.from_pretrained(config.base_model_name_or_path, **place, **hub)
             language_model = AutoModelForCausalLM.from_pretrained(
-                config.base_model_name_or_path, revision=config.base_model_revision, trust_remote_code=False, **shared
+                config.base_model_name_or_path, config=_settings(config.text_config, base_config), **place, **shared
             )
         except OSError as error:
             raise OSError(
                 f"{str(pretrained_model_name_or_path)!r} holds modulators for the language model {config.base_model_name_or_path!r}, "
                 f"which cannot be loaded ({error}). Pass `base_model_name_or_path`, a Hub id or a folder that holds it."
             ) from error
-        for name in ("hidden_size", "num_hidden_layers"):
+        for name in _SIZES:
             saved, found = getattr(config, name), getattr(language_model.config, name)
             if found != saved:
                 raise ValueError(
@@ -461,6 +467,21 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
         untrained = modulation is not None and not modulation.output_weight.any()
         refuse_without(name, config, [module] if untrained and module not in saved_modules(config) else [])
         self.config.forget_base_model()  # merged into the language model, an adapter changes its weights
+
+
+def _settings(saved: PreTrainedConfig, base: PreTrainedConfig) -> PreTrainedConfig:
+    """
+    The settings that the modulators were saved with, for the weights of `base`; those of `base` if it is another model. How weights
+    are quantized is a matter of the checkpoint that has them.
+    """
+    if any(getattr(saved, name) != getattr(base, name) for name in ("model_type", "vocab_size", *_SIZES)):
+        return base
+    settings = copy.deepcopy(saved)
+    if hasattr(settings, "quantization_config"):
+        del settings.quantization_config
+    if hasattr(base, "quantization_config"):
+        settings.quantization_config = base.quantization_config
+    return settings
 
 
 def _layers(language_model: PreTrainedModel) -> nn.ModuleList:

@@ -391,6 +391,15 @@ def test_labels_of_another_shape_are_refused(family):
 
 
 @EACH_FAMILY
+def test_loss_is_the_mean_over_the_labelled_rows_and_0_without_any(family):
+    inputs, model = {**encoder_inputs(3, 5, seed=0), "context_ids": torch.tensor([1, 0, 1])}, build(family)
+    found = model(**inputs, labels=torch.tensor([1, -100, 0]))
+    rows = found.logits.log_softmax(-1)
+    assert found.loss.item() == pytest.approx(-(rows[0, 1] + rows[2, 0]).item() / 2, rel=1e-5)
+    assert model(**inputs, labels=torch.full((3,), -100)).loss.item() == 0
+
+
+@EACH_FAMILY
 def test_contexts_are_counted_from_the_names(family):
     config_class = CLASSES[family][0]
     assert config_class(aspects=["a", "b", "c"]).num_contexts == 3

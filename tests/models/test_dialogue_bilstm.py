@@ -318,6 +318,13 @@ def test_loss_by_hand(weights):
         assert model(**inputs, num_items_in_batch=count).loss.item() == pytest.approx(sum(terms) / 40, rel=1e-6)
 
 
+@pytest.mark.parametrize("form", ["default", "model", "words"])
+def test_main_input_is_what_the_model_reads(form):
+    """The Trainer counts tokens by it."""
+    model = build(**FORMS[form])
+    assert model.main_input_name == model.dialogue.main_input_name and model.main_input_name in make_inputs(model)
+
+
 def test_loss_of_a_batch_of_context_alone_is_zero():
     """The Trainer counts the labels itself, and finds none: 0 / 0 would look like a training that diverged."""
     model = build()

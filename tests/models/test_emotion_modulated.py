@@ -25,6 +25,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
     BertConfig,
     Gemma3TextConfig,
@@ -332,6 +333,36 @@ def test_modulators_are_saved_alone_and_find_their_language_model(name, bases, t
         assert not any(parameter.requires_grad for parameter in model.language_model.parameters())
     half = EmotionModulatedForCausalLM.from_pretrained(tmp_path / "again", dtype=torch.bfloat16)
     assert {parameter.dtype for parameter in half.parameters()} == {torch.bfloat16}
+
+
+def test_settings_of_the_language_model_are_loaded_with_the_modulators(bases, tmp_path):
+    scaled = {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}
+    model, (inputs, weights) = build(bases["llama"], rope_parameters=scaled), make_inputs()
+    plain = build(bases["llama"])
+    expected = model(**inputs, emotion_weights=weights).logits
+    assert (expected - plain(**inputs, emotion_weights=weights).logits).abs().max() > 1e-5
+    model.config.eos_token_id, model.config.text_config.attention_dropout = 7, 0.25
+    model.save_pretrained(tmp_path)
+    for loaded in (
+        AutoModelForCausalLM.from_pretrained(tmp_path),
+        AutoModelForCausalLM.from_pretrained(tmp_path, base_model_name_or_path=str(bases["llama"])),
+    ):
+        assert torch.equal(loaded(**inputs, emotion_weights=weights).logits, expected)
+        assert (loaded.config.eos_token_id, loaded.language_model.config.attention_dropout) == (7, 0.25)
+
+
+def test_attention_that_is_asked_for_is_that_of_the_language_model(bases, tmp_path):
+    build(bases["llama"]).save_pretrained(tmp_path)
+    inputs, weights = make_inputs()
+    config = AutoConfig.from_pretrained(tmp_path, attn_implementation="eager")
+    for loaded in (
+        AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="eager"),
+        EmotionModulatedForCausalLM.from_pretrained(tmp_path, attn_implementation="eager"),
+        EmotionModulatedForCausalLM.from_pretrained(tmp_path, config=config),
+    ):
+        assert loaded.language_model.config._attn_implementation == "eager"
+        assert len(loaded(**inputs, emotion_weights=weights, output_attentions=True).attentions) == 2
+    assert AutoModelForCausalLM.from_pretrained(tmp_path).language_model.config._attn_implementation == "sdpa"
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma3"])  # the second ties its embeddings

@@ -284,6 +284,16 @@ def test_position_ids_and_token_types_go_to_the_encoders_that_read_them():
     assert_close(other(ids, token_type_ids=torch.ones_like(ids)).logits, other(ids).logits)
 
 
+def test_position_ids_of_one_row_stand_for_all_rows_also_with_padding_on_the_left():
+    model = BY_ID["any-xlm-roberta"].build()
+    ids, positions = torch.tensor([[1, 1, 5, 6], [7, 8, 9, 10]]), torch.arange(12, 16)[None]
+    mask = (ids != 1).long()
+    found = model(ids, attention_mask=mask, position_ids=positions).logits
+    assert_close(found, model(ids, attention_mask=mask, position_ids=positions.expand(2, 4)).logits)
+    alone = model(ids[:1, 2:], position_ids=positions[:, 2:]).logits
+    assert_close(found[:1], alone, rtol=1e-4, atol=1e-5)
+
+
 def test_default_encoder_is_berts_and_a_live_config_stays_as_it_is():
     assert type(LabelAwareConfig().encoder_config) is BertConfig
     model = BertModel(BertConfig(**TINY_BERT), add_pooling_layer=False)
