@@ -91,20 +91,20 @@ def find_separator(path: str | Path, needed: Sequence[str], given: str | None = 
         return given
     if not is_file(path):
         raise FileNotFoundError(f"no such file: {shown(path)}")
-    found = {}
+    headers = {}
     for separator in SEPARATORS:
         with _reading(shown(path)), open_file(path, "r", encoding="utf-8-sig", newline="") as file:
-            header = next(csv.reader(file, delimiter=separator), [])
-        if set(needed) <= set(header):
-            found[separator] = header
+            headers[separator] = next(csv.reader(file, delimiter=separator), [])
     default = default_separator(path)
+    found = {separator: header for separator, header in headers.items() if set(needed) <= set(header)}
     if len(found) > 1 and default in found and all(header == found[default] for header in found.values()):
         return default  # a single column, which no separator splits
     if len(found) > 1:
         raise ValueError(
             f"{shown(path)}: the header names {list(needed)} with each of the separators {list(found)}: name yours with {SEPARATOR_OPTION}."
         )
-    return next(iter(found), default)
+    # Where a column is missing, the error lists those of the separator that splits the header.
+    return next(iter(found or sorted(headers, key=lambda one: (-len(headers[one]), one != default))))
 
 
 SEPARATOR_OPTION = "`separator` (of predict --separator, of train --set dataset_options.separator=...)"

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicts files of any length, in bounded memory and with many processes; an interrupted job goes on where it stopped."""
 
+import errno
 import itertools
 import json
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -117,92 +118,102 @@ def predict_file(
     check_bad_rows(on_bad_rows)
     predictor.check_top_k(top_k)
     parts = _Parts(output)
-    of_task = file_columns(predictor)
-    columns = Columns(text_column or of_task.text)
-    layout = Layout()
+    with (
+        parts.locked
+    ):  # whatever ends this call: a notebook keeps the last error, and with it all that its frames hold
+        of_task = file_columns(predictor)
+        columns = Columns(text_column or of_task.text)
+        layout = Layout()
 
-    def start() -> dict[str, Any]:
-        """Plan the job; called once, by the first process."""
-        exists = parts.fs.exists(filesystem(output)[1])
-        if exists and not parts.fs.exists(parts.manifest):
-            raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
-        if of_task.grouped:
-            columns.dialogue, columns.speaker = dialogue_column, speaker_column
-        columns.separator = find_separator(source, columns.needed, separator)
-        if of_task.grouped:
-            rows = any_rows(source, separator=columns.separator)
-            first = next((row for _, row in rows if not isinstance(row, MalformedRow)), {})
-            if speaker_column not in {"speaker", *first}:
-                raise ValueError(
-                    f"{shown(source)}: no column {speaker_column!r}; the columns are {sorted(first)}. Name yours with `speaker_column` "
-                    "(--speaker-column), or leave it out."
+        def start() -> dict[str, Any]:
+            """Plan the job; called once, by the first process."""
+            exists = parts.fs.exists(filesystem(output)[1])
+            if exists and not parts.fs.exists(parts.manifest):
+                raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
+            if of_task.grouped:
+                columns.dialogue, columns.speaker = dialogue_column, speaker_column
+            columns.separator = find_separator(source, columns.needed, separator)
+            if of_task.grouped:
+                rows = any_rows(source, separator=columns.separator)
+                first = next((row for _, row in rows if not isinstance(row, MalformedRow)), {})
+                if speaker_column not in {"speaker", *first}:
+                    raise ValueError(
+                        f"{shown(source)}: no column {speaker_column!r}; the columns are {sorted(first)}. Name yours with `speaker_column` "
+                        "(--speaker-column), or leave it out."
+                    )
+                columns.nested = layout.nested = TURNS in first and columns.text not in first
+                if columns.nested and top_k is not None:
+                    raise ValueError(
+                        "`top_k` needs one row for each utterance: rows with `turns` have one label for each turn."
+                    )
+            counts = check_rows(source, output, columns, on_bad_rows, layout)
+            job = {
+                "source": _identity(source),
+                "model": fingerprint(predictor),
+                "labels": predictor.labels,
+                "columns": asdict(columns),
+                "predicted": list(PREDICTED),
+                "top_k": top_k,
+                "on_bad_rows": on_bad_rows,
+                "rows_per_part": rows_per_part,
+                "max_length": predictor.max_length,
+                "rules": [repr(np.asarray(getattr(predictor, name, None)).tolist()) for name in RULES],
+            }
+            finished = parts.open(job)
+            done = sum(finished.values())
+            # The last run may have ended between writing the output and removing the parts.
+            complete = exists and done == counts["rows"]
+            if exists and not complete:
+                raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
+            if done and not complete:
+                logger.warning("resuming: %d of %d rows are predicted already", done, counts["rows"])
+            if counts["skipped"]:
+                logger.warning(
+                    "%d of %d rows are malformed or have no valid text and stay without a prediction: line%s %s%s",
+                    *(counts["skipped"], counts["rows"], "s" if counts["skipped"] > 1 else ""),
+                    ", ".join(map(str, counts.pop("lines"))),
+                    ", ..." if counts["skipped"] > LINES_SHOWN else "",
                 )
-            columns.nested = layout.nested = TURNS in first and columns.text not in first
-            if columns.nested and top_k is not None:
-                raise ValueError(
-                    "`top_k` needs one row for each utterance: rows with `turns` have one label for each turn."
-                )
-        counts = check_rows(source, output, columns, on_bad_rows, layout)
-        job = {
-            "source": _identity(source),
-            "model": fingerprint(predictor),
-            "labels": predictor.labels,
-            "columns": asdict(columns),
-            "predicted": list(PREDICTED),
-            "top_k": top_k,
-            "on_bad_rows": on_bad_rows,
-            "rows_per_part": rows_per_part,
-            "max_length": predictor.max_length,
-            "rules": [repr(np.asarray(getattr(predictor, name, None)).tolist()) for name in RULES],
-        }
-        finished = parts.open(job)
-        done = sum(finished.values())
-        # The last run may have ended between writing the output and removing the parts.
-        complete = exists and done == counts["rows"]
-        if exists and not complete:
-            raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
-        if done and not complete:
-            logger.warning("resuming: %d of %d rows are predicted already", done, counts["rows"])
-        if counts["skipped"]:
-            logger.warning(
-                "%d of %d rows are malformed or have no valid text and stay without a prediction: line%s %s%s",
-                *(counts["skipped"], counts["rows"], "s" if counts["skipped"] > 1 else ""),
-                ", ".join(map(str, counts.pop("lines"))),
-                ", ..." if counts["skipped"] > LINES_SHOWN else "",
-            )
-        return {**counts, "finished": sorted(finished), "done": done, "columns": asdict(columns), "complete": complete}
+            return {
+                **counts,
+                "finished": sorted(finished),
+                "done": done,
+                "columns": asdict(columns),
+                "complete": complete,
+            }
 
-    group = None
-    if state is not None and state.num_processes > 1:
-        state.wait_for_everyone()
-        # A process may wait for days for another one. If one dies, its connection closes, which ends the others.
-        group = torch.distributed.new_group(backend="gloo", timeout=timedelta(days=30))
-    plan = _by_first(group, start)
-    columns = Columns(**plan["columns"])
-    processes, mine = (1, 0) if state is None else (state.num_processes, state.process_index)
-    if not plan["complete"]:
-        finished, missing = set(plan["finished"]), itertools.count()
-        rows = (row for _, row in any_rows(source, separator=columns.separator))
-        remaining = -(-(plan["rows"] - plan["done"]) // processes)
-        with progress_bar(progress and mine == 0, remaining, "rows") as bar:
-            for number, part in enumerate(split_rows(rows, columns, rows_per_part)):
-                if number in finished or next(missing) % processes != mine:
-                    continue
-                table = predict_rows(predictor, part, columns, top_k, bar.update)
-                with writing(f"{parts.folder}/{number:06d}.parquet") as temporary:
-                    pyarrow.parquet.write_table(table, temporary)
-    if group is not None:
-        torch.distributed.barrier(group)
-
-    def finish() -> None:
-        predictor.warn_unread(*parts.unread_counts(), plan["texts"])
+        group = None
+        if state is not None and state.num_processes > 1:
+            state.wait_for_everyone()
+            # A process may wait for days for another one. If one dies, its connection closes, which ends the others.
+            group = torch.distributed.new_group(backend="gloo", timeout=timedelta(days=30))
+        plan = _by_first(group, start)
+        columns = Columns(**plan["columns"])
+        processes, mine = (1, 0) if state is None else (state.num_processes, state.process_index)
         if not plan["complete"]:
-            parts.check_source(source)
-            parts.join(source, output, columns, layout)
-        parts.remove()
+            finished, missing = set(plan["finished"]), itertools.count()
+            rows = (row for _, row in any_rows(source, separator=columns.separator))
+            remaining = -(-(plan["rows"] - plan["done"]) // processes)
+            with progress_bar(progress and mine == 0, remaining, "rows") as bar:
+                for number, part in enumerate(split_rows(rows, columns, rows_per_part)):
+                    if number in finished or next(missing) % processes != mine:
+                        continue
+                    table = predict_rows(predictor, part, columns, top_k, bar.update)
+                    with _room(output), writing(f"{parts.folder}/{number:06d}.parquet") as temporary:
+                        pyarrow.parquet.write_table(table, temporary)
+        if group is not None:
+            torch.distributed.barrier(group)
 
-    _by_first(group, finish)
-    return {"rows": plan["rows"], "skipped": plan["skipped"]}
+        def finish() -> None:
+            predictor.warn_unread(*parts.unread_counts(), plan["texts"])
+            if not plan["complete"]:
+                parts.check_source(source)
+                with _room(output):
+                    parts.join(source, output, columns, layout)
+            parts.remove()
+
+        _by_first(group, finish)
+        return {"rows": plan["rows"], "skipped": plan["skipped"]}
 
 
 def file_columns(predictor: AnyPredictor) -> FileColumns:
@@ -219,6 +230,21 @@ def check_bad_rows(on_bad_rows: str) -> None:
     """ValueError unless "error" or "skip"."""
     if on_bad_rows not in ("error", "skip"):
         raise ValueError(f"`on_bad_rows` must be 'error' or 'skip', got {on_bad_rows!r}.")
+
+
+@contextmanager
+def _room(output: str | Path) -> Iterator[None]:
+    """Say what to do when the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise OSError(
+            error.errno,
+            f"{shown(output)} and the folder of its parts cannot be written, the disk is full. Make room, then give the same command: "
+            "it goes on where it stopped.",
+        ) from error
 
 
 def _by_first(group: "torch.distributed.ProcessGroup | None", action: Callable[[], Any]) -> Any:
@@ -247,7 +273,7 @@ class _Parts:
         self.folder = f"{output}.parts"
         self.fs, self.root = filesystem(self.folder)
         self.manifest = f"{self.root}/job.json"
-        self._locked = ExitStack()
+        self.locked = ExitStack()
 
     def open(self, job: dict) -> dict[int, int]:
         """The number of rows in every finished part of this job; empty for a new job."""
@@ -285,7 +311,7 @@ class _Parts:
         if is_remote(self.folder):
             return
         taken = f"another process works on {self.folder}: wait until it has finished, or end it."
-        self._locked.enter_context(locking(Path(self.folder), taken))
+        self.locked.enter_context(locking(Path(self.folder), taken))
 
     def _paths(self) -> dict[int, str]:
         self.fs.invalidate_cache()
@@ -332,7 +358,7 @@ class _Parts:
         os.replace(temporary, output)
 
     def remove(self) -> None:
-        self._locked.close()
+        self.locked.close()
         self.fs.rm(self.root, recursive=True)
 
 

@@ -107,9 +107,13 @@ def check_dataset(name: str, options: dict) -> None:
         hint = parameters[option].annotation if option in parameters else bool
         if not _fits(options[option], hint):
             what = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+            given = options[option]
+            remedy = ""
+            if isinstance(given, list | tuple) and _fits(texts := [str(item) for item in given], hint):
+                remedy = f" Write {texts}."
             raise ValueError(
                 f"the option {option!r} for the dataset {name!r} must be {what.replace('collections.abc.', '')}, got "
-                f"{options[option]!r}."
+                f"{given!r}.{remedy}"
             )
 
 

@@ -140,7 +140,7 @@ def test_a_megabyte_in_jsonl(tmp_path):
     [
         ("files", {"text_column": 5}, "'text_column' for the dataset 'files' must be str, got 5"),
         ("files", {"labels": {"a": 1}}, r"must be Sequence\[str\] \| None, got"),
-        ("files", {"labels": [1]}, r"must be Sequence\[str\] \| None, got \[1\]"),
+        ("files", {"labels": [1]}, r"must be Sequence\[str\] \| None, got \[1\]. Write \['1'\]"),
         ("files", {"validation_fraction": "0.1"}, "must be float, got '0.1'"),
         ("files", {"validation_fraction": True}, "must be float, got True"),
         ("meld", {"four_classes": 1}, "must be bool, got 1"),

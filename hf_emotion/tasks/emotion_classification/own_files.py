@@ -163,7 +163,12 @@ def load_files(
             else:
                 value = row[label_column]
                 if label_separator is not None and isinstance(value, str):
-                    value = value.split(label_separator)
+                    value = [part for part in value.split(label_separator) if name_of(part)]
+                if isinstance(value, list) and value and not any(map(name_of, value)):
+                    rows.reject(
+                        line, f"the column {label_column!r} has no label in {value}; [] stands for a text without one"
+                    )
+                    continue
                 if not isinstance(value, list) and not name_of(value):
                     rows.reject(line, f"the column {label_column!r} has no label")
                     continue

@@ -372,6 +372,11 @@ class TestOwnFiles:
         assert (label_matrix(train).ndim == 2) and label_names(train) == ["anger", "fear", "joy"]
         assert train["labels"][:] == [[0, 2], [1], [], [2]]
 
+    def test_a_wrong_column_lists_those_of_the_separator_that_splits_the_header(self, tmp_path):
+        (tmp_path / "x.csv").write_text("id;comment;label\n1;a, b;joy\n")
+        with pytest.raises(ValueError, match=r"no column 'text'; the columns are \['comment', 'id', 'label'\]"):
+            load(tmp_path / "x.csv")
+
     def test_an_empty_separator(self, folder):
         with pytest.raises(ValueError, match="`label_separator` must not be empty"):
             load(folder, label_separator="")
@@ -435,6 +440,12 @@ class TestOwnFiles:
         for split in ("train", "dev"):
             write_jsonl(tmp_path / f"{split}.jsonl", [{"text": "a", "label": ["", " joy", None, "joy", 2.0]}])
         assert named(load(tmp_path)["train"]) == [["2", "joy"]]
+        rows = [{"text": "a", "label": ["joy"]}, {"text": "b", "label": [None, " "]}, {"text": "c", "label": []}]
+        for split in ("train", "dev"):
+            write_jsonl(tmp_path / f"{split}.jsonl", rows)
+        with pytest.raises(ValueError, match=r"line 2: the column 'label' has no label in \[None, ' '\]"):
+            load(tmp_path)
+        assert named(load(tmp_path, on_bad_rows="skip")["train"]) == [["joy"], []]
 
     def test_other_column_names(self, folder):
         for split in ("train", "validation", "test"):
