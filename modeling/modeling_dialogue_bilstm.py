@@ -249,8 +249,8 @@ class DialogueBiLSTMPreTrainedModel(OverAnyEncoder, OverEncoder, RenamedWeights,
     }
     _keys_to_ignore_on_load_unexpected = [r"utterance_encoder\.pooler\."]  # not used; old checkpoints hold one
 
-    def __init__(self, config: DialogueBiLSTMConfig, *args, **kwargs):
-        super().__init__(config, *args, **kwargs)
+    def __init__(self, config: DialogueBiLSTMConfig):
+        super().__init__(config)
         if config.utterance_encoder != "vectors":
             self.main_input_name = "input_ids"
 

@@ -26,7 +26,6 @@ from .padding import real_positions
 if TYPE_CHECKING:  # never run: `save_pretrained` publishes the files that are imported here beside the weights
     from .pipeline_emotional_response import EmotionalResponsePipeline  # noqa: F401
 
-_SIZES = ("hidden_size", "num_hidden_layers")  # those of the language model that the modulators share
 # Arguments of `from_pretrained` that are for the checkpoint of the language model, too; and those that are for it alone.
 _SHARED = (
     *(name for name in HUB_ARGUMENTS if name not in ("revision", "subfolder")),
@@ -415,26 +414,31 @@ class EmotionModulatedForCausalLM(ChecksAdapters, PreTrainedModel, GenerationMix
             shared["dtype"] = config.dtype  # that of the training, which may be finer than the checkpoint's
         if config._attn_implementation is not None:  # where the Auto classes put the argument
             shared.setdefault("attn_implementation", config._attn_implementation)
-        place = {"revision": config.base_model_revision, "trust_remote_code": False}
-        hub = {name: kwargs[name] for name in HUB_ARGUMENTS if name in shared}
+        base = {
+            "pretrained_model_name_or_path": config.base_model_name_or_path,
+            "revision": config.base_model_revision,
+            "trust_remote_code": False,
+        }
         try:
-            base_config = AutoConfig.from_pretrained(config.base_model_name_or_path, **place, **hub)
+            base_config = AutoConfig.from_pretrained(
+                **base, **{name: shared[name] for name in HUB_ARGUMENTS if name in shared}
+            )
+            for name in ("hidden_size", "num_hidden_layers"):
+                saved, found = getattr(config, name), getattr(base_config.get_text_config(), name)
+                if found != saved:
+                    raise ValueError(
+                        f"`base_model_name_or_path` must be a language model with `{name}` {saved}, that of the modulators in "
+                        f"{str(pretrained_model_name_or_path)!r}; {config.base_model_name_or_path!r} has {found}: pass the one that they "
+                        "were trained over."
+                    )
             language_model = AutoModelForCausalLM.from_pretrained(
-                config.base_model_name_or_path, config=_settings(config.text_config, base_config), **place, **shared
+                **base, config=_settings(config.text_config, base_config), **shared
             )
         except OSError as error:
             raise OSError(
                 f"{str(pretrained_model_name_or_path)!r} holds modulators for the language model {config.base_model_name_or_path!r}, "
                 f"which cannot be loaded ({error}). Pass `base_model_name_or_path`, a Hub id or a folder that holds it."
             ) from error
-        for name in _SIZES:
-            saved, found = getattr(config, name), getattr(language_model.config, name)
-            if found != saved:
-                raise ValueError(
-                    f"`base_model_name_or_path` must be a language model with `{name}` {saved}, that of the modulators in "
-                    f"{str(pretrained_model_name_or_path)!r}; {config.base_model_name_or_path!r} has {found}: pass the one that they were "
-                    "trained over."
-                )
         model, info = super().from_pretrained(
             pretrained_model_name_or_path,
             *args,
@@ -474,7 +478,7 @@ def _settings(saved: PreTrainedConfig, base: PreTrainedConfig) -> PreTrainedConf
     The settings that the modulators were saved with, for the weights of `base`; those of `base` if it is another model. How weights
     are quantized is a matter of the checkpoint that has them.
     """
-    if any(getattr(saved, name) != getattr(base, name) for name in ("model_type", "vocab_size", *_SIZES)):
+    if (saved.model_type, saved.vocab_size) != (base.model_type, base.get_text_config().vocab_size):
         return base
     settings = copy.deepcopy(saved)
     if hasattr(settings, "quantization_config"):

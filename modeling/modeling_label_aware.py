@@ -115,8 +115,6 @@ class LabelAwareModel(LabelVectors, LabelAwarePreTrainedModel):
             # Padding moves behind the tokens, where it changes no encoder's positions.
             places = places_before_padding(token_mask)  # (B, L)
             order = inverse_order(places)
-            if position_ids is not None:
-                inputs["position_ids"] = position_ids.expand(batch_size, length)
             inputs = {name: reordered(value, order) for name, value in inputs.items()}
             attention_mask = token_mask.gather(1, order).long()
         for name in ("output_attentions", "output_hidden_states"):

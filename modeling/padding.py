@@ -28,7 +28,11 @@ def inverse_order(places: torch.Tensor) -> torch.Tensor:
 
 
 def reordered(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """States (B, L) or (B, L, d), order (B, L) -> states of the same shape: place t gets what was at `order[:, t]`."""
+    """
+    States (B, L) or (B, L, d), order (B, L) -> states of the same shape: place t gets what was at `order[:, t]`. States of one row
+    stand for all rows.
+    """
+    states = states.expand(order.shape[0], *states.shape[1:])
     return states.gather(1, order if states.dim() == 2 else order[..., None].expand_as(states))
 
 

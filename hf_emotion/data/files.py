@@ -68,7 +68,8 @@ def default_separator(path: str | Path) -> str:
 def find_separator(path: str | Path, needed: Sequence[str], given: str | None = None) -> str | None:
     """
     The separator of a CSV or TSV file: the given one, else the one of `SEPARATORS` with which the header names the needed columns.
-    If none does, the usual one for the file's ending; the error about the missing column follows later. None for other formats.
+    If none does, the one that splits the header into the most columns, which the error about the missing column lists later. None for
+    other formats.
 
     Raises:
         ValueError: the separator is no single character, or for a file without columns; several fit and give different columns.
@@ -103,8 +104,9 @@ def find_separator(path: str | Path, needed: Sequence[str], given: str | None = 
         raise ValueError(
             f"{shown(path)}: the header names {list(needed)} with each of the separators {list(found)}: name yours with {SEPARATOR_OPTION}."
         )
-    # Where a column is missing, the error lists those of the separator that splits the header.
-    return next(iter(found or sorted(headers, key=lambda one: (-len(headers[one]), one != default))))
+    if found:
+        return next(iter(found))
+    return max(headers, key=lambda separator: (len(headers[separator]), separator == default))
 
 
 SEPARATOR_OPTION = "`separator` (of predict --separator, of train --set dataset_options.separator=...)"

@@ -118,70 +118,63 @@ def predict_file(
     check_bad_rows(on_bad_rows)
     predictor.check_top_k(top_k)
     parts = _Parts(output)
-    with (
-        parts.locked
-    ):  # whatever ends this call: a notebook keeps the last error, and with it all that its frames hold
-        of_task = file_columns(predictor)
-        columns = Columns(text_column or of_task.text)
-        layout = Layout()
+    of_task = file_columns(predictor)
+    columns = Columns(text_column or of_task.text)
+    layout = Layout()
 
-        def start() -> dict[str, Any]:
-            """Plan the job; called once, by the first process."""
-            exists = parts.fs.exists(filesystem(output)[1])
-            if exists and not parts.fs.exists(parts.manifest):
-                raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
-            if of_task.grouped:
-                columns.dialogue, columns.speaker = dialogue_column, speaker_column
-            columns.separator = find_separator(source, columns.needed, separator)
-            if of_task.grouped:
-                rows = any_rows(source, separator=columns.separator)
-                first = next((row for _, row in rows if not isinstance(row, MalformedRow)), {})
-                if speaker_column not in {"speaker", *first}:
-                    raise ValueError(
-                        f"{shown(source)}: no column {speaker_column!r}; the columns are {sorted(first)}. Name yours with `speaker_column` "
-                        "(--speaker-column), or leave it out."
-                    )
-                columns.nested = layout.nested = TURNS in first and columns.text not in first
-                if columns.nested and top_k is not None:
-                    raise ValueError(
-                        "`top_k` needs one row for each utterance: rows with `turns` have one label for each turn."
-                    )
-            counts = check_rows(source, output, columns, on_bad_rows, layout)
-            job = {
-                "source": _identity(source),
-                "model": fingerprint(predictor),
-                "labels": predictor.labels,
-                "columns": asdict(columns),
-                "predicted": list(PREDICTED),
-                "top_k": top_k,
-                "on_bad_rows": on_bad_rows,
-                "rows_per_part": rows_per_part,
-                "max_length": predictor.max_length,
-                "rules": [repr(np.asarray(getattr(predictor, name, None)).tolist()) for name in RULES],
-            }
-            finished = parts.open(job)
-            done = sum(finished.values())
-            # The last run may have ended between writing the output and removing the parts.
-            complete = exists and done == counts["rows"]
-            if exists and not complete:
-                raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
-            if done and not complete:
-                logger.warning("resuming: %d of %d rows are predicted already", done, counts["rows"])
-            if counts["skipped"]:
-                logger.warning(
-                    "%d of %d rows are malformed or have no valid text and stay without a prediction: line%s %s%s",
-                    *(counts["skipped"], counts["rows"], "s" if counts["skipped"] > 1 else ""),
-                    ", ".join(map(str, counts.pop("lines"))),
-                    ", ..." if counts["skipped"] > LINES_SHOWN else "",
+    def start() -> dict[str, Any]:
+        """Plan the job; called once, by the first process."""
+        exists = parts.fs.exists(filesystem(output)[1])
+        if exists and not parts.fs.exists(parts.manifest):
+            raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
+        if of_task.grouped:
+            columns.dialogue, columns.speaker = dialogue_column, speaker_column
+        columns.separator = find_separator(source, columns.needed, separator)
+        if of_task.grouped:
+            rows = any_rows(source, separator=columns.separator)
+            first = next((row for _, row in rows if not isinstance(row, MalformedRow)), {})
+            if speaker_column not in {"speaker", *first}:
+                raise ValueError(
+                    f"{shown(source)}: no column {speaker_column!r}; the columns are {sorted(first)}. Name yours with `speaker_column` "
+                    "(--speaker-column), or leave it out."
                 )
-            return {
-                **counts,
-                "finished": sorted(finished),
-                "done": done,
-                "columns": asdict(columns),
-                "complete": complete,
-            }
+            columns.nested = layout.nested = TURNS in first and columns.text not in first
+            if columns.nested and top_k is not None:
+                raise ValueError(
+                    "`top_k` needs one row for each utterance: rows with `turns` have one label for each turn."
+                )
+        counts = check_rows(source, output, columns, on_bad_rows, layout)
+        job = {
+            "source": _identity(source),
+            "model": fingerprint(predictor),
+            "labels": predictor.labels,
+            "columns": asdict(columns),
+            "predicted": list(PREDICTED),
+            "top_k": top_k,
+            "on_bad_rows": on_bad_rows,
+            "rows_per_part": rows_per_part,
+            "max_length": predictor.max_length,
+            "rules": [repr(np.asarray(getattr(predictor, name, None)).tolist()) for name in RULES],
+        }
+        finished = parts.open(job)
+        done = sum(finished.values())
+        # The last run may have ended between writing the output and removing the parts.
+        complete = exists and done == counts["rows"]
+        if exists and not complete:
+            raise FileExistsError(f"the output {shown(output)} exists: choose another name or remove it.")
+        if done and not complete:
+            logger.warning("resuming: %d of %d rows are predicted already", done, counts["rows"])
+        if counts["skipped"]:
+            logger.warning(
+                "%d of %d rows are malformed or have no valid text and stay without a prediction: line%s %s%s",
+                *(counts["skipped"], counts["rows"], "s" if counts["skipped"] > 1 else ""),
+                ", ".join(map(str, counts.pop("lines"))),
+                ", ..." if counts["skipped"] > LINES_SHOWN else "",
+            )
+        return {**counts, "finished": sorted(finished), "done": done, "columns": asdict(columns), "complete": complete}
 
+    # Whatever ends this call frees the folder: a notebook keeps the last error, and with it all that its frames hold.
+    with parts.locked, _room(output):
         group = None
         if state is not None and state.num_processes > 1:
             state.wait_for_everyone()
@@ -199,7 +192,7 @@ def predict_file(
                     if number in finished or next(missing) % processes != mine:
                         continue
                     table = predict_rows(predictor, part, columns, top_k, bar.update)
-                    with _room(output), writing(f"{parts.folder}/{number:06d}.parquet") as temporary:
+                    with writing(f"{parts.folder}/{number:06d}.parquet") as temporary:
                         pyarrow.parquet.write_table(table, temporary)
         if group is not None:
             torch.distributed.barrier(group)
@@ -208,8 +201,7 @@ def predict_file(
             predictor.warn_unread(*parts.unread_counts(), plan["texts"])
             if not plan["complete"]:
                 parts.check_source(source)
-                with _room(output):
-                    parts.join(source, output, columns, layout)
+                parts.join(source, output, columns, layout)
             parts.remove()
 
         _by_first(group, finish)
@@ -305,7 +297,7 @@ class _Parts:
 
     def _lock(self) -> None:
         """
-        Keep other jobs out until this process ends: it may still run after its launcher was killed and a new job was
+        Keep other jobs out until this call or this process ends: it may still run after its launcher was killed and a new job was
         started.
         """
         if is_remote(self.folder):

@@ -159,17 +159,20 @@ def load_files(
                 if no_flags:
                     rows.reject(line, f"label columns must hold 0 or 1, got {no_flags}")
                     continue
-                value = [name for name, flag in flags.items() if FLAGS[flag.casefold()]]
+                row_labels = [name for name, flag in flags.items() if FLAGS[flag.casefold()]]
             else:
-                value = row[label_column]
-                if label_separator is not None and isinstance(value, str):
-                    value = [part for part in value.split(label_separator) if name_of(part)]
-                if isinstance(value, list) and value and not any(map(name_of, value)):
+                value = cell = row[label_column]
+                if label_separator is not None and isinstance(cell, str):
+                    value = cell.split(label_separator)
+                row_labels = [
+                    name for item in (value if isinstance(value, list) else [value]) if (name := name_of(item))
+                ]
+                if not row_labels and isinstance(cell, list) and cell:
                     rows.reject(
-                        line, f"the column {label_column!r} has no label in {value}; [] stands for a text without one"
+                        line, f"the column {label_column!r} has no label in {cell}; [] stands for a text without one"
                     )
                     continue
-                if not isinstance(value, list) and not name_of(value):
+                if not row_labels and not isinstance(value, list):
                     rows.reject(line, f"the column {label_column!r} has no label")
                     continue
                 if aspect_column is not None and isinstance(value, list):
@@ -179,8 +182,7 @@ def load_files(
                     rows.reject(line, f"each row has one label, as in the training part, got {value}")
                     continue
                 multi_label = multi_label or isinstance(value, list)
-                value = [name for item in (value if isinstance(value, list) else [value]) if (name := name_of(item))]
-            rows.add(line, row[text_column], value, row_id, **context)
+            rows.add(line, row[text_column], row_labels, row_id, **context)
 
     names = {name: known_names(parsed, name, context) for name, context in given.items()}
     if votes is not None:
