@@ -33,6 +33,7 @@ from hf_emotion.data.splits import label_names, share_of
 from hf_emotion.io.files import write_json
 from hf_emotion.recipes import Recipe
 from hf_emotion.runtime.base_models import load_base_tokenizer
+from hf_emotion.tasks.emotion_classification.building import over_base_model
 from hf_emotion.tasks.rows import class_counts, label_matrix
 from hf_emotion.tasks.sequence_classification import build_classifier, make_collator, tokenize
 from hf_emotion.training.fit import training_arguments
@@ -189,7 +190,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     parser.add_argument("--set", action="append", default=[], help="key=value for the recipe, e.g. bf16=true")
     parser.add_argument("--output", type=Path, help="JSON file for the results")
     arguments = parser.parse_args(argv)
-    recipe = load_recipe(RECIPE, [*arguments.set, f"base_model={arguments.base_model}"])
+    recipe = over_base_model(load_recipe(RECIPE, [*arguments.set, f"base_model={arguments.base_model}"]))
     splits = load_dataset_for(recipe.dataset, arguments.data_dir, **recipe.dataset_options)
     train = share_of(splits["train"], arguments.train_fraction)
     gold = label_matrix(splits["validation"])
@@ -203,6 +204,8 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     def report(variant: str, seed: int, scores: np.ndarray) -> None:
         row = {
             "variant": variant,
+            "encoder": Path(arguments.base_model).name,
+            "settings": arguments.set,
             "seed": seed,
             "train_rows": len(train),
             "macro_f1": metrics.macro_f1(gold, scores > recipe.threshold),

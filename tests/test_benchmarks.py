@@ -18,6 +18,9 @@ from sklearn.metrics import f1_score
 from sklearn.model_selection import RepeatedKFold
 from toolkit_helpers import ASPECT_WORDS, ROOT, TESTS, invoke, save_base_bert, write_sentihood
 from torch.testing import assert_close
+from transformers import DistilBertConfig, DistilBertModel
+
+from hf_emotion.runtime.base_models import load_base_tokenizer
 
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -683,6 +686,19 @@ def test_two_stages_multiply_the_probability_of_an_emotion_with_that_of_the_labe
         (["a", "b", "c", "d"], [[0], [1], [0, 1], [0]], ["emotion", "neutral"]),
         (["a", "c", "d"], [[0], [1], [0, 1]], ["joy", "fear"]),
     ]
+
+
+def test_variants_over_an_encoder_that_is_no_bert(tmp_path):
+    """The packaged recipe is BERT's; the model that is trained reads the encoder at hand."""
+    base = save_base_bert(tmp_path / "base", ["emotion"])
+    config = DistilBertConfig(
+        vocab_size=len(load_base_tokenizer(str(base))), dim=32, hidden_dim=32, n_layers=1, n_heads=2
+    )
+    DistilBertModel(config).save_pretrained(base)
+    options = ["dataset=quickstart", "max_steps=1", "max_length=20", "use_cpu=true", "seeds=[7]"]
+    command = ["--base-model", str(base), "--variant", "two stages", "--seeds", "1", "--train-fraction", "0.2"]
+    [row] = variants.main([*command, *(part for option in options for part in ("--set", option))])
+    assert (row["variant"], row["encoder"], row["seed"], row["settings"]) == ("two stages", "base", 7, options)
 
 
 def test_variants(monkeypatch, tmp_path):

@@ -606,6 +606,7 @@ class TestPlan:
         with pytest.raises(ValueError, match="`encoders` names .*'big'"):
             plan.read_plan(self.write(tmp_path / "plan.yaml"), {"big": "here"})
 
-    def test_the_project_s_own_plan_can_be_read(self):
-        runs = plan.read_plan(Path(__file__).parents[2] / "benchmarks" / "study.yaml")
+    @pytest.mark.parametrize("name", ["study.yaml", "study_gpu.yaml"])
+    def test_the_project_s_own_plans_can_be_read(self, name):
+        runs = plan.read_plan(Path(__file__).parents[2] / "benchmarks" / name)
         assert len({run.record for run in runs}) == len(runs)
