@@ -49,7 +49,7 @@ def load_goemotions(
     if votes and data_dir is None:
         raise FileNotFoundError(f"`votes` needs `data_dir` with the raw annotations of GoEmotions: {RAW_REMEDY}")
     if data_dir is None:
-        hub = datasets.load_dataset(GOEMOTIONS_HUB_ID, "simplified")
+        hub = _from_hub(GOEMOTIONS_HUB_ID, "simplified", "goemotions/{train,dev,test}.tsv")
         files = {split: hub[split] for split in SPLIT_STEMS}
     else:
         paths = local_files(data_dir, "goemotions", ["train.tsv", "dev.tsv", "test.tsv"])
@@ -144,6 +144,17 @@ def _read_goemotions_tsv(path: Path, rows: Rows) -> None:
         rows.add(number, text, labels, row_id)
 
 
+def _from_hub(hub_id: str, configuration: str, files: str) -> datasets.DatasetDict:
+    """A corpus of the Hub. OSError if it cannot be read; the message says which `files` serve instead."""
+    try:
+        return datasets.load_dataset(hub_id, configuration)
+    except OSError as error:
+        raise OSError(
+            f"the corpus {hub_id!r} cannot be loaded from the Hub ({error}). Without the Hub give `data_dir` (--data-dir), a folder that "
+            f"holds {files}."
+        ) from error
+
+
 def load_emotion6(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "error") -> datasets.DatasetDict:
     """
     The six emotions of Saravia et al. 2018 (also known as dair-ai/emotion), 16,000 / 2,000 / 2,000 messages, one label each
@@ -156,7 +167,7 @@ def load_emotion6(data_dir: str | Path | None = None, on_bad_rows: OnBadRows = "
     """
     splits = {}
     if data_dir is None:
-        hub = datasets.load_dataset(EMOTION6_HUB_ID, "split")
+        hub = _from_hub(EMOTION6_HUB_ID, "split", "emotion6/{train,val,test}.txt")
         for split in SPLIT_STEMS:
             rows = Rows(f"{EMOTION6_HUB_ID} {split}", on_bad_rows)
             for line, row in enumerate(hub[split], 1):
@@ -197,7 +208,8 @@ def load_tweet_emoji(data_dir: str | Path | None = None, on_bad_rows: OnBadRows 
             the Hub, `cardiffnlp/tweet_eval`, configuration "emoji".
         on_bad_rows: "error", or "skip" to drop, count and list malformed rows.
     """
-    hub = datasets.load_dataset(TWEET_EMOJI_HUB_ID, "emoji") if data_dir is None else {}
+    files = "tweeteval/emoji/{train,val,test}_{text,labels}.txt"
+    hub = _from_hub(TWEET_EMOJI_HUB_ID, "emoji", files) if data_dir is None else {}
     splits = {}
     for split, stem in (("train", "train"), ("validation", "val"), ("test", "test")):
         if data_dir is None:

@@ -108,6 +108,10 @@ def load_files(
         )
     if label_columns is not None:
         check_different("label_columns", label_columns)
+        if label_separator is not None:
+            raise ValueError(
+                "`label_separator` splits `label_column`, and `label_columns` are used instead of it: leave one of them out."
+            )
     given_labels = {"label_columns": label_columns, "label_separator": label_separator, "aspect_column": aspect_column}
     _check_vote_options(votes, annotators, multi_label, labels, given_labels)
     columns = {"text_column": text_column, "aspect_column": aspect_column, "target_column": target_column}

@@ -173,6 +173,23 @@ class TestRegistry:
         assert asked == [("google-research-datasets/go_emotions", "simplified")]
         assert splits["train"][0] == {"id": "hub1", "text": "caf\xe9 ", "labels": [0, 6]}
 
+    @pytest.mark.parametrize(
+        "corpus, file", [("goemotions", "dev.tsv"), ("emotion6", "val.txt"), ("tweet_emoji", "val_labels.txt")]
+    )
+    def test_a_corpus_that_the_hub_does_not_give_can_come_from_a_folder(self, monkeypatch, corpus, file):
+        monkeypatch.delenv("HF_EMOTION_DATA", raising=False)
+
+        def load_dataset(*arguments):
+            raise ConnectionError("no way out")
+
+        monkeypatch.setattr("datasets.load_dataset", load_dataset)
+        with pytest.raises(OSError, match="no way out.*`data_dir`") as error:
+            load_dataset_for(corpus)
+        stem, _, ending = file.partition(".")
+        folder, part = str(error.value).split("holds ")[1].split("/{")
+        assert corpus.replace("tweet_emoji", "tweeteval/emoji") == folder
+        assert all(word in part for word in (*stem.split("_"), ending))
+
     def test_unknown_option_names_the_nearest(self):
         with pytest.raises(ValueError, match="unknown option 'taxonmy' .*'goemotions': did you mean 'taxonomy'"):
             load_dataset_for("goemotions", taxonmy="ekman")
@@ -452,6 +469,11 @@ class TestOwnFiles:
             write_csv(folder / f"{split}.csv", ["number", "comment", "emotion"], [["7", "a", "joy"]])
         splits = load(folder, text_column="comment", label_column="emotion", id_column="number")
         assert splits["train"][0] == {"id": "7", "text": "a", "labels": 0}
+
+    def test_a_separator_of_a_column_that_is_not_read(self, tmp_path):
+        write_csv(tmp_path / "train.csv", ["text", "joy", "anger"], [["a", "1", "0"], ["b", "0", "1"]])
+        with pytest.raises(ValueError, match="`label_separator`.*`label_columns`"):
+            load(tmp_path, label_columns=["joy", "anger"], label_separator="|")
 
     @pytest.mark.parametrize("options", [{"label_columns": ["nix", "label"]}, {"id_column": "nix"}])
     def test_missing_column(self, folder, options):
