@@ -13,6 +13,7 @@ precision, which needs no threshold. There is no validation between the epochs: 
 
 import argparse
 import dataclasses
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ from hf_emotion.data.splits import label_names, share_of
 from hf_emotion.io.files import write_json
 from hf_emotion.recipes import Recipe
 from hf_emotion.runtime.base_models import load_base_tokenizer
+from hf_emotion.study.reproduce import encoder_name
 from hf_emotion.tasks.emotion_classification.building import over_base_model
 from hf_emotion.tasks.rows import class_counts, label_matrix
 from hf_emotion.tasks.sequence_classification import build_classifier, make_collator, tokenize
@@ -128,8 +130,8 @@ def layerwise_optimizer(trainer: EmotionTrainer, decay: float) -> torch.optim.Ad
     groups: dict[tuple[int, bool], list[torch.nn.Parameter]] = {}
     for name, parameter in trainer.model.named_parameters():
         below = 0
-        if ".encoder.layer." in name:
-            below = layers - int(name.split(".encoder.layer.")[1].split(".")[0])
+        if layer := re.search(r"\.layers?\.(\d+)\.", name):  # of BERT, MPNet, DistilBERT, ModernBERT ...
+            below = layers - int(layer[1])
         elif ".embeddings." in name:
             below = layers + 1
         groups.setdefault((below, name in decayed), []).append(parameter)
@@ -204,7 +206,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict]:
     def report(variant: str, seed: int, scores: np.ndarray) -> None:
         row = {
             "variant": variant,
-            "encoder": Path(arguments.base_model).name,
+            "encoder": encoder_name(arguments.base_model),
             "settings": arguments.set,
             "seed": seed,
             "train_rows": len(train),

@@ -18,7 +18,7 @@ from sklearn.metrics import f1_score
 from sklearn.model_selection import RepeatedKFold
 from toolkit_helpers import ASPECT_WORDS, ROOT, TESTS, invoke, save_base_bert, write_sentihood
 from torch.testing import assert_close
-from transformers import DistilBertConfig, DistilBertModel
+from transformers import DistilBertConfig, DistilBertForSequenceClassification, DistilBertModel
 
 from hf_emotion.runtime.base_models import load_base_tokenizer
 
@@ -699,6 +699,23 @@ def test_variants_over_an_encoder_that_is_no_bert(tmp_path):
     command = ["--base-model", str(base), "--variant", "two stages", "--seeds", "1", "--train-fraction", "0.2"]
     [row] = variants.main([*command, *(part for option in options for part in ("--set", option))])
     assert (row["variant"], row["encoder"], row["seed"], row["settings"]) == ("two stages", "base", 7, options)
+
+
+def test_layerwise_rates_of_an_encoder_that_is_no_bert():
+    config = DistilBertConfig(vocab_size=9, dim=8, hidden_dim=8, n_layers=2, n_heads=2)
+    model = DistilBertForSequenceClassification(config)
+    arguments = SimpleNamespace(
+        learning_rate=0.5, weight_decay=0.0, adam_beta1=0.9, adam_beta2=0.99, adam_epsilon=1e-8
+    )
+    trainer = SimpleNamespace(args=arguments, model=model, get_decay_parameter_names=lambda _: [])
+    optimizer = variants.layerwise_optimizer(trainer, 0.8)
+    rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
+    layers = model.distilbert.transformer.layer
+    parts = [model.classifier, layers[1], layers[0], model.distilbert.embeddings]
+    for below, part in enumerate(parts):
+        assert [rates[id(parameter)] for parameter in part.parameters()] == pytest.approx(
+            [0.5 * 0.8**below] * len(list(part.parameters()))
+        )
 
 
 def test_variants(monkeypatch, tmp_path):
