@@ -8,6 +8,7 @@ Shapes: B batch, L tokens, d hidden size, C labels, d' label embedding size.
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -83,6 +84,12 @@ def exact_dtype(states: torch.Tensor) -> torch.dtype:
     return torch.promote_types(states.dtype, torch.float32)
 
 
+def without_autocast(states: torch.Tensor) -> AbstractContextManager:
+    """A context in which autocast does not round products to half precision; one that does nothing if autocast is off."""
+    kind = states.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+
+
 class LabelAwarePooling(nn.Module):
     """
     Section 3.2: α^{(i)} = softmax_j(e^{(i)ᵀ} W h_j) over the real tokens, h̃^{(i)} = Σ_j α_j^{(i)} h_j.
@@ -99,8 +106,9 @@ class LabelAwarePooling(nn.Module):
     def forward(self, hidden_states, token_mask):
         """Hidden states (B, L, d), mask (B, L) or None -> h̃ (B, C, d), α (B, C, L), log-sum-exp of the scores (B, C)."""
         exact = exact_dtype(hidden_states)
-        queries = F.linear(self.label_embeddings.to(exact), self.weight.to(exact))  # (C, d)
-        scores = F.linear(hidden_states.to(exact), queries)  # (B, L, C)
+        with without_autocast(hidden_states):
+            queries = F.linear(self.label_embeddings.to(exact), self.weight.to(exact))  # (C, d)
+            scores = F.linear(hidden_states.to(exact), queries)  # (B, L, C)
         if token_mask is not None:
             scores = scores.masked_fill(~token_mask[..., None], torch.finfo(scores.dtype).min)
         attentions = scores.softmax(dim=1, dtype=exact).transpose(1, 2)  # (B, C, L)
@@ -132,12 +140,13 @@ class LeamPooling(nn.Module):
         """Hidden states (B, L, d), mask (B, L) or None -> z (B, d), attention (B, 1, L), log-sum-exp of the scores (B, 1)."""
         batch_size, length, _ = hidden_states.shape
         exact = exact_dtype(hidden_states)
-        labels = F.normalize(self.label_embeddings.to(exact), dim=-1)
-        similarity = F.linear(F.normalize(hidden_states.to(exact), dim=-1), labels)  # (B, L, C)
-        if token_mask is not None:  # the window of the last real token must not see padding
-            similarity = similarity * token_mask[..., None]
-        similarity = similarity.transpose(1, 2).reshape(-1, 1, length)  # (B·C, 1, L)
-        matches = F.conv1d(similarity, self.weight.to(exact), self.bias.to(exact), padding=self.radius)  # (B·C, 1, L)
+        with without_autocast(hidden_states):
+            labels = F.normalize(self.label_embeddings.to(exact), dim=-1)
+            similarity = F.linear(F.normalize(hidden_states.to(exact), dim=-1), labels)  # (B, L, C)
+            if token_mask is not None:  # the window of the last real token must not see padding
+                similarity = similarity * token_mask[..., None]
+            similarity = similarity.transpose(1, 2).reshape(-1, 1, length)  # (B·C, 1, L)
+            matches = F.conv1d(similarity, self.weight.to(exact), self.bias.to(exact), padding=self.radius)
         matches = F.relu(matches).view(batch_size, -1, length).amax(dim=1)  # (B, L)
         scores = self.scale * matches
         if token_mask is not None:

@@ -261,19 +261,22 @@ def test_a_class_without_rows_weighs_as_much_as_the_one_with_the_fewest():
     assert normalized.mean().item() == pytest.approx(1) and normalized.max() < 1.3  # as a single row it had 2.99 of 3
 
 
+@pytest.mark.parametrize("autocast", [False, True])
 @pytest.mark.parametrize("label_attention", ["bilinear", "leam"])
 @torch.no_grad()
-def test_label_attention_of_half_precision_is_that_of_its_numbers(label_attention):
+def test_label_attention_of_half_precision_is_that_of_its_numbers(label_attention, autocast):
     """Scores of some size, rounded to bfloat16, would move the attention by more than one part in a hundred."""
     model = build(label_attention=label_attention)
     (model.bert.score.scale if label_attention == "leam" else model.bert.score.label_embeddings).mul_(9)
-    model.bfloat16()
-    outputs = model.bert(**masked_inputs())
+    if not autocast:
+        model.bfloat16()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+        outputs = model.bert(**masked_inputs())
     exact = copy.deepcopy(model.bert.score).double()
     mask = masked_inputs()["attention_mask"].bool()
     _, expected, _ = exact(outputs.last_hidden_state.double(), mask)
     assert expected.max() > 0.6  # or there is little to round
-    assert outputs.label_attentions.dtype == torch.bfloat16
+    assert outputs.label_attentions.dtype == outputs.last_hidden_state.dtype
     assert_close(
         outputs.label_attentions.double(), expected, rtol=0, atol=2.5e-3
     )  # half a step of bfloat16 below 1, and some

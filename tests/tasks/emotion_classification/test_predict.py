@@ -4,6 +4,7 @@
 import copy
 import csv
 import gzip
+import itertools
 import json
 import random
 import re
@@ -464,8 +465,31 @@ class TestBatches:
             assert len(batch) == 1 or max(lengths[row] for row in batch) * len(batch) <= tokens
         order = [lengths[row] for batch in batches for row in batch]
         assert order == sorted(lengths, reverse=True)  # longest first: memory runs out at once or never
-        for first, second in zip(batches, batches[1:], strict=False):  # no batch could have held one more
-            assert (len(first) + 1) * lengths[first[0]] > tokens, (first, second)
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_no_other_borders_cost_less(self, seed):
+        draw = random.Random(seed)
+        tokens = draw.choice([16, 40, 96])
+        lengths = sorted((draw.randint(1, 20) for _ in range(9)), reverse=True)
+
+        def cost(batches):
+            return sum(max(batch) * len(batch) + tokens / 32 for batch in batches)
+
+        def allowed(batches):
+            return all(len(batch) == 1 or max(batch) * len(batch) <= tokens for batch in batches)
+
+        every = []
+        for borders in itertools.product([False, True], repeat=len(lengths) - 1):
+            batches = [[lengths[0]]]
+            for length, border in zip(lengths[1:], borders, strict=True):
+                if border:
+                    batches.append([length])
+                else:
+                    batches[-1].append(length)
+            every.append(batches)
+        least = min(cost(batches) for batches in every if allowed(batches))
+        ours = [[lengths[row] for row in batch] for batch in token_budget_batches(lengths, tokens)]
+        assert cost(ours) == pytest.approx(least)
 
     def test_none(self):
         assert token_budget_batches([], 10) == []
