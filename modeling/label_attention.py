@@ -8,7 +8,6 @@ Shapes: B batch, L tokens, d hidden size, C labels, d' label embedding size.
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.processing_utils import Unpack
 from transformers.utils import ModelOutput, TransformersKwargs
-from transformers.utils.generic import can_return_tuple
+from transformers.utils.generic import can_return_tuple, maybe_autocast
 
 from .checked_input import can_look
 from .class_balanced_loss import classification_loss
@@ -84,12 +83,6 @@ def exact_dtype(states: torch.Tensor) -> torch.dtype:
     return torch.promote_types(states.dtype, torch.float32)
 
 
-def without_autocast(states: torch.Tensor) -> AbstractContextManager:
-    """A context in which autocast does not round products to half precision; one that does nothing if autocast is off."""
-    kind = states.device.type
-    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
-
-
 class LabelAwarePooling(nn.Module):
     """
     Section 3.2: α^{(i)} = softmax_j(e^{(i)ᵀ} W h_j) over the real tokens, h̃^{(i)} = Σ_j α_j^{(i)} h_j.
@@ -106,7 +99,7 @@ class LabelAwarePooling(nn.Module):
     def forward(self, hidden_states, token_mask):
         """Hidden states (B, L, d), mask (B, L) or None -> h̃ (B, C, d), α (B, C, L), log-sum-exp of the scores (B, C)."""
         exact = exact_dtype(hidden_states)
-        with without_autocast(hidden_states):
+        with maybe_autocast(hidden_states.device.type, enabled=False):
             queries = F.linear(self.label_embeddings.to(exact), self.weight.to(exact))  # (C, d)
             scores = F.linear(hidden_states.to(exact), queries)  # (B, L, C)
         if token_mask is not None:
@@ -140,7 +133,7 @@ class LeamPooling(nn.Module):
         """Hidden states (B, L, d), mask (B, L) or None -> z (B, d), attention (B, 1, L), log-sum-exp of the scores (B, 1)."""
         batch_size, length, _ = hidden_states.shape
         exact = exact_dtype(hidden_states)
-        with without_autocast(hidden_states):
+        with maybe_autocast(hidden_states.device.type, enabled=False):
             labels = F.normalize(self.label_embeddings.to(exact), dim=-1)
             similarity = F.linear(F.normalize(hidden_states.to(exact), dim=-1), labels)  # (B, L, C)
             if token_mask is not None:  # the window of the last real token must not see padding
