@@ -6,6 +6,7 @@ import hmac
 import json
 import logging
 import re
+import select
 import signal
 import socket
 import time
@@ -154,16 +155,27 @@ class Guard:
 
 
 class Server(uvicorn.Server):
-    """Ends without losing a request: for `GRACE` seconds after SIGTERM every answer closes its connection; only then the rest is closed."""
+    """
+    Ends without losing a request. For `GRACE` seconds after SIGTERM it listens on, and every answer closes its connection. Then it stops to
+    listen, and the connections that it has by then get as long to send what they have to send.
+    """
 
     GRACE = 1.0
 
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
         self.config.app.state.ready = False  # type: ignore[union-attr]
-        end = time.monotonic() + self.GRACE
-        while self.server_state.connections and time.monotonic() < end and not self.force_exit:
-            await asyncio.sleep(0.02)
+        await self._wait_until(lambda: not self.server_state.connections, 0.02)
+        # A connection that waits to be accepted when its socket closes is reset. A timer runs after all that was accepted before it.
+        await self._wait_until(lambda: not select.select(sockets or [], [], [], 0)[0], 0.001)
+        for server in self.servers:
+            server.close()
+        await self._wait_until(lambda: not self.server_state.connections, 0.02)
         await super().shutdown(sockets)
+
+    async def _wait_until(self, done: Callable[[], bool], pause: float) -> None:
+        end = time.monotonic() + self.GRACE
+        while not (done() or self.force_exit) and time.monotonic() < end:
+            await asyncio.sleep(pause)
 
 
 def listen(host: str, port: int) -> socket.socket:

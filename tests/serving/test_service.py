@@ -515,12 +515,12 @@ class TestUnderLoad:
                         connection.request(
                             "POST", "/predict", json.dumps({"inputs": TEXTS[0]}), {"Content-Type": "application/json"}
                         )
+                        found[connection.getresponse().read()[:20]] += 1
                     except ConnectionRefusedError:
                         return
-                    try:
-                        found[connection.getresponse().read()[:20]] += 1
                     except OSError as error:
                         found[repr(error)] += 1
+                        connection.close()
 
             threads = [threading.Thread(target=ask) for _ in range(8)]
             for thread in threads:
@@ -533,10 +533,9 @@ class TestUnderLoad:
                 thread.join()
         finally:
             process.kill()
-        # A request that meets the closing of an idle connection is reset unread, as HTTP allows (RFC 9112, 9.3.1). That happens to one
-        # client now and then; a server that dropped what it works on would reset all eight.
+        # Who asks for a connection in the microsecond before the socket closes is reset. A server that dropped connections would reset several.
         answers = [count for kind, count in found.items() if kind[:9] == b'[{"label"']
-        assert len(answers) == 1 and answers[0] > 20 and found.total() - answers[0] <= 2, found
+        assert len(answers) == 1 and answers[0] > 20 and found.total() - answers[0] <= 1, found
 
 
 class TestPredictUrl:
