@@ -533,9 +533,10 @@ class TestUnderLoad:
                 thread.join()
         finally:
             process.kill()
-        # Who asks for a connection in the microsecond before the socket closes is reset. A server that dropped connections would reset several.
+        # Who connects in the moment in which the socket closes is reset: one client now and then. A server that dropped what it has accepted
+        # would reset most of the eight.
         answers = [count for kind, count in found.items() if kind[:9] == b'[{"label"']
-        assert len(answers) == 1 and answers[0] > 20 and found.total() - answers[0] <= 1, found
+        assert len(answers) == 1 and answers[0] > 20 and found.total() - answers[0] <= 2, found
 
 
 class TestPredictUrl:
