@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -43,6 +44,14 @@ def empty_pictures():
     save = Figure.savefig
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Figure, "savefig", lambda self, *to, **options: save(Figure((1, 1)), *to, **options))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_collection_before_trainings():
+    """Accelerate has the garbage collector look through all that lives before each training: a quarter of a second in these processes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("accelerate.utils.memory.gc", SimpleNamespace(collect=lambda: 0))
         yield
 
 

@@ -1115,7 +1115,7 @@ UNSUPPORTED = [FOUR_DIMENSIONAL_MASKS, *(value for name, value in list(globals()
 
 def each_case(unsupported: dict[str, str] | None = None, slow: bool = False) -> pytest.MarkDecorator:
     """
-    Run a test for every case but those named in `unsupported`. Where each takes seconds (`slow`), `make test` runs those of
+    Run a test for every case but those named in `unsupported`. Where a case takes long (`slow`), `make test` runs those of
     `HUB_CASES`, at least one of each family.
     """
     rows = [

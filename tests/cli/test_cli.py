@@ -110,7 +110,8 @@ class TestExitCodes:
         assert argv("--version").out == f"hf-emotion {hf_emotion.__version__}\n"
 
     def test_debug_shows_where(self):
-        command = [sys.executable, "-m", "hf_emotion", "--debug", "train", "no-such-recipe"]
+        words = "--debug predict goemotions --input nowhere.csv --text-column text --output out.csv".split()
+        command = [sys.executable, "-m", "hf_emotion", *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 1
         assert "Traceback (most recent call last)" in done.stderr and "FileNotFoundError" in done.stderr
