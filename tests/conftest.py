@@ -2,11 +2,13 @@
 """Shared fixtures."""
 
 import gc
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,17 +43,32 @@ def empty_pictures():
     Figures are made, but their files hold an empty one: to draw them takes longer than a tiny training. `drawn_pictures` of
     toolkit_helpers.py draws them.
     """
-    save = Figure.savefig
+    save, empty = Figure.savefig, {}
+
+    def save_empty(self, target, format="png", **options) -> None:
+        if format not in empty:
+            buffer = io.BytesIO()
+            save(Figure((1, 1)), buffer, format=format)
+            empty[format] = buffer.getvalue()
+        if isinstance(target, io.StringIO):
+            target.write(empty[format].decode())
+        else:
+            Path(target).write_bytes(empty[format])
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Figure, "savefig", lambda self, *to, **options: save(Figure((1, 1)), *to, **options))
+        patch.setattr(Figure, "savefig", save_empty)
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_collection_before_trainings():
-    """Accelerate has the garbage collector look through all that lives before each training: a quarter of a second in these processes."""
+def short_ways():
+    """
+    Two things that change no result and take a tenth of all time: before a training Accelerate has the garbage collector look through
+    all that lives, and `datasets` names each table by a hash of what it holds.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("accelerate.utils.memory.gc", SimpleNamespace(collect=lambda: 0))
+        patch.setattr("datasets.arrow_dataset.generate_fingerprint", lambda dataset: uuid.uuid4().hex[:16])
         yield
 
 
