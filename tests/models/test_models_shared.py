@@ -342,7 +342,7 @@ def test_both_ways_from_the_hub_are_tuned_alike(fresh_process, case_id):
     assert_close(remote, library, rtol=1e-5, atol=1e-6)
 
 
-@each_case(NO_OLD_NAMES)
+@each_case(NO_OLD_NAMES, slow=True)
 def test_checkpoints_keep_the_old_names_and_load_with_either(case: ModelCase, tmp_path):
     model = case.build()
     inputs = case.make_inputs(3, 9, 1)
@@ -495,7 +495,7 @@ def stored_label_fields(case: ModelCase) -> dict:
     }
 
 
-@each_case(NO_LABELS)
+@each_case(NO_LABELS, slow=True)
 @pytest.mark.parametrize("labels", ["fewer", "a number", "renamed"])
 def test_what_belongs_to_old_labels_is_dropped_for_new_ones_with_one_warning(
     case: ModelCase, labels, tmp_path, caplog
