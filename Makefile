@@ -1,13 +1,13 @@
-# `make quickstart` and `make test` set up .venv when it is missing. All cores compile what pip would compile on one; files that some
-# packages hold for other Pythons do not compile.
+# `make quickstart` and `make test` set up .venv when it is missing. pip would compile every file of every package, which takes longer than to
+# install them; Python compiles what is imported, and keeps it.
 PYTHON ?= python3
 BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE :=
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25'
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt -e '.[offline,plots,test]'
-	-$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null
 	touch $@
 
 # A run of each task; RUNS="runs/a runs/b" names others.
@@ -52,9 +52,8 @@ ready: .venv/installed
 	done
 	@echo 'build/ready holds the new models; copy them to hf_emotion/ready to ship them.'
 
-# Test files run in the order of tests/conftest.py, the longest first. -rs lists what is skipped, and why. Bytecode is kept, because many
-# tests start processes.
-PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs -n 2 --dist loadfile --no-loadscope-reorder
+# Test files run in the order of tests/conftest.py, the longest first. -rs lists what is skipped, and why.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs -n 2 --dist loadfile --no-loadscope-reorder
 test: lint
 	$(PYTEST) -m "not slow"
 
