@@ -1,5 +1,5 @@
-# `make quickstart` and `make test` set up .venv when it is missing. pip would compile every file of every package, which takes longer than to
-# install them; Python compiles what is imported, and keeps it.
+# `make quickstart` and `make test` set up .venv when it is missing. All cores compile what pip would compile on one; files that some
+# packages hold for other Pythons do not compile. Tests start many processes: the bytecode of what they import is kept, too.
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
@@ -8,6 +8,7 @@ export PYTHONDONTWRITEBYTECODE :=
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25'
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt -e '.[offline,plots,test]'
+	-$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null
 	touch $@
 
 # A run of each task; RUNS="runs/a runs/b" names others.
