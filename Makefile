@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE :=
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25'
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt -e '.[offline,plots,test]'
-	-$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null
+	$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null || true
 	touch $@
 
 # A run of each task; RUNS="runs/a runs/b" names others.

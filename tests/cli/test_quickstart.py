@@ -50,7 +50,6 @@ from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, Modern
 
 import hf_emotion
 from hf_emotion import cli
-from hf_emotion.publishing import hub, release
 from hf_emotion.recipes import find_recipe, packaged_recipes, read_yaml, recipe_name
 from hf_emotion.runtime.base_models import resolve_base_model
 from hf_emotion.tasks.emotional_response.loading import MOJITALK_EMOJIS
@@ -410,16 +409,8 @@ def same_line(shown: str, printed: str) -> bool:
     return NUMBER.sub("#", shown) == NUMBER.sub("#", printed) and np.allclose(*numbers, atol=0.02)
 
 
-@pytest.fixture
-def checked_once(monkeypatch):
-    """The same run is published in several ways: that it loads without hf-emotion is checked for the first, in a process of its own."""
-    checks = [release.check]
-    for module in (hub, release):
-        monkeypatch.setattr(module, "check", lambda *given: checks.pop()(*given) if checks else None)
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_block_of_a_page_runs(page_folder, folder, page, caplog, checked_once):
+def test_every_block_of_a_page_runs(page_folder, folder, page, caplog):
     found, names = blocks(page), {}
     for number, block in enumerate(found):
         title = re.match(r"# (\S+\.yaml)\n", block.text)

@@ -511,7 +511,7 @@ def test_all_emotions_at_once_equal_one_after_the_other(family, modulate_encoder
     assert torch.equal(one, together[0])
     different = set()
     for context in range(2):
-        for emotion in range(context, 64, 7):
+        for emotion in range(64):
             alone = model.generate(
                 ids[context : context + 1],
                 attention_mask=mask[context : context + 1],
@@ -520,7 +520,7 @@ def test_all_emotions_at_once_equal_one_after_the_other(family, modulate_encoder
             )[0]
             assert torch.equal(together[context, emotion, : len(alone)], alone)
             different.add(tuple(alone.tolist()))
-    assert len(different) > 5
+    assert len(different) > 10
     several = model.generate_all_emotions(ids, mask, num_return_sequences=2, num_beams=2, **arguments)
     assert several.shape[:3] == (2, 64, 2)
 

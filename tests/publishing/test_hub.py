@@ -465,16 +465,12 @@ def test_every_corpus_of_the_package_names_its_terms():
 # Models
 
 
-# Of different tasks; the process of tests/conftest.py loads every family.
-RELEASED = (HUB_CASES[0], "qacg-per-head-context-gate-bias", "modulated-llama")
-
-
 @pytest.fixture(scope="module")
 def released(tmp_path_factory, tokenizer) -> SimpleNamespace:
-    """Models of `RELEASED`, and one for each of two contexts, released: checked in one process without hf-emotion."""
+    """A model of every family, and one for each of two contexts, released: checked in one process without hf-emotion."""
     root = tmp_path_factory.mktemp("release")
     models = {}
-    for case_id in RELEASED:
+    for case_id in HUB_CASES:
         case = BY_ID[case_id]
         models[case_id] = case.build()
         models[case_id].save_pretrained(root / "runs" / case_id)
@@ -503,7 +499,7 @@ def released(tmp_path_factory, tokenizer) -> SimpleNamespace:
 
 
 def test_release(released):
-    names = {*RELEASED, "contexts"}
+    names = {*HUB_CASES, "contexts"}
     assert {path.name for path in released.folder.iterdir()} == {*names, "README.md", SUMS}
     done = subprocess.run(
         ["sha256sum", "--check", "--strict", SUMS], cwd=released.folder, capture_output=True, text=True
@@ -543,7 +539,7 @@ def test_what_others_load(released, tmp_path, online, unchecked):
     with HubServer() as server:
         api = HfApi(endpoint=server.url, token=server.writer)
         commits = {}
-        for case_id in RELEASED:
+        for case_id in HUB_CASES:
             folder = released.folder / case_id
             commits[case_id] = push(folder, f"somebody/{case_id}", revision="stable", api=api)["commit"]
             push(folder, f"somebody/{case_id}", api=api)
@@ -553,7 +549,7 @@ def test_what_others_load(released, tmp_path, online, unchecked):
 
         def jobs(place: str, revision=None) -> dict[str, list]:
             found = {"load": [], "pipelines": [], "fine_tune": []}
-            for case_id in RELEASED:
+            for case_id in HUB_CASES:
                 case, folder = BY_ID[case_id], tmp_path / place / case_id
                 folder.mkdir(parents=True)
                 save_file(case.make_inputs(3, 9, 5), folder / "inputs.safetensors")

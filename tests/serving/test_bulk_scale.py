@@ -93,7 +93,6 @@ def test_every_row_once_whatever_is_killed(rows, kills, processes, caplog):
     assert found["files_left"] == []
 
 
-@pytest.mark.slow  # `test_every_row_once_whatever_is_killed` kills forked processes, which start in no time
 def test_the_command_counts_rows_after_a_kill(monkeypatch, capsys, caplog):
     """The smallest form of `python -m tests.endurance.bulk`: `hf-emotion predict` in a process of its own, killed once."""
     caplog.set_level(logging.ERROR, "hf_emotion")
