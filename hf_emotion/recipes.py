@@ -45,6 +45,8 @@ class Recipe:
         max_length: tokens per text (context, reply), special tokens included; longer texts are cut.
         max_windows: emotions of texts, models with label attention: maximum number of windows of `max_length` tokens in which a
             longer text is trained on; one attention joins them. None: cut. The trained model reads whole texts either way.
+        emoji_names: classifiers of texts and aspects: the tokenizer reads emojis as their names, "loudly crying face"; many vocabularies
+            have no emojis.
         training_arguments: fields of `transformers.TrainingArguments`.
         early_stopping_patience: evaluations without improvement on the validation part before training stops; None: never.
         seeds: one run for each.
@@ -65,6 +67,8 @@ class Recipe:
             one that has not. "balanced" is the number of rows without the label over the number with it.
         soft_labels: train on the shares of the annotators' votes, in the place of the labels; the corpus needs votes (the option
             `votes` of its loader).
+        teachers: emotions of texts, rows with several labels: run folders of trained models with the same labels. The training takes the
+            mean of their probabilities for its rows, half and half with the labels, as soft labels (Hinton et al. 2015).
         one_model_per_context: targeted sentiment: one model for each target and aspect, each on its own rows.
         emotion_tokens: replies: put a special token for the emotion in front of the context.
         adapter: fields of `peft.LoraConfig`, e.g. {"r": 16}: a LoRA adapter and what is new over the base model are trained,
@@ -92,6 +96,7 @@ class Recipe:
     model_config: dict[str, Any] = dataclasses.field(default_factory=dict)
     max_length: int = 50
     max_windows: int | None = None
+    emoji_names: bool = False
     training_arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
     early_stopping_patience: int | None = None
     seeds: list[int] = dataclasses.field(default_factory=lambda: [42])
@@ -103,6 +108,7 @@ class Recipe:
     class_weights: str | dict[str, float | int] | None = None
     positive_weights: str | dict[str, float | int] | None = None
     soft_labels: bool = False
+    teachers: list[str] = dataclasses.field(default_factory=list)
     one_model_per_context: bool = False
     emotion_tokens: bool = False
     adapter: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -165,7 +171,9 @@ class Recipe:
                 )
         for name in WEIGHTS:
             check_weights(name, getattr(self, name))
-        own_loss = [name for name in (*WEIGHTS, "soft_labels") if getattr(self, name)]
+        if self.soft_labels and self.teachers:
+            raise ValueError("`soft_labels` and `teachers` each say what to train on: leave one of the two out.")
+        own_loss = [name for name in (*WEIGHTS, "soft_labels", "teachers") if getattr(self, name)]
         if own_loss and self.training_arguments.get("label_smoothing_factor"):
             raise ValueError(
                 f"`label_smoothing_factor` and `{own_loss[0]}` each replace the model's loss: leave one of the two out."

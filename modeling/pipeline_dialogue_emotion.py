@@ -6,6 +6,7 @@ from transformers import Pipeline
 
 from .checked_input import check_finite
 from .dialogue_turns import encoder_positions, number_speakers, read_turn, refuse_turns, warn_of_speakers
+from .selective_answers import temperature_of
 
 
 class DialogueEmotionPipeline(Pipeline):
@@ -66,9 +67,10 @@ class DialogueEmotionPipeline(Pipeline):
     def postprocess(self, model_outputs):
         check_finite(model_outputs["logits"])
         names = [self.model.config.id2label[i] for i in range(self.model.config.num_labels)]
+        probabilities = (model_outputs["logits"].float() / temperature_of(self.model.config)).softmax(dim=-1)
         results = []
         for (speaker, utterance), row in zip(
-            model_outputs["turns"], model_outputs["logits"].float().softmax(dim=-1).tolist(), strict=True
+            model_outputs["turns"], probabilities.tolist(), strict=True
         ):
             best = max(range(len(row)), key=row.__getitem__)
             entry = {"speaker": speaker, "utterance": utterance, "label": names[best], "score": row[best]}

@@ -10,7 +10,7 @@ from transformers.pipelines.base import ChunkPipeline
 
 from .checked_input import check_finite
 from .readable import check_text, composed
-from .selective_answers import ABSTAINED, RULES, threshold_of
+from .selective_answers import ABSTAINED, RULES, temperature_of, threshold_of
 from .text_windows import special_borders, split_row, window_overlap
 from .tfidf_gate import TfidfGate, load_gate
 from .usable_positions import usable_positions
@@ -36,7 +36,8 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         aggregation_strategy (`"average"` or `"max"`): how the windows are combined: as above (the default), or, for multi-label
             models, by the largest logit of each label: every emotion that occurs somewhere.
 
-    Thresholds apply to sigmoid scores: with another `function_to_apply` also give `top_k`.
+    Scores are calibrated: logits are divided by `config.calibration_temperature`, if there is one; `function_to_apply="none"` gives the
+    logits as the model computes them. Thresholds apply to sigmoid scores: with another `function_to_apply` also give `top_k`.
     """
 
     def __init__(self, *args, gate: TfidfGate | None = None, **kwargs):
@@ -169,6 +170,8 @@ class EmotionClassificationPipeline(ChunkPipeline, TextClassificationPipeline):
         elif len(logits) > 1:
             # An attention over the tokens of all windows is the attention within each window times one over the windows.
             logits = (lse.softmax(dim=0) * logits).sum(dim=0, keepdim=True)
+        if str(function_to_apply).lower().rpartition(".")[2] != "none" or function_to_apply is None:
+            logits = logits / temperature_of(self.model.config)
         scores = super().postprocess(
             {"logits": logits}, function_to_apply=function_to_apply, top_k=None, _legacy=False
         )

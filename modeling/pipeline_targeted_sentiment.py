@@ -5,6 +5,7 @@ from transformers import Pipeline
 
 from .checked_input import check_finite
 from .readable import check_text
+from .selective_answers import temperature_of
 from .target_texts import entry, model_inputs, targets_in
 from .usable_positions import usable_positions
 
@@ -72,8 +73,9 @@ class TargetedSentimentPipeline(Pipeline):
     def postprocess(self, model_outputs):
         check_finite(model_outputs["logits"])
         names = [self.model.config.id2label[i] for i in range(self.model.config.num_labels)]
-        probabilities = model_outputs["logits"].float().softmax(dim=-1).tolist()
-        return [entry(*pair, names, row) for pair, row in zip(model_outputs["pairs"], probabilities, strict=True)]
+        probabilities = (model_outputs["logits"].float() / temperature_of(self.model.config)).softmax(dim=-1)
+        rows = zip(model_outputs["pairs"], probabilities.tolist(), strict=True)
+        return [entry(*pair, names, row) for pair, row in rows]
 
 
 __all__ = ["TargetedSentimentPipeline"]

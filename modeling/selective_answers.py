@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What classifiers need to say "I do not know", or to give a set of labels: two rules, each a threshold that was chosen on validation rows
-and is kept in the configuration as `{"coverage": WANTED, "threshold": T}`. This file imports nothing.
+What turns the logits of classifiers into answers, from the configuration. This file imports nothing.
+
+`calibration_temperature`: logits are divided by it, so that probabilities agree with frequencies. Two rules let a model say "I do not
+know" or give a set of labels. Each is a threshold of probabilities that was chosen on validation rows and is kept as
+`{"coverage": WANTED, "threshold": T}`:
 
 `abstention`: the model gives no label to a text whose confidence, the largest probability of a label, is below T.
 `prediction_sets`: it gives all labels whose probability is at least T, whatever their decision thresholds.
@@ -9,6 +12,22 @@ and is kept in the configuration as `{"coverage": WANTED, "threshold": T}`. This
 
 RULES = ("abstention", "prediction_sets")
 ABSTAINED = "abstained"  # stands where the labels would be
+
+
+def temperature_of(config) -> float:
+    """
+    `config.calibration_temperature`, by which logits are divided before the sigmoid or the softmax (Guo et al. 2017); 1.0 if the
+    configuration has none.
+
+    Raises:
+        ValueError: it is not a positive number.
+    """
+    value = getattr(config, "calibration_temperature", None)
+    if value is None:
+        return 1.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise ValueError(f"`config.calibration_temperature` must be a positive number or None, got {value!r}.")
+    return float(value)
 
 
 def threshold_of(config, rule: str) -> float | None:
@@ -39,4 +58,4 @@ def threshold_of(config, rule: str) -> float | None:
     return float(threshold)
 
 
-__all__ = ["ABSTAINED", "RULES", "threshold_of"]
+__all__ = ["ABSTAINED", "RULES", "temperature_of", "threshold_of"]

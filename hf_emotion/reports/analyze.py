@@ -23,7 +23,7 @@ from ..tasks.cards import best_run
 from ..tasks.held_out import labelled_units
 from ..tasks.loading import load_dataset_for
 from ..tasks.rows import at_most, few_of, rows_for_task
-from .certainty import calibrated, keep_temperature, label_correlation, threshold_curves, validation_predictions
+from .certainty import calibrated, label_correlation, threshold_curves, validation_predictions
 from .classification import count_pairs
 from .compare import check_same_rows, compare, run_names, seeds_to_test
 from .finished_runs import (
@@ -119,7 +119,7 @@ def analyze(
         "confusions": _frequent_confusions(per_seed, found),
         "background": _background(per_seed, found),
         "aspects": task.aspect_errors(report, found.ids, found.names, found.gold, predicted),
-        "calibration": calibrated(report, split, per_seed, dev),
+        "calibration": calibrated(report, split, per_seed),
         "selective": selective(report, per_seed, dev),
         "threshold_curves": threshold_curves(run, report, found, left_out),
         "label_correlation": label_correlation(found, left_out),
@@ -138,7 +138,6 @@ def analyze(
     for path in (run / FOLDER).glob("*.svg"):  # written by an earlier analysis, and not by this one
         if path.stem not in figures:
             path.unlink()
-    keep_temperature(run, result["calibration"])
     shown = None if texts is None else examples(found, texts, best_run(report["runs"]).get("thresholds"))
     write_report(run, report, result, figures, groups, shown)
     return result

@@ -36,20 +36,20 @@ def calibrated(
     report: dict[str, Any],
     split: str,
     per_seed: list[Predictions],
-    fitted_on: list[Predictions | None],
 ) -> dict[str, Any] | None:
-    """Reliability before and after a temperature that is fitted on the validation part; None without one."""
-    if None in fitted_on:
+    """Reliability without and with the temperature that the run fitted on the validation part; None if it fitted none."""
+    best = report["runs"].index(best_run(report["runs"]))
+    # With only one part of the predictions, it is that of the best seed, whose checkpoint the run folder holds.
+    temperatures = [run.get("temperature") for run in (report["runs"] if len(per_seed) > 1 else [report["runs"][best]])]
+    if None in temperatures:
         return None
 
-    def measure(rows: Predictions, dev: Predictions) -> tuple[float, dict[str, Any], dict[str, Any]]:
-        temperature = metrics.fit_temperature(dev.gold, dev.probabilities)
-        scaled = metrics.temperature_scaled(rows.probabilities, temperature, rows.multi_label)
-        return temperature, metrics.reliability(rows.gold, rows.probabilities), metrics.reliability(rows.gold, scaled)
+    def measure(rows: Predictions, temperature: float) -> tuple[float, dict[str, Any], dict[str, Any]]:
+        raw = metrics.temperature_scaled(rows.probabilities, 1 / temperature, rows.multi_label)
+        return temperature, metrics.reliability(rows.gold, raw), metrics.reliability(rows.gold, rows.probabilities)
 
-    each = [measure(own, dev) for own, dev in zip(per_seed, fitted_on, strict=True) if dev is not None]
-    # The run folder holds a copy of the best seed's checkpoint.
-    temperature, before, after = each[report["runs"].index(best_run(report["runs"])) if len(each) > 1 else 0]
+    each = [measure(own, temperature) for own, temperature in zip(per_seed, temperatures, strict=True)]
+    temperature, before, after = each[best if len(each) > 1 else 0]
     return {
         "temperature": temperature,
         "temperature_over_seeds": over_seeds([own for own, _, _ in each]),
@@ -58,17 +58,6 @@ def calibrated(
         "after": {**after, "ece_over_seeds": over_seeds([own["ece"] for _, _, own in each])},
         "fitted_on_other_rows": split != "validation",
     }
-
-
-def keep_temperature(run: Path, calibration: dict[str, Any] | None) -> None:
-    """Write the temperature into the checkpoint's config.json, beside the thresholds, if it differs from the one there."""
-    path = run / "config.json"
-    if calibration is None or not path.is_file():
-        return
-    config = json.loads(path.read_text(encoding="utf-8"))
-    if config.get("calibration_temperature") != calibration["temperature"]:
-        config["calibration_temperature"] = calibration["temperature"]
-        write_json(path, dict(sorted(config.items())))
 
 
 def threshold_curves(

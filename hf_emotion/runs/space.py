@@ -30,6 +30,7 @@ OF_THE_LOSS = (
     "class_weights",
     "positive_weights",
     "soft_labels",
+    "teachers",
     "label_smoothing_factor",
     "model_config.class_balanced_beta",
     "model_config.class_balanced_normalize",

@@ -184,7 +184,8 @@ def words_of(text: str, tokens, merge: str) -> tuple[list[str], np.ndarray]:
         if sequence != 0 or word is None:
             continue
         start, end = tokens["offset_mapping"][token]
-        if word != last or merge == "none":
+        # An emoji that is read as its name gives several words in the same place.
+        if (word != last or merge == "none") and [start, end] != (spans[-1] if spans else None):
             spans.append([start, end])
         spans[-1][1] = end
         word_of[token], last = len(spans) - 1, word

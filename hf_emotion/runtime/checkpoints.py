@@ -109,18 +109,16 @@ def _exported_tokenizer(folder: Path) -> Any:
     return read_tokenizer(folder)
 
 
-def model_probabilities(model: Any, inputs: dict[str, np.ndarray], multi_label: bool) -> np.ndarray:
+def model_probabilities(
+    model: Any, inputs: dict[str, np.ndarray], multi_label: bool, temperature: float = 1.0
+) -> np.ndarray:
     """
-    Probabilities of a batch, in float32: the sigmoid of each logit, or the softmax over the last dimension.
+    Probabilities of a batch, in float32, see `to_probabilities`.
 
     Args:
-        model: a torch model or an exported one. `pad_rows` and `pad_dialogues` make them.
+        model: a torch model or an exported one. `pad_rows` and `pad_dialogues` make the inputs.
     """
-    if not getattr(model, "takes_arrays", False):
-        from .torch_models import torch_probabilities
-
-        return torch_probabilities(model, inputs, multi_label)
-    return to_probabilities(model_logits(model, inputs), multi_label)
+    return to_probabilities(model_logits(model, inputs), multi_label, temperature)
 
 
 def model_logits(model: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
@@ -159,8 +157,10 @@ def _finite(logits: np.ndarray) -> np.ndarray:
     return logits
 
 
-def to_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarray:
-    """The sigmoid of each logit, or the softmax over the last dimension."""
+def to_probabilities(logits: np.ndarray, multi_label: bool, temperature: float = 1.0) -> np.ndarray:
+    """The sigmoid of each logit / temperature, or the softmax over the last dimension."""
+    if temperature != 1:
+        logits = logits / np.float32(temperature)
     if multi_label:
         # The smaller of the two exponentials, so that none overflows.
         small = np.exp(-np.abs(logits))

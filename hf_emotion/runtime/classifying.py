@@ -4,16 +4,16 @@
 Shapes: N rows, C labels.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..io.progress import progress_bar
 from .batching import INPUT_NAMES, TOKENS_PER_BATCH, chunks, encode_texts, pad_rows, token_budget_batches
-from .checkpoints import model_logits, model_probabilities, to_probabilities, window_logits
+from .checkpoints import model_logits, to_probabilities, window_logits
+from .plain import selective_answers
 from .unread import Unread
 from .windows import Windowing, join_windows
 
@@ -79,28 +79,20 @@ def encode_rows(predictor: Any, rows: TextRows, windows: Windowing | None = None
     return Encoded(inputs, unread, np.array(encoded["documents"]), windows.strategy)
 
 
-def encoded_probabilities(predictor: Any, encoded: Encoded, bar: Any = None) -> np.ndarray:
-    """(N, C) float32."""
-    model = predictor.model
-    model.eval()  # it may be in training
+def encoded_probabilities(predictor: Any, encoded: Encoded, bar: Any = None, raw: bool = False) -> np.ndarray:
+    """(N, C) float32; `raw`: without the model's temperature."""
+    temperature = 1.0 if raw else selective_answers.temperature_of(predictor.model.config)
+    return to_probabilities(encoded_logits(predictor, encoded, bar), predictor.multi_label, temperature)
+
+
+def encoded_logits(predictor: Any, encoded: Encoded, bar: Any = None) -> np.ndarray:
+    """(N, C) float32, before the temperature and the sigmoid or the softmax."""
+    predictor.model.eval()  # it may be in training
     if encoded.documents is not None:
-        return to_probabilities(_document_logits(predictor, encoded, encoded.documents, bar), predictor.multi_label)
-    return _in_batches(predictor, encoded, partial(model_probabilities, multi_label=predictor.multi_label), bar)
-
-
-def encoded_logits(predictor: Any, encoded: Encoded) -> np.ndarray:
-    """(N, C) float32, before the sigmoid or the softmax."""
-    predictor.model.eval()
-    if encoded.documents is not None:
-        return _document_logits(predictor, encoded, encoded.documents, None)
-    return _in_batches(predictor, encoded, model_logits)
-
-
-def _in_batches(predictor: Any, encoded: Encoded, of_batch: Callable[..., np.ndarray], bar: Any = None) -> np.ndarray:
-    """(N, C) float32 of texts that need one window each: what `of_batch` gives for the model and the inputs of a batch."""
+        return _document_logits(predictor, encoded, encoded.documents, bar)
     output = np.empty((len(encoded), predictor.model.config.num_labels), dtype=np.float32)
     for rows, inputs in _batches(predictor, encoded):
-        output[rows] = of_batch(predictor.model, inputs)
+        output[rows] = model_logits(predictor.model, inputs)
         if bar is not None:
             bar.update(len(rows))
     return output
@@ -127,16 +119,19 @@ def _document_logits(predictor: Any, encoded: Encoded, documents: np.ndarray, ba
 
 
 def row_probabilities(
-    predictor: Any, rows: TextRows, progress: bool = False, windows: Windowing | None = None
+    predictor: Any, rows: TextRows, progress: bool = False, windows: Windowing | None = None, raw: bool = False
 ) -> tuple[np.ndarray, Unread]:
-    """Probabilities (N, C) float32 of rows in any order of lengths, a part at a time, and what the model cannot read of them."""
+    """
+    Probabilities (N, C) float32 of rows in any order of lengths, a part at a time, and what the model cannot read of them;
+    `raw`: without the model's temperature.
+    """
     unread = Unread.nothing(len(rows))
     output = np.empty((len(rows), predictor.model.config.num_labels), dtype=np.float32)
     with progress_bar(progress, total=len(rows), unit="texts") as bar:
         for part in chunks(rows.texts):
             encoded = encode_rows(predictor, rows[part], windows)
             unread.truncated[part], unread.unknown[part] = encoded.unread
-            output[part] = encoded_probabilities(predictor, encoded, bar)
+            output[part] = encoded_probabilities(predictor, encoded, bar, raw)
     return output, unread
 
 

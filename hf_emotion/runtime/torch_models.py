@@ -64,13 +64,6 @@ def load_weights(
 
 
 @torch.inference_mode()
-def torch_probabilities(model: PreTrainedModel, inputs: dict[str, np.ndarray], multi_label: bool) -> np.ndarray:
-    """See `model_probabilities`."""
-    logits = _logits(model, inputs)
-    return (logits.sigmoid() if multi_label else logits.softmax(dim=-1)).cpu().numpy()
-
-
-@torch.inference_mode()
 def torch_logits(model: PreTrainedModel, inputs: dict[str, np.ndarray]) -> np.ndarray:
     """See `model_logits`."""
     return _logits(model, inputs).cpu().numpy()

@@ -67,12 +67,13 @@ def result_of(
     threshold: float = metrics.PUBLISHED_THRESHOLD,
     decisions: np.ndarray | None = None,
     votes: np.ndarray | None = None,
+    temperature: float = 1.0,
 ) -> dict[str, Any]:
     """
     The result of `evaluate`: "rows" (the number of measured rows), "labels", and "metrics", see `at_thresholds`.
     """
     rows = int((gold >= 0).sum()) if decisions is None else len(gold)
-    figures = at_thresholds(dataset, gold, probabilities, names, threshold, decisions, votes)
+    figures = at_thresholds(dataset, gold, probabilities, names, threshold, decisions, votes, temperature)
     return {"rows": rows, "labels": names, "metrics": figures}
 
 

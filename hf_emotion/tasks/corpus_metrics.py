@@ -44,9 +44,11 @@ def at_thresholds(
     threshold: float,
     decisions: np.ndarray | None,
     votes: np.ndarray | None = None,
+    temperature: float = 1.0,
 ) -> dict[str, dict]:
     """
-    `goemotions` of the labels above one "fixed" threshold, and of the (N, C) bool `decisions` as "tuned"; without decisions
+    `goemotions` of the labels above one "fixed" threshold of the sigmoid, as published figures have it (without the `temperature`
+    that the probabilities were calibrated with), and of the (N, C) bool `decisions` as "tuned"; without decisions
     `single_label` as "argmax". With the (N, C) `votes` of annotators each also has the figures of `against_votes`, which decide
     nothing and are the same in each.
     """
@@ -54,8 +56,9 @@ def at_thresholds(
     soft = {} if votes is None else metrics.against_votes(votes, probabilities, several)
     if not several:
         return {"argmax": single_label(corpus, labels, probabilities, label_names) | soft}
+    calibrated = float(metrics.temperature_scaled(np.array([[threshold]]), temperature, True)[0, 0])
     return {
-        "fixed": metrics.goemotions(labels, probabilities, threshold, label_names) | soft,
+        "fixed": metrics.goemotions(labels, probabilities, calibrated, label_names) | soft,
         "tuned": metrics.goemotions(labels, probabilities, label_names=label_names, decisions=decisions) | soft,
     }
 

@@ -44,6 +44,7 @@ def finish_classifier(
         save: writes the checkpoint into a folder; default: model and tokenizer.
     """
     model, tokenizer = predictor.model, predictor.tokenizer
+    model.config.calibration_temperature = None  # the base model's own
     probabilities = {
         split: predictor.of_rows(rows, progress=True) for split, rows in splits.items() if split != "train"
     }
@@ -65,26 +66,30 @@ def held_out(
     save: Callable[[Path], Any] = lambda folder: None,
 ) -> HeldOut:
     """
-    Put thresholds, temperature and the rule of `abstain` or `prediction_sets` from the validation part into `run` and the model's
-    configuration, and the figures of each part into `run`; write the checkpoint and predictions.parquet into `folder`, both or neither.
+    Calibrate the probabilities by a temperature that is fitted on the validation part. Put it, the thresholds and the rule of
+    `abstain` or `prediction_sets` from the same part into `run` and the model's configuration, and the figures of each part into `run`; write the checkpoint and predictions.parquet into `folder`, both or neither.
 
     Args:
-        probabilities: part -> (N, C).
+        probabilities: part -> (N, C), without a temperature.
         model: the model that predicted them; None: several models did.
         save: writes the checkpoint into a folder.
     """
     names = label_names(splits["train"])
     gold = {split: task_of_rows(rows).gold(rows) for split, rows in splits.items()}
     several = gold["validation"].ndim == 2
+    labelled = slice(None) if several else gold["validation"] >= 0  # not every turn of a dialogue has a label
+    if len(gold["validation"][labelled]):
+        run["temperature"] = temperature = metrics.fit_temperature(
+            gold["validation"][labelled], probabilities["validation"][labelled]
+        )
+        probabilities = {
+            split: metrics.temperature_scaled(scores, temperature, several).astype(np.float32)
+            for split, scores in probabilities.items()
+        }
     thresholds = None
     if several:
         thresholds = metrics.tune_thresholds(gold["validation"], probabilities["validation"])
         run["thresholds"] = dict(zip(names, thresholds, strict=True))
-    labelled = slice(None) if several else gold["validation"] >= 0  # not every turn of a dialogue has a label
-    if len(gold["validation"][labelled]):
-        run["temperature"] = metrics.fit_temperature(
-            gold["validation"][labelled], probabilities["validation"][labelled]
-        )
     rules = {}
     try:
         rules = choose_rules(
@@ -108,7 +113,9 @@ def held_out(
     for split, scores in probabilities.items():
         decisions = None if thresholds is None else scores > np.asarray(thresholds)
         votes = votes_of(splits[split])
-        run[split] = at_thresholds(recipe.dataset, gold[split], scores, names, recipe.threshold, decisions, votes)
+        run[split] = at_thresholds(
+            recipe.dataset, gold[split], scores, names, recipe.threshold, decisions, votes, run.get("temperature") or 1.0
+        )
     with filling(folder) as temporary:
         save(temporary)
         _write_predictions(temporary / "predictions.parquet", splits, probabilities, names)

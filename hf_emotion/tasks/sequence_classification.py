@@ -30,6 +30,7 @@ from ..modeling.tfidf_gate import TfidfGate
 from ..modeling.usable_positions import usable_positions
 from ..recipes import Recipe
 from ..runtime.base_models import base_to_build_on, load_base_tokenizer, not_found
+from ..runtime.emoji_names import with_emoji_names
 from ..runtime.batching import INPUT_NAMES, encode_texts, pad_rows
 from ..runtime.loading import read_config, read_model
 from ..runtime.unread import Unread, warn_unread
@@ -348,6 +349,8 @@ def base_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     did, and it puts a token between two texts.
     """
     tokenizer = load_base_tokenizer(recipe.base_model)
+    if recipe.emoji_names:
+        tokenizer = with_emoji_names(tokenizer)
     tokenizer.model_max_length = recipe.max_length
     _separate_pairs(tokenizer)
     return tokenizer

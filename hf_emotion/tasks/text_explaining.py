@@ -34,7 +34,9 @@ from ..runtime.attribution import (
     words_of,
 )
 from ..runtime.batching import encode_texts, pad_rows
+from ..runtime.checkpoints import to_probabilities
 from ..runtime.classifying import label_names
+from ..runtime.plain import selective_answers
 from ..runtime.torch_models import to_tensors
 from ..runtime.unread import Unread
 from ..runtime.windows import Windowing, split_windows
@@ -104,8 +106,8 @@ def read_texts(
 @torch.no_grad()
 def probabilities_of(predictor: Any, reading: Reading) -> np.ndarray:
     """(C,): probabilities of the model's own labels, even where a taxonomy rolls them up."""
-    logits = predictor.model(**reading.inputs).logits[0].float()
-    return (logits.sigmoid() if predictor.multi_label else logits.softmax(dim=-1)).cpu().numpy()
+    logits = predictor.model(**reading.inputs).logits[0].float().cpu().numpy()
+    return to_probabilities(logits, predictor.multi_label, selective_answers.temperature_of(predictor.model.config))
 
 
 def chosen_labels(predictor: Any, probabilities: np.ndarray, labels: Sequence[str] | None, most: int) -> list[int]:

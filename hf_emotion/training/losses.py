@@ -109,7 +109,7 @@ def weights_of(task: Task, recipe: Recipe, rows: Dataset) -> dict[str, list[floa
 
 def loss_of(recipe: Recipe, weights: dict[str, list[float]]) -> partial | None:
     """The loss in the place of the model's own; None if the recipe asks for nothing that the model's own does not do."""
-    return partial(training_loss, **weights) if weights or recipe.soft_labels else None
+    return partial(training_loss, **weights) if weights or recipe.soft_labels or recipe.teachers else None
 
 
 def balanced(counts: Sequence[float] | np.ndarray) -> list[float]:

@@ -21,6 +21,8 @@ from ...runtime.attribution import (
     to_numpy,
 )
 from ...runtime.batching import as_texts
+from ...runtime.checkpoints import to_probabilities
+from ...runtime.plain import selective_answers
 from ..base import METHODS
 from .predictor import DialoguePredictor, speaker_and_utterance, utterance_vectors
 
@@ -57,7 +59,8 @@ def explain(
         return model(utterance_embeds=embeds, **dict(zip(names, others, strict=True))).logits.float()
 
     with torch.no_grad():
-        probabilities = forward(embeds, *others)[0].softmax(dim=-1).cpu().numpy()  # (U, C)
+        logits = forward(embeds, *others)[0].cpu().numpy()
+    probabilities = to_probabilities(logits, False, selective_answers.temperature_of(config))  # (U, C)
     notes = []
     if method == "attention":
         if labels is not None:

@@ -19,7 +19,7 @@ from ...runtime.batching import (
     token_budget_batches,
 )
 from ...runtime.checkpoints import model_probabilities
-from ...runtime.plain import dialogue_turns
+from ...runtime.plain import dialogue_turns, selective_answers
 from ...runtime.unread import Unread, warn_unread
 from ..checkpoints import load_for
 from . import TASK
@@ -120,12 +120,15 @@ class DialoguePredictor:
         return self._encode(read_dialogues(dialogues))
 
     def probabilities(
-        self, dialogues: "Sequence[Sequence[Any]] | EncodedDialogues", progress: bool = False
+        self, dialogues: "Sequence[Sequence[Any]] | EncodedDialogues", progress: bool = False, raw: bool = False
     ) -> np.ndarray:
-        """(N, C) float32 for the N turns of dialogues, or of what `encode` returned for them, one dialogue after the other."""
+        """
+        (N, C) float32 for the N turns of dialogues, or of what `encode` returned for them, one dialogue after the other; `raw`: without
+        the model's temperature.
+        """
         if isinstance(dialogues, EncodedDialogues):
-            return self._run(dialogues, progress)
-        probabilities, unread = self._probabilities(read_dialogues(dialogues), progress)
+            return self._run(dialogues, progress, raw)
+        probabilities, unread = self._probabilities(read_dialogues(dialogues), progress, raw)
         self.warn_unread(*unread.counts)
         return probabilities
 
@@ -171,10 +174,10 @@ class DialoguePredictor:
             self._said = dialogue_turns.warn_of_speakers(names, self.model.config.num_speakers)
 
     def _probabilities(
-        self, turns: Sequence[Sequence[tuple[str | None, str]]], progress: bool = False
+        self, turns: Sequence[Sequence[tuple[str | None, str]]], progress: bool = False, raw: bool = False
     ) -> tuple[np.ndarray, Unread]:
         encoded = self._encode(turns, progress)
-        return self._run(encoded, progress), encoded.unread
+        return self._run(encoded, progress, raw), encoded.unread
 
     def _encode(self, turns: Sequence[Sequence[tuple[str | None, str]]], progress: bool = False) -> "EncodedDialogues":
         self._tell_of_speakers(turns)
@@ -190,8 +193,9 @@ class DialoguePredictor:
         each = np.concatenate([np.empty(0, int), *rows])
         return EncodedDialogues(vectors, rows, speaker_ids, Unread(unread.truncated[each], unread.unknown[each]))
 
-    def _run(self, encoded: "EncodedDialogues", progress: bool) -> np.ndarray:
+    def _run(self, encoded: "EncodedDialogues", progress: bool, raw: bool = False) -> np.ndarray:
         self.model.eval()  # it may be in training
+        temperature = 1.0 if raw else selective_answers.temperature_of(self.model.config)
         rows, speaker_ids = encoded.rows, encoded.speaker_ids
         starts = np.cumsum([0, *map(len, rows)])
         output = np.empty((starts[-1], len(self.labels)), np.float32)
@@ -201,7 +205,7 @@ class DialoguePredictor:
                     [encoded.vectors[rows[i]] for i in batch],
                     None if speaker_ids is None else [speaker_ids[i] for i in batch],
                 )
-                scores = model_probabilities(self.model, inputs, multi_label=False)
+                scores = model_probabilities(self.model, inputs, multi_label=False, temperature=temperature)
                 for i, dialogue in zip(batch, scores, strict=True):
                     output[starts[i] : starts[i + 1]] = dialogue[: len(rows[i])]
                 bar.update(len(batch))

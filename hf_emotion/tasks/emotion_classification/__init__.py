@@ -21,6 +21,7 @@ TASK = Task(
             "class_weights",
             "positive_weights",
             "soft_labels",
+            "teachers",
             "abstain",
             "prediction_sets",
         }

@@ -2,23 +2,30 @@
 """Builds and trains the classifier of texts of a recipe."""
 
 import dataclasses
+import hashlib
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from datasets import DatasetDict
 
+from ...data.splits import label_names
+from ...data.votes import COLUMN as VOTES
+from ...io.files import replacing, sha256_of
 from ...modeling.fitting_checkpoints import BERT_TYPES
 from ...modeling.pipeline_emotion_classification import EmotionClassificationPipeline
 from ...recipes import Recipe
 from ...runtime.base_models import not_found, resolve_base_model
 from ...runtime.loading import read_config
 from ...runtime.plain import tfidf_gate
+from ...runtime.ready import cache_folder
 from ...runtime.windows import windowing
 from ..base import HeldOut, Prepared
 from ..held_out import finish_classifier
+from ..rows import label_matrix
 from ..sequence_classification import prepare_classifier
 from .few_shot import begin, check_few_shot, for_method
 from .predictor import Predictor
@@ -70,11 +77,46 @@ def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Pr
     gate = None
     if recipe.model_config.get("tfidf_gating", "none") != "none":
         gate = fit_tfidf_gate(splits["train"]["text"])
+    if recipe.teachers:
+        splits = with_teachers(splits, recipe.teachers)
     windows = None if recipe.max_windows is None else windowing(recipe.max_length, max_windows=recipe.max_windows)
     prepared = prepare_classifier(for_method(recipe), splits, first, gate=gate, windows=windows)
     for method in recipe.few_shot:  # a training has one
         begin(method, prepared, recipe.training_arguments.get("use_cpu", False))
     return prepared
+
+
+def with_teachers(splits: DatasetDict, teachers: Sequence[str]) -> DatasetDict:
+    """
+    The training rows with `votes`, see `teachers` of a recipe. They are kept in the cache folder, because each seed asks for them.
+
+    Raises:
+        ValueError: a teacher has other labels, or the rows have one label each.
+    """
+    train, names = splits["train"], label_names(splits["train"])
+    gold = label_matrix(train)
+    if gold.ndim == 1:
+        raise ValueError("`teachers` need rows with several labels (own files: `label_separator`): leave them out.")
+    scores = []
+    for teacher in teachers:
+        weights = Path(teacher) / "model.safetensors"
+        if not weights.is_file():
+            raise FileNotFoundError(f"`teachers`: {teacher} holds no trained model (no model.safetensors): train it first.")
+        key = hashlib.sha256(sha256_of(weights).encode())
+        for text in train["text"]:
+            key.update(text.encode() + b"\0")
+        kept = cache_folder() / "teachers" / f"{key.hexdigest()[:32]}.npy"
+        if not kept.is_file():
+            predictor = Predictor(teacher)
+            if sorted(predictor.labels) != sorted(names):
+                raise ValueError(f"`teachers`: {teacher} has the labels {predictor.labels}, and the corpus has {names}.")
+            found = predictor.probabilities(train["text"], progress=True)
+            with replacing(kept) as temporary, temporary.open("wb") as file:
+                np.save(file, found[:, [predictor.labels.index(name) for name in names]].astype(np.float16))
+        scores.append(np.load(kept).astype(np.float32))
+    soft = (gold + np.mean(scores, axis=0)) / 2
+    own = {split: rows.remove_columns([VOTES] if VOTES in rows.column_names else []) for split, rows in splits.items()}
+    return DatasetDict({**own, "train": own["train"].add_column(VOTES, soft.tolist())})
 
 
 def finish(

@@ -7,6 +7,7 @@ from typing import Any
 from ... import metrics
 from ...data.votes import votes_of
 from ...metrics import PUBLISHED_THRESHOLD
+from ...runtime.plain import selective_answers
 from ...taxonomies import NO_ROLL_UP, TAXONOMIES
 from .. import corpus_of, options_of
 from ..classifier_evaluating import result_of, rows_for
@@ -53,8 +54,10 @@ def evaluate(
         labelled = gold >= 0
         gold, own, decisions = gold[labelled], own[labelled], decisions[labelled].argmax(axis=1)
     else:
+        # The published threshold is one of the plain sigmoid, a user's is one of the scores that `predict` shows.
+        temperature = selective_answers.temperature_of(predictor.model.config) if threshold is None else 1.0
         threshold = PUBLISHED_THRESHOLD if threshold is None else threshold
-        result = result_of(dataset, gold, probabilities, names, threshold, decisions, votes_of(rows))
+        result = result_of(dataset, gold, probabilities, names, threshold, decisions, votes_of(rows), temperature)
     if predictor.abstention is not None:
         lost = metrics.row_losses(gold, decisions)
         result["abstention"] = metrics.answered(own.max(axis=1), lost, predictor.abstention)

@@ -179,18 +179,23 @@ class Predictor:
             results.append([{"label": self.labels[i], "score": float(scores[row, i])} for i in order])
         return results
 
-    def probabilities(self, texts: Sequence[str] | str | Encoded, progress: bool = False) -> np.ndarray:
+    def probabilities(
+        self, texts: Sequence[str] | str | Encoded, progress: bool = False, raw: bool = False
+    ) -> np.ndarray:
         """
         (N, labels) float32, for texts or for what `encode` returned: sigmoid for a multi-label model, softmax for a single-label
-        one. A group of a taxonomy has the probability of its most probable label (for a single-label model the sum).
+        one. A group of a taxonomy has the probability of its most probable label (for a single-label model the sum). Logits are
+        divided by `config.calibration_temperature`, if there is one, unless `raw` is true.
         """
-        return self.roll_up(self.label_probabilities(texts, progress))
+        return self.roll_up(self.label_probabilities(texts, progress, raw))
 
-    def label_probabilities(self, texts: Sequence[str] | str | Encoded, progress: bool = False) -> np.ndarray:
+    def label_probabilities(
+        self, texts: Sequence[str] | str | Encoded, progress: bool = False, raw: bool = False
+    ) -> np.ndarray:
         """As `probabilities`, but always for the model's own labels: (N, C)."""
         if isinstance(texts, Encoded):
-            return encoded_probabilities(self, texts)
-        probabilities, unread = row_probabilities(self, TextRows(as_texts(texts)), progress, self.windows)
+            return encoded_probabilities(self, texts, raw=raw)
+        probabilities, unread = row_probabilities(self, TextRows(as_texts(texts)), progress, self.windows, raw)
         self.warn_unread(*unread.counts)
         return probabilities
 

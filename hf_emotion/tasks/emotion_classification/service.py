@@ -12,6 +12,7 @@ from pydantic import Field
 
 from ...runtime.checkpoints import to_probabilities
 from ...runtime.classifying import TextRows, encode_rows, encoded_logits
+from ...runtime.plain import selective_answers
 from ...taxonomies import TAXONOMIES, Taxonomy
 from ..service import Answer, Name, Request, Score, Scoring, Service, Texts
 from .page import EXAMPLES
@@ -97,7 +98,8 @@ def compute(predictor: Predictor, texts: list[str], truncate: bool = False) -> l
 
 def present(predictor: Predictor, found: Sequence[Found], request: EmotionRequest) -> list[dict[str, Any]]:
     view = _as_asked(predictor, request)
-    probabilities = to_probabilities(np.stack([one.logits for one in found]), predictor.multi_label)
+    temperature = selective_answers.temperature_of(predictor.model.config)
+    probabilities = to_probabilities(np.stack([one.logits for one in found]), predictor.multi_label, temperature)
     results = [
         {"labels": labels, "truncated": one.truncated, "unknown": one.unknown}
         for labels, one in zip(view.present(probabilities, request.top_k), found, strict=True)
@@ -136,7 +138,8 @@ def scores(
 ) -> list[dict[str, Any]]:
     values = found.logits
     if function != "none":
-        values = to_probabilities(values, predictor.multi_label if function is None else function == "sigmoid")
+        several = predictor.multi_label if function is None else function == "sigmoid"
+        values = to_probabilities(values, several, selective_answers.temperature_of(predictor.model.config))
     order = np.argsort(-values, kind="stable")
     return [{"label": predictor.labels[i], "score": float(values[i])} for i in order]
 

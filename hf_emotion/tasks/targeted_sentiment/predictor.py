@@ -146,13 +146,21 @@ class TargetedPredictor:
         return encode_rows(self, self._rows(texts, self.pairs(texts, targets)))
 
     def probabilities(
-        self, texts: Sequence[str] | str | Encoded, targets: Sequence[str] | None = None, progress: bool = False
+        self,
+        texts: Sequence[str] | str | Encoded,
+        targets: Sequence[str] | None = None,
+        progress: bool = False,
+        raw: bool = False,
     ) -> np.ndarray:
-        """(N, C) float32 for the N pairs of texts, or of what `encode` returned for them, in the order of `pairs`."""
+        """
+        (N, C) float32 for the N pairs of texts, or of what `encode` returned for them, in the order of `pairs`; `raw`: without the
+        model's temperature.
+        """
         if isinstance(texts, Encoded):
-            return encoded_probabilities(self, texts)
+            return encoded_probabilities(self, texts, raw=raw)
         texts = as_texts(texts)
-        probabilities, unread = row_probabilities(self, self._rows(texts, self.pairs(texts, targets)), progress)
+        rows = self._rows(texts, self.pairs(texts, targets))
+        probabilities, unread = row_probabilities(self, rows, progress, raw=raw)
         self.warn_unread(*unread.counts)
         return probabilities
 
