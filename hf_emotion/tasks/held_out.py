@@ -114,7 +114,14 @@ def held_out(
         decisions = None if thresholds is None else scores > np.asarray(thresholds)
         votes = votes_of(splits[split])
         run[split] = at_thresholds(
-            recipe.dataset, gold[split], scores, names, recipe.threshold, decisions, votes, run.get("temperature") or 1.0
+            recipe.dataset,
+            gold[split],
+            scores,
+            names,
+            recipe.threshold,
+            decisions,
+            votes,
+            run.get("temperature") or 1.0,
         )
     with filling(folder) as temporary:
         save(temporary)

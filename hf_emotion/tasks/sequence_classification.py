@@ -30,8 +30,8 @@ from ..modeling.tfidf_gate import TfidfGate
 from ..modeling.usable_positions import usable_positions
 from ..recipes import Recipe
 from ..runtime.base_models import base_to_build_on, load_base_tokenizer, not_found
-from ..runtime.emoji_names import with_emoji_names
 from ..runtime.batching import INPUT_NAMES, encode_texts, pad_rows
+from ..runtime.emoji_names import with_emoji_names
 from ..runtime.loading import read_config, read_model
 from ..runtime.unread import Unread, warn_unread
 from ..runtime.windows import Windowing

@@ -14,8 +14,8 @@ import transformers
 from transformers import PreTrainedModel
 
 from ..io.files import creating, write_json
-from ..runtime.base_models import HUB_IDS
 from ..runtime.loading import read_model
+from ..runtime.ready import HUB_IDS
 
 
 FOLDER = "adapter"  # subfolder of a run folder: beside config.json and model.safetensors transformers would attach it to the merged model

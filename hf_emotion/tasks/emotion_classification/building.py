@@ -101,7 +101,9 @@ def with_teachers(splits: DatasetDict, teachers: Sequence[str]) -> DatasetDict:
     for teacher in teachers:
         weights = Path(teacher) / "model.safetensors"
         if not weights.is_file():
-            raise FileNotFoundError(f"`teachers`: {teacher} holds no trained model (no model.safetensors): train it first.")
+            raise FileNotFoundError(
+                f"`teachers`: {teacher} holds no trained model (no model.safetensors): train it first."
+            )
         key = hashlib.sha256(sha256_of(weights).encode())
         for text in train["text"]:
             key.update(text.encode() + b"\0")
@@ -109,7 +111,9 @@ def with_teachers(splits: DatasetDict, teachers: Sequence[str]) -> DatasetDict:
         if not kept.is_file():
             predictor = Predictor(teacher)
             if sorted(predictor.labels) != sorted(names):
-                raise ValueError(f"`teachers`: {teacher} has the labels {predictor.labels}, and the corpus has {names}.")
+                raise ValueError(
+                    f"`teachers`: {teacher} has the labels {predictor.labels}, and the corpus has {names}."
+                )
             found = predictor.probabilities(train["text"], progress=True)
             with replacing(kept) as temporary, temporary.open("wb") as file:
                 np.save(file, found[:, [predictor.labels.index(name) for name in names]].astype(np.float16))

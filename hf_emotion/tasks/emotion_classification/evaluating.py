@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures a classifier of texts on a corpus."""
 
+import copy
+import logging
 from pathlib import Path
 from typing import Any
 
 from ... import metrics
 from ...data.votes import votes_of
 from ...metrics import PUBLISHED_THRESHOLD
+from ...runtime.classifying import label_names
 from ...runtime.plain import selective_answers
 from ...taxonomies import NO_ROLL_UP, TAXONOMIES
 from .. import corpus_of, options_of
 from ..classifier_evaluating import result_of, rows_for
 from .predictor import Predictor
+
+
+logger = logging.getLogger(__name__)
 
 
 def loader_options(predictor: Predictor, dataset: str) -> dict[str, Any]:
@@ -45,6 +51,8 @@ def evaluate(
             f"`threshold` {threshold} is for multi-label models: this one gives one label per row, the most probable one. Leave it out."
         )
     rows, names, gold = rows_for(predictor, dataset, split, data_dir, options)
+    if gold.ndim == 2 and split != "validation" and not getattr(predictor.model.config, "thresholds", None):
+        predictor = with_tuned_thresholds(predictor, dataset, data_dir, options)
     order = [predictor.labels.index(name) for name in names]
     own = predictor.of_rows(rows, progress=True)
     probabilities = predictor.roll_up(own)[:, order]
@@ -64,3 +72,24 @@ def evaluate(
     if predictor.prediction_sets is not None:
         result["prediction_sets"] = metrics.prediction_sets(gold, predictor.label_sets(own)[:, order], names)
     return result
+
+
+def with_tuned_thresholds(
+    predictor: Predictor, dataset: str, data_dir: str | Path | None, options: dict[str, Any]
+) -> Predictor:
+    """
+    A copy of a predictor whose checkpoint has no thresholds, as most of other people's have none, with thresholds that were tuned on the
+    validation part of the corpus. The predictor itself, if the corpus has no such part or labels are rolled up.
+    """
+    try:
+        rows, names, gold = rows_for(predictor, dataset, "validation", data_dir, options)
+    except ValueError:
+        return predictor
+    own = label_names(predictor.model.config)
+    if set(own) != set(names):
+        return predictor
+    logger.warning("the checkpoint has no thresholds: they are tuned on the validation part of %s", dataset)
+    order = [names.index(name) for name in own]
+    found = copy.copy(predictor)
+    found.use_thresholds(metrics.tune_thresholds(gold[:, order], predictor.of_rows(rows, progress=True)))
+    return found

@@ -27,8 +27,9 @@ from ...modeling.pipeline_emotional_response import (
     text_positions,
 )
 from ...recipes import Recipe
-from ...runtime.base_models import HUB_IDS, load_base_tokenizer, not_found, resolve_base_model
+from ...runtime.base_models import load_base_tokenizer, not_found, resolve_base_model
 from ...runtime.loading import read_config, read_model, reading
+from ...runtime.ready import HUB_IDS
 from ...runtime.unread import MUCH, is_new, unknown_shares, warn_unknown
 from ..base import Prepared
 from ..perplexity import padded, perplexity, shifted_token_losses, token_losses
