@@ -9,12 +9,20 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from .. import metrics
+from ..data.splits import label_names
 from ..inference import load_predictor
 from ..io.files import sha256_of, write_json, write_text
+from ..modeling.selective_answers import temperature_of
 from ..runs.evaluate import evaluate
 from ..runtime.ready import CARD, FACTS, ReadyModel, write_exported
 from ..tasks.base import Task
+from ..tasks.classifier_evaluating import rows_for
 from ..tasks.emotion_classification.predictor import Predictor
+from ..tasks.loading import load_split
+from ..tasks.targeted_sentiment.predictor import TargetedPredictor
 from .transfer import identity_terms, transfer
 
 
@@ -22,7 +30,23 @@ PARTS = ("validation", "test")
 # Corpora with the labels of GoEmotions, and corpora that are measured through the groups of Ekman.
 OWN_LABELS = ("goemotions", "quickstart", "everyday")
 THROUGH_EKMAN = ("emotion6", "meld")
-KEPT = {"own": ("macro_f1", "micro_f1", "top1_accuracy"), "ekman": ("macro_f1", "accuracy", "majority", "rows")}
+# What the aspects of other corpora are among those of the ready model `reviews`; the rest has no counterpart.
+ASPECT_OF = {
+    "semeval2014": {"food": "quality", "service": "service", "ambience": "comfort", "price": "price"},
+    "sentihood": {"price": "price", "transit-location": "location"},
+}
+KEPT = {
+    "own": (
+        "macro_f1",
+        "micro_f1",
+        "top1_accuracy",
+        "fixed_macro_f1",
+        "tuned_here_macro_f1",
+        "ece_without_temperature",
+        "ece",
+    ),
+    "ekman": ("macro_f1", "accuracy", "majority", "rows"),
+}
 
 
 def measure_everywhere(predictor: Predictor, data_dir: str | Path | None = None) -> dict[str, Any]:
@@ -39,7 +63,7 @@ def measure_everywhere(predictor: Predictor, data_dir: str | Path | None = None)
         corpora[name] = {}
         for part in PARTS:
             if name in OWN_LABELS:
-                figures, kept = evaluate(predictor, name, part, data_dir)["metrics"]["tuned"], KEPT["own"]
+                figures, kept = measure_own(predictor, name, part, data_dir), KEPT["own"]
             else:
                 figures, kept = transfer(predictor, name, data_dir, part), KEPT["ekman"]
             corpora[name][part] = {metric: figures[metric] for metric in kept}
@@ -48,6 +72,65 @@ def measure_everywhere(predictor: Predictor, data_dir: str | Path | None = None)
         "corpora": corpora,
         "chosen_by": sum(chosen_by) / len(chosen_by),
         "identity_terms": identity_terms(predictor),
+    }
+
+
+def measure_own(predictor: Predictor, name: str, part: str, data_dir: str | Path | None = None) -> dict[str, float]:
+    """
+    The figures at the stored thresholds, and beside them the macro-F1 at the fixed threshold ("fixed"), the one at thresholds that were
+    tuned on the measured rows themselves ("tuned_here", as some public figures are), and the expected calibration error.
+    """
+    result = evaluate(predictor, name, part, data_dir)["metrics"]
+    rows, names, gold = rows_for(predictor, name, part, data_dir, {})
+    scores = predictor.of_rows(rows)[:, [predictor.labels.index(label) for label in names]]
+    here = np.array([best_f1(gold[:, i], scores[:, i]) for i in range(len(names))])
+    return {
+        **result["tuned"],
+        "fixed_macro_f1": result["fixed"]["macro_f1"],
+        "tuned_here_macro_f1": float(here.mean()),
+        **calibration_error(predictor, name, part, data_dir),
+    }
+
+
+def best_f1(gold: np.ndarray, scores: np.ndarray) -> float:
+    """The largest F1 that a threshold reaches on these rows."""
+    order = np.argsort(-scores, kind="stable")
+    hits, ranked = np.cumsum(gold[order]), scores[order]
+    last = np.append(ranked[1:] != ranked[:-1], True)  # equal scores pass together
+    return float((2 * hits / (np.arange(1, len(gold) + 1) + gold.sum()))[last].max())
+
+
+def measure_aspects(
+    predictor: TargetedPredictor, dataset: str, split: str, data_dir: str | Path | None = None
+) -> dict[str, float]:
+    """
+    Measure a model of `reviews` on a corpus that it never trained on, whose aspects are mapped by `ASPECT_OF`.
+
+    Returns:
+        "polarity_accuracy" of the pairs whose gold label is positive, negative or (SemEval-2014) neutral, among these labels, as the
+        three-way accuracy of SemEval-2014; "aspect_f1" of the pairs that are found, whatever the label; "rows": the number of pairs.
+    """
+    rows = load_split(dataset, split, data_dir)
+    names, aspects = label_names(rows), rows.features["aspect"].names
+    mapped = [i for i, aspect in enumerate(rows["aspect"]) if aspects[aspect] in ASPECT_OF[dataset]]
+    rows = rows.select(mapped)
+    asked = [ASPECT_OF[dataset][aspects[aspect]] for aspect in rows["aspect"]]
+    gold = np.array([names[label] for label in rows["labels"]])
+    known = predictor.model.config.aspects
+    texts = list(dict.fromkeys(rows["text"]))
+    of_pair = predictor.probabilities(texts).reshape(len(texts), len(known), -1)
+    scores = np.stack(
+        [of_pair[texts.index(text), known.index(a)] for text, a in zip(rows["text"], asked, strict=True)]
+    )
+    sentiments = [name for name in ("positive", "neutral", "negative") if name in names]
+    columns = [predictor.labels.index(name) for name in sentiments]
+    opinion = np.isin(gold, sentiments)
+    polarity = np.array(sentiments)[scores[:, columns].argmax(axis=1)]
+    found, named = scores.argmax(axis=1) != predictor.labels.index("none"), gold != "none"
+    return {
+        "polarity_accuracy": float((polarity == gold)[opinion].mean()),
+        "aspect_f1": float(2 * (found & named).sum() / (found.sum() + named.sum())),
+        "rows": len(rows),
     }
 
 
@@ -67,14 +150,34 @@ def measure_ready(model: ReadyModel, data_dir: str | Path | None = None) -> dict
             facts["figures"] = {"corpora": {}}
             for name in packaged_corpora(predictor.task):
                 facts["figures"]["corpora"][name] = {
-                    part: _floats(evaluate(predictor, name, part)["metrics"]) for part in PARTS
+                    part: _floats(evaluate(predictor, name, part)["metrics"])
+                    | calibration_error(predictor, name, part)
+                    for part in PARTS
                 }
             text = _table(facts["figures"]["corpora"])
+            facts["figures"]["elsewhere"] = {
+                name: measure_aspects(predictor, name, "test", data_dir) for name in ASPECT_OF
+            }
+            text += "\n\n" + _elsewhere(facts["figures"]["elsewhere"])
     card = (model.folder / CARD).read_text(encoding="utf-8").rstrip()
     write_text(model.folder / CARD, f"{card}\n\n{text}\n")
     facts["files"] = {name: sha256_of(model.folder / name) for name in facts["files"]}
     write_json(model.folder / FACTS, facts)
     return facts["figures"]
+
+
+def calibration_error(
+    predictor: Any, dataset: str, split: str, data_dir: str | Path | None = None
+) -> dict[str, float]:
+    """The expected calibration error on a corpus, without and with the model's temperature."""
+    rows, names, gold = rows_for(predictor, dataset, split, data_dir, {})
+    scores = predictor.of_rows(rows)[:, [predictor.labels.index(name) for name in names]]
+    temperature = temperature_of(predictor.model.config)
+    raw = metrics.temperature_scaled(scores, 1 / temperature, predictor.multi_label)
+    return {
+        "ece_without_temperature": metrics.reliability(gold, raw)["ece"],
+        "ece": metrics.reliability(gold, scores)["ece"],
+    }
 
 
 def packaged_corpora(task: Task) -> list[str]:
@@ -98,6 +201,25 @@ def _table(corpora: dict[str, dict[str, dict[str, Any]]]) -> str:
             )
             lines.append(f"| {name} | {part} | {figures['macro_f1']:.3f} | {others} |")
     return "\n".join(lines)
+
+
+def _elsewhere(figures: dict[str, dict[str, float]]) -> str:
+    rows = [
+        f"| {name} | {', '.join(f'{theirs} as {ours}' for theirs, ours in ASPECT_OF[name].items())} | {found['polarity_accuracy']:.3f} | "
+        f"{found['aspect_f1']:.3f} |"
+        for name, found in figures.items()
+    ]
+    return "\n".join(
+        [
+            "## On other corpora",
+            "",
+            "Never trained on. Polarity: accuracy where the aspect is gold. Found: F1 of the aspects, whatever the sentiment.",
+            "",
+            "| corpus, test part | aspects | polarity | found |",
+            "|---|---|---:|---:|",
+            *rows,
+        ]
+    )
 
 
 def _card_of_emotions(figures: dict[str, Any]) -> str:
