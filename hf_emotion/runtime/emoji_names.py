@@ -33,7 +33,7 @@ def emoji_names() -> dict[str, str]:
         character = sequence.replace("\ufe0f", "")
         if len(character) == 1 and any(first <= ord(character) <= last for first, last in BLOCKS):
             if facts["status"] == emoji.STATUS["fully_qualified"]:
-                names[character] = facts["en"].strip(":").replace("_", " ").replace("-", " ")
+                names[character] = facts["en"].strip(":").replace("_", " ").replace("-", " ").replace("’", "'")
     return names
 
 
@@ -51,6 +51,8 @@ def with_emoji_names(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerB
             f"`emoji_names` needs a fast tokenizer, and {type(tokenizer).__name__} is none: leave it out."
         )
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    backend.no_padding()  # some files pad to a fixed length
+    backend.no_truncation()
     first = [normalizers.Replace(Regex(DROPPED), "")]
     first += [normalizers.Replace(character, f" {name} ") for character, name in emoji_names().items()]
     backend.normalizer = normalizers.Sequence([*first, *([backend.normalizer] if backend.normalizer else [])])

@@ -266,7 +266,7 @@ class LabelPredictor(AnyPredictor, Protocol):
         """The items as the model reads them."""
 
     def probabilities(self, items: Any, /) -> np.ndarray:
-        """(N, C) float32 for items, or for what `encode` returned."""
+        """(N, C) float32 for items, or for what `encode` returned; those of the package take `raw`: without the temperature."""
 
     def present(self, probabilities: np.ndarray, *args: Any, **kwargs: Any) -> list[Any]:
         """The results from probabilities."""

@@ -26,6 +26,7 @@ from hf_emotion.publishing.release import check
 from hf_emotion.runtime.loading import auto_class_of
 from hf_emotion.tasks import TASKS, corpora, task_of, task_of_run
 from hf_emotion.tasks.base import AnyPredictor, LabelPredictor
+from hf_emotion.tasks.loading import load_split
 from hf_emotion.training import seeds
 
 
@@ -112,6 +113,48 @@ def test_nothing_names_a_place_on_the_disk(case, run_of, workplace):
 def test_predictors_have_what_all_rooms_use(case, run_of):
     predictor = load_predictor(run_of(case))
     assert isinstance(predictor, LabelPredictor if predictor.task.selects_labels else AnyPredictor)
+
+
+@of_case([case for case in ANSWERING if case.command == "predict" and case.id != "dummy"])
+def test_answers_are_calibrated_wherever_they_are_given(case, run_of, tmp_path):
+    """By the temperature that the training found: predictors, exported models, pipelines and the stored predictions."""
+    run = run_of(case)
+    fitted = report_of(run)["runs"][0]["temperature"]
+    assert transformers.AutoConfig.from_pretrained(run).calibration_temperature == fitted
+    # Far from 1, so that none of the ways can leave it out.
+    copied = Path(shutil.copytree(run, tmp_path / "run"))
+    fields = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps(fields | {"calibration_temperature": 3.0}))
+    predictor = load_predictor(copied)
+    items = [list(case.lines)] if case.task == "dialogue-emotion" else list(case.lines)
+    raw, calibrated = predictor.probabilities(items, raw=True), predictor.probabilities(items)
+    powers = np.float64(raw) ** (1 / 3)
+    others = (1 - np.float64(raw)) ** (1 / 3) if predictor.multi_label else None
+    expected = powers / (powers + others if others is not None else powers.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(calibrated, expected, atol=1e-5)
+    assert np.abs(calibrated - raw).max() > 0.01
+    pipe = transformers.pipeline(predictor.task.name, model=predictor.model, tokenizer=predictor.tokenizer)
+    found = pipe(items[0], **({"top_k": None} if case.task == "emotion-classification" else {}))
+    if case.task == "emotion-classification":
+        ours = {item["label"]: item["score"] for item in found}
+        np.testing.assert_allclose([ours[label] for label in predictor.labels], calibrated[0], atol=1e-5)
+    else:
+        rows = np.array([list(entry["scores"].values()) for entry in found])
+        np.testing.assert_allclose(rows, calibrated[: len(rows)], atol=1e-5)
+    invoke("export", copied, "-o", tmp_path / "exported")
+    np.testing.assert_allclose(load_predictor(tmp_path / "exported").probabilities(items), calibrated, atol=1e-4)
+
+
+@of_case([case for case in ANSWERING if case.command == "predict" and case.id != "dummy"])
+def test_the_stored_predictions_are_the_calibrated_ones(case, run_of):
+    run = run_of(case)
+    stored = pyarrow.parquet.read_table(run / "predictions.parquet").to_pylist()
+    rows = load_split(case.recipe["dataset"], "test", case.data, **case.recipe.get("dataset_options", {}))
+    found = load_predictor(run).of_rows(rows)
+    gold = load_predictor(run).task.gold(rows)
+    labelled = slice(None) if gold.ndim == 2 else gold >= 0
+    kept = [row["probabilities"] for row in stored if row["split"] == "test"]
+    np.testing.assert_allclose(found[labelled], kept, atol=1e-5)
 
 
 @of_case(TASK_CASES)

@@ -27,9 +27,10 @@ from toolkit_helpers import (
 )
 from torch.nn import functional as F
 
-from hf_emotion import load_dataset_for, train
+from hf_emotion import Predictor, load_dataset_for, train
 from hf_emotion.recipes import apply_override, make_recipe
 from hf_emotion.tasks import task_of_rows
+from hf_emotion.tasks.emotion_classification.building import with_teachers
 from hf_emotion.tasks.rows import label_matrix
 from hf_emotion.training.losses import balanced, training_loss, weights_of
 
@@ -331,3 +332,46 @@ def test_epochs_chosen_by_votes_and_what_commands_show(voted, base_bert, tmp_pat
     shown = invoke("evaluate", tmp_path / "run", *options)
     row = re.search(r"cross_entropy\W+([\d.]+)", shown)
     assert row and float(row[1]) == pytest.approx(run["test"]["argmax"]["cross_entropy"], abs=1e-3)
+
+
+class TestTeachers:
+    """Half of the target is the label, half what trained models think (Hinton et al. 2015)."""
+
+    @pytest.fixture(scope="class")
+    def students(self, feelings, base_bert, tmp_path_factory):
+        place = tmp_path_factory.mktemp("teachers")
+        with pytest.MonkeyPatch.context() as patch, one_thread():
+            patch.setenv("HF_EMOTION_CACHE", str(place / "cache"))
+            own = {"dataset": "files", "dataset_options": {"label_separator": "|"}}
+            for name, more in (("teacher", {}), ("student", {"teachers": [str(place / "teacher")]})):
+                train(recipe_for(base_bert, ONCE, name=name, **own, **more), place / name, data_dir=feelings)
+            yield place, feelings, own
+
+    def test_the_soft_labels(self, students, monkeypatch):
+        place, feelings, own = students
+        monkeypatch.setenv("HF_EMOTION_CACHE", str(place / "cache"))
+        splits = load_dataset_for("files", feelings, **own["dataset_options"])
+        found = np.array(with_teachers(splits, [str(place / "teacher")])["train"]["votes"])
+        kept = list((place / "cache").rglob("*.npy"))
+        predictor = Predictor(place / "teacher")
+        gold = label_matrix(splits["train"])
+        names = splits["train"].features["labels"].feature.names
+        scores = predictor.probabilities(splits["train"]["text"])[:, [predictor.labels.index(name) for name in names]]
+        np.testing.assert_allclose(found, (gold + scores) / 2, atol=1e-3)  # kept in float16
+        again = with_teachers(splits, [str(place / "teacher")])["train"]["votes"]
+        assert (np.array(again) == found).all() and list((place / "cache").rglob("*.npy")) == kept
+
+    def test_the_student_trains_on_them(self, students):
+        place, *_ = students
+        losses = [report_of(place / name)["runs"][0]["history"][0]["eval_loss"] for name in ("teacher", "student")]
+        assert losses[0] != losses[1]
+
+    def test_what_does_not_fit(self, students, single_label, base_bert, tmp_path):
+        place, feelings, own = students
+        with pytest.raises(ValueError, match="`soft_labels` and `teachers` each say"):
+            make_recipe({**vars(recipe_for(base_bert, ONCE)), "soft_labels": True, "teachers": ["x"]})
+        with pytest.raises(FileNotFoundError, match="`teachers`: .*nowhere holds no trained model"):
+            train(recipe_for(base_bert, ONCE, **own, teachers=["nowhere"]), tmp_path / "run", data_dir=feelings)
+        single = recipe_for(base_bert, ONCE, dataset="files", teachers=[str(place / "teacher")])
+        with pytest.raises(ValueError, match="`teachers` need rows with several labels"):
+            train(single, tmp_path / "other", data_dir=single_label)

@@ -43,6 +43,12 @@ CORPORA = (
         packaged=True,
     ),
     Corpus(
+        name="messages",
+        loader=later(__package__, "loading.load_messages"),
+        terms="CC0 1.0; messages written for hf-emotion, labelled twice, a test part alone",
+        packaged=True,
+    ),
+    Corpus(
         name="languages",
         loader=later(__package__, "loading.load_languages"),
         languages=LANGUAGES,

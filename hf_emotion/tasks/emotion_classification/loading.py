@@ -248,6 +248,14 @@ def load_everyday(data_dir: str | Path | None = None, votes: bool = False) -> da
     return _load_packaged("everyday", votes=votes)
 
 
+def load_messages(data_dir: str | Path | None = None, votes: bool = False) -> datasets.DatasetDict:
+    """
+    The packaged messages, a test part alone: GoEmotions' 28 labels, CC0; short, negated, sarcastic and other texts that `everyday` has few
+    of. Labels and `votes` as in `load_everyday`.
+    """
+    return _load_packaged("messages", ["test"], votes=votes)
+
+
 def load_languages(data_dir: str | Path | None = None, language: str | None = None) -> datasets.DatasetDict:
     """
     The small packaged test part in six languages: three sentences for each of GoEmotions' 28 labels in every language, CC0.

@@ -150,9 +150,9 @@ class TestPredictor:
         texts, batches = [], []
         encode, forward = predictor.vectors_of, dialogue_module.model_probabilities
 
-        def watched(model, inputs, multi_label):
+        def watched(model, inputs, **options):
             batches.append(inputs["utterance_mask"].sum(axis=1).tolist())
-            return forward(model, inputs, multi_label)
+            return forward(model, inputs, **options)
 
         monkeypatch.setattr(predictor, "vectors_of", lambda *a: texts.extend(a[2]) or encode(*a))
         monkeypatch.setattr(dialogue_module, "model_probabilities", watched)

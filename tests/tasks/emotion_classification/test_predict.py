@@ -23,10 +23,12 @@ from model_cases import asymmetric_
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
-from toolkit_helpers import files_in, one_thread, recipe_for, write_csv, write_jsonl
+from sklearn.metrics import f1_score
+from toolkit_helpers import files_in, invoke, one_thread, recipe_for, write_csv, write_jsonl
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
+    BertForSequenceClassification,
     GPT2Config,
     GPT2LMHeadModel,
     PreTrainedTokenizerFast,
@@ -34,7 +36,7 @@ from transformers import (
 
 import hf_emotion.runtime.classifying as predictor_module
 import hf_emotion.serving.bulk as bulk
-from hf_emotion import Predictor, load_dataset_for, train
+from hf_emotion import Predictor, load_dataset_for, metrics, train
 from hf_emotion.io.paths import open_file
 from hf_emotion.runtime import batching
 from hf_emotion.runtime.batching import token_budget_batches
@@ -122,14 +124,14 @@ class TestProbabilities:
 
     def test_batches_keep_the_budget(self, predictor, texts, monkeypatch):
         sizes = []
-        forward = predictor_module.model_probabilities
+        forward = predictor_module.model_logits
         monkeypatch.setattr(predictor_module, "TOKENS_PER_BATCH", 80)
 
-        def watched(model, batch, multi_label):
+        def watched(model, batch):
             sizes.append(batch["attention_mask"].sum(axis=1).tolist())
-            return forward(model, batch, multi_label)
+            return forward(model, batch)
 
-        monkeypatch.setattr(predictor_module, "model_probabilities", watched)
+        monkeypatch.setattr(predictor_module, "model_logits", watched)
         predictor.probabilities(texts)
         assert sum(map(len, sizes)) == len(texts)
         assert 1 < len(sizes) < len(texts)
@@ -1018,3 +1020,35 @@ class TestBadFiles:
         rows = read_table(tmp_path / "out.csv")
         assert [row["n"] for row in rows] == ["1", "2"]
         assert rows[0]["predicted_labels"] and (rows[1]["predicted_labels"], rows[1]["predicted_scores"]) == ("", "")
+
+
+class TestOtherPeoplesCheckpoints:
+    """A stock classifier with GoEmotions' labels and no thresholds, as the Hub has many."""
+
+    @pytest.fixture
+    def checkpoint(self, base_bert, tmp_path):
+        torch.manual_seed(3)
+        model = BertForSequenceClassification.from_pretrained(
+            base_bert,
+            num_labels=28,
+            id2label=dict(enumerate(GOEMOTIONS)),
+            label2id={name: i for i, name in enumerate(GOEMOTIONS)},
+            problem_type="multi_label_classification",
+        )
+        model.classifier.weight.data *= 20
+        model.save_pretrained(tmp_path / "theirs")
+        AutoTokenizer.from_pretrained(base_bert).save_pretrained(tmp_path / "theirs")
+        return tmp_path / "theirs"
+
+    def test_evaluate_tunes_thresholds_on_the_validation_part(self, checkpoint, caplog):
+        found = json.loads(invoke("evaluate", checkpoint, "--dataset", "quickstart", "--threshold", "0.5", "--json"))
+        assert "no thresholds: they are tuned on the validation part of quickstart" in caplog.text
+        predictor, splits = Predictor(checkpoint), load_dataset_for("quickstart")
+        scores = {split: predictor.probabilities(splits[split]["text"]) for split in ("validation", "test")}
+        gold = {split: np.array([[i in row for i in range(28)] for row in splits[split]["labels"]]) for split in scores}
+        thresholds = metrics.tune_thresholds(gold["validation"].astype(int), scores["validation"])
+        expected = f1_score(gold["test"], scores["test"] > np.array(thresholds), average="macro", zero_division=0)
+        assert found["metrics"]["tuned"]["macro_f1"] == pytest.approx(expected)
+        fixed = f1_score(gold["test"], scores["test"] > 0.5, average="macro", zero_division=0)
+        assert found["metrics"]["fixed"]["macro_f1"] == pytest.approx(fixed)
+        assert expected != pytest.approx(fixed)

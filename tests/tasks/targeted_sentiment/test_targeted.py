@@ -488,18 +488,18 @@ class TestInputs:
         self, changes, names, aspect_bert, corpora, tmp_path, no_plots, monkeypatch
     ):
         trained, predicted = [], []
-        step, forward = EmotionTrainer.training_step, predictor_module.model_probabilities
+        step, forward = EmotionTrainer.training_step, predictor_module.model_logits
 
         def watched_step(self, model, inputs, *arguments, **keywords):
             trained.append(set(inputs))
             return step(self, model, inputs, *arguments, **keywords)
 
-        def watched_forward(model, batch, multi_label):
+        def watched_forward(model, batch):
             predicted.append(set(batch))
-            return forward(model, batch, multi_label)
+            return forward(model, batch)
 
         monkeypatch.setattr(EmotionTrainer, "training_step", watched_step)
-        monkeypatch.setattr(predictor_module, "model_probabilities", watched_forward)
+        monkeypatch.setattr(predictor_module, "model_logits", watched_forward)
         train(targeted_recipe(aspect_bert, {"max_steps": 1}, **changes), tmp_path / "run", data_dir=corpora)
         assert trained == [{"input_ids", "attention_mask", "labels", *names}]
         assert predicted and all(batch == {"input_ids", "attention_mask", *names} for batch in predicted)
@@ -556,13 +556,13 @@ class TestTargetedPredictor:
     def test_all_pairs_of_all_texts_share_the_batches(self, qacg_run, monkeypatch):
         predictor = TargetedPredictor(qacg_run, device="cpu")
         sizes = []
-        forward = predictor_module.model_probabilities
+        forward = predictor_module.model_logits
 
-        def watched(model, batch, multi_label):
+        def watched(model, batch):
             sizes.append(batch["attention_mask"].sum(axis=1).tolist())
-            return forward(model, batch, multi_label)
+            return forward(model, batch)
 
-        monkeypatch.setattr(predictor_module, "model_probabilities", watched)
+        monkeypatch.setattr(predictor_module, "model_logits", watched)
         texts = [sentence["text"] for sentence in sentihood_sentences(24)]
         pairs = sum(map(len, predictor(texts)))
         assert pairs == 128 and sum(map(len, sizes)) == pairs
