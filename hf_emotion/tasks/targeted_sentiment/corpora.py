@@ -25,7 +25,7 @@ CORPORA = (
     Corpus(
         name="reviews",
         loader=later(__package__, "loading.load_reviews"),
-        terms="CC0 1.0; reviews of hotels, restaurants and phones written for hf-emotion",
+        terms="CC0 1.0; reviews of twelve kinds of business written for hf-emotion, the test part labelled twice",
         selection_metric="macro_f1",
         example="The room was spotless, but we queued for an hour at the desk.",
         packaged=True,
