@@ -78,7 +78,8 @@ def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Pr
     if recipe.model_config.get("tfidf_gating", "none") != "none":
         gate = fit_tfidf_gate(splits["train"]["text"])
     if recipe.teachers:
-        splits = with_teachers(splits, recipe.teachers)
+        dtype = "bfloat16" if recipe.training_arguments.get("bf16") else None
+        splits = with_teachers(splits, recipe.teachers, dtype)
     windows = None if recipe.max_windows is None else windowing(recipe.max_length, max_windows=recipe.max_windows)
     prepared = prepare_classifier(for_method(recipe), splits, first, gate=gate, windows=windows)
     for method in recipe.few_shot:  # a training has one
@@ -86,7 +87,7 @@ def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Pr
     return prepared
 
 
-def with_teachers(splits: DatasetDict, teachers: Sequence[str]) -> DatasetDict:
+def with_teachers(splits: DatasetDict, teachers: Sequence[str], dtype: str | None = None) -> DatasetDict:
     """
     The training rows with `votes`, see `teachers` of a recipe. They are kept in the cache folder, because each seed asks for them.
 
@@ -109,7 +110,7 @@ def with_teachers(splits: DatasetDict, teachers: Sequence[str]) -> DatasetDict:
             key.update(text.encode() + b"\0")
         kept = cache_folder() / "teachers" / f"{key.hexdigest()[:32]}.npy"
         if not kept.is_file():
-            predictor = Predictor(teacher)
+            predictor = Predictor(teacher, dtype=dtype)
             if sorted(predictor.labels) != sorted(names):
                 raise ValueError(
                     f"`teachers`: {teacher} has the labels {predictor.labels}, and the corpus has {names}."
