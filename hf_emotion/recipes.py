@@ -47,6 +47,8 @@ class Recipe:
             longer text is trained on; one attention joins them. None: cut. The trained model reads whole texts either way.
         emoji_names: classifiers of texts and aspects: the tokenizer reads emojis as their names, "loudly crying face"; many vocabularies
             have no emojis.
+        languages: classifiers: ISO 639-1 codes of the languages that the model reads, e.g. ["en"], and of close relatives that it is not to
+            warn of. They are kept in the model: it then says which texts are probably in another language. Empty: nobody asks.
         training_arguments: fields of `transformers.TrainingArguments`.
         early_stopping_patience: evaluations without improvement on the validation part before training stops; None: never.
         seeds: one run for each.
@@ -97,6 +99,7 @@ class Recipe:
     max_length: int = 50
     max_windows: int | None = None
     emoji_names: bool = False
+    languages: list[str] = dataclasses.field(default_factory=list)
     training_arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
     early_stopping_patience: int | None = None
     seeds: list[int] = dataclasses.field(default_factory=lambda: [42])

@@ -92,7 +92,7 @@ class PairPredictor:
 
     def predict(self, pairs, top_k=None, progress=False):
         items, unread = self.of_items(as_texts(pairs), top_k)
-        self.warn_unread(*unread.counts)
+        self.warn_unread(unread.counts)
         return items, unread
 
     def of_items(self, pairs, top_k=None):
@@ -105,8 +105,8 @@ class PairPredictor:
 
     check_top_k = staticmethod(check_top_k)
 
-    def warn_unread(self, truncated, unknown, total):
-        warn_unread(truncated, unknown, total, f"{self.max_length} tokens", "pairs")
+    def warn_unread(self, counts):
+        warn_unread(counts, f"{self.max_length} tokens", what="pairs")
 
 
 def prepare(recipe, splits, fields, first) -> Prepared:

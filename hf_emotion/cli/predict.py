@@ -227,17 +227,18 @@ def _print(answer: "Answer", as_json: bool) -> None:
 
 def _answer_as_lines_come(predictor: Any, asked: dict[str, Any], as_json: bool) -> None:
     """Answer the lines of stdin as they come, in batches of what is ready. What the model could not read is said once."""
-    truncated = unknown = total = 0
+    from ..runtime.unread import Counts
+
+    counts = Counts()
     for lines in stdin_lines("text"):
         try:
             answer = predictor.task.answer(predictor, lines, stream=True, **asked)
         except ValueError as error:
-            raise ValueError(f"stdin, texts {total + 1} to {total + len(lines)}: {error}") from error
+            raise ValueError(f"stdin, texts {counts.total + 1} to {counts.total + len(lines)}: {error}") from error
         _print(answer, as_json)
         sys.stdout.flush()
-        counts = answer.unread.counts
-        truncated, unknown, total = truncated + counts[0], unknown + counts[1], total + counts[2]
-    predictor.warn_unread(truncated, unknown, total)
+        counts = Counts.added([counts, answer.unread.counts])
+    predictor.warn_unread(counts)
 
 
 def _processes():

@@ -54,9 +54,9 @@ def print_json_lines(rows: list[dict[str, Any]], unread: "Unread") -> None:
 
 
 def with_unread(rows: list[dict[str, Any]], unread: "Unread") -> Iterator[dict[str, Any]]:
-    """Rows with `truncated` and `unknown`, what the model cannot read of each text."""
-    for row, *own in zip(rows, *(values.tolist() for values in unread), strict=True):
-        yield row | dict(zip(unread._fields, own, strict=True))
+    """Rows with the fields of `Unread`, what the model cannot read of each text."""
+    for row, own in zip(rows, unread.each(), strict=True):
+        yield row | own
 
 
 def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:

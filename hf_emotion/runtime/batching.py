@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .languages import foreign_languages, languages_of
 from .plain import readable, text_windows, tfidf_gate
 from .unread import Unread, unknown_shares
 from .windows import Windowing, split_windows
@@ -100,7 +101,7 @@ def encode_texts(
     Args:
         segments: the texts, and for pairs the second segment of each, which is never cut.
         max_length: maximum number of tokens per text, special tokens included; the rest is cut.
-        gate, config: the model's TF-IDF gate and its configuration, which says what the gate does.
+        gate, config: the model's TF-IDF gate and its configuration, which says what the gate does, and which languages the model reads.
         windows: read longer texts in windows of `max_length` tokens.
 
     Returns:
@@ -110,6 +111,7 @@ def encode_texts(
     """
     texts, *auxiliary = segments
     texts = [readable.composed(text) for text in texts]  # as the loaders do
+    foreign = foreign_languages(texts, languages_of(config))
     scaled = gate is not None and config.tfidf_gating == "scale"
     if gate is not None and not scaled:
         texts = [gate.filter(text) for text in texts]
@@ -121,7 +123,7 @@ def encode_texts(
     with _tokenizing:
         encoded = tokenizer(texts, *auxiliary, return_offsets_mapping=scaled, **options)
         cut = np.array([len(ids) > max_length for ids in encoded["input_ids"]], dtype=bool)
-        unread = Unread(cut, unknown_shares(tokenizer, texts, encoded))
+        unread = Unread(cut, unknown_shares(tokenizer, texts, encoded), foreign)
         rows = np.flatnonzero(cut)
         borders = {}
         if windows is not None:

@@ -130,7 +130,7 @@ def row_probabilities(
     with progress_bar(progress, total=len(rows), unit="texts") as bar:
         for part in chunks(rows.texts):
             encoded = encode_rows(predictor, rows[part], windows)
-            unread.truncated[part], unread.unknown[part] = encoded.unread
+            unread.put(part, encoded.unread)
             output[part] = encoded_probabilities(predictor, encoded, bar, raw)
     return output, unread
 

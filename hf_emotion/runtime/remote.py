@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
-
 from ..io.progress import progress_bar
 from .unread import Unread
 
@@ -170,7 +168,7 @@ def _failure(url: str, error: urllib.error.HTTPError) -> Exception:
 
 def unread_of(results: Sequence[dict[str, Any]]) -> Unread:
     """What the models could not read of the texts of results."""
-    return Unread(
-        np.array([result["truncated"] for result in results], bool),
-        np.array([result["unknown"] for result in results], float),
-    )
+    unread = Unread.nothing(len(results))
+    for name, values in unread._asdict().items():
+        values[:] = [result[name] for result in results]
+    return unread

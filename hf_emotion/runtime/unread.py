@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Finds what a model cannot read of a text: the part that is cut, and words that its tokenizer does not know. Needs neither torch
-nor transformers.
+What a model cannot read of a text: the part that is cut, words that its tokenizer does not know, and another language than its own.
+Needs neither torch nor transformers.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain
@@ -21,6 +21,20 @@ MUCH = 0.3
 FRAGMENT = 3  # letters
 
 
+class Counts(NamedTuple):
+    """How many texts are cut, how many hold much that is unknown, how many are in another language, and how many texts there are."""
+
+    truncated: int = 0
+    unknown: int = 0
+    foreign: int = 0
+    total: int = 0
+
+    @classmethod
+    def added(cls, parts: Iterable["Counts"]) -> "Counts":
+        """The counts of several parts together."""
+        return cls(*map(sum, zip(cls(), *parts, strict=True)))
+
+
 class Unread(NamedTuple):
     """
     What a model cannot read of N texts.
@@ -28,20 +42,36 @@ class Unread(NamedTuple):
     Attributes:
         truncated: (N,) bool, whether a part is cut: the end, or of a context that a reply answers the beginning.
         unknown: (N,) float64, the share in [0, 1] that `unknown_shares` gives.
+        language: (N,) object, the ISO 639-1 code of the language that a text is probably in, if the model does not read it; else None.
     """
 
     truncated: np.ndarray
     unknown: np.ndarray
+    language: np.ndarray
 
     @classmethod
     def nothing(cls, count: int) -> "Unread":
         """The value for texts that are read whole."""
-        return cls(np.zeros(count, bool), np.zeros(count))
+        return cls(np.zeros(count, bool), np.zeros(count), np.full(count, None, object))
 
     @property
-    def counts(self) -> tuple[int, int, int]:
-        """How many texts are cut, how many hold much that is unknown, and how many texts there are."""
-        return int(self.truncated.sum()), int((self.unknown > MUCH).sum()), len(self.truncated)
+    def counts(self) -> Counts:
+        foreign = int(np.count_nonzero(self.language))
+        return Counts(int(self.truncated.sum()), int((self.unknown > MUCH).sum()), foreign, len(self.truncated))
+
+    def take(self, rows: Sequence[int] | np.ndarray) -> "Unread":
+        """The values of these texts."""
+        return Unread(*(values[rows] for values in self))
+
+    def put(self, rows: slice | Sequence[int] | np.ndarray, found: "Unread") -> None:
+        """Set the values of these texts."""
+        for values, own in zip(self, found, strict=True):
+            values[rows] = own
+
+    def each(self) -> list[dict[str, Any]]:
+        """For each text its values by their names, as JSON has them."""
+        rows = zip(*(values.tolist() for values in self), strict=True)
+        return [dict(zip(self._fields, row, strict=True)) for row in rows]
 
 
 def unknown_shares(tokenizer: Any, texts: Sequence[str], encoded: Any) -> np.ndarray:
@@ -144,8 +174,17 @@ def warn_unknown(unknown: int, total: int, what: str = "texts") -> None:
         )
 
 
-def warn_unread(truncated: int, unknown: int, total: int, limit: str, what: str = "texts") -> None:
-    """Warn of the texts that were cut to `limit`, with their number, and call `warn_unknown`."""
-    if truncated and is_new("cut"):
-        logger.warning("%d of %d %s are longer than %s and were cut", truncated, total, what, limit)
-    warn_unknown(unknown, total, what)
+def warn_unread(counts: Counts, limit: str, languages: Sequence[str] = (), what: str = "texts") -> None:
+    """
+    Warn of the texts that were cut to `limit`, of those with much that is unknown (`warn_unknown`), and of those that are in none of the
+    model's `languages`, each with their number.
+    """
+    if counts.truncated and is_new("cut"):
+        logger.warning("%d of %d %s are longer than %s and were cut", counts.truncated, counts.total, what, limit)
+    warn_unknown(counts.unknown, counts.total, what)
+    if counts.foreign and is_new("language"):
+        logger.warning(
+            "%d of %d %s are probably not in the model's languages (%s): the results for them mean little; translate them, or use a model "
+            "that reads their language",
+            *(counts.foreign, counts.total, what, ", ".join(languages)),
+        )

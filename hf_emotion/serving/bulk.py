@@ -30,13 +30,13 @@ from ..io.paths import (
     shown,
 )
 from ..io.progress import progress_bar
+from ..runtime.unread import Counts
 from ..tasks.base import AnyPredictor, FileColumns, LabelPredictor
 from .file_rows import (
     LINES_SHOWN,
     PREDICTED,
-    TRUNCATED,
     TURNS,
-    UNKNOWN,
+    UNREAD,
     Columns,
     Layout,
     any_rows,
@@ -76,8 +76,9 @@ def predict_file(
 ) -> dict[str, int]:
     """
     Predict every row of a CSV, TSV, JSONL or Parquet file; the output has its columns, `predicted_labels` and
-    `predicted_scores` (lists; in CSV joined by "|"), `truncated` (whether the text was cut) and `unknown` (the share of the
-    text that the tokenizer does not know, see `hf_emotion.runtime.unread`).
+    `predicted_scores` (lists; in CSV joined by "|"), `truncated` (whether the text was cut), `unknown` (the share of the text that
+    the tokenizer does not know) and `language` (its code, if the text is probably in a language that the model does not read); see
+    `hf_emotion.runtime.unread`.
 
     A file of dialogues has one row per utterance, and the utterances of a dialogue follow one another; or, in JSONL and
     Parquet, one row per dialogue with the column `turns`, a list of {"speaker", "utterance"}: each new column then has a list with
@@ -198,7 +199,7 @@ def predict_file(
             torch.distributed.barrier(group)
 
         def finish() -> None:
-            predictor.warn_unread(*parts.unread_counts(), plan["texts"])
+            predictor.warn_unread(parts.unread_counts()._replace(total=plan["texts"]))
             if not plan["complete"]:
                 parts.check_source(source)
                 parts.join(source, output, columns, layout)
@@ -319,14 +320,13 @@ class _Parts:
             for values in zip(*columns.values(), strict=True):
                 yield dict(zip(columns, values, strict=True))
 
-    def unread_counts(self) -> tuple[int, int]:
+    def unread_counts(self) -> Counts:
         """The counts of all parts, see the function `unread_counts`."""
-        counts = [(0, 0)]
+        counts = []
         for path in self._paths().values():
             with self.fs.open(path) as file:
-                counts.append(unread_counts(pyarrow.parquet.read_table(file, columns=[TRUNCATED, UNKNOWN])))
-        truncated, unknown = zip(*counts, strict=True)
-        return sum(truncated), sum(unknown)
+                counts.append(unread_counts(pyarrow.parquet.read_table(file, columns=UNREAD)))
+        return Counts.added(counts)
 
     def check_source(self, source: str | Path) -> None:
         """ValueError if the source is no longer the file that the job began with: its rows would get the predictions of others."""
@@ -383,9 +383,9 @@ def predict_rows(
     return pyarrow.table(dict(zip(PREDICTED, map(list, values), strict=True)), schema=schema)
 
 
-def _predicted(items: list[dict], truncated, unknown) -> tuple:
+def _predicted(items: list[dict], *unread: Any) -> tuple:
     """The values of `PREDICTED` for a row with these labels and scores."""
-    return [item["label"] for item in items], [item["score"] for item in items], truncated, unknown
+    return [item["label"] for item in items], [item["score"] for item in items], *unread
 
 
 def _predict_texts(

@@ -22,14 +22,14 @@ from ..data.files import FORMATS, MalformedRow, all_rows, columns_of, default_se
 from ..io.files import finite_or_none, replacing
 from ..io.paths import ending, filesystem, is_remote, name_of, open_file, shown
 from ..runtime.plain import readable
-from ..runtime.unread import MUCH
+from ..runtime.unread import MUCH, Counts, Unread
 
 
 logger = logging.getLogger(__name__)
 
 ROWS_PER_CHUNK = 20_000  # rows read or written at once
 LINES_SHOWN = 10
-LABELS, SCORES, TRUNCATED, UNKNOWN = PREDICTED = ("predicted_labels", "predicted_scores", "truncated", "unknown")
+LABELS, SCORES, *UNREAD = PREDICTED = ("predicted_labels", "predicted_scores", *Unread._fields)
 CSV_SEPARATOR = "|"
 TURNS = "turns"
 any_rows = partial(all_rows, half_characters=True)  # a row that cannot be predicted keeps its place
@@ -245,20 +245,25 @@ def bad_row(row: dict, columns: Columns, where: str) -> ValueError:
 
 def prediction_schema(nested: bool) -> pyarrow.Schema:
     """The types of the columns `PREDICTED`: one value per row, or with `nested` one per turn."""
-    truncated, unknown = pyarrow.bool_(), pyarrow.float64()
+    unread = [pyarrow.bool_(), pyarrow.float64(), pyarrow.string()]
     if nested:
-        truncated, unknown = pyarrow.list_(truncated), pyarrow.list_(unknown)
-    types = pyarrow.list_(pyarrow.string()), pyarrow.list_(pyarrow.float32()), truncated, unknown
+        unread = [pyarrow.list_(kind) for kind in unread]
+    types = pyarrow.list_(pyarrow.string()), pyarrow.list_(pyarrow.float32()), *unread
     return pyarrow.schema(list(zip(PREDICTED, types, strict=True)))
 
 
-def unread_counts(table: pyarrow.Table) -> tuple[int, int]:
-    """How many texts (turns) of a table were cut, and how many hold much that the tokenizer does not know."""
-    truncated, unknown = (
+def unread_counts(table: pyarrow.Table) -> Counts:
+    """The counts of a table's rows (turns); those without a prediction count as read."""
+    truncated, unknown, language = (
         compute.list_flatten(table[name]) if pyarrow.types.is_list(table[name].type) else table[name]
-        for name in (TRUNCATED, UNKNOWN)
+        for name in UNREAD
     )
-    return compute.sum(truncated).as_py() or 0, compute.sum(compute.greater(unknown, MUCH)).as_py() or 0
+    return Counts(
+        compute.sum(truncated).as_py() or 0,
+        compute.sum(compute.greater(unknown, MUCH)).as_py() or 0,
+        compute.count(language).as_py(),
+        len(language),
+    )
 
 
 def write_rows(rows: Iterator[dict], target: Path, layout: Layout) -> None:

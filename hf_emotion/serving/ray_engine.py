@@ -22,6 +22,7 @@ from ..io.paths import (
     name_of,
     shown,
 )
+from ..runtime.unread import Counts
 from ..tasks.base import LabelPredictor
 from . import bulk, file_rows
 
@@ -99,8 +100,8 @@ def predict_with_ray(
             num_gpus=1 if gpus else 0,
         ).iter_batches(batch_size=None, batch_format="pyarrow")
         counts = {"rows": 0, "skipped": 0}
-        truncated, unknown = _write(iter(blocks), source, output, counts, columns)
-    predictor.warn_unread(truncated, unknown, counts["rows"])
+        unread = _write(iter(blocks), source, output, counts, columns)
+    predictor.warn_unread(unread._replace(total=counts["rows"]))
     return counts
 
 
@@ -180,7 +181,7 @@ def _write(
     output: str | Path,
     counts: dict[str, int],
     columns: file_rows.Columns,
-) -> tuple[int, int]:
+) -> Counts:
     """Write the rows and count them; see `file_rows.unread_counts`."""
     blocks = map(_checked, blocks)
     first = next(blocks, None)
@@ -188,13 +189,11 @@ def _write(
     layout = file_rows.Layout(own.names or columns_of(source, columns.separator), own, columns.nested)
     if file_rows.same_ending(source, output):
         layout.separator = columns.separator
-    truncated = unknown = 0
+    found = []
 
     def rows() -> Iterator[dict]:
-        nonlocal truncated, unknown
         for block in itertools.chain([] if first is None else [first], blocks):
-            of_block = file_rows.unread_counts(block)
-            truncated, unknown = truncated + of_block[0], unknown + of_block[1]
+            found.append(file_rows.unread_counts(block))
             for row in block.to_pylist():
                 counts["rows"] += 1
                 counts["skipped"] += row[file_rows.LABELS] is None
@@ -202,4 +201,4 @@ def _write(
 
     with file_rows.writing(output) as temporary:
         file_rows.write_rows(rows(), temporary, layout)
-    return truncated, unknown
+    return Counts.added(found)

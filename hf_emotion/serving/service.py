@@ -28,6 +28,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from .. import __version__
 from ..inference import open_checkpoint
+from ..runtime.languages import languages_of
 from ..runtime.ready import with_weights
 from ..tasks import TASKS
 from ..tasks.service import Name, Score, Service, Text, Texts
@@ -89,6 +90,7 @@ class Model:
             "route": self.route,
             "engine": "onnxruntime" if self.exported else "torch",
             "max_length": self.predictor.max_length,
+            "languages": languages_of(self.predictor.model.config),
             "max_inputs": self.settings.max_inputs,
             "max_body_bytes": self.settings.max_body_bytes,
             "timeout": self.settings.timeout,

@@ -43,7 +43,7 @@ def measure_languages(predictor: Predictor) -> dict[str, dict[str, Any]]:
         own = predictor.label_probabilities(encoded)
         kinds = result_of(CORPUS, gold, own[:, order], names, decisions=predictor.decide(own)[:, order])["metrics"]
         figures = {name: kinds[kind][metric] for name, (kind, metric) in FIGURES.items()}
-        found[language] = {"rows": len(rows), **figures, "unknown": encoded.unread.counts[1]}
+        found[language] = {"rows": len(rows), **figures, "unknown": encoded.unread.counts.unknown}
     return found
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..recipes import Recipe
     from ..runtime.attribution import Explained
-    from ..runtime.unread import Unread
+    from ..runtime.unread import Counts, Unread
     from .cards import Card
     from .exporting import Exporter
     from .service import Service
@@ -171,7 +171,7 @@ class Answer:
     A predictor's answer to the lines that a command was given.
 
     Attributes:
-        rows: one JSON object per text (turn), without `truncated` and `unknown`.
+        rows: one JSON object per text (turn), without the fields of `unread`.
         unread: what the model could not read of each text.
         shown: tables and lines for a terminal.
     """
@@ -280,8 +280,8 @@ class LabelPredictor(AnyPredictor, Protocol):
     def check_top_k(self, top_k: int | None, /) -> None:
         """ValueError for a `top_k` that `of_items` does not take."""
 
-    def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
-        """Warn, with these counts, of texts that were cut and of texts that the tokenizer does not know."""
+    def warn_unread(self, counts: Counts) -> None:
+        """Warn, with these counts, of what the model cannot read."""
 
 
 def _none(*args: Any, **kwargs: Any) -> Any:

@@ -32,6 +32,7 @@ from ..recipes import Recipe
 from ..runtime.base_models import base_to_build_on, load_base_tokenizer, not_found
 from ..runtime.batching import INPUT_NAMES, encode_texts, pad_rows
 from ..runtime.emoji_names import with_emoji_names
+from ..runtime.languages import languages_of, set_languages
 from ..runtime.loading import read_config, read_model
 from ..runtime.unread import Unread, warn_unread
 from ..runtime.windows import Windowing
@@ -208,8 +209,7 @@ def tokenize(
     """
     The columns `length`, `labels` and, if there are any, `votes`, and the model's inputs: those of `encode_texts`, with the auxiliary sentence as second
     segment if the config asks for it, and `context_ids`. Texts are cut to `max_length` tokens, or read in `windows`; then
-    each value is a list with an entry for each window. One warning counts the cut texts, another the texts with much that the
-    tokenizer does not know.
+    each value is a list with an entry for each window. Warnings count the texts that the model cannot read in full.
     """
     auxiliary = ["auxiliary"] if getattr(config, "auxiliary_sentence", False) else []
 
@@ -225,13 +225,14 @@ def tokenize(
             encoded.setdefault("pooling_mask", [[1] * length for length in lengths])
             encoded = {name: _grouped(rows, documents) for name, rows in encoded.items()}
             lengths = [sum(map(len, parts)) for parts in encoded["input_ids"]]
-        return {**encoded, "length": lengths, **unread._asdict()}
+        language = [code or "" for code in unread.language]  # a column of None has no type
+        return {**encoded, "length": lengths, **unread._replace(language=language)._asdict()}
 
     columns = [name for name in dataset.column_names if name not in ("labels", VOTES)]
     dataset = map_rows(dataset, encode, batched=True, remove_columns=columns, desc="tokenizing")
     unread = Unread(*(np.array(dataset[name][:]) for name in Unread._fields))
     most = "" if windows is None else f"{windows.most} windows (`max_windows`) of "
-    warn_unread(*unread.counts, f"{most}{max_length} tokens (`max_length`)")
+    warn_unread(unread.counts, f"{most}{max_length} tokens (`max_length`)", languages_of(config))
     return dataset.remove_columns(list(Unread._fields))
 
 
@@ -307,6 +308,7 @@ def prepare_classifier(
         contexts,
         gold.mean(axis=0).tolist() if several else None,
     )
+    set_languages(model.config, recipe.languages)
     text_config = model.config.get_text_config()
     if getattr(text_config, "pad_token_id", None) is None:  # decoder-only models read it to find a row's last token
         text_config.pad_token_id = tokenizer.pad_token_id

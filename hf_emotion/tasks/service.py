@@ -56,6 +56,9 @@ class Answer(BaseModel):
 
     truncated: bool = Field(description="Whether the text was cut: the model has not read all of it.")
     unknown: float = Field(description="Share of the text that the tokenizer does not know, in [0, 1].")
+    language: str | None = Field(
+        description="ISO 639-1 code of the language that the text is probably in, if the model does not read it."
+    )
 
 
 def cut(results: Sequence[dict[str, Any]]) -> int:

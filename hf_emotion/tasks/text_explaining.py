@@ -38,7 +38,7 @@ from ..runtime.checkpoints import to_probabilities
 from ..runtime.classifying import label_names
 from ..runtime.plain import selective_answers
 from ..runtime.torch_models import to_tensors
-from ..runtime.unread import Unread
+from ..runtime.unread import Counts, Unread
 from ..runtime.windows import Windowing, split_windows
 from .base import METHODS
 
@@ -99,7 +99,7 @@ def read_texts(
 ) -> list[Reading]:
     """The text of each question as the model reads it, with warnings for what it cannot read."""
     readings, unread = zip(*(read_text(predictor, question, merge, windows) for question in questions), strict=True)
-    predictor.warn_unread(*np.max([each.counts for each in unread], axis=0))
+    predictor.warn_unread(Counts(*np.max([each.counts for each in unread], axis=0)))
     return list(readings)
 
 

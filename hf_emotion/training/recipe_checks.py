@@ -11,6 +11,7 @@ from transformers import CONFIG_MAPPING
 import hf_emotion.modeling  # noqa: F401 - registers the Auto classes
 
 from ..recipes import Recipe, check_key, find_recipe, read_recipe
+from ..runtime.languages import check_languages
 from ..tasks import TASKS, corpus_of, task_of_type
 from ..tasks.loading import check_dataset
 
@@ -42,6 +43,7 @@ def check_parts(recipe: Recipe, source: str = "recipe") -> Recipe:
             key = "data_license" if recipe.data_license else "data_terms"
             raise ValueError(f"`{key}` is for one's own files; the terms of {recipe.dataset} are known: leave it out.")
         _check_model(recipe)
+        check_languages(recipe.languages)
         for task in TASKS:
             if recipe.model_type in task.model_types or recipe.model_type is None and task.stock:
                 task.check_recipe(recipe)

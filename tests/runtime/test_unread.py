@@ -16,7 +16,7 @@ from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerFa
 from hf_emotion import Predictor, load_dataset_for
 from hf_emotion.runtime.base_models import load_base_tokenizer
 from hf_emotion.runtime.exported import ExportedTokenizer, write_tokenizer_facts
-from hf_emotion.runtime.unread import MUCH, Unread, unknown_shares
+from hf_emotion.runtime.unread import MUCH, Counts, Unread, unknown_shares
 from hf_emotion.serving.bulk import predict_file
 
 
@@ -208,8 +208,19 @@ class TestShares:
         assert shares(exported, texts, ["日"] * 3) == shares(word_pieces, texts)
 
     def test_counts(self):
-        unread = Unread(np.array([True, False, True]), np.array([MUCH, MUCH + 0.01, 1]))
-        assert unread.counts == (2, 2, 3)
+        language = np.array([None, "de", None], object)
+        unread = Unread(np.array([True, False, True]), np.array([MUCH, MUCH + 0.01, 1]), language)
+        assert unread.counts == Counts(truncated=2, unknown=2, foreign=1, total=3)
+        assert Counts.added([unread.counts, unread.counts, Unread.nothing(4).counts]) == (4, 4, 2, 10)
+        assert Counts.added([]) == (0, 0, 0, 0)
+
+    def test_values_of_some_texts(self):
+        unread = Unread.nothing(3)
+        found = Unread(np.array([True, False]), np.array([0.5, 0]), np.array([None, "de"], object))
+        unread.put(slice(1, 3), found)
+        assert unread.each()[0] == {"truncated": False, "unknown": 0, "language": None}
+        assert unread.each()[1:] == found.each() == unread.take([1, 2]).each()
+        assert unread.take([2, 1]).language.tolist() == ["de", None]
 
 
 class TestLanguages:
@@ -278,7 +289,7 @@ class TestPredictors:
         predict_file(predictor, tmp_path / "in.csv", output, **options)
         check_message(caplog, "2 of 6 texts ")
         table = read(output)
-        assert list(table) == ["text", "predicted_labels", "predicted_scores", "truncated", "unknown"]
+        assert list(table) == ["text", "predicted_labels", "predicted_scores", "truncated", "unknown", "language"]
         cut = [False] * 4 + [True, None]
         if ending == "csv":
             assert table["truncated"] == ["" if value is None else str(value).lower() for value in cut]
@@ -305,7 +316,7 @@ class TestPredictors:
         predict_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv", **options)
         check_message(caplog, "2 of 4 texts ")
 
-    @pytest.mark.parametrize("name", ["truncated", "unknown"])
+    @pytest.mark.parametrize("name", ["truncated", "unknown", "language"])
     def test_a_column_of_that_name(self, predictor, tmp_path, name):
         write_csv(tmp_path / "in.csv", ["text", name], [["sun", "1"]])
         with pytest.raises(ValueError, match=f"line 2: the file has a column '{name}' already: rename it"):
@@ -315,7 +326,7 @@ class TestPredictors:
     def test_json_of_the_command(self, tiny_run):
         output = invoke("predict", tiny_run, *TEXTS, "sun " * 60, "--json", "--max-windows", 1)
         rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-        assert list(rows[0]) == ["text", "labels", "truncated", "unknown"]
+        assert list(rows[0]) == ["text", "labels", "truncated", "unknown", "language"]
         assert [row["truncated"] for row in rows] == [False] * 4 + [True]
         assert [row["unknown"] for row in rows] == pytest.approx([*UNKNOWN, 0], abs=1e-4)
 
@@ -353,7 +364,7 @@ class TestTargets:
             line for line in invoke("predict", qacg_run, "LOCATION1 zzzzzzzzzz", "--json").splitlines() if "{" in line
         ]
         row = json.loads(line)
-        assert list(row) == ["text", "sentiments", "truncated", "unknown"]
+        assert list(row) == ["text", "sentiments", "truncated", "unknown", "language"]
         assert row["truncated"] is False and row["unknown"] == pytest.approx(10 / 18, abs=0.03)
         write_jsonl(tmp_path / "in.jsonl", [{"text": "LOCATION1 zzzzzzzzzz"}, {"text": "nobody"}])
         predict_file(aspects, tmp_path / "in.jsonl", tmp_path / "out.jsonl", progress=False)

@@ -131,7 +131,7 @@ class Polyglot:
 
     def encode(self, texts):
         unknown = np.array([0.0 if any(self.table[text]) else 1.0 for text in texts])
-        return SimpleNamespace(texts=texts, unread=Unread(np.zeros(len(texts), bool), unknown))
+        return SimpleNamespace(texts=texts, unread=Unread.nothing(len(texts))._replace(unknown=unknown))
 
     def label_probabilities(self, encoded):
         return np.array([self.table[text] for text in encoded.texts])

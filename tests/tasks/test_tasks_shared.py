@@ -209,7 +209,7 @@ def test_texts_and_lines_of_stdin_get_the_same_answers(case, run_of):
     texts = json_lines(invoke(case.command, run, *case.lines, *case.options, "--json"))
     stdin = json_lines(invoke(case.command, run, *case.options, "--json", stdin="\n".join(case.lines) + "\n"))
     assert texts == stdin and len(texts) == len(case.lines)
-    assert all({case.key, "truncated", "unknown"} <= row.keys() for row in texts)
+    assert all({case.key, "truncated", "unknown", "language"} <= row.keys() for row in texts)
     shown = invoke(case.command, run, *case.lines, *case.options)
     words = [row["reply"] for row in texts] if case.key == "reply" else [case.lines[0].split()[0].rstrip(":")]
     assert all(word in shown for word in words)
@@ -224,7 +224,7 @@ def test_a_file_gets_the_answers_of_its_texts(case, run_of, tmp_path):
     texts = json_lines(invoke(case.command, run, *case.lines, *case.options, "--json"))
     assert len(rows) == len(texts)
     for row, text in zip(rows, texts, strict=True):
-        assert (row["truncated"], row["unknown"]) == (text["truncated"], text["unknown"])
+        assert all(row[name] == text[name] for name in ("truncated", "unknown", "language"))
         if case.key == "reply":
             assert row["reply"] == text["reply"]
         elif case.key == "label":

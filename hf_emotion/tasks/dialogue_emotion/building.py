@@ -19,6 +19,7 @@ from ...modeling.dialogue_turns import encoder_positions, number_speakers
 from ...recipes import Recipe
 from ...runtime.base_models import base_to_build_on, not_found
 from ...runtime.batching import encode_texts
+from ...runtime.languages import languages_of, set_languages
 from ...runtime.loading import read_config, read_model
 from ...runtime.unread import Unread, warn_unread
 from ..base import HeldOut, Prepared
@@ -147,7 +148,7 @@ def encode_dialogues(
         tokens = columns["input_ids"]
         inputs_of = lambda rows: pad_tokens([[tokens[i] for i in row["utterances"]] for row in rows], tokenizer)  # noqa: E731
 
-    warn_unread(*unread.counts, f"{max_length} tokens", "utterances")
+    warn_unread(unread.counts, f"{max_length} tokens", languages_of(config), "utterances")
 
     def collate(rows: list[dict]) -> dict[str, torch.Tensor]:
         pad = torch.nn.utils.rnn.pad_sequence
@@ -193,8 +194,16 @@ def cached_vectors(
     As `utterance_vectors` for a frozen encoder, computed once for these texts, encoder and `max_length`, and kept in the cache of
     `datasets`.
     """
+    columns = Features(
+        vector=List(Value("float32"), length=model.config.utterance_size),
+        truncated=Value("bool"),
+        unknown=Value("float64"),
+        language=Value("string"),
+    )
     # the names of the columns come first
-    digest = hashlib.sha256(f"vector, truncated, unknown\n{max_length}\n{len(texts)}\n".encode())
+    digest = hashlib.sha256(
+        f"{', '.join(columns)}\n{languages_of(model.config)}\n{max_length}\n{len(texts)}\n".encode()
+    )
     digest.update(model.config.encoder_config.to_json_string().encode())
     for name, tensor in sorted(model.dialogue.utterance_encoder.state_dict().items()):
         digest.update(name.encode() + tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
@@ -221,23 +230,20 @@ def cached_vectors(
         batched=True,
         batch_size=4096,
         remove_columns="text",
-        features=Features(
-            vector=List(Value("float32"), length=model.config.utterance_size),
-            truncated=Value("bool"),
-            unknown=Value("float64"),
-        ),
+        features=columns,
         cache_file_name=str(cache),
         new_fingerprint=fingerprint,
         desc="utterance vectors",
     )
-    columns = rows.with_format("numpy")[:]
-    return columns["vector"].reshape(len(texts), -1), Unread(columns["truncated"], columns["unknown"])
+    found = rows.with_format("numpy")[:]
+    return found["vector"].reshape(len(texts), -1), Unread(*(found[name] for name in Unread._fields))
 
 
 def prepare(recipe: Recipe, splits: DatasetDict, fields: None, first: Any) -> Prepared:
     names = label_names(splits["train"])
     tokenizer = base_tokenizer(recipe)
     model = build_dialogue_model(recipe.base_model, recipe.model_config, tokenizer, names)
+    set_languages(model.config, recipe.languages)
     check_length(recipe, encoder_positions(model.config))
     parts = DatasetDict({split: splits[split] for split in ("train", "validation")})
     with first(desc="utterance vectors"):

@@ -47,7 +47,7 @@ def explain(
     if not turns:
         raise ValueError("a dialogue must have at least one turn.")
     vectors, unread = utterance_vectors(model, predictor.tokenizer, [turn for _, turn in turns], predictor.max_length)
-    predictor.warn_unread(*unread.counts)
+    predictor.warn_unread(unread.counts)
     embeds = torch.from_numpy(vectors).to(model.device, model.dtype)[None]  # (1, U, D)
     names, others = [], []
     if config.num_speakers:

@@ -19,8 +19,9 @@ from ...runtime.batching import (
     token_budget_batches,
 )
 from ...runtime.checkpoints import model_probabilities
+from ...runtime.languages import languages_of
 from ...runtime.plain import dialogue_turns, selective_answers
-from ...runtime.unread import Unread, warn_unread
+from ...runtime.unread import Counts, Unread, warn_unread
 from ..checkpoints import load_for
 from . import TASK
 
@@ -104,7 +105,7 @@ class DialoguePredictor:
     ) -> tuple[list[list[dict[str, Any]]], Unread]:
         """As a call, and what the model cannot read of each utterance, one dialogue after the other."""
         results, unread = self.predict_quietly(dialogues, progress)
-        self.warn_unread(*unread.counts)
+        self.warn_unread(unread.counts)
         return results, unread
 
     def predict_quietly(
@@ -129,7 +130,7 @@ class DialoguePredictor:
         if isinstance(dialogues, EncodedDialogues):
             return self._run(dialogues, progress, raw)
         probabilities, unread = self._probabilities(read_dialogues(dialogues), progress, raw)
-        self.warn_unread(*unread.counts)
+        self.warn_unread(unread.counts)
         return probabilities
 
     def present(
@@ -152,7 +153,7 @@ class DialoguePredictor:
         """(N, C) for all turns of the rows of a corpus."""
         turns = [list(zip(*pair, strict=True)) for pair in zip(rows["speakers"], rows["utterances"], strict=True)]
         probabilities, unread = self._probabilities(turns, progress)
-        self.warn_unread(*unread.counts)
+        self.warn_unread(unread.counts)
         return probabilities
 
     def of_items(
@@ -191,7 +192,7 @@ class DialoguePredictor:
                 dialogue_turns.number_speakers([speaker for speaker, _ in dialogue], limit) for dialogue in turns
             ]
         each = np.concatenate([np.empty(0, int), *rows])
-        return EncodedDialogues(vectors, rows, speaker_ids, Unread(unread.truncated[each], unread.unknown[each]))
+        return EncodedDialogues(vectors, rows, speaker_ids, unread.take(each))
 
     def _run(self, encoded: "EncodedDialogues", progress: bool, raw: bool = False) -> np.ndarray:
         self.model.eval()  # it may be in training
@@ -213,9 +214,9 @@ class DialoguePredictor:
 
     check_top_k = staticmethod(check_top_k)
 
-    def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
-        """Warn of the utterances that were cut and of those that the tokenizer does not know, with these counts."""
-        warn_unread(truncated, unknown, total, f"{self.max_length} tokens", "utterances")
+    def warn_unread(self, counts: Counts) -> None:
+        """Warn, with these counts, of the utterances that the model cannot read in full."""
+        warn_unread(counts, f"{self.max_length} tokens", languages_of(self.model.config), "utterances")
 
 
 @dataclass(frozen=True)
@@ -298,7 +299,7 @@ def utterance_vectors(
     with progress_bar(progress, total=len(texts), unit="utterances") as bar:
         for part in chunks(texts):
             encoded, found = encode_texts(tokenizer, [list(texts[part])], max_length, None, model.config)
-            unread.truncated[part], unread.unknown[part] = found
+            unread.put(part, found)
             for rows in token_budget_batches([len(ids) for ids in encoded["input_ids"]], budget):
                 batch = {"input_ids": [encoded["input_ids"][row] for row in rows]}
                 # Older exported graphs can only take padding at the end.

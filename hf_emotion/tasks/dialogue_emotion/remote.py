@@ -6,7 +6,7 @@ from typing import Any
 
 from ...runtime.batching import check_top_k
 from ...runtime.remote import Client, unread_of
-from ...runtime.unread import Unread, warn_unread
+from ...runtime.unread import Counts, Unread, warn_unread
 from . import TASK
 from .predictor import read_dialogues
 
@@ -31,7 +31,7 @@ class RemotePredictor:
         ]
         found = [result["turns"] for result in self.client.ask(turns, progress, all_scores=True)]
         unread = unread_of([turn for turns in found for turn in turns])
-        self.warn_unread(*unread.counts)
+        self.warn_unread(unread.counts)
         own = ("speaker", "utterance", "label", "score", "scores")
         return [[{name: turn[name] for name in own} for turn in turns] for turns in found], unread
 
@@ -47,8 +47,8 @@ class RemotePredictor:
 
     check_top_k = staticmethod(check_top_k)
 
-    def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
-        warn_unread(truncated, unknown, total, "what the service reads", "utterances")
+    def warn_unread(self, counts: Counts) -> None:
+        warn_unread(counts, "what the service reads", self.client.about["languages"], "utterances")
 
 
 def _turn(speaker: Any, utterance: str) -> dict[str, str | None]:

@@ -88,8 +88,8 @@ def read(request: DialogueRequest) -> tuple[list[list[tuple[str | None, str]]], 
 def compute(predictor: DialoguePredictor, dialogues: list[list[tuple[str | None, str]]]) -> list[list[dict[str, Any]]]:
     """The turns of each dialogue, as `TurnResult` has them, with all scores."""
     results, unread = predictor.predict_quietly(dialogues)
-    truncated, unknown = (iter(values.tolist()) for values in unread)  # one dialogue after the other
-    return [[dict(turn, truncated=next(truncated), unknown=next(unknown)) for turn in turns] for turns in results]
+    own = iter(unread.each())  # one dialogue after the other
+    return [[turn | next(own) for turn in turns] for turns in results]
 
 
 def present(found: Sequence[list[dict[str, Any]]], request: DialogueRequest) -> list[dict[str, Any]]:

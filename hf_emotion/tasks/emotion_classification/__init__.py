@@ -16,6 +16,7 @@ TASK = Task(
         {
             "label_texts",
             "max_windows",
+            "languages",
             "shots",
             "few_shot",
             "class_weights",

@@ -17,9 +17,10 @@ from ...runtime.classifying import (
     label_names,
     row_probabilities,
 )
+from ...runtime.languages import languages_of
 from ...runtime.plain import selective_answers, tfidf_gate, usable_positions
 from ...runtime.ready import with_weights
-from ...runtime.unread import Unread, warn_unread
+from ...runtime.unread import Counts, Unread, warn_unread
 from ...runtime.windows import windowing
 from ...taxonomies import NO_ROLL_UP, group_index
 from ..checkpoints import load_for
@@ -156,7 +157,7 @@ class Predictor:
         """The results of a call, and what the model cannot read of each text."""
         self.check_top_k(top_k)
         probabilities, unread = row_probabilities(self, TextRows(as_texts(texts)), progress, self.windows)
-        self.warn_unread(*unread.counts)
+        self.warn_unread(unread.counts)
         return self.present(probabilities, top_k), unread
 
     def encode(self, texts: Sequence[str] | str) -> Encoded:
@@ -196,7 +197,7 @@ class Predictor:
         if isinstance(texts, Encoded):
             return encoded_probabilities(self, texts, raw=raw)
         probabilities, unread = row_probabilities(self, TextRows(as_texts(texts)), progress, self.windows, raw)
-        self.warn_unread(*unread.counts)
+        self.warn_unread(unread.counts)
         return probabilities
 
     def of_rows(self, rows: "Dataset", progress: bool = False) -> np.ndarray:
@@ -241,9 +242,9 @@ class Predictor:
 
     check_top_k = staticmethod(check_top_k)
 
-    def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
-        """Warn of the texts that were cut and of those that the tokenizer does not know, with these counts."""
-        warn_unread(truncated, unknown, total, self.limit)
+    def warn_unread(self, counts: Counts) -> None:
+        """Warn, with these counts, of the texts that the model cannot read in full."""
+        warn_unread(counts, self.limit, languages_of(self.model.config))
 
     @property
     def limit(self) -> str:

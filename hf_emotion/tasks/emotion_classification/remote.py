@@ -6,7 +6,7 @@ from typing import Any
 
 from ...runtime.batching import as_texts, check_top_k
 from ...runtime.remote import Client, unread_of
-from ...runtime.unread import Unread, warn_unread
+from ...runtime.unread import Counts, Unread, warn_unread
 from . import TASK
 
 
@@ -27,7 +27,7 @@ class RemotePredictor:
         self, texts: Sequence[str] | str, top_k: int | None = None, progress: bool = False
     ) -> tuple[list[list[dict[str, Any]]], Unread]:
         results, unread = self.of_items(as_texts(texts), top_k, progress)
-        self.warn_unread(*unread.counts)
+        self.warn_unread(unread.counts)
         return results, unread
 
     def of_items(
@@ -39,5 +39,5 @@ class RemotePredictor:
 
     check_top_k = staticmethod(check_top_k)
 
-    def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
-        warn_unread(truncated, unknown, total, "what the service reads")
+    def warn_unread(self, counts: Counts) -> None:
+        warn_unread(counts, "what the service reads", self.client.about["languages"])

@@ -48,11 +48,10 @@ class EmotionResult(Answer):
 
 
 class Found(NamedTuple):
-    """The model's logits (C,) for a text, and what it could not read."""
+    """The model's logits (C,) for a text, and what it could not read, as `Unread.each` has it."""
 
     logits: np.ndarray
-    truncated: bool
-    unknown: float
+    unread: dict[str, Any]
 
 
 def service(predictor: Predictor) -> Service:
@@ -93,7 +92,7 @@ def compute(predictor: Predictor, texts: list[str], truncate: bool = False) -> l
     windows = replace(predictor.windows, most=1) if truncate else predictor.windows
     encoded = encode_rows(predictor, TextRows(texts), windows)
     logits = encoded_logits(predictor, encoded)
-    return [Found(*row) for row in zip(logits, *(values.tolist() for values in encoded.unread), strict=True)]
+    return [Found(*row) for row in zip(logits, encoded.unread.each(), strict=True)]
 
 
 def present(predictor: Predictor, found: Sequence[Found], request: EmotionRequest) -> list[dict[str, Any]]:
@@ -101,7 +100,7 @@ def present(predictor: Predictor, found: Sequence[Found], request: EmotionReques
     temperature = selective_answers.temperature_of(predictor.model.config)
     probabilities = to_probabilities(np.stack([one.logits for one in found]), predictor.multi_label, temperature)
     results = [
-        {"labels": labels, "truncated": one.truncated, "unknown": one.unknown}
+        {"labels": labels, **one.unread}
         for labels, one in zip(view.present(probabilities, request.top_k), found, strict=True)
     ]
     if request.all_scores:

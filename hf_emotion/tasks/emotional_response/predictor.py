@@ -29,7 +29,7 @@ from ...modeling.pipeline_emotional_response import (
 from ...runtime.batching import as_texts, check_max_length
 from ...runtime.plain import readable
 from ...runtime.torch_models import use_one_thread_after_fork
-from ...runtime.unread import Unread, unknown_shares, warn_unknown
+from ...runtime.unread import Unread, unknown_shares, warn_unread
 from ..checkpoints import load_for
 from . import TASK
 
@@ -287,11 +287,9 @@ def unread_contexts(
     special = sum(map(len, around_context(tokenizer, config, 0 if reads_emotion(config) else None)))
     encoded = tokenizer(distinct, add_special_tokens=False, verbose=False)
     cut = np.array([len(ids) + special > max_length for ids in encoded["input_ids"]], dtype=bool)
-    unread = Unread(cut, unknown_shares(tokenizer, distinct, encoded))
-    truncated, unknown, total = unread.counts
-    if truncated:
-        logger.warning("%d of %d contexts are longer than %d tokens and were cut", truncated, total, max_length)
-    warn_unknown(unknown, total, "contexts")
+    unread = Unread.nothing(len(distinct))._replace(
+        truncated=cut, unknown=unknown_shares(tokenizer, distinct, encoded)
+    )
+    warn_unread(unread.counts, f"{max_length} tokens", what="contexts")
     number = {context: row for row, context in enumerate(distinct)}
-    rows = [number[context] for context in contexts]
-    return Unread(unread.truncated[rows], unread.unknown[rows])
+    return unread.take([number[context] for context in contexts])

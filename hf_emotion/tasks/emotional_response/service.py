@@ -86,22 +86,22 @@ def read(predictor: ReplyGenerator, request: ReplyRequest) -> tuple[Iterable[tup
 
 def compute(
     predictor: ReplyGenerator, pairs: list[tuple[str, Any]], alone: int | None = None, **options: Any
-) -> list[tuple[str, bool, float]]:
-    """(reply, truncated, unknown) of each context with its emotion."""
+) -> list[tuple[str, dict[str, Any]]]:
+    """Of each context with its emotion the reply, and what the model could not read, as `Unread.each` has it."""
     contexts, emotions = (list(values) for values in zip(*pairs, strict=True))
     replies, unread = predictor.predict(contexts, emotions, **options)
-    return list(zip(replies, *(values.tolist() for values in unread), strict=True))
+    return list(zip(replies, unread.each(), strict=True))
 
 
 def present(
-    predictor: ReplyGenerator, found: Sequence[tuple[str, bool, float]], request: ReplyRequest
+    predictor: ReplyGenerator, found: Sequence[tuple[str, dict[str, Any]]], request: ReplyRequest
 ) -> list[dict[str, Any]]:
     emotions = request.emotions or predictor.emotions
     results = []
     for start in range(0, len(found), len(emotions)):
         own = found[start : start + len(emotions)]
         replies = [{"emotion": emotion, "reply": one[0]} for emotion, one in zip(emotions, own, strict=True)]
-        results.append({"replies": replies, "truncated": own[0][1], "unknown": own[0][2]})
+        results.append({"replies": replies, **own[0][1]})
     return results
 
 

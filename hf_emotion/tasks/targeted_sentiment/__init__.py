@@ -21,7 +21,7 @@ TASK = Task(
         "accuracy",
         "weighted_f1",
     ),
-    recipe_fields=frozenset({"one_model_per_context", "class_weights"}),
+    recipe_fields=frozenset({"one_model_per_context", "class_weights", "languages"}),
     stock=True,
     auto_class="AutoModelForSequenceClassification",
     predictor_class="TargetedPredictor",

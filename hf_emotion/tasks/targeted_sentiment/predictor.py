@@ -17,8 +17,9 @@ from ...runtime.classifying import (
     label_names,
     row_probabilities,
 )
+from ...runtime.languages import languages_of
 from ...runtime.plain import target_texts, usable_positions
-from ...runtime.unread import Unread, warn_unread
+from ...runtime.unread import Counts, Unread, warn_unread
 from ..checkpoints import load_for
 from . import TASK
 
@@ -95,7 +96,7 @@ class TargetedPredictor:
     ) -> tuple[list[list[dict[str, Any]]], Unread]:
         """The results of a call, and what the model cannot read of each text."""
         results, unread = self.predict_quietly(texts, targets, progress)
-        self.warn_unread(*unread.counts)
+        self.warn_unread(unread.counts)
         return results, unread
 
     def predict_quietly(
@@ -161,7 +162,7 @@ class TargetedPredictor:
         texts = as_texts(texts)
         rows = self._rows(texts, self.pairs(texts, targets))
         probabilities, unread = row_probabilities(self, rows, progress, raw=raw)
-        self.warn_unread(*unread.counts)
+        self.warn_unread(unread.counts)
         return probabilities
 
     def present(self, probabilities: np.ndarray, pairs: Sequence[Pair], texts: int) -> list[list[dict[str, Any]]]:
@@ -180,7 +181,7 @@ class TargetedPredictor:
         of = [None] * len(rows) if targets is None else [targets[i] for i in rows["target"]]
         pairs = list(zip(range(len(rows)), of, names, strict=True))
         probabilities, unread = row_probabilities(self, self._rows(list(rows["text"]), pairs), progress)
-        self.warn_unread(*unread.counts)
+        self.warn_unread(unread.counts)
         return probabilities
 
     def of_items(self, texts: Sequence[str], top_k: int | None = None) -> tuple[list[list[dict]], Unread]:
@@ -202,9 +203,9 @@ class TargetedPredictor:
         if top_k is not None:
             raise ValueError("`top_k` is for emotions: targeted sentiment has one label for each target and aspect.")
 
-    def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
-        """Warn of the texts that were cut and of those that the tokenizer does not know, with these counts."""
-        warn_unread(truncated, unknown, total, f"{self.max_length} tokens (`max_length`)")
+    def warn_unread(self, counts: Counts) -> None:
+        """Warn, with these counts, of the texts that the model cannot read in full."""
+        warn_unread(counts, f"{self.max_length} tokens (`max_length`)", languages_of(self.model.config))
 
     def _rows(self, texts: Sequence[str], pairs: Sequence[Pair]) -> TextRows:
         config = self.model.config
@@ -234,8 +235,9 @@ def _by_text(found: Unread, pairs: Sequence[Pair], texts: int) -> Unread:
     """For each text the values of its worst pair."""
     numbers = np.array([number for number, _, _ in pairs], dtype=int)
     unread = Unread.nothing(texts)
-    for of_texts, of_pairs in zip(unread, found, strict=True):
+    for of_texts, of_pairs in zip(unread[:2], found[:2], strict=True):
         np.maximum.at(of_texts, numbers, of_pairs)
+    unread.language[numbers] = found.language
     return unread
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ...runtime.batching import as_texts
 from ...runtime.plain import target_texts
 from ...runtime.remote import Client, unread_of
-from ...runtime.unread import Unread, warn_unread
+from ...runtime.unread import Counts, Unread, warn_unread
 from . import TASK
 from .predictor import TargetedPredictor, as_labels
 
@@ -29,7 +29,7 @@ class RemotePredictor:
         self, texts: Sequence[str] | str, targets: Sequence[str] | None = None, progress: bool = False
     ) -> tuple[list[list[dict[str, Any]]], Unread]:
         results, unread = self.predict_quietly(texts, targets, progress)
-        self.warn_unread(*unread.counts)
+        self.warn_unread(unread.counts)
         return results, unread
 
     def predict_quietly(
@@ -49,10 +49,10 @@ class RemotePredictor:
         results: list[list[dict]] = [[] for _ in texts]
         for number, row in enumerate(asked):
             results[row] = as_labels(found[number]["sentiments"])
-            unread.truncated[row], unread.unknown[row] = own.truncated[number], own.unknown[number]
+        unread.put(asked, own)
         return results, unread
 
     check_top_k = staticmethod(TargetedPredictor.check_top_k)
 
-    def warn_unread(self, truncated: int, unknown: int, total: int) -> None:
-        warn_unread(truncated, unknown, total, "what the service reads")
+    def warn_unread(self, counts: Counts) -> None:
+        warn_unread(counts, "what the service reads", self.client.about["languages"])

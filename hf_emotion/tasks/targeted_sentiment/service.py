@@ -65,19 +65,14 @@ def read(request: SentimentRequest) -> tuple[list[str], dict[str, Any]]:
 
 
 def compute(predictor: TargetedPredictor, texts: list[str], targets: Sequence[str] | None = None) -> list[tuple]:
-    """(sentiments, truncated, unknown) of each text."""
+    """Of each text the sentiments, and what the model could not read, as `Unread.each` has it."""
     results, unread = predictor.predict_quietly(texts, targets)
-    return list(zip(results, *(values.tolist() for values in unread), strict=True))
+    return list(zip(results, unread.each(), strict=True))
 
 
 def present(found: Sequence[tuple], request: SentimentRequest) -> list[dict[str, Any]]:
     return [
-        {
-            "sentiments": items if request.all_scores else without_scores(items),
-            "truncated": truncated,
-            "unknown": unknown,
-        }
-        for items, truncated, unknown in found
+        {"sentiments": items if request.all_scores else without_scores(items), **unread} for items, unread in found
     ]
 
 

@@ -545,12 +545,12 @@ class TestFiles:
         assert [message.partition(" hold")[0] for message in messages] == ["1 of 3 utterances", "1 of 4 utterances"]
         if to == "csv":
             lines = (tmp_path / "flat.csv").read_text(encoding="utf-8").splitlines()
-            assert [line.split(",")[-2:] for line in lines[1:]] == [
-                ["true", "0.0000"], ["false", "1.0000"], ["false", "0.0000"],
+            assert [line.split(",")[-3:] for line in lines[1:]] == [
+                ["true", "0.0000", ""], ["false", "1.0000", ""], ["false", "0.0000", ""],
             ]  # fmt: skip
             lines = (tmp_path / "nested.csv").read_text(encoding="utf-8").splitlines()
-            assert lines[1].endswith(",true|false|false,0.0000|1.0000|0.0000")
-            assert lines[2].endswith(",false,0.0000") and lines[3].endswith(",,")
+            assert lines[1].endswith(",true|false|false,0.0000|1.0000|0.0000,||")
+            assert lines[2].endswith(",false,0.0000,") and lines[3].endswith(",,,")
             return
         flat, nested = (read_rows(tmp_path / f"{name}.{to}") for name in ("flat", "nested"))
         assert [(row["truncated"], row["unknown"]) for row in flat] == [(True, 0), (False, 1), (False, 0)]
@@ -769,7 +769,8 @@ class TestCommand:
         found = [json.loads(line) for line in printed.splitlines()]
         (expected,), _ = predictor.predict([[("Ann", "so happy today"), ("Bo", "the rain"), "a day"]])
         assert [{**entry, "score": 0, "scores": 0} for entry in found] == [
-            {**entry, "score": 0, "scores": 0, "truncated": False, "unknown": 0} for entry in expected
+            {**entry, "score": 0, "scores": 0, "truncated": False, "unknown": 0, "language": None}
+            for entry in expected
         ]
         np.testing.assert_allclose(scores_of([found]), scores_of([expected]), atol=1e-6)
 

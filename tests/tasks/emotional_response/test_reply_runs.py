@@ -1486,7 +1486,14 @@ class TestGenerateCommand:
         rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
         replies = ReplyGenerator(mod_run)([row[0] for row in asked], [row[2] for row in asked], **self.OPTIONS)
         assert rows == [
-            {"context": context, "emotion": emotion, "reply": reply, "truncated": False, "unknown": 0}
+            {
+                "context": context,
+                "emotion": emotion,
+                "reply": reply,
+                "truncated": False,
+                "unknown": 0,
+                "language": None,
+            }
             for (context, _, emotion), reply in zip(asked, replies, strict=True)
         ]
         assert [entry.name for entry in output.parent.iterdir()] == ["replies.jsonl"]

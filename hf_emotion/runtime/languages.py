@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds texts in languages that a model does not read. Needs neither torch nor transformers, and py3langid only where it is in doubt."""
+
+import os
+import re
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+WORDS, LETTERS = 5, 10  # shorter texts say too little: names, sighs
+ENGLISH_SHARE = 0.1
+SURE = 0.5
+CHARACTERS = 2000  # of a text that are looked at
+
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+# Scripts without spaces have few words. These are letters that are not Latin.
+_OTHER_LETTER = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]")
+# Words that hardly any other language in Latin script has: no "in", "was", "me", "do", "to" or "i".
+_ENGLISH = frozenset(
+    "the and but are were be been you she it they your its our their this that these those not does did don't doesn't have has had "
+    "will won't would can can't could with from if what who how why when just it's that's you're i'm didn't isn't there here than too "
+    "very more some out down get like know think good really time people because about him them".split()
+)
+
+_identifier: Any = None
+_loading = threading.Lock()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    # A forked child lacks the thread that may hold the lock.
+    os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release)
+
+
+def identifier() -> Any:
+    """py3langid's model of all languages with an ISO 639-1 code, and of "zxx": no language. The first call takes about a second."""
+    global _identifier
+    with _loading:
+        if _identifier is None:
+            from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+            loaded = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+            loaded.set_languages([code for code in loaded.labels if len(code) == 2 or code == "zxx"])
+            _identifier = loaded
+        return _identifier
+
+
+def check_languages(languages: Sequence[str]) -> None:
+    """ValueError for what is no ISO 639-1 code of a language that `foreign_languages` can find."""
+    if set(languages) <= {"en"}:
+        return
+    known = sorted(set(identifier().labels) - {"zxx"})
+    for code in languages:
+        if code not in known:
+            raise ValueError(
+                f"`languages` takes ISO 639-1 codes, as in [en, de], got {code!r}: known are {', '.join(known)}."
+            )
+
+
+def languages_of(config: Any) -> list[str]:
+    """The languages that a model reads, from its configuration; empty if it names none."""
+    # X-MOD has a field of the same name, with names like "en_XX".
+    return [code for code in getattr(config, "languages", None) or () if len(code) == 2]
+
+
+def set_languages(config: Any, languages: Sequence[str]) -> None:
+    """Keep the languages in a model's configuration; ValueError where the model has a field of that name for something else."""
+    own = hasattr(type(config), "languages")
+    if own and languages:
+        raise ValueError(f"`languages`: a {config.model_type!r} model has a field of that name: leave it out.")
+    if not own and (languages or languages_of(config)):  # of the base model
+        config.languages = list(languages)
+
+
+def foreign_languages(texts: Sequence[str], languages: Sequence[str]) -> np.ndarray:
+    """
+    For each text the language that it is probably in, if that is none of `languages`.
+
+    Returns:
+        (N,) object: an ISO 639-1 code, or None: for a text in one of `languages`, a short one, an unclear one, and if `languages`
+        is empty.
+    """
+    found = np.full(len(texts), None, object)
+    if languages:
+        of_text = {text: _foreign(text[:CHARACTERS], languages) for text in set(texts)}
+        found[:] = [of_text[text] for text in texts]
+    return found
+
+
+def _foreign(text: str, languages: Sequence[str]) -> str | None:
+    words = _WORD.findall(text)
+    if len(words) < WORDS and len(_OTHER_LETTER.findall(text)) < LETTERS:
+        return None
+    if "en" in languages:  # what most texts of such a model are in
+        known = sum(word.lower().replace("’", "'") in _ENGLISH for word in words)
+        if known >= ENGLISH_SHARE * len(words):
+            return None
+    code, probability = identifier().classify(text)
+    return None if code in languages or code == "zxx" or probability <= SURE else code

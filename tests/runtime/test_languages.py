@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts in languages that a model does not read: which are found, and that every way to predict tells of them."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from toolkit_helpers import invoke, one_thread, recipe_for, write_csv
+from transformers import BertConfig, XmodConfig
+
+from hf_emotion import Predictor, TargetedPredictor, load_dataset_for, load_recipe, train
+from hf_emotion.runtime import languages
+from hf_emotion.runtime.languages import check_languages, foreign_languages, languages_of, set_languages
+from hf_emotion.serving.bulk import predict_file
+
+
+pytest_plugins = ["toolkit_fixtures"]
+
+# Sentences of our own, most of which hold words that English has, too: "in", "is", "to", "we", "on".
+FOREIGN = {
+    "af": "Ek is so bly dat jy gekom het.",
+    "ar": "أنا حزين جدا اليوم يا صديقي",
+    "cs": "Nevím, kdo to byl a proč.",
+    "da": "Det er for sent at gøre noget nu.",
+    "de": "Das war so nett, in was für einem Haus!",
+    "el": "Είμαι πολύ λυπημένος σήμερα φίλε μου",
+    "es": "No me lo creo, no me digas eso a mí.",
+    "fi": "Olen niin surullinen tänään, en jaksa enää.",
+    "fr": "On a fait un tour, tout est si beau.",
+    "hi": "आज मैं बहुत दुखी हूँ यार",
+    "hu": "Nem tudom, hogy mit csináljak most.",
+    "id": "Saya sangat senang kamu datang hari ini.",
+    "it": "I miei amici non sono venuti alla festa.",
+    "ja": "今日はとても悲しい一日だった。",
+    "ko": "오늘 정말 슬펐어요 그래요 진짜",
+    "nl": "We zijn in de stad en het is heel druk.",
+    "pl": "I co ja mam z tym teraz zrobić?",
+    "pt": "Não me deu a mão, e eu no meio do mar.",
+    "ro": "Nu pot să cred că ai venit azi.",
+    "ru": "Это было очень грустно, мой друг.",
+    "sv": "Han sa att han inte ville komma.",
+    "th": "วันนี้ฉันเสียใจมาก",
+    "tr": "Bugün çok üzgünüm ve yalnız kaldım.",
+    "vi": "Tôi không thể tin được điều này.",
+    "zh": "我今天非常难过而且很孤单啊",
+}
+ENGLISH = "I never thought that this would make me so happy."
+
+
+def is_foreign(texts) -> np.ndarray:
+    return foreign_languages(list(texts), ["en"]).astype(bool)
+
+
+class TestDetection:
+    @pytest.mark.parametrize("language", FOREIGN)
+    def test_of_each_language(self, language):
+        text = FOREIGN[language]
+        assert foreign_languages([text, ENGLISH], ["en"]).tolist() == [language, None]
+        assert foreign_languages([text, ENGLISH], [language]).tolist() == [None, "en"]
+        assert foreign_languages([text, ENGLISH], ["en", language]).tolist() == [None, None]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Das war traurig, ja.",  # too short
+            "Москва и Омск",  # nine letters
+            "日本語です",
+            "",
+            "... !!! 😂😂😂😂😂😂😂😂😂😂😂😂",
+            "1 2 3 4 5 6 7 8 9 10",
+            "xkcd qwfp zxcv brst ghjk lmnp",
+        ],
+    )
+    def test_texts_that_say_too_little(self, text):
+        assert foreign_languages([text], ["en"]).tolist() == [None]
+
+    def test_no_languages_and_no_texts(self, monkeypatch):
+        monkeypatch.setattr(languages, "identifier", None)  # nobody asks
+        assert foreign_languages([FOREIGN["de"]] * 2, []).tolist() == [None, None]
+        assert foreign_languages([], ["en"]).shape == (0,)
+
+    def test_rows_of_the_same_text_and_the_beginning_of_a_long_one(self, monkeypatch):
+        asked = []
+        real = languages.identifier()
+        watched = SimpleNamespace(classify=lambda text: asked.append(len(text)) or real.classify(text))
+        monkeypatch.setattr(languages, "identifier", lambda: watched)
+        found = foreign_languages([FOREIGN["de"], FOREIGN["fi"] * 1000, FOREIGN["de"]], ["en"])
+        assert found.tolist() == ["de", "fi", "de"]
+        assert sorted(asked) == [len(FOREIGN["de"]), languages.CHARACTERS]
+
+    def test_everyday_sentences(self):
+        texts = [text for part in load_dataset_for("everyday").values() for text in part["text"]]
+        assert len(texts) > 500 and is_foreign(texts).mean() < 0.01
+
+    def test_the_corpus_of_languages(self):
+        for language in ("de", "es", "fr", "pt", "ru"):
+            rows = load_dataset_for("languages", language=language)["test"]["text"]
+            long = [text for text in rows if len(text.split()) >= 5]
+            assert len(long) > 75
+            assert np.mean(foreign_languages(long, ["en"]) == language) > 0.9
+            assert foreign_languages(long, [language]).astype(bool).mean() < 0.03
+        assert not is_foreign(load_dataset_for("languages", language="en")["test"]["text"]).any()
+
+    @pytest.mark.real_data
+    def test_comments(self):
+        data = os.environ.get("HF_EMOTION_DATA")
+        if data is None:
+            pytest.skip("HF_EMOTION_DATA is not set")
+        texts = load_dataset_for("goemotions", data)["test"]["text"]
+        assert len(texts) == 5427 and is_foreign(texts).mean() < 0.01
+
+    def test_ordinary_english_does_not_load_the_library(self):
+        code = (
+            "import sys; from hf_emotion.runtime.languages import foreign_languages\n"
+            f"foreign_languages([{ENGLISH!r}, 'Thanks a lot!', 'hahaha'], ['en'])\n"
+            "print([name for name in ('py3langid', 'torch', 'transformers') if name in sys.modules])\n"
+            f"foreign_languages([{FOREIGN['de']!r}], ['en'])\n"
+            "print([name for name in ('py3langid', 'torch', 'transformers') if name in sys.modules])"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.split("\n")[:2] == ["[]", "['py3langid']"]
+
+    def test_threads_load_it_once(self, monkeypatch):
+        from py3langid.langid import LanguageIdentifier
+
+        loads, together, load = [], threading.Barrier(4), LanguageIdentifier.from_model_file
+
+        def counted(*arguments, **options):
+            loads.append(1)
+            return load(*arguments, **options)
+
+        def ask(text):
+            together.wait()
+            return foreign_languages([text], ["en"])[0]
+
+        monkeypatch.setattr(languages, "_identifier", None)
+        monkeypatch.setattr(LanguageIdentifier, "from_model_file", counted)
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(ask, [FOREIGN[code] for code in ("de", "fi", "it", "tr")])) == [
+                "de",
+                "fi",
+                "it",
+                "tr",
+            ]
+        assert len(loads) == 1
+
+
+class TestLanguagesOfAModel:
+    def test_codes(self):
+        check_languages([])
+        check_languages(["en", "de", "pt"])
+        for code in ("jp", "english", "EN", "zxx"):
+            with pytest.raises(
+                ValueError, match=f"`languages` takes ISO 639-1 codes, .* got '{code}': known are af, "
+            ):
+                check_languages(["en", code])
+
+    def test_a_recipe(self, tmp_path):
+        assert load_recipe("ready/goemotions").languages == load_recipe("ready/reviews").languages == ["en"]
+        assert load_recipe("quickstart").languages == []
+        assert load_recipe("quickstart", ["languages=[en, de]"]).languages == ["en", "de"]
+        with pytest.raises(ValueError, match="quickstart.yaml: `languages` takes ISO 639-1 codes"):
+            load_recipe("quickstart", ["languages=[jp]"])
+
+    def test_a_task_that_has_none(self, tmp_path):
+        recipe = load_recipe("quickstart_replies", ["languages=[en]"])
+        with pytest.raises(ValueError, match="`languages` does not fit a training of emotional-response"):
+            train(recipe, tmp_path / "run")
+
+    def test_kept_in_a_configuration(self):
+        config = BertConfig()
+        set_languages(config, [])
+        assert languages_of(config) == [] and not hasattr(config, "languages")
+        set_languages(config, ["en"])
+        assert languages_of(BertConfig.from_dict(config.to_dict())) == ["en"]
+        set_languages(config, [])  # trained further
+        assert languages_of(config) == []
+
+    def test_a_model_with_a_field_of_that_name(self):
+        config = XmodConfig(languages=("en_XX", "de_DE"))
+        assert languages_of(config) == []
+        set_languages(config, [])
+        assert config.languages == ("en_XX", "de_DE")
+        with pytest.raises(ValueError, match="a 'xmod' model has a field of that name: leave it out"):
+            set_languages(config, ["en"])
+
+
+TEXTS = [ENGLISH, FOREIGN["de"], "so happy", FOREIGN["fi"]]
+FOUND = [None, "de", None, "fi"]
+
+
+def messages_of(caplog) -> list[str]:
+    return [record.getMessage() for record in caplog.records if "model's languages" in record.getMessage()]
+
+
+def check_message(caplog, counts: str) -> None:
+    (message,) = messages_of(caplog)
+    assert message.startswith(f"{counts} are probably not in the model's languages (en): the results for them mean")
+
+
+class TestPredictions:
+    @pytest.fixture(scope="class")
+    def run(self, base_bert, tmp_path_factory):
+        output = tmp_path_factory.mktemp("languages") / "run"
+        with one_thread():
+            train(recipe_for(base_bert, {"num_train_epochs": 1}, languages=["en"]), output)
+        return output
+
+    @pytest.fixture(scope="class")
+    def predictor(self, run):
+        return Predictor(run, device="cpu")
+
+    def test_the_checkpoint_keeps_them(self, run):
+        assert json.loads((run / "config.json").read_text())["languages"] == ["en"]
+
+    def test_one_counted_warning(self, predictor, caplog, monkeypatch):
+        monkeypatch.setattr("hf_emotion.runtime.batching.CHUNK", 3)
+        _, unread = predictor.predict(TEXTS * 2)
+        assert unread.language.tolist() == FOUND * 2
+        check_message(caplog, "4 of 8 texts")
+
+    def test_texts_that_it_reads(self, predictor, caplog):
+        assert not predictor.predict([ENGLISH, "so happy"])[1].language.any()
+        assert messages_of(caplog) == []
+
+    def test_training_and_evaluation(self, base_bert, tmp_path, caplog):
+        for part in ("train", "dev", "test"):
+            rows = [[text, "joy"] for text in TEXTS] + [[f"so sad {i}", "sadness"] for i in range(20)]
+            write_csv(tmp_path / f"{part}.csv", ["text", "label"], rows)
+        changes = {"dataset": "files", "train_fraction": 1, "languages": ["en"]}
+        train(recipe_for(base_bert, {"max_steps": 1}, **changes), tmp_path / "run", data_dir=tmp_path)
+        check_message(caplog, "2 of 24 texts")  # once for all parts
+
+    @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+    def test_files(self, predictor, tmp_path, caplog, ending):
+        import pyarrow.parquet
+
+        write_csv(tmp_path / "in.csv", ["text"], [[text] for text in [*TEXTS, ""]])
+        output = tmp_path / f"out.{ending}"
+        predict_file(predictor, tmp_path / "in.csv", output, on_bad_rows="skip", rows_per_part=2, progress=False)
+        check_message(caplog, "2 of 5 texts")
+        if ending == "parquet":
+            found = pyarrow.parquet.read_table(output)["language"].to_pylist()
+        elif ending == "jsonl":
+            found = [json.loads(line)["language"] for line in output.read_text().splitlines()]
+        else:
+            found = [line.rpartition(",")[2] or None for line in output.read_text().splitlines()[1:]]
+        assert found == [*FOUND, None]
+
+    def test_json_of_the_command(self, run):
+        for stdin in (None, "\n".join(TEXTS) + "\n"):
+            output = invoke("predict", run, *(TEXTS if stdin is None else ()), "--json", stdin=stdin)
+            rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+            assert [row["language"] for row in rows] == FOUND
+
+    def test_an_exported_model(self, run, predictor, tmp_path):
+        from hf_emotion.publishing.export import export_onnx
+
+        export_onnx(run, tmp_path / "exported")
+        assert Predictor(tmp_path / "exported").predict(TEXTS)[1].language.tolist() == FOUND
+
+    def test_a_service(self, run, caplog):
+        pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'hf-emotion[serve]'")
+        from served import running
+
+        from hf_emotion.runtime.remote import Client
+        from hf_emotion.tasks.emotion_classification.remote import RemotePredictor
+
+        with running([run]) as (address, app):
+            _, unread = RemotePredictor(Client(address)).predict(TEXTS)
+            schema = app.openapi()["components"]["schemas"]["EmotionResult"]
+        assert unread.language.tolist() == FOUND
+        check_message(caplog, "2 of 4 texts")
+        assert "language" in schema["required"]
+
+    def test_aspects(self, qacg_run, caplog):
+        predictor = TargetedPredictor(qacg_run, device="cpu")
+        predictor.model.config.languages = ["en"]
+        texts = ["LOCATION1 is a place that you have to like", f"LOCATION1 LOCATION2, {FOREIGN['de']}"]
+        assert predictor.predict(texts)[1].language.tolist() == [None, "de"]
+        check_message(caplog, "1 of 2 texts")
