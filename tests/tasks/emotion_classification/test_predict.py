@@ -20,10 +20,10 @@ import pytest
 import torch
 from hf_emotion.modeling import EmotionClassificationPipeline
 from model_cases import asymmetric_
+from sklearn.metrics import f1_score
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
-from sklearn.metrics import f1_score
 from toolkit_helpers import files_in, invoke, one_thread, recipe_for, write_csv, write_jsonl
 from transformers import (
     AutoModelForSequenceClassification,
@@ -1045,7 +1045,9 @@ class TestOtherPeoplesCheckpoints:
         assert "no thresholds: they are tuned on the validation part of quickstart" in caplog.text
         predictor, splits = Predictor(checkpoint), load_dataset_for("quickstart")
         scores = {split: predictor.probabilities(splits[split]["text"]) for split in ("validation", "test")}
-        gold = {split: np.array([[i in row for i in range(28)] for row in splits[split]["labels"]]) for split in scores}
+        gold = {
+            split: np.array([[i in row for i in range(28)] for row in splits[split]["labels"]]) for split in scores
+        }
         thresholds = metrics.tune_thresholds(gold["validation"].astype(int), scores["validation"])
         expected = f1_score(gold["test"], scores["test"] > np.array(thresholds), average="macro", zero_division=0)
         assert found["metrics"]["tuned"]["macro_f1"] == pytest.approx(expected)
